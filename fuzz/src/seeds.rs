@@ -43,9 +43,11 @@ fn vectors() -> Vec<Seed> {
                 }
                 ("request", _) => seeds.push(("request", name, bytes)),
                 ("batch", _) => seeds.push(("batch", name, bytes)),
-                ("reply", codes) => {
+                ("file.batch", _) => seeds.push(("file-batch", name, bytes)),
+                (kind @ ("reply" | "file.reply"), codes) => {
+                    let target = if kind == "reply" { "reply" } else { "file-reply" };
                     let codes: Vec<u8> = codes.split(' ').filter_map(|code| code.parse().ok()).collect();
-                    seeds.push(("reply", name, [&[codes.len() as u8], codes.as_slice(), &bytes].concat()));
+                    seeds.push((target, name, [&[codes.len() as u8], codes.as_slice(), &bytes].concat()));
                 }
                 ("preface.client" | "preface.server", _) => seeds.push(("preface", name, bytes)),
                 ("head", _) => seeds.push(("head", name, bytes)),

@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 use xdfs_io::store::{Source, Stage};
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId};
-use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
+use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
 
@@ -61,6 +61,7 @@ pub trait Host: Send {
     fn execute(
         &mut self,
         _operation: OperationId,
+        _service: CallService,
         _batch: Vec<u8>,
         _stop: Arc<AtomicBool>,
         _memory: Vec<u8>,

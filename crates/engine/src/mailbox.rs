@@ -2,13 +2,14 @@
 
 use crate::host::{Opened, Staged};
 use crate::pipeline::PipelineChannel;
+use crate::pump::CallLane;
 use crate::transfer::commit::CommittedFile;
 use crate::transfer::{SharedFile, SourceSide, Written};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::Wake;
-use xdfs_proto::base::{ChannelId, Digest, Error, OperationId, PipelineId};
-use xdfs_proto::session::{Comparison, PipelineMessage, SourceFacts};
+use xdfs_proto::base::{Digest, Error, OperationId, PipelineId};
+use xdfs_proto::session::{CallService, Comparison, PipelineMessage, SourceFacts};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::request::Request;
 
@@ -21,7 +22,7 @@ pub enum Command {
     /// identifies it until it has a number.
     Open { ticket: u64, request: Request, source: Option<SourceSide> },
     /// Execute the calls of this batch.
-    Calls { ticket: u64, batch: Vec<u8> },
+    Calls { ticket: u64, service: CallService, batch: Vec<u8> },
     /// The session's first download was opened inside the handshake, as this operation.
     Opened { ticket: u64, operation: OperationId },
     /// Cancel an operation.
@@ -54,8 +55,8 @@ pub enum Message<L> {
     Checked(OperationId, Result<(), Error>),
     /// A target was renamed to its final name.
     Committed(OperationId, Result<CommittedFile, Error>),
-    /// The calls of a batch that arrived on this channel were executed.
-    Answered { operation: OperationId, channel: ChannelId, result: Result<Vec<u8>, Error> },
+    /// The calls of a batch were executed.
+    Answered { operation: OperationId, lane: CallLane, result: Result<Vec<u8>, Error> },
     /// The writer thread wrote a block.
     Written(Written),
     /// The writer thread has released the operation.

@@ -74,6 +74,9 @@ pub const CALL_BYTES_MAX: usize = 256 * 1024;
 pub const CALLS_MAX: usize = 256;
 /// Limit on all outstanding replies of a session, in bytes.
 pub const CALL_ROOM_MAX: usize = 8 * 1024 * 1024;
+/// Ranges of one read of an open file: more fit better into several calls, whose results arrive
+/// sooner.
+pub const READ_RANGES_MAX: usize = 64;
 /// Longest path of a call, base and separators included: 1,000 directories of usual names. The
 /// kernel's limit applies to a single system call only.
 pub const CALL_PATH_BYTES_MAX: usize = 32 * 1024;

@@ -4,6 +4,7 @@
 use std::path::Path;
 use xdfs_proto::base::{ErrorKind, Retry, path};
 use xdfs_proto::limits;
+use xdfs_proto::wire::file::FileCode;
 use xdfs_proto::wire::handshake::MessageType;
 use xdfs_proto::wire::path::Code;
 use xdfs_proto::wire::preface::Status;
@@ -40,6 +41,12 @@ fn the_table_of_calls_is_the_codes() {
     let calls: Vec<_> = Code::ALL.iter().map(|code| (*code as u16, code.name().to_owned())).collect();
     assert_eq!(coded("8. Messages"), calls);
     assert_eq!(u64::from(calls.last().unwrap().0) + 1, 33, "the first number behind the reserved ones and the calls");
+}
+
+#[test]
+fn the_table_of_calls_on_files_is_the_codes() {
+    let calls: Vec<_> = FileCode::ALL.iter().map(|code| (*code as u16, code.name().to_owned())).collect();
+    assert_eq!(coded("17. Remote files"), calls);
 }
 
 #[test]
@@ -93,6 +100,7 @@ fn the_table_of_limits_is_the_codes() {
         ("CALL_BYTES_MAX", limits::CALL_BYTES_MAX as u64),
         ("CALLS_MAX", limits::CALLS_MAX as u64),
         ("CALL_ROOM_MAX", limits::CALL_ROOM_MAX as u64),
+        ("READ_RANGES_MAX", limits::READ_RANGES_MAX as u64),
         ("CALL_PATH_BYTES_MAX", limits::CALL_PATH_BYTES_MAX as u64),
         ("CURSOR_BYTES_MAX", limits::CURSOR_BYTES_MAX as u64),
         ("STAGE_PATH_BYTES_MAX", limits::STAGE_PATH_BYTES_MAX as u64),

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use xdfs_proto::wire::codec::{Reader, WireError, Writer};
+use xdfs_proto::wire::file::{FileBatch, FileCode, FileReply};
 use xdfs_proto::wire::handshake::{self, Accept, Hello, Join, MessageType, Open};
 use xdfs_proto::wire::path::{Batch, Code, Reply};
 use xdfs_proto::wire::preface::{ClientPreface, ServerPreface, Status};
@@ -52,10 +53,8 @@ fn again(kind: &str, bytes: &[u8]) -> Result<Vec<u8>, WireError> {
     match kind.split_once(' ') {
         Some(("control", code)) => Ok(Control::decode(event(code), bytes)?.expect("a control event").encode()),
         Some(("request", _)) => Ok(Request::decode(bytes)?.encode()),
-        Some(("reply", codes)) => {
-            let codes: Vec<u64> = codes.split(' ').map(|code| code.parse().unwrap()).collect();
-            Ok(Reply::decode(bytes, &codes)?.encode())
-        }
+        Some(("reply", codes)) => Ok(Reply::decode(bytes, &numbers(codes))?.encode()),
+        Some(("file.reply", codes)) => Ok(FileReply::decode(bytes, &numbers(codes))?.encode()),
         _ => match kind {
             "preface.client" => Ok(ClientPreface::decode(sized(bytes)?)?.encode().to_vec()),
             "preface.server" => Ok(ServerPreface::decode(sized(bytes)?)?.encode().to_vec()),
@@ -63,11 +62,16 @@ fn again(kind: &str, bytes: &[u8]) -> Result<Vec<u8>, WireError> {
             "join" => Ok(Join::decode(sized(bytes)?).encode().to_vec()),
             "join.answer" => Ok(sized::<{ handshake::JOIN_ANSWER_BYTES }>(bytes)?.to_vec()),
             "integers" => integers(bytes),
+            "file.batch" => Ok(FileBatch::decode(bytes)?.encode()),
             "batch" => Ok(Batch::decode(bytes)?.encode()),
             "handshake" => message(bytes),
             other => panic!("unknown kind {other}"),
         },
     }
+}
+
+fn numbers(codes: &str) -> Vec<u64> {
+    codes.split(' ').map(|code| code.parse().unwrap()).collect()
 }
 
 fn integers(bytes: &[u8]) -> Result<Vec<u8>, WireError> {
@@ -146,6 +150,9 @@ fn every_message_of_the_protocol_has_a_vector() {
     let calls: BTreeSet<u64> =
         calls.flat_map(|vector| Batch::decode(&vector.bytes).unwrap().calls).map(|call| call.code()).collect();
     assert_eq!(calls, Code::ALL.iter().map(|code| *code as u64).collect());
+    let files = vectors.values().filter(|vector| vector.kind == "file.batch");
+    let files: BTreeSet<u64> = files.flat_map(|vector| FileBatch::decode(&vector.bytes).unwrap().codes()).collect();
+    assert_eq!(files, FileCode::ALL.iter().map(|code| *code as u64).collect());
     let first = |kind: &str| -> BTreeSet<u8> {
         vectors.values().filter(|vector| vector.kind == kind).map(|vector| vector.bytes[0]).collect()
     };

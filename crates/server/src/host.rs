@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::host::{Host, Opened, SlicedJob, Staged, StorageJob};
@@ -21,7 +22,7 @@ use xdfs_engine::transfer::TransferStats;
 use xdfs_io::dispatch::{DescriptorWaker, Wake};
 use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
-use xdfs_proto::session::{Committed, SessionEvent, SourceFacts};
+use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::path::Batch;
 use xdfs_proto::wire::request::Request;
@@ -182,10 +183,15 @@ impl Host for ServerHost {
     fn execute(
         &mut self,
         operation: OperationId,
+        service: CallService,
         batch: Vec<u8>,
         stop: Arc<AtomicBool>,
         memory: Vec<u8>,
     ) -> (QuotaClass, SlicedJob<Vec<u8>>) {
+        if service == CallService::File {
+            let refused = |_: &Slice| Poll::Ready(Err(Error::new(ErrorKind::Unsupported, "no files are opened here")));
+            return (self.share_on(None), Box::new(refused));
+        }
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let (authority, principal, now) = (self.authority.now(), Arc::clone(&self.principal), seconds_now());
         let base = Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {

@@ -6,6 +6,7 @@ use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::wire::control::Safety;
+use xdfs_proto::wire::file::{FileBatch, FileCall, FileCode, FileReply};
 use xdfs_proto::wire::handshake::{self, Accept, Join, MessageType, Open};
 use xdfs_proto::wire::login::{self, KeyLogin, LoginKind, TokenLogin};
 use xdfs_proto::wire::path::{
@@ -197,6 +198,34 @@ fn within(reply: &Reply<'_>, codes: &[u64], room: usize) {
         assert_eq!(page.entries(), u32::from(fits));
         page.fail(Failure { kind: ErrorKind::Storage, errno: 5 });
         assert!(writer.finish(reply.safety).len() <= REPLY_BYTES + REPLY_CALL_BYTES);
+    }
+}
+
+pub(super) fn file_batch(input: &[u8]) {
+    match FileBatch::decode(input) {
+        Ok(batch) => {
+            let encoded = batch.encode();
+            assert!(encoded.len() <= input.len());
+            assert_eq!(FileBatch::decode(&encoded).as_ref(), Ok(&batch));
+            assert!((1..=limits::CALLS_MAX).contains(&batch.calls.len()));
+            assert_eq!(FileBatch::head_of(input).map(|head| head.handle), Ok(batch.handle));
+            for call in &batch.calls {
+                assert!(call.result_bytes_max() >= REPLY_CALL_BYTES);
+                assert_eq!(FileCode::from_number(call.code()).is_none(), matches!(call, FileCall::Unknown { .. }));
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// The number of calls, their codes, then the reply to them.
+pub(super) fn file_reply(input: &[u8]) {
+    let Some((count, rest)) = input.split_first() else { return };
+    let Some((codes, payload)) = rest.split_at_checked(usize::from(*count % 16)) else { return };
+    let codes: Vec<u64> = codes.iter().map(|code| u64::from(*code)).collect();
+    match FileReply::decode(payload, &codes) {
+        Ok(reply) => assert_eq!(FileReply::decode(&reply.encode(), &codes).as_ref(), Ok(&reply)),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 

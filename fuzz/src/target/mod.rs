@@ -48,6 +48,8 @@ pub(crate) const TARGETS: &[Target] = &[
     decoder("request", decoders::request, 90),
     decoder("batch", decoders::batch, 60),
     decoder("reply", decoders::reply, 60),
+    decoder("file-batch", decoders::file_batch, 60),
+    decoder("file-reply", decoders::file_reply, 60),
     decoder("path", decoders::path, 60),
     decoder("integers", decoders::integers, 40),
     decoder("scram", texts::scram, 30),

@@ -6,7 +6,7 @@ use crate::oracle::{Oracle, length_of};
 use crate::setting::{Plan, Setting};
 use std::collections::VecDeque;
 use xdfs_proto::base::{ChannelId, Duration, Extent, Instant, KeyLimits, OperationId, PipelineId};
-use xdfs_proto::session::{Bugs, Payload, PipelineMessage, Role, Session, SessionLimits};
+use xdfs_proto::session::{Bugs, CallService, Payload, PipelineMessage, Role, Session, SessionLimits};
 use xdfs_proto::wire::Head;
 use xdfs_proto::wire::request::{Request, Resume};
 
@@ -159,7 +159,7 @@ impl World {
         for (index, plan) in setting.plans.iter().enumerate() {
             let client = &mut ends[CLIENT][usize::from(plan.coordinator)];
             let opened = match plan.calls {
-                true => client.open_calls(CALLS_BYTES),
+                true => client.open_calls(CallService::Path, CALLS_BYTES),
                 false => client.open(plan.upload, request(setting, plan, kept)),
             };
             assert_eq!(opened.ok(), Some(number(setting, index)), "the plans of a setting fit its session");

@@ -7,7 +7,7 @@ use crate::schedule::{Event, Who};
 use crate::simulation::Simulation;
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Error, ErrorKind, Instant, OperationId};
-use xdfs_proto::session::Committed;
+use xdfs_proto::session::{CallService, Committed};
 
 /// Longest batch or reply here: below the smallest block.
 const BYTES_MAX: u64 = 60_000;
@@ -131,7 +131,8 @@ impl Simulation {
             return;
         }
         // Too many at a time, or on the way to the end: then not.
-        let Ok(id) = self.worlds[place].session.open_calls(plan.bytes) else { return };
+        let service = if index.is_multiple_of(2) { CallService::Path } else { CallService::File };
+        let Ok(id) = self.worlds[place].session.open_calls(service, plan.bytes) else { return };
         let seen = Seen { reply: plan.reply, done: 0, heard: 0, aborted: false, told: [None, None] };
         self.around.calls.0.insert(id, seen);
         self.worlds[place].pump(&mut self.around);

@@ -23,6 +23,7 @@ use std::time::Duration;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::limits;
+use xdfs_proto::session::CallService;
 use xdfs_proto::wire::path::{self, BatchWriter, Call, Failure, REPLY_BYTES, REPLY_CALL_BYTES};
 use xdfs_secure::random;
 
@@ -208,7 +209,7 @@ impl Session {
     pub fn call(&self, batch: &Batch) -> Result<PendingReply, Error> {
         let payload = batch.encode(self.batch_bytes_max())?;
         let (teller, outcome) = Callback::waiting();
-        let (ticket, post) = self.send_calls(payload, batch.room, teller)?;
+        let (ticket, post) = self.send_calls(CallService::Path, payload, batch.room, teller)?;
         Ok(PendingReply { outcome, codes: batch.calls.codes().to_vec(), ticket, post })
     }
 
@@ -216,6 +217,7 @@ impl Session {
     /// thread of the session.
     pub(crate) fn send_calls(
         &self,
+        service: CallService,
         payload: Vec<u8>,
         room: usize,
         outcome: Callback<Bytes>,
@@ -226,7 +228,7 @@ impl Session {
         let queue = &served.calls;
         let pipeline = queue.enter(ticket, bytes, outcome).map_err(|_| self.why_ended())?;
         let post = served.posts[pipeline].clone();
-        let command = Command::Calls { ticket, batch: payload };
+        let command = Command::Calls { ticket, service, batch: payload };
         if post.send(Message::Command(command)).is_err() {
             queue.leave(ticket, Err(self.why_ended()));
         }

@@ -14,6 +14,7 @@ use xdfs_engine::blocking::Blocking;
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_io::store::StageRequest;
 use xdfs_proto::base::{Error, RelPath};
+use xdfs_proto::session::CallService;
 
 /// Where its clock begins: a copy compares times of one session with those of the next.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -62,7 +63,7 @@ impl Remote for SessionRemote<'_> {
 
     fn call(&mut self, number: u64, payload: Vec<u8>, room: usize) -> Result<(), Error> {
         let answer = self.callback(move |reply| Event::Reply(number, reply));
-        self.session.send_calls(payload, room, answer).map(drop)
+        self.session.send_calls(CallService::Path, payload, room, answer).map(drop)
     }
 
     fn send(&mut self, number: u64, path: &RelPath, to: &[u8], options: &PutOptions) -> Result<(), NotBegun> {

@@ -1,5 +1,5 @@
 //! Batches of calls: held from their first byte to the last byte of the reply, and executed by the
-//! pool one after the other per channel (P-70). The host defines what a call means.
+//! pool one after the other per lane (P-70, P-83). The host defines what a call means.
 
 use super::{Host, Pump};
 use crate::mailbox::Message;
@@ -9,14 +9,50 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::Dispatch;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
+use xdfs_proto::session::CallService;
+use xdfs_proto::wire::file::FileBatch;
 use xdfs_proto::wire::path::Batch;
-use xdfs_proto::wire::{Flags, Head};
+use xdfs_proto::wire::{Event, Flags, Head};
 
 use super::channel_io::BufferOrigin;
 use super::pacing::QueuedStart;
 
+/// Batches of one lane are executed one after the other, in the order in which they arrived.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CallLane {
+    /// Calls on names that arrived on a channel.
+    Channel(ChannelId),
+    /// Calls on an open file that arrived on a channel.
+    File(ChannelId, u64),
+    /// A batch that needs no order.
+    Alone(OperationId),
+}
+
+impl CallLane {
+    fn of(service: CallService, payload: &[u8], channel: ChannelId, operation: OperationId) -> Self {
+        match service {
+            CallService::Path => Self::Channel(channel),
+            CallService::File => match FileBatch::head_of(payload) {
+                Ok(batch) if batch.handle != 0 && !batch.unordered => Self::File(channel, batch.handle),
+                _ => Self::Alone(operation),
+            },
+        }
+    }
+}
+
+/// Longest reply that a batch accepts. One whose head cannot be parsed requests no room, and fails
+/// when it is parsed in full.
+fn room_of(service: CallService, payload: &[u8]) -> usize {
+    let room = match service {
+        CallService::Path => Batch::head_of(payload).map(|batch| batch.room),
+        CallService::File => FileBatch::head_of(payload).map(|batch| batch.room),
+    };
+    room.map_or(0, |room| room as usize)
+}
+
 /// What is held for one operation of calls.
 struct HeldBatch {
+    service: CallService,
     /// The batch; at the server, the reply once the batch was executed.
     payload: Vec<u8>,
     /// Longest reply that the client accepts. (Server.)
@@ -33,12 +69,12 @@ const SPARE_MAX: usize = 4;
 /// Allocating shorter buffers anew is faster than keeping them.
 const SPARE_BYTES_MIN: usize = 16 << 10;
 
-/// Batches of calls, executed by the pool one after the other per channel (P-70).
+/// Batches of calls, executed by the pool one after the other per lane (P-70, P-83).
 #[derive(Default)]
 pub(super) struct Batches {
     held: BTreeMap<OperationId, HeldBatch>,
-    /// Pending batches of each channel; the first one is being executed.
-    queues: BTreeMap<ChannelId, VecDeque<OperationId>>,
+    /// Pending batches of each lane; the first one is being executed.
+    queues: BTreeMap<CallLane, VecDeque<OperationId>>,
     /// Bytes that `held` counts.
     bytes: usize,
     /// Buffers of replies that were sent: fresh pages cost more than writing their content.
@@ -50,10 +86,10 @@ impl Batches {
         self.held.is_empty()
     }
 
-    fn hold(&mut self, operation: OperationId, payload: Vec<u8>, room: usize) {
+    fn hold(&mut self, operation: OperationId, service: CallService, payload: Vec<u8>, room: usize) {
         let counted = payload.len() + room;
         self.bytes += counted;
-        self.held.insert(operation, HeldBatch { payload, room, counted, stop: Arc::default() });
+        self.held.insert(operation, HeldBatch { service, payload, room, counted, stop: Arc::default() });
     }
 
     fn forget(&mut self, operation: OperationId) {
@@ -81,12 +117,12 @@ where
     H: Host,
 {
     /// The application submits calls. (Client.)
-    pub(super) fn open_calls(&mut self, ticket: u64, payload: Vec<u8>) {
+    pub(super) fn open_calls(&mut self, ticket: u64, service: CallService, payload: Vec<u8>) {
         let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let result = self.session.open_calls(bytes);
+        let result = self.session.open_calls(service, bytes);
         if let Ok(operation) = result {
             self.tickets.insert(ticket, operation);
-            self.batches.hold(operation, payload, 0);
+            self.batches.hold(operation, service, payload, 0);
         }
         self.host.numbered(ticket, result);
     }
@@ -100,10 +136,9 @@ where
             let payload = &buffer.payload()[..head.length as usize];
             self.host.moved(head.operation, head.length.into());
             if head.flags.has(Flags::REQUEST) {
-                // A batch whose head cannot be parsed requests no room, and fails when it is parsed
-                // in full.
-                let room = Batch::head_of(payload).map_or(0, |batch| batch.room as usize);
-                self.batches.hold(head.operation, payload.to_vec(), room);
+                let service = Event::from_code(head.event).and_then(CallService::of).unwrap_or(CallService::Path);
+                let room = room_of(service, payload);
+                self.batches.hold(head.operation, service, payload.to_vec(), room);
             } else {
                 self.host.replied(head.operation, payload);
             }
@@ -118,7 +153,7 @@ where
         }
     }
 
-    /// Queues a batch behind those of its channel.
+    /// Queues a batch behind those of its lane.
     pub(super) fn on_execute(&mut self, operation: OperationId, channel: ChannelId) {
         // Twice what a client may have in flight: the client may learn of an outcome before the
         // server knows that it has.
@@ -127,23 +162,25 @@ where
             let text = "too many calls at a time in this session";
             return self.refuse_calls(operation, Error::new(ErrorKind::Busy, text));
         }
-        let queue = self.batches.queues.entry(channel).or_default();
+        let Some(held) = self.batches.held.get(&operation) else { return };
+        let lane = CallLane::of(held.service, &held.payload, channel, operation);
+        let queue = self.batches.queues.entry(lane).or_default();
         queue.push_back(operation);
         if queue.len() == 1 {
-            self.begin(QueuedStart::Calls(channel, operation));
+            self.begin(QueuedStart::Calls(lane, operation));
         }
     }
 
-    pub(super) fn start_calls(&mut self, channel: ChannelId, operation: OperationId) {
+    pub(super) fn start_calls(&mut self, lane: CallLane, operation: OperationId) {
         let Some(held) = self.batches.held.get_mut(&operation) else { return };
-        let (payload, stop) = (std::mem::take(&mut held.payload), Arc::clone(&held.stop));
+        let (service, payload, stop) = (held.service, std::mem::take(&mut held.payload), Arc::clone(&held.stop));
         let memory = self.batches.spare.pop().unwrap_or_default();
-        let (share, job) = self.host.execute(operation, payload, stop, memory);
-        self.call_sliced(&share, job, move |result| Message::Answered { operation, channel, result });
+        let (share, job) = self.host.execute(operation, service, payload, stop, memory);
+        self.call_sliced(&share, job, move |result| Message::Answered { operation, lane, result });
     }
 
     /// The calls of a batch were executed, or the batch failed as a whole.
-    pub(super) fn on_answered(&mut self, operation: OperationId, channel: ChannelId, result: Result<Vec<u8>, Error>) {
+    pub(super) fn on_answered(&mut self, operation: OperationId, lane: CallLane, result: Result<Vec<u8>, Error>) {
         self.pending_storage -= 1;
         let room = self.batches.held.get(&operation).map_or(0, |held| held.room);
         let most = room.min(self.session.calls_bytes_max() as usize);
@@ -159,11 +196,11 @@ where
             Ok(bytes) => self.session.on_answered(operation, Ok(bytes)),
             Err(error) => self.refuse_calls(operation, error),
         }
-        let Some(queue) = self.batches.queues.get_mut(&channel) else { return };
+        let Some(queue) = self.batches.queues.get_mut(&lane) else { return };
         queue.pop_front();
         match queue.front().copied() {
-            Some(next) => self.begin(QueuedStart::Calls(channel, next)),
-            None => drop(self.batches.queues.remove(&channel)),
+            Some(next) => self.begin(QueuedStart::Calls(lane, next)),
+            None => drop(self.batches.queues.remove(&lane)),
         }
     }
 

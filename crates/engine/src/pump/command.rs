@@ -23,7 +23,7 @@ where
                 }
                 self.host.numbered(ticket, result);
             }
-            Command::Calls { ticket, batch } => self.open_calls(ticket, batch),
+            Command::Calls { ticket, service, batch } => self.open_calls(ticket, service, batch),
             Command::Opened { ticket, operation } => drop(self.tickets.insert(ticket, operation)),
             Command::Cancel { ticket } => {
                 if let Some(operation) = self.tickets.get(&ticket) {

@@ -33,6 +33,7 @@ use crate::pipeline::{Pipeline, PipelineChannel};
 use crate::schedule::QuotaClass;
 use crate::transfer::{Transfer, TransferStats, Writer};
 use calls::Batches;
+pub use calls::CallLane;
 use channel_io::{Arriving, ChannelIo, SendingBlock};
 use hashing::HashRequest;
 use lingering::Lingering;
@@ -446,7 +447,7 @@ where
                 self.pending_storage -= 1;
                 self.made(operation, result);
             }
-            Message::Answered { operation, channel, result } => self.on_answered(operation, channel, result),
+            Message::Answered { operation, lane, result } => self.on_answered(operation, lane, result),
             Message::Hashed(operation, result) => self.on_hashed(operation, result),
             Message::Verified(operation, result) => self.on_verified(operation, result),
             Message::Summed(operation, result) => self.on_summed(operation, *result),

@@ -5,10 +5,10 @@
 //! An operation that is cancelled meanwhile never starts: it is not authorised and not logged, or
 //! cancelling would be a way past the pace.
 
-use super::{Host, Pump};
+use super::{CallLane, Host, Pump};
 use std::collections::VecDeque;
 use xdfs_io::dispatch::Dispatch;
-use xdfs_proto::base::{ChannelId, Instant, OperationId};
+use xdfs_proto::base::{Instant, OperationId};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
 
@@ -16,7 +16,7 @@ use xdfs_proto::wire::request::Request;
 pub(super) enum QueuedStart {
     Open(OperationId, Request),
     Stage(OperationId, Option<Request>, Option<Grant>),
-    Calls(ChannelId, OperationId),
+    Calls(CallLane, OperationId),
 }
 
 /// Operations whose start is delayed because their user spent more than their share.
@@ -82,7 +82,7 @@ where
             QueuedStart::Open(operation, request) if request.sum => self.on_open_sum(operation, &request),
             QueuedStart::Open(operation, request) => self.on_open(operation, &request),
             QueuedStart::Stage(operation, request, grant) => self.on_stage(operation, request.as_ref(), grant.as_ref()),
-            QueuedStart::Calls(channel, operation) => self.start_calls(channel, operation),
+            QueuedStart::Calls(lane, operation) => self.start_calls(lane, operation),
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
         for number in 0..100 {
             let operation = OperationId(number);
             starts.waiting.push_back(QueuedStart::Open(operation, Request::default()));
-            starts.waiting.push_back(QueuedStart::Calls(ChannelId(0), operation));
+            starts.waiting.push_back(QueuedStart::Calls(CallLane::Alone(operation), operation));
             starts.forget(operation);
         }
         starts.waiting.push_back(QueuedStart::Stage(OperationId(7), None, None));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
-use xdfs_proto::session::{Fault, HeadVerdict};
+use xdfs_proto::session::{CallService, Fault, HeadVerdict};
 use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
 
@@ -238,7 +238,7 @@ where
             self.skipped(channel);
             return self.serve_waiting();
         }
-        if Event::from_code(record.head.event) == Some(Event::Path) {
+        if Event::from_code(record.head.event).and_then(CallService::of).is_some() {
             return self.on_calls_filled(channel, &record.head, buffer);
         }
         match self.session.on_block(channel) {

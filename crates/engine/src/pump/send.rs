@@ -9,7 +9,7 @@ use crate::transfer::ReadMode;
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{Body, Dispatch, Op, Side, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
-use xdfs_proto::session::Payload;
+use xdfs_proto::session::{CallService, Payload};
 use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::record::Tag;
 
@@ -140,7 +140,7 @@ where
     }
 
     fn read_and_send(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut buffer: Buffer) {
-        if Event::from_code(head.event) == Some(Event::Path) {
+        if Event::from_code(head.event).and_then(CallService::of).is_some() {
             return self.fill_calls(channel, head, extent, buffer);
         }
         let length = extent.length() as usize;

@@ -34,18 +34,19 @@ use super::resolve::{Blocked, Cause, Parent, Root};
 use super::tree::{TreeKey, TreePlace};
 use super::verified_range::{JournalTags, VerifiedRange};
 use super::{
-    Attributes, Capability, Existing, Order, Recovered, Result, SmallFile, SmallGroup, SmallReader, Source, Stage,
-    StageRequest, Store, Tree, descriptors,
+    Attributes, Capability, Existing, OpenFile, OpenRequest, Order, Recovered, Result, SmallFile, SmallGroup,
+    SmallReader, Source, Stage, StageRequest, Store, Tree, descriptors,
 };
 use existing_target::ExistingTarget;
 use kept::KeptLimits;
 use part::{LocalStage, TargetPlace};
 use parts::Parts;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, Mode, Stat};
 use staging::Staging;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+pub(super) use tree::node_of;
 use unsynced_dirs::{DirPath, UnsyncedDirs};
 use xdfs_proto::base::{Bugs, ErrorKind, RelPath};
 
@@ -210,6 +211,18 @@ impl Store for LocalStore {
         let (file, stat) = self.root.open_regular(path).map_err(|stop| self.blocked(Verb::Open, path, &stop))?;
         descriptors::must_be_below_line(&file, Verb::Open, &self.shown(path))?;
         Ok(Source::Local(source::LocalSource::new(file, self.shown(path), &stat)))
+    }
+
+    fn open_file(&self, path: &RelPath, request: &OpenRequest) -> Result<(OpenFile, bool)> {
+        let verb = if request.create { Verb::Create } else { Verb::Open };
+        if request.write {
+            self.must_be_writable(verb, path)?;
+        }
+        let mode = Mode::from_raw_mode(request.mode & 0o7777 & !self.umask);
+        let opened = self.root.open_in_place(path, request, mode);
+        let (file, _, created) = opened.map_err(|stop| self.blocked(verb, path, &stop))?;
+        descriptors::must_be_below_line(&file, verb, &self.shown(path))?;
+        Ok((OpenFile::new(file, self.shown(path)), created))
     }
 
     fn tree(&self) -> Result<&dyn Tree> {

@@ -38,6 +38,7 @@ mod io_loops;
 mod ledger;
 pub mod local;
 pub mod memory;
+pub mod open_file;
 pub mod owners;
 mod random;
 mod resolve;
@@ -56,6 +57,7 @@ pub use local::kept::KeptLimits;
 pub use local::read_back::ReadBack;
 pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
+pub use open_file::{OpenFile, OpenRequest};
 pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
 pub use resolve::typed::LocalPlace;
@@ -271,6 +273,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Prepares a new file without touching the target.
     fn stage(&self, request: &StageRequest) -> Result<Stage>;
+
+    /// Opens a regular file to read and write it in place, or creates it. Returns whether it was
+    /// created.
+    fn open_file(&self, _path: &RelPath, _request: &OpenRequest) -> Result<(OpenFile, bool)> {
+        Err(Error::new(ErrorKind::Unsupported, "this store has no files that are written in place"))
+    }
 
     /// The operations on its directory tree.
     fn tree(&self) -> Result<&dyn Tree> {

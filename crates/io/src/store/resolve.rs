@@ -15,6 +15,7 @@ pub(super) mod append;
 pub(super) mod folder;
 pub(super) mod leftovers;
 pub(super) mod names;
+mod opened;
 mod parent;
 pub(super) mod reserved;
 mod small;

@@ -8,13 +8,13 @@ use xdfs_proto::wire::path::{
 };
 
 /// One call, as it is laid out: its number, and its arguments behind their length.
-fn call(frame: Frame, index: usize, code: Code, arguments: Frame) -> Frame {
+pub(crate) fn call(frame: Frame, index: usize, code: u64, arguments: Frame) -> Frame {
     let name = |field: &str| format!("calls[{index}].{field}");
     let bytes = arguments.content().len() as u64;
-    frame.integer(&name("code"), code as u64).integer(&name("arguments"), bytes).then(&name(""), arguments)
+    frame.integer(&name("code"), code).integer(&name("arguments"), bytes).then(&name(""), arguments)
 }
 
-fn part() -> Frame {
+pub(crate) fn part() -> Frame {
     Frame::new("", "", "")
 }
 
@@ -31,7 +31,8 @@ fn batch(path: &'static str, about: &'static str, batch: &Batch<'_>, calls: Vec<
         None => frame,
     };
     let frame = frame.bytes("base", batch.base).integer("calls.count", calls.len() as u64);
-    let laid = calls.into_iter().enumerate().fold(frame, |frame, (index, (code, part))| call(frame, index, code, part));
+    let laid =
+        calls.into_iter().enumerate().fold(frame, |frame, (index, (code, part))| call(frame, index, code as u64, part));
     laid.is(&batch.encode())
 }
 

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "a tool for the tree, not part of the protocol")]
 
 mod calls;
+mod files;
 mod frame;
 mod handshake;
 mod messages;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         .iter()
         .chain(&messages::frames())
         .chain(&calls::frames())
+        .chain(&files::frames())
         .map(|frame| (root.join(frame.path), frame.render()))
         .collect();
     let folders = [root.join("handshake"), root.join("wire"), root.join("calls")];

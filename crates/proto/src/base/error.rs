@@ -126,6 +126,10 @@ kinds! {
     /// The calls may have been executed: the server does not remember the batch, which was sent
     /// before the server's memory begins.
     UnknownOutcome = 40, Permanent, "outcome unknown; look before you repeat it";
+    /// The handle is not open here, or its file was removed, replaced or renamed.
+    Stale = 41, Permanent, "stale file handle";
+    /// Another handle or lock excludes it.
+    Locked = 42, Temporary, "locked by somebody else";
 }
 
 impl ErrorKind {

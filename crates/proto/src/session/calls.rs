@@ -19,9 +19,38 @@ use crate::wire::control::Safety;
 use crate::wire::{Event, Flags, Head, WireError};
 use alloc::vec::Vec;
 
+/// What the calls of a batch are about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CallService {
+    /// Names: xPathM.
+    Path,
+    /// An open file: xDFSM.
+    File,
+}
+
+impl CallService {
+    /// The event of its batches and replies.
+    pub const fn event(self) -> Event {
+        match self {
+            Self::Path => Event::Path,
+            Self::File => Event::File,
+        }
+    }
+
+    /// The service of an event; none if that carries no calls.
+    pub const fn of(event: Event) -> Option<Self> {
+        match event {
+            Event::Path => Some(Self::Path),
+            Event::File => Some(Self::File),
+            _ => None,
+        }
+    }
+}
+
 /// The state of a batch or its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Calls {
+    pub(super) service: CallService,
     /// Length of what this end sends: the batch, or the reply once there is one.
     pub(super) bytes: u32,
 }
@@ -34,20 +63,20 @@ impl Session {
     }
 
     /// The client has a batch of this length, which the driver keeps under the returned number.
-    pub fn open_calls(&mut self, bytes: u32) -> Result<OperationId, Error> {
+    pub fn open_calls(&mut self, service: CallService, bytes: u32) -> Result<OperationId, Error> {
         if bytes == 0 || bytes > self.calls_bytes_max() {
             return Err(Error::new(ErrorKind::LimitExceeded, "a batch of calls is too long for this session"));
         }
         let id = self.next_operation()?;
         let mut operation = Operation::new(id, true, Half::Sending, self.first_up().unwrap_or_default());
         operation.level = self.limits.control_level;
-        operation.calls = Some(Calls { bytes });
+        operation.calls = Some(Calls { service, bytes });
         operation.owes.add(Pending::REQUEST);
         self.operations.insert(id, operation);
         Ok(id)
     }
 
-    pub(super) fn judge_calls(&self, head: &Head) -> Result<HeadVerdict, Fault> {
+    pub(super) fn judge_calls(&self, service: CallService, head: &Head) -> Result<HeadVerdict, Fault> {
         if head.length == 0 {
             return Err(Fault::Wire(WireError::Truncated));
         }
@@ -57,7 +86,7 @@ impl Session {
         let id = head.operation;
         let take = Ok(HeadVerdict::Calls { operation: id, length: head.length });
         if head.flags.has(Flags::REQUEST) {
-            self.from(Role::Client, Event::Path)?;
+            self.from(Role::Client, service.event())?;
             if !self.coordinates(id) {
                 return Err(Fault::Operation);
             }
@@ -67,10 +96,12 @@ impl Session {
             let repeated = id.0 <= self.highest && !self.skipped.contains(&id);
             return if repeated && !self.bugs.has(Bug::CallTwice) { Ok(HeadVerdict::Skip) } else { take };
         }
-        self.from(Role::Server, Event::Path)?;
+        self.from(Role::Server, service.event())?;
         self.check_opened(id)?;
         match self.operations.get(&id) {
-            Some(operation) if operation.calls.is_none() => Err(Fault::WrongSide(Event::Path.name())),
+            Some(operation) if operation.calls.is_none_or(|calls| calls.service != service) => {
+                Err(Fault::WrongSide(service.event().name()))
+            }
             // The request has not been sent, so there can be no reply to it.
             Some(operation) if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) => {
                 Err(Fault::Operation)
@@ -87,7 +118,8 @@ impl Session {
         let head = self.complete(channel)?;
         let id = head.operation;
         if head.flags.has(Flags::REQUEST) {
-            return self.on_batch(channel, id);
+            let service = Event::from_code(head.event).and_then(CallService::of);
+            return self.on_batch(channel, id, service.ok_or(Fault::UnknownEvent(head.event))?);
         }
         match self.operations.get_mut(&id) {
             Some(operation) if !operation.is_settled() => {
@@ -103,14 +135,14 @@ impl Session {
         }
     }
 
-    fn on_batch(&mut self, channel: ChannelId, id: OperationId) -> Result<bool, Fault> {
+    fn on_batch(&mut self, channel: ChannelId, id: OperationId, service: CallService) -> Result<bool, Fault> {
         if !self.is_new(id)? && !self.bugs.has(Bug::CallTwice) {
             return Ok(false);
         }
         let busy = self.live_coordinated() >= 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
         let mut operation = Operation::new(id, true, Half::Receiving, channel);
         operation.level = self.limits.control_level;
-        operation.calls = Some(Calls { bytes: 0 });
+        operation.calls = Some(Calls { service, bytes: 0 });
         self.operations.insert(id, operation);
         if busy {
             self.settle(id, Err(Error::new(ErrorKind::Busy, "too many operations at a time in this session")));
@@ -141,12 +173,12 @@ impl Session {
     /// Sends the batch, or its reply.
     pub(super) fn send_calls(&mut self, channel: ChannelId, id: OperationId, request: bool) -> bool {
         let Some(operation) = self.operations.get_mut(&id) else { return false };
-        let Some(Calls { bytes }) = operation.calls else { return false };
+        let Some(Calls { service, bytes }) = operation.calls else { return false };
         if request {
             operation.opening = channel;
         }
         let flags = if request { Flags::REQUEST } else { Flags::NONE };
-        self.send_record(channel, id, Event::Path, flags, bytes, Payload::Calls)
+        self.send_record(channel, id, service.event(), flags, bytes, Payload::Calls)
     }
 
     /// A repeated reply has been read: the peer does not know that it arrived before.

@@ -5,7 +5,7 @@ use super::operation::{HalfState, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::BlockDecision;
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, Committed, ContentDigest, Fault, HeadVerdict, Role, Session};
+use super::{Bug, CallService, Committed, ContentDigest, Fault, HeadVerdict, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
@@ -54,13 +54,13 @@ impl Session {
         if head.level < self.limits.control_level {
             return Err(Fault::Level(head.level));
         }
-        if event == Event::Path {
-            return self.judge_calls(head);
+        if let Some(service) = CallService::of(event) {
+            return self.judge_calls(service, head);
         }
         if head.length as usize > limits::CONTROL_BYTES_MAX {
             return Err(Fault::TooLong);
         }
-        if matches!(event, Event::File | Event::Hole) {
+        if event == Event::Hole {
             return Err(Fault::UnknownEvent(head.event));
         }
         if head.flags.has(Flags::REQUEST) && self.owes_many_marks() {
@@ -130,7 +130,7 @@ impl Session {
         let head = self.complete(channel)?;
         match Event::from_code(head.event) {
             Some(event) if event.carries_block() => self.count_block(channel, event, &head),
-            Some(Event::Path) if !head.flags.has(Flags::REQUEST) => {
+            Some(Event::Path | Event::File) if !head.flags.has(Flags::REQUEST) => {
                 self.outcome_again(channel, head.operation);
                 Ok(())
             }

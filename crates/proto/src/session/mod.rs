@@ -44,6 +44,7 @@ mod tests;
 mod verify;
 
 pub use crate::bug::{Bug, Bugs};
+pub use calls::CallService;
 pub use fault::Fault;
 pub use group::{Half, PipelineMessage};
 pub use operation::{Committed, Operation};

@@ -36,7 +36,7 @@ events! {
     Download = 3, "xFTSMD";
     /// Path calls: a batch of them, or its reply (WIRE-40).
     Path = 4, "xPathM";
-    /// Remote file calls (WIRE-44). Reserved in version 1.
+    /// Calls on an open file: a batch of them, or its reply (WIRE-44).
     File = 5, "xDFSM";
     /// This operation ends on this channel and direction, which stays for others (WIRE-37).
     EndOfRange = 6, "EOFR";

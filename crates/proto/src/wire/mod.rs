@@ -1,9 +1,11 @@
 //! Bytes on the wire: fixed heads, variable-length integers, one file per family of messages. Total functions: any
 //! input gives a value or a [`WireError`], never a panic, and never an allocation larger than the input.
 
+mod call_codes;
 pub mod codec;
 pub mod control;
 pub mod event;
+pub mod file;
 mod finish;
 pub mod handshake;
 pub mod head;

@@ -303,7 +303,8 @@ impl LocalStore {
     }
 }
 
-fn node_of(stat: &Stat) -> Node {
+/// The attributes of a `stat`.
+pub(in crate::store) fn node_of(stat: &Stat) -> Node {
     Node {
         kind: match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => NodeKind::Directory,

@@ -71,6 +71,13 @@ impl Parent {
         rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR)
     }
 
+    /// Creates `name`, which must not exist in any form, with this access.
+    pub(super) fn create_to_open(&self, name: &[u8], access: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        single(name)?;
+        let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.directory, name, flags, mode)
+    }
+
     /// Opens the file `name` for reading and writing if this store created it: regular, with a
     /// single link, owned by this user. None if it is something else or does not exist.
     pub(in crate::store) fn open_own(&self, name: &[u8]) -> Result<Option<(OwnedFd, Stat)>, Errno> {

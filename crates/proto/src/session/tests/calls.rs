@@ -3,7 +3,7 @@
 
 use super::pair::{BLOCK, CLIENT, Pair, REPLY, SERVER, Step};
 use crate::base::{ChannelId, ErrorKind, OperationId};
-use crate::session::{Fault, HeadVerdict, Session};
+use crate::session::{CallService, Fault, HeadVerdict, Session};
 use crate::wire::{Event, Flags, Head};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -161,11 +161,12 @@ fn what_no_honest_end_sends_is_a_fault() {
     let client = pair.client();
     assert_eq!(judge(client, Event::Path, Flags::REQUEST, 1, 9), Err(Fault::WrongSide("xPathM")));
     assert_eq!(judge(client, Event::Path, Flags::NONE, 1, 9), Err(Fault::Operation));
-    let id = client.open_calls(9).unwrap();
+    let id = client.open_calls(CallService::Path, 9).unwrap();
     assert_eq!(judge(client, Event::Path, Flags::NONE, id.0, 9), Err(Fault::Operation), "it has not left");
+    assert_eq!(judge(client, Event::File, Flags::NONE, id.0, 9), Err(Fault::WrongSide("xDFSM")), "another service");
     let upload = client.open(true, super::pair::request()).unwrap();
     assert_eq!(judge(client, Event::Path, Flags::NONE, upload.0, 9), Err(Fault::WrongSide("xPathM")));
-    assert!(client.open_calls(0).is_err() && client.open_calls(long).is_err());
+    assert!(client.open_calls(CallService::Path, 0).is_err() && client.open_calls(CallService::Path, long).is_err());
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId, Safety};
 use crate::session::{
-    Bugs, Committed, Comparison, HeadVerdict, Output, Payload, PipelineMessage, Role, Session, SessionEvent,
-    SessionLimits, SourceFacts, StageFacts, TargetFacts,
+    Bugs, CallService, Committed, Comparison, HeadVerdict, Output, Payload, PipelineMessage, Role, Session,
+    SessionEvent, SessionLimits, SourceFacts, StageFacts, TargetFacts,
 };
 use crate::wire::control::Grant;
 use crate::wire::request::Request;
@@ -209,7 +209,7 @@ impl Pair {
 
     /// The client makes calls on pipeline 0.
     pub(super) fn calls(&mut self) -> OperationId {
-        self.client().open_calls(9000).unwrap()
+        self.client().open_calls(CallService::Path, 9000).unwrap()
     }
 
     pub(super) fn hold(&mut self, side: Side, step: Step) {

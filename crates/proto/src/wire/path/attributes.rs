@@ -40,7 +40,7 @@ impl FileType {
         Self::BlockDevice,
     ];
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+    pub(in super::super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let code = reader.byte()?;
         Self::ALL.into_iter().find(|kind| *kind as u8 == code).ok_or(WireError::Invalid("file type"))
     }
@@ -117,7 +117,7 @@ impl Wanted {
         1 + 8 + numbers + text
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+    pub(in super::super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         // Known bits only: fits.
         reader.flags(Self::ALL.0.into(), "attributes").map(|bits| Self(bits as u32))
     }

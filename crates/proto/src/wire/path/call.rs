@@ -1,6 +1,7 @@
 //! The calls and their arguments. A new call needs a number here, a right in the server and a row
 //! in the document.
 
+use super::super::call_codes::call_codes;
 use super::super::codec::{Reader, WireError, Writer};
 use super::fields::{
     NewTime, Owner, Put, XattrRule, length, path as path_of, read_owners, read_times, switch, write_owners,
@@ -9,36 +10,8 @@ use super::fields::{
 use super::{FileType, REPLY_CALL_BYTES, Wanted, mode, number};
 use crate::limits;
 
-macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $changes:literal;)*) => {
-        /// The number of a call.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        #[repr(u8)]
-        pub enum Code { $($(#[$doc])* $name = $code,)* }
-
-        impl Code {
-            /// Every call that this version offers, in the order of its number.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
-
-            /// The call of a number; none where this version does not offer it.
-            pub const fn from_number(number: u64) -> Option<Self> {
-                match number { $($code => Some(Self::$name),)* _ => None }
-            }
-
-            /// The name for people.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
-
-            /// Whether it changes what is stored.
-            pub const fn changes(self) -> bool {
-                match self { $(Self::$name => $changes,)* }
-            }
-        }
-    };
-}
-
-codes! {
+call_codes! {
+    Code:
     /// Attributes of a name.
     Stat = 1, "stat", false;
     /// A page of a directory.

@@ -100,7 +100,7 @@ impl<'a> Put<'a> {
     }
 }
 
-pub(super) fn path<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
+pub(in super::super) fn path<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
     reader.bytes(limits::CALL_PATH_BYTES_MAX, "path")
 }
 

@@ -17,9 +17,11 @@ mod tests;
 pub use attributes::{Attributes, FileType, Wanted};
 pub use batch::{Batch, BatchWriter};
 pub use call::{Call, Code};
+pub(super) use fields::path as read_path;
 pub use fields::{NewTime, Owner, Put, XattrRule};
 pub use listing::{Entries, ListEntry, Listing, ListingWriter, StringList};
 pub use reply::{Answer, CallOutcome, Failure, FileSystem, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter};
+pub(super) use reply::{read_failure, read_reply_head};
 
 use super::codec::{Reader, WireError};
 
@@ -30,7 +32,7 @@ fn number(reader: &mut Reader<'_>, field: &'static str) -> Result<u32, WireError
 }
 
 /// Permission bits.
-fn mode(reader: &mut Reader<'_>) -> Result<u32, WireError> {
+pub(super) fn mode(reader: &mut Reader<'_>) -> Result<u32, WireError> {
     // At most 0o7777: fits.
     reader.integer_up_to(0o7777, "mode").map(|value| value as u32)
 }

@@ -78,14 +78,7 @@ impl<'a> Reply<'a> {
     /// Reads the payload that answers calls with these numbers.
     pub fn decode(payload: &'a [u8], codes: &[u64]) -> Result<Self, WireError> {
         let mut reader = Reader::new(payload);
-        let safety = match reader.byte()? {
-            2 => Safety::Written,
-            3 => Safety::Durable,
-            _ => return Err(WireError::Invalid("safety")),
-        };
-        if reader.integer()? != codes.len() as u64 {
-            return Err(WireError::Invalid("number of results"));
-        }
+        let safety = read_reply_head(&mut reader, codes.len())?;
         let mut outcomes = Vec::new();
         for code in codes {
             outcomes.push(read_outcome(&mut reader, *code)?);
@@ -107,13 +100,34 @@ impl<'a> Reply<'a> {
     }
 }
 
-fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<CallOutcome<'a>, WireError> {
+/// What a reply says before its results, of which there must be so many.
+pub(in super::super) fn read_reply_head(reader: &mut Reader<'_>, calls: usize) -> Result<Safety, WireError> {
+    let safety = match reader.byte()? {
+        2 => Safety::Written,
+        3 => Safety::Durable,
+        _ => return Err(WireError::Invalid("safety")),
+    };
+    if reader.integer()? != calls as u64 {
+        return Err(WireError::Invalid("number of results"));
+    }
+    Ok(safety)
+}
+
+/// The status of a result: none if the call succeeded.
+pub(in super::super) fn read_failure(reader: &mut Reader<'_>) -> Result<Option<Failure>, WireError> {
     let status = reader.integer_up_to(u16::MAX.into(), "status")?;
-    if status != 0 {
-        // At most 65535: both fit.
-        let errno = reader.integer_up_to(u16::MAX.into(), "errno")? as u16;
-        let kind = ErrorKind::from_code(status as u16).unwrap_or(ErrorKind::Unsupported);
-        return Ok(Err(Failure { kind, errno }));
+    if status == 0 {
+        return Ok(None);
+    }
+    // At most 65535: both fit.
+    let errno = reader.integer_up_to(u16::MAX.into(), "errno")? as u16;
+    let kind = ErrorKind::from_code(status as u16).unwrap_or(ErrorKind::Unsupported);
+    Ok(Some(Failure { kind, errno }))
+}
+
+fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<CallOutcome<'a>, WireError> {
+    if let Some(failure) = read_failure(reader)? {
+        return Ok(Err(failure));
     }
     // To a call that it does not know a server cannot say yes.
     let code = Code::from_number(code).ok_or(WireError::Invalid("status"))?;
@@ -226,48 +240,52 @@ impl ReplyWriter {
 
     /// The next call succeeded; not for a listing, which is written entry by entry.
     pub fn answer(&mut self, answer: &Answer<'_>) {
-        let (before, most) = (self.writer.as_bytes().len(), self.most());
         if let Answer::Listing(listing) = answer {
             let mut page = self.listing();
             let all = listing.entries.clone().all(|entry| page.push(&entry));
             return page.finish(listing.complete && all, listing.cursor);
         }
-        self.writer.integer(0);
-        match answer {
+        self.succeed(|writer| match answer {
             Answer::Done | Answer::Listing(_) => {}
-            Answer::Attributes(attributes) => attributes.write(&mut self.writer),
-            Answer::Bytes(bytes) => drop(self.writer.bytes(bytes)),
+            Answer::Attributes(attributes) => attributes.write(writer),
+            Answer::Bytes(bytes) => drop(writer.bytes(bytes)),
             Answer::Names(names) => {
                 for name in names.clone() {
-                    self.writer.bytes(name);
+                    writer.bytes(name);
                 }
-                self.writer.bytes(&[]);
+                writer.bytes(&[]);
             }
             Answer::FileSystem(room) => {
                 for number in [room.block, room.bytes, room.free, room.available, room.files, room.files_free] {
-                    self.writer.integer(number.min(super::super::codec::INTEGER_MAX));
+                    writer.integer(number.min(super::super::codec::INTEGER_MAX));
                 }
             }
-            Answer::Hash { length, digest } => drop(self.writer.integer(*length).raw(digest)),
+            Answer::Hash { length, digest } => drop(writer.integer(*length).raw(digest)),
             Answer::File { attributes, content } => {
-                attributes.write(&mut self.writer);
-                self.writer.bytes(content);
+                attributes.write(writer);
+                writer.bytes(content);
             }
-        }
+        });
+    }
+
+    /// The next call succeeded with what `write` appends.
+    pub(in super::super) fn succeed(&mut self, write: impl FnOnce(&mut Writer)) {
+        let (before, most) = (self.writer.as_bytes().len(), self.most());
+        self.writer.integer(0);
+        write(&mut self.writer);
         self.hold_to(before, most);
     }
 
     /// The next call, for names of extended attributes, succeeded with these.
     pub fn names<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>) {
-        let (before, most) = (self.writer.as_bytes().len(), self.most());
-        self.writer.integer(0);
         // The kernel's list of them is bounded, and so is what is written before the look at the
         // room.
-        for name in names {
-            self.writer.bytes(name);
-        }
-        self.writer.bytes(&[]);
-        self.hold_to(before, most);
+        self.succeed(|writer| {
+            for name in names {
+                writer.bytes(name);
+            }
+            writer.bytes(&[]);
+        });
     }
 
     /// What was written since `before` is a result, if it leaves the others their room.

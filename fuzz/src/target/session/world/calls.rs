@@ -3,7 +3,7 @@
 use super::World;
 use crate::target::session::step::{Back, Step};
 use xdfs_proto::base::{Error, Level, OperationId};
-use xdfs_proto::session::Role;
+use xdfs_proto::session::{CallService, Role};
 use xdfs_proto::wire::{Event, Flags, Head};
 
 impl World {
@@ -36,7 +36,7 @@ impl World {
                 self.told(*channel, operation, Flags::NONE, *length);
             }
             Step::Calls { length } => {
-                let opened = self.session.open_calls(*length);
+                let opened = self.session.open_calls(CallService::File, *length);
                 self.opened(opened);
             }
             _ => {}

@@ -1,0 +1,146 @@
+//! Golden frames of xDFSM: a batch on an open file, and what answers it.
+
+use super::calls::{call, part};
+use super::frame::Frame;
+use xdfs_proto::base::ErrorKind;
+use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, FileCode, FileReply, OpenFile, OpenedFile, ReadRange};
+use xdfs_proto::wire::path::{Attributes, Failure, FileType, Wanted};
+
+/// A batch that opens its file and calls everything.
+fn opening() -> Frame {
+    let open = OpenFile {
+        path: b"data/x",
+        read: true,
+        write: true,
+        create: true,
+        exclusive: true,
+        truncate: true,
+        deny_read: true,
+        deny_write: true,
+        mode: 0o640,
+        identity: None,
+    };
+    let ranges = vec![ReadRange { offset: 0, length: 65_536 }, ReadRange { offset: 1 << 40, length: 100 }];
+    let calls = vec![
+        FileCall::Open(open),
+        FileCall::Read { ranges },
+        FileCall::Write { offset: 1 << 32, data: b"bytes" },
+        FileCall::Append { data: b"line\n" },
+        FileCall::SetLength { length: 1 << 50 },
+        FileCall::Sync { data_only: true },
+        FileCall::Allocate { offset: 5, length: 1 << 20, keep_size: true },
+        FileCall::Punch { offset: 5, length: 4096 },
+        FileCall::Seek { offset: 5, hole: true },
+        FileCall::Attributes { wanted: Wanted::SIZE },
+        FileCall::Close,
+    ];
+    let laid = vec![
+        (FileCode::Open, part().bytes("path", b"data/x").integer("flags", 127).integer("mode", 0o640)),
+        (
+            FileCode::Read,
+            part()
+                .integer("ranges.count", 2)
+                .integer("ranges[0].offset", 0)
+                .integer("ranges[0].length", 65_536)
+                .integer("ranges[1].offset", 1 << 40)
+                .integer("ranges[1].length", 100),
+        ),
+        (FileCode::Write, part().integer("offset", 1 << 32).bytes("data", b"bytes")),
+        (FileCode::Append, part().bytes("data", b"line\n")),
+        (FileCode::SetLength, part().integer("length", 1 << 50)),
+        (FileCode::Sync, part().integer("flags", 1)),
+        (FileCode::Allocate, part().integer("offset", 5).integer("length", 1 << 20).integer("flags", 1)),
+        (FileCode::Punch, part().integer("offset", 5).integer("length", 4096)),
+        (FileCode::Seek, part().integer("offset", 5).integer("flags", 1)),
+        (FileCode::Attributes, part().integer("wanted", Wanted::SIZE.0.into())),
+        (FileCode::Close, part()),
+    ];
+    let about =
+        FileBatch { stop: true, room: 131_072, request: [5; 16], age_ms: Some(9000), calls, ..FileBatch::default() };
+    batch("calls/file-opening.txt", "A file is opened, and every call is made on it.", &about, laid)
+}
+
+/// A batch that opens a file again, and one about an open file, which needs no order.
+fn reopening() -> [Frame; 2] {
+    let open = OpenFile { path: b"data/x", read: true, identity: Some([7; 24]), ..OpenFile::default() };
+    let again = FileBatch { room: 4096, calls: vec![FileCall::Open(open)], ..FileBatch::default() };
+    let laid = part().bytes("path", b"data/x").integer("flags", 129).integer("mode", 0).raw("identity", &[7; 24]);
+    let again = batch("calls/file-again.txt", "A file is opened again.", &again, vec![(FileCode::Open, laid)]);
+    let calls = vec![FileCall::Sync { data_only: false }];
+    let known = FileBatch { unordered: true, room: 4096, handle: 300, calls, ..FileBatch::default() };
+    let laid = vec![(FileCode::Sync, part().integer("flags", 0))];
+    [again, batch("calls/file-open.txt", "A call on an open file that needs no order.", &known, laid)]
+}
+
+fn batch(path: &'static str, about: &'static str, batch: &FileBatch<'_>, calls: Vec<(FileCode, Frame)>) -> Frame {
+    let flags = u64::from(batch.stop) | u64::from(batch.unordered) << 1 | u64::from(batch.age_ms.is_some()) << 2;
+    let frame = Frame::new(path, "file.batch", about)
+        .integer("flags", flags)
+        .integer("room", batch.room.into())
+        .raw("request", &batch.request);
+    let frame = match batch.age_ms {
+        Some(age_ms) => frame.integer("age_ms", age_ms),
+        None => frame,
+    };
+    let frame = frame.integer("handle", batch.handle).integer("calls.count", calls.len() as u64);
+    let laid =
+        calls.into_iter().enumerate().fold(frame, |frame, (index, (code, part))| call(frame, index, code as u64, part));
+    laid.is(&batch.encode())
+}
+
+fn reply() -> Frame {
+    let opened = OpenedFile { handle: 300, identity: [7; 24], verifier: [8; 16], size: 1 << 40, change: u64::MAX };
+    let outcomes = vec![
+        Ok(FileAnswer::Opened(opened)),
+        Ok(FileAnswer::Read(vec![b"bytes", b""])),
+        Ok(FileAnswer::Changed { change: 9 }),
+        Ok(FileAnswer::Appended { offset: 1 << 40, change: 10 }),
+        Err(Failure { kind: ErrorKind::NoSpace, errno: 28 }),
+        Ok(FileAnswer::Synced { verifier: [8; 16] }),
+        Ok(FileAnswer::Found { offset: Some(4096) }),
+        Ok(FileAnswer::Found { offset: None }),
+        Ok(FileAnswer::Attributes(Attributes::of(FileType::Regular))),
+        Ok(FileAnswer::Done),
+    ];
+    Frame::new(
+        "calls/file-reply.txt",
+        "file.reply 1 3 4 5 6 7 10 10 11 2",
+        "Results of open, read, write, append, setlength (failed), sync, seek (twice), fstat, close.",
+    )
+    .byte("safety", 2)
+    .integer("results.count", 10)
+    .integer("results[0].status", 0)
+    .integer("results[0].handle", 300)
+    .raw("results[0].identity", &[7; 24])
+    .raw("results[0].verifier", &[8; 16])
+    .integer("results[0].size", 1 << 40)
+    .fixed("results[0].change", u64::MAX, 8)
+    .integer("results[1].status", 0)
+    .integer("results[1].ranges.count", 2)
+    .bytes("results[1].ranges[0]", b"bytes")
+    .bytes("results[1].ranges[1]", b"")
+    .integer("results[2].status", 0)
+    .fixed("results[2].change", 9, 8)
+    .integer("results[3].status", 0)
+    .integer("results[3].offset", 1 << 40)
+    .fixed("results[3].change", 10, 8)
+    .integer("results[4].status", ErrorKind::NoSpace as u64)
+    .integer("results[4].errno", 28)
+    .integer("results[5].status", 0)
+    .raw("results[5].verifier", &[8; 16])
+    .integer("results[6].status", 0)
+    .integer("results[6].flags", 1)
+    .integer("results[6].offset", 4096)
+    .integer("results[7].status", 0)
+    .integer("results[7].flags", 0)
+    .integer("results[8].status", 0)
+    .then("results[8].", part().byte("kind", 1).integer("told", 0))
+    .integer("results[9].status", 0)
+    .is(&FileReply { outcomes }.encode())
+}
+
+/// Every frame of xDFSM.
+pub(crate) fn frames() -> Vec<Frame> {
+    let [again, open] = reopening();
+    vec![opening(), again, open, reply()]
+}

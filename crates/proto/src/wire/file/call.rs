@@ -1,0 +1,277 @@
+//! The calls on an open file and their arguments.
+
+use super::super::call_codes::call_codes;
+use super::super::codec::{Reader, WireError, Writer};
+use super::super::path::{REPLY_CALL_BYTES, Wanted, mode, read_path};
+use super::FileIdentity;
+use crate::limits;
+use alloc::vec::Vec;
+
+call_codes! {
+    FileCode:
+    /// Opens a file, or creates it.
+    Open = 1, "open", true;
+    /// Gives the handle back.
+    Close = 2, "close", false;
+    /// Reads ranges.
+    Read = 3, "read", false;
+    /// Writes a range.
+    Write = 4, "write", true;
+    /// Writes at the end, in one step.
+    Append = 5, "append", true;
+    /// Cuts or extends the file.
+    SetLength = 6, "setlength", true;
+    /// Waits until what was written is on stable storage.
+    Sync = 7, "sync", false;
+    /// Reserves space.
+    Allocate = 8, "allocate", true;
+    /// Makes a hole.
+    Punch = 9, "punch", true;
+    /// The next byte of data, or the next hole.
+    Seek = 10, "seek", false;
+    /// Attributes of the open file.
+    Attributes = 11, "fstat", false;
+}
+
+/// A range to read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ReadRange {
+    /// Its first byte.
+    pub offset: u64,
+    /// Its length.
+    pub length: u32,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct OpenFile<'a> {
+    /// `EXPORT/path`.
+    pub path: &'a [u8],
+    /// The handle may read.
+    pub read: bool,
+    /// The handle may write.
+    pub write: bool,
+    /// A missing file is created.
+    pub create: bool,
+    /// The file must be missing.
+    pub exclusive: bool,
+    /// An existing file is cut to length 0.
+    pub truncate: bool,
+    /// While the handle is open, nobody else opens the file to read.
+    pub deny_read: bool,
+    /// While the handle is open, nobody else opens the file to write.
+    pub deny_write: bool,
+    /// Permission bits of a new file.
+    pub mode: u32,
+    /// It is opened again, and must be this file.
+    pub identity: Option<FileIdentity>,
+}
+
+const READ: u64 = 1;
+const WRITE: u64 = 2;
+const CREATE: u64 = 4;
+const EXCLUSIVE: u64 = 8;
+const TRUNCATE: u64 = 16;
+const DENY_READ: u64 = 32;
+const DENY_WRITE: u64 = 64;
+const IDENTITY: u64 = 128;
+const OPEN_FLAGS: u64 = 255;
+
+impl<'a> OpenFile<'a> {
+    fn write(&self, writer: &mut Writer) {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        let flags = flag(self.read, READ)
+            | flag(self.write, WRITE)
+            | flag(self.create, CREATE)
+            | flag(self.exclusive, EXCLUSIVE)
+            | flag(self.truncate, TRUNCATE)
+            | flag(self.deny_read, DENY_READ)
+            | flag(self.deny_write, DENY_WRITE)
+            | flag(self.identity.is_some(), IDENTITY);
+        writer.bytes(self.path).integer(flags).integer(self.mode.into());
+        if let Some(identity) = self.identity {
+            writer.raw(&identity);
+        }
+    }
+
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, WireError> {
+        let path = read_path(reader)?;
+        let flags = reader.flags(OPEN_FLAGS, "flags of open")?;
+        let mode = mode(reader)?;
+        let has = |bit: u64| flags & bit != 0;
+        let identity = if has(IDENTITY) { Some(reader.array()?) } else { None };
+        let changes = has(CREATE) || has(EXCLUSIVE) || has(TRUNCATE);
+        // A file that is opened again is neither created nor cut.
+        if !(has(READ) || has(WRITE)) || (changes && (!has(WRITE) || has(IDENTITY))) || (has(EXCLUSIVE) && !has(CREATE))
+        {
+            return Err(WireError::Invalid("flags of open"));
+        }
+        Ok(Self {
+            path,
+            read: has(READ),
+            write: has(WRITE),
+            create: has(CREATE),
+            exclusive: has(EXCLUSIVE),
+            truncate: has(TRUNCATE),
+            deny_read: has(DENY_READ),
+            deny_write: has(DENY_WRITE),
+            mode,
+            identity,
+        })
+    }
+}
+
+/// One call on the file of its batch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the variants are those of `FileCode`, the fields those of the document's table")]
+pub enum FileCall<'a> {
+    Open(OpenFile<'a>),
+    Close,
+    Read {
+        ranges: Vec<ReadRange>,
+    },
+    Write {
+        offset: u64,
+        data: &'a [u8],
+    },
+    Append {
+        data: &'a [u8],
+    },
+    SetLength {
+        length: u64,
+    },
+    Sync {
+        data_only: bool,
+    },
+    Allocate {
+        offset: u64,
+        length: u64,
+        keep_size: bool,
+    },
+    Punch {
+        offset: u64,
+        length: u64,
+    },
+    Seek {
+        offset: u64,
+        hole: bool,
+    },
+    Attributes {
+        wanted: Wanted,
+    },
+    /// A call of a later version: nothing but its number is known.
+    Unknown {
+        code: u64,
+    },
+}
+
+impl<'a> FileCall<'a> {
+    /// Its number.
+    pub const fn code(&self) -> u64 {
+        let code = match self {
+            Self::Open(_) => FileCode::Open,
+            Self::Close => FileCode::Close,
+            Self::Read { .. } => FileCode::Read,
+            Self::Write { .. } => FileCode::Write,
+            Self::Append { .. } => FileCode::Append,
+            Self::SetLength { .. } => FileCode::SetLength,
+            Self::Sync { .. } => FileCode::Sync,
+            Self::Allocate { .. } => FileCode::Allocate,
+            Self::Punch { .. } => FileCode::Punch,
+            Self::Seek { .. } => FileCode::Seek,
+            Self::Attributes { .. } => FileCode::Attributes,
+            Self::Unknown { code } => return *code,
+        };
+        code as u64
+    }
+
+    /// Whether it changes what is stored; open does unless it only opens an existing file.
+    pub fn changes(&self) -> bool {
+        match self {
+            Self::Open(open) => open.create || open.truncate,
+            _ => FileCode::from_number(self.code()).is_some_and(FileCode::changes),
+        }
+    }
+
+    /// Most bytes that its result takes.
+    pub fn result_bytes_max(&self) -> usize {
+        // The status and the number of ranges, and the length before the bytes of each.
+        const STATUS: usize = 16;
+        const LENGTH: usize = 4;
+        match self {
+            Self::Read { ranges } => {
+                ranges.iter().fold(STATUS, |sum, range| sum.saturating_add(LENGTH + range.length as usize))
+            }
+            Self::Attributes { wanted } => STATUS + wanted.bytes_max(),
+            _ => REPLY_CALL_BYTES,
+        }
+        .max(REPLY_CALL_BYTES)
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) {
+        match self {
+            Self::Open(open) => open.write(writer),
+            Self::Read { ranges } => {
+                writer.integer(ranges.len() as u64);
+                for range in ranges {
+                    writer.integer(range.offset).integer(range.length.into());
+                }
+            }
+            Self::Write { offset, data } => drop(writer.integer(*offset).bytes(data)),
+            Self::Append { data } => drop(writer.bytes(data)),
+            Self::SetLength { length } => drop(writer.integer(*length)),
+            Self::Sync { data_only } => drop(writer.integer((*data_only).into())),
+            Self::Allocate { offset, length, keep_size } => {
+                writer.integer(*offset).integer(*length).integer((*keep_size).into());
+            }
+            Self::Punch { offset, length } => drop(writer.integer(*offset).integer(*length)),
+            Self::Seek { offset, hole } => drop(writer.integer(*offset).integer((*hole).into())),
+            Self::Attributes { wanted } => drop(writer.integer(wanted.0.into())),
+            Self::Close | Self::Unknown { .. } => {}
+        }
+    }
+
+    pub(super) fn decode(number: u64, arguments: &'a [u8]) -> Result<Self, WireError> {
+        let Some(code) = FileCode::from_number(number) else { return Ok(Self::Unknown { code: number }) };
+        let mut reader = Reader::new(arguments);
+        let call = Self::read(code, &mut reader)?;
+        reader.end()?;
+        Ok(call)
+    }
+
+    fn read(code: FileCode, reader: &mut Reader<'a>) -> Result<Self, WireError> {
+        let data = |reader: &mut Reader<'a>| reader.bytes(limits::CALL_BYTES_MAX, "data");
+        let switch = |reader: &mut Reader<'a>| reader.flags(1, "flags of a call").map(|flags| flags == 1);
+        Ok(match code {
+            FileCode::Open => Self::Open(OpenFile::decode(reader)?),
+            FileCode::Close => Self::Close,
+            FileCode::Read => Self::Read { ranges: read_ranges(reader)? },
+            FileCode::Write => Self::Write { offset: reader.integer()?, data: data(reader)? },
+            FileCode::Append => Self::Append { data: data(reader)? },
+            FileCode::SetLength => Self::SetLength { length: reader.integer()? },
+            FileCode::Sync => Self::Sync { data_only: switch(reader)? },
+            FileCode::Allocate => {
+                Self::Allocate { offset: reader.integer()?, length: reader.integer()?, keep_size: switch(reader)? }
+            }
+            FileCode::Punch => Self::Punch { offset: reader.integer()?, length: reader.integer()? },
+            FileCode::Seek => Self::Seek { offset: reader.integer()?, hole: switch(reader)? },
+            FileCode::Attributes => Self::Attributes { wanted: Wanted::read(reader)? },
+        })
+    }
+}
+
+/// The ranges of a read: no more than [`limits::READ_RANGES_MAX`], each no longer than a reply.
+fn read_ranges(reader: &mut Reader<'_>) -> Result<Vec<ReadRange>, WireError> {
+    let count = reader.integer_up_to(limits::READ_RANGES_MAX as u64, "ranges")?;
+    if count == 0 {
+        return Err(WireError::Invalid("ranges"));
+    }
+    let mut ranges = Vec::new();
+    for _ in 0..count {
+        let offset = reader.integer()?;
+        // At most 256 KiB: fits.
+        let length = reader.integer_up_to(limits::CALL_BYTES_MAX as u64, "length of a range")? as u32;
+        ranges.push(ReadRange { offset, length });
+    }
+    Ok(ranges)
+}
