@@ -17,6 +17,7 @@ const GROUPS: &[(&str, usize)] = &[
     ("WIRE", 76),
     ("FTSM", 32),
     ("PATHM", 16),
+    ("DFSM", 26),
     ("CHAN", 25),
     ("XDOPI", 8),
     ("SEC", 39),

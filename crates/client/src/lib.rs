@@ -56,6 +56,7 @@ mod callback;
 mod calls;
 mod connect;
 mod endpoints;
+pub mod file;
 mod host;
 pub mod identity;
 mod joining;

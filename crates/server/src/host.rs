@@ -6,6 +6,8 @@
 use crate::audit::Pace;
 use crate::authorise::{Authorized, CurrentAuthority, Want};
 use crate::calls::job::{BatchJob, BatchOwner, malformed};
+use crate::files::job::FileJob;
+use crate::files::{self, SessionFiles};
 use crate::log::{Log, LogEvent, LoggedName};
 use crate::reply_cache::ReplyCache;
 use crate::sessions::{Metrics, ServerMessage};
@@ -13,7 +15,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::host::{Host, Opened, SlicedJob, Staged, StorageJob};
@@ -52,6 +53,8 @@ pub(crate) struct ServerHost {
     pub session_floor: Level,
     /// Batches that may be repeated in another session.
     pub repeats: Arc<ReplyCache>,
+    /// What the session has open.
+    pub files: Arc<SessionFiles>,
     /// What users have added to the audit log, and the permitted rate per second.
     pub pace: Arc<Pace>,
     pub audit_rate: u64,
@@ -188,17 +191,26 @@ impl Host for ServerHost {
         stop: Arc<AtomicBool>,
         memory: Vec<u8>,
     ) -> (QuotaClass, SlicedJob<Vec<u8>>) {
-        if service == CallService::File {
-            let refused = |_: &Slice| Poll::Ready(Err(Error::new(ErrorKind::Unsupported, "no files are opened here")));
-            return (self.share_on(None), Box::new(refused));
-        }
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let (authority, principal, now) = (self.authority.now(), Arc::clone(&self.principal), seconds_now());
-        let base = Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {
-            b"" => Ok(None),
-            base => authority.base(&principal, base, now).map(|base| Some(base.of_session(&principal))),
-        });
-        let share = self.share_on(base.as_ref().ok().and_then(Option::as_ref).map(|base| base.export()));
+        let judge = |name: &[u8]| authority.authorise(&principal, name, Want::Read, now);
+        let base = match service {
+            CallService::Path => {
+                Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {
+                    b"" => Ok(None),
+                    base => authority.base(&principal, base, now).map(|base| Some(base.of_session(&principal))),
+                })
+            }
+            CallService::File => Ok(None),
+        };
+        let export = match service {
+            CallService::Path => base.as_ref().ok().and_then(Option::as_ref).map(|base| base.export()),
+            // Each call is judged when it is executed; here the export is all that counts.
+            CallService::File => {
+                files::job::name_of(&batch, &self.files).and_then(|name| judge(&name)).ok().map(|at| at.export())
+            }
+        };
+        let share = self.share_on(export);
         let name = LoggedName::from(b"".as_slice());
         let known = Operation { name, upload: false, level: Level::Private, calls: true, share: share.clone() };
         self.operations.insert(operation, known);
@@ -216,8 +228,16 @@ impl Host for ServerHost {
             stop,
             now,
         };
-        let mut job = BatchJob::new(batch, base, memory, whom);
-        (share, Box::new(move |slice: &Slice| job.advance(slice)))
+        match service {
+            CallService::Path => {
+                let mut job = BatchJob::new(batch, base, memory, whom);
+                (share, Box::new(move |slice: &Slice| job.advance(slice)))
+            }
+            CallService::File => {
+                let mut job = FileJob::new(batch, memory, Arc::clone(&self.files), whom);
+                (share, Box::new(move |slice: &Slice| job.advance(slice)))
+            }
+        }
     }
 
     fn share(&self, operation: OperationId) -> QuotaClass {

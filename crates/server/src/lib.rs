@@ -10,7 +10,8 @@
 //!   connections may join);
 //! - `admit`: limits for unauthenticated connections (the table is [`xdfs_proto::admit`]);
 //! - `authorise`: from a name on the wire and an authenticated principal to a file of an export;
-//! - `calls`: the execution of batches of calls;
+//! - `calls`: the execution of batches of calls on names;
+//! - `files`: open files, and the execution of calls on them;
 //! - `host`: the server's side of a pipeline;
 //! - `reply_cache`: batches of calls that are repeated;
 //! - `log`: the events for an administrator;
@@ -24,6 +25,7 @@ pub mod audit;
 mod authorise;
 mod calls;
 pub mod config;
+mod files;
 mod host;
 mod listen;
 mod log;

@@ -12,6 +12,7 @@ mod revoking;
 use crate::admit::{Admission, Drop, ServerLimits};
 use crate::audit::Pace;
 use crate::authorise::{Authority, CurrentAuthority, Export};
+use crate::files::OpenFiles;
 use crate::log::{Log, LogEvent};
 use crate::pending_login::{AfterSend, LoginProgress, PendingLogin};
 use crate::pending_shutdowns::PendingShutdowns;
@@ -75,6 +76,7 @@ pub struct Server {
     pub(crate) authority: CurrentAuthority,
     pub(crate) blocking: Blocking,
     pub(crate) repeats: ReplyCaches,
+    pub(crate) files: Arc<OpenFiles>,
     pub(crate) pace: Arc<Pace>,
     pub(crate) letters: SyncSender<ServerMessage>,
     mailbox: Receiver<ServerMessage>,
@@ -109,6 +111,12 @@ pub struct Server {
 
 /// Messages to the listener that may wait: one per pipeline that ends, and a few commands.
 const LETTERS: usize = 8192;
+/// Files that are open at a time behind the handles of all sessions: a part of the process's limit,
+/// since channels and transfers need theirs.
+fn files_max() -> usize {
+    usize::try_from(xdfs_io::store::descriptors::limit() / 8).unwrap_or(usize::MAX).clamp(16, 1024)
+}
+
 /// Messages that are read in a row before connections are served again.
 const LETTERS_AT_ONCE: usize = 256;
 
@@ -149,6 +157,7 @@ impl Server {
             config,
             blocking: Blocking::default(),
             repeats: ReplyCaches::new(std::time::Instant::now()),
+            files: Arc::new(OpenFiles::new(files_max())?),
             pace: Arc::default(),
             letters,
             mailbox,

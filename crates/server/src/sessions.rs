@@ -3,6 +3,7 @@
 //! which connections may join them.
 
 use crate::admit::ServerLimits;
+use crate::files::{OpenFiles, SessionFiles};
 use crate::host::moment_now;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -148,6 +149,8 @@ pub(crate) struct SessionEntry {
     pub metrics: Arc<Metrics>,
     /// Held by every thread of the session.
     pub threads: Arc<ThreadOfSession>,
+    /// What it has open; closed with the last pipeline.
+    pub files: Arc<SessionFiles>,
     secret: JoinSecret,
 }
 
@@ -187,6 +190,7 @@ impl SessionEntry {
         secret: JoinSecret,
         channels: u16,
         pipes: Vec<PipelineState>,
+        files: &Arc<OpenFiles>,
     ) -> Self {
         Self {
             peer,
@@ -201,6 +205,7 @@ impl SessionEntry {
             pipes,
             metrics: Arc::default(),
             threads: Arc::new(ThreadOfSession),
+            files: Arc::new(SessionFiles::new(files)),
             secret,
         }
     }

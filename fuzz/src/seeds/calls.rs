@@ -30,7 +30,7 @@ fn behind_a_list() -> Vec<u8> {
 }
 
 pub(super) fn all() -> Vec<Seed> {
-    let mut seeds: Vec<Seed> = Vec::new();
+    let mut seeds = files();
     let mut add = |target, name: &str, bytes| seeds.push((target, name.to_owned(), bytes));
     let path = |rest: &[u8]| [&[1, b'p'][..], rest].concat();
     for (name, code, arguments) in [
@@ -69,24 +69,6 @@ pub(super) fn all() -> Vec<Seed> {
     add("batch", "age-without-id", head(4, &[0; 16], |w| w.integer(5).bytes(b"e").integer(0)));
     add("batch", "too-long", vec![0; limits::CALL_BYTES_MAX + 1]);
     add("batch", "behind-its-end", [batch(4, &[1, b'p']), vec![0]].concat());
-    for (name, code, arguments) in [
-        ("open-flags", 1, &[1, b'e', 2 | 16, 0][..]),
-        ("open-neither", 1, &[1, b'e', 4, 0]),
-        ("read-none", 3, &[0]),
-        ("read-many", 3, &[0x40, 65]),
-        ("seek-flags", 10, &[0, 2]),
-        ("unknown-call", 99, b"later"),
-    ] {
-        let handle = u64::from(code != 1);
-        add("file-batch", name, head(0, &[0; 16], |w| w.integer(handle).integer(1).integer(code).bytes(arguments)));
-    }
-    add("file-batch", "no-calls", head(0, &[0; 16], |w| w.integer(7).integer(0)));
-    add("file-batch", "close-of-nothing", head(0, &[0; 16], |w| w.integer(0).integer(1).integer(2).bytes(b"")));
-    add("file-batch", "age-without-id", head(4, &[0; 16], |w| w.integer(5).integer(7)));
-    add("file-batch", "too-long", vec![0; limits::CALL_BYTES_MAX + 1]);
-    add("file-reply", "no-handle", reply(1, |w| w.integer(0).integer(0)));
-    add("file-reply", "unknown-call-succeeds", reply(99, |w| w.integer(0)));
-    add("file-reply", "durable", vec![0, 3, 0]);
     add("reply", "readlink", reply(9, |w| w.integer(0).bytes(b"../target")));
     add("reply", "stagetree", reply(31, |w| w.integer(0).bytes(b".xdfs-staging/tree-0")));
     add("reply", "stagetree-long", reply(31, |w| w.integer(0).bytes(&[b'a'; 65])));
@@ -114,5 +96,30 @@ pub(super) fn all() -> Vec<Seed> {
     add("reply", "safety", vec![0, 9, 0]);
     add("reply", "count", vec![0, 2, 1]);
     add("reply", "nothing", vec![0, 3, 0]);
+    seeds
+}
+
+/// Calls on open files: what each field refuses.
+fn files() -> Vec<Seed> {
+    let mut seeds = Vec::new();
+    let mut add = |target: &'static str, name: &str, bytes: Vec<u8>| seeds.push((target, name.to_owned(), bytes));
+    for (name, code, arguments) in [
+        ("open-flags", 1, &[1, b'e', 2 | 16, 0][..]),
+        ("open-neither", 1, &[1, b'e', 4, 0]),
+        ("read-none", 3, &[0]),
+        ("read-many", 3, &[0x40, 65]),
+        ("seek-flags", 10, &[0, 2]),
+        ("unknown-call", 99, b"later"),
+    ] {
+        let handle = u64::from(code != 1);
+        add("file-batch", name, head(0, &[0; 16], |w| w.integer(handle).integer(1).integer(code).bytes(arguments)));
+    }
+    add("file-batch", "no-calls", head(0, &[0; 16], |w| w.integer(7).integer(0)));
+    add("file-batch", "close-of-nothing", head(0, &[0; 16], |w| w.integer(0).integer(1).integer(2).bytes(b"")));
+    add("file-batch", "age-without-id", head(4, &[0; 16], |w| w.integer(5).integer(7)));
+    add("file-batch", "too-long", vec![0; limits::CALL_BYTES_MAX + 1]);
+    add("file-reply", "no-handle", reply(1, |w| w.integer(0).integer(0)));
+    add("file-reply", "unknown-call-succeeds", reply(99, |w| w.integer(0)));
+    add("file-reply", "durable", vec![0, 3, 0]);
     seeds
 }

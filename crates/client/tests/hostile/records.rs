@@ -101,7 +101,7 @@ const FRAMES: &[Case] = &[
         c.record(batch(), &[0; 9], |_| {});
         c.block(Event::Upload, 2, 0, &[0; BLOCK]);
     }),
-    ("file calls", "event 5 is unknown or reserved", |c| raw_event(c, 5)),
+    ("a reply on a file to nobody", "xDFSM from the wrong side", |c| c.record(control(Event::File), &[2, 0], |_| {})),
     ("a hole", "event 24 is unknown or reserved", |c| raw_event(c, 24)),
     ("a message that is too long", "payload longer", |c| c.record(control(Event::Ack), &[0; 65537], |_| {})),
     ("a message cut short", "malformed", |c| c.record(control(Event::Credit), &[0x80], |_| {})),

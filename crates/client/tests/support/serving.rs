@@ -27,6 +27,7 @@ pub struct Serving {
     pub directory: Scratch,
     pub address: Address,
     pub handle: Handle,
+    setup: Setup,
     log: Arc<Watched<Vec<LogEvent>>>,
     thread: Option<JoinHandle<Result<(), xdfs_client::Error>>>,
 }
@@ -64,50 +65,37 @@ impl Serving {
     }
 
     pub fn with(setup: Setup) -> Self {
-        let directory = Scratch::new();
-        // A Unix socket's name lies beside the export, not in it.
-        let socket = Address::Unix(directory.path().with_extension("socket"));
-        let log = Arc::new(Watched::new(Vec::new()));
-        let hears = Arc::clone(&log);
-        let export = |name: &str, writable| {
-            let store = LocalStore::open_root(directory.path(), writable).unwrap();
-            Export::open_to_all(name, Arc::new(store), writable)
-        };
-        let above = |name: &str, floor: Level| {
-            let store = LocalStore::open_root(directory.path(), true).unwrap();
-            let access = Access { writable: true, anonymous: Anonymous::Write, floor, ..Access::default() };
-            Export::new(name, Arc::new(store), access)
-        };
-        let memory = Export::open_to_all("memory", Arc::new(MemoryExport), true);
-        let server = Server::bind(Config {
-            listen: if setup.unix { socket } else { Address::Tcp(([127, 0, 0, 1], 0).into()) },
-            inherited: None,
-            transport: TransportOptions::default(),
-            exports: [
-                export("data", true),
-                export("fixed", false),
-                above("integrity", Level::Integrity),
-                above("private", Level::Private),
-                memory,
-            ]
-            .into_iter()
-            .chain(setup.more)
-            .collect(),
-            policy: setup.policy,
-            limits: setup.limits,
-            key_limits: setup.key_limits,
-            disk: setup.disk,
-            identity: Arc::new(HostIdentity::new(KeyPair::from_seed(&HOST_SEED).unwrap())),
-            directory: setup.directory,
-            log: Arc::new(move |event| {
-                hears.change(|events| events.push(event.clone()));
-                0
-            }),
-        })
-        .unwrap();
-        let (address, handle) = (server.address().clone(), server.handle());
-        let thread = std::thread::spawn(move || server.run());
-        Self { directory, address, handle, log, thread: Some(thread) }
+        let (directory, log) = (Scratch::new(), Arc::new(Watched::new(Vec::new())));
+        let (address, handle, thread) = launch(&setup, &directory, &log);
+        Self { directory, address, handle, setup, log, thread: Some(thread) }
+    }
+
+    /// Ends the server at once, and starts another one in its place: at the same Unix socket, with the
+    /// same exports.
+    pub fn restart(&mut self) {
+        self.stop_and(|_| {});
+    }
+
+    /// The same; in between something is done to the directory.
+    pub fn stop_and(&mut self, act: impl FnOnce(&std::path::Path)) {
+        self.stop();
+        act(self.directory.path());
+        self.restart_stopped();
+    }
+
+    /// Starts another server where one was stopped.
+    pub fn restart_stopped(&mut self) {
+        let (address, handle, thread) = launch(&self.setup, &self.directory, &self.log);
+        (self.address, self.handle, self.thread) = (address, handle, Some(thread));
+    }
+
+    /// Ends the server at once.
+    pub fn stop(&mut self) {
+        self.handle.stop();
+        self.ended().unwrap();
+        if let Address::Unix(path) = &self.address {
+            std::fs::remove_file(path).unwrap();
+        }
     }
 
     /// A session of so many channels, with small blocks.
@@ -210,6 +198,54 @@ impl Serving {
         let thread = self.thread.take().unwrap();
         super::within(PATIENCE, "the server's end", move || thread.join().unwrap())
     }
+}
+
+type Launched = (Address, Handle, JoinHandle<Result<(), xdfs_client::Error>>);
+
+/// Starts a server.
+fn launch(setup: &Setup, directory: &Scratch, log: &Arc<Watched<Vec<LogEvent>>>) -> Launched {
+    // A Unix socket's name lies beside the export, not in it.
+    let socket = Address::Unix(directory.path().with_extension("socket"));
+    let hears = Arc::clone(log);
+    let export = |name: &str, writable| {
+        let store = LocalStore::open_root(directory.path(), writable).unwrap();
+        Export::open_to_all(name, Arc::new(store), writable)
+    };
+    let above = |name: &str, floor: Level| {
+        let store = LocalStore::open_root(directory.path(), true).unwrap();
+        let access = Access { writable: true, anonymous: Anonymous::Write, floor, ..Access::default() };
+        Export::new(name, Arc::new(store), access)
+    };
+    let memory = Export::open_to_all("memory", Arc::new(MemoryExport), true);
+    let server = Server::bind(Config {
+        listen: if setup.unix { socket } else { Address::Tcp(([127, 0, 0, 1], 0).into()) },
+        inherited: None,
+        transport: TransportOptions::default(),
+        exports: [
+            export("data", true),
+            export("fixed", false),
+            above("integrity", Level::Integrity),
+            above("private", Level::Private),
+            memory,
+        ]
+        .into_iter()
+        .chain(setup.more.iter().cloned())
+        .collect(),
+        policy: setup.policy.clone(),
+        limits: setup.limits,
+        key_limits: setup.key_limits,
+        disk: setup.disk,
+        identity: Arc::new(HostIdentity::new(KeyPair::from_seed(&HOST_SEED).unwrap())),
+        directory: Arc::clone(&setup.directory),
+        log: Arc::new(move |event| {
+            hears.change(|events| events.push(event.clone()));
+            0
+        }),
+    })
+    .unwrap();
+    let (address, handle) = (server.address().clone(), server.handle());
+    let thread = std::thread::spawn(move || server.run());
+    (address, handle, thread)
 }
 
 impl Drop for Serving {

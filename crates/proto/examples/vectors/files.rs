@@ -3,7 +3,9 @@
 use super::calls::{call, part};
 use super::frame::Frame;
 use xdfs_proto::base::ErrorKind;
-use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, FileCode, FileReply, OpenFile, OpenedFile, ReadRange};
+use xdfs_proto::wire::file::{
+    FileAnswer, FileBatch, FileCall, FileCode, FileReply, OpenFile, OpenedBefore, OpenedFile, ReadRange,
+};
 use xdfs_proto::wire::path::{Attributes, Failure, FileType, Wanted};
 
 /// A batch that opens its file and calls everything.
@@ -18,7 +20,7 @@ fn opening() -> Frame {
         deny_read: true,
         deny_write: true,
         mode: 0o640,
-        identity: None,
+        again: None,
     };
     let ranges = vec![ReadRange { offset: 0, length: 65_536 }, ReadRange { offset: 1 << 40, length: 100 }];
     let calls = vec![
@@ -62,9 +64,19 @@ fn opening() -> Frame {
 
 /// A batch that opens a file again, and one about an open file, which needs no order.
 fn reopening() -> [Frame; 2] {
-    let open = OpenFile { path: b"data/x", read: true, identity: Some([7; 24]), ..OpenFile::default() };
+    let open = OpenFile {
+        path: b"data/x",
+        read: true,
+        again: Some(OpenedBefore { identity: [7; 24], handle: 300 }),
+        ..OpenFile::default()
+    };
     let again = FileBatch { room: 4096, calls: vec![FileCall::Open(open)], ..FileBatch::default() };
-    let laid = part().bytes("path", b"data/x").integer("flags", 129).integer("mode", 0).raw("identity", &[7; 24]);
+    let laid = part()
+        .bytes("path", b"data/x")
+        .integer("flags", 129)
+        .integer("mode", 0)
+        .raw("identity", &[7; 24])
+        .integer("handle", 300);
     let again = batch("calls/file-again.txt", "A file is opened again.", &again, vec![(FileCode::Open, laid)]);
     let calls = vec![FileCall::Sync { data_only: false }];
     let known = FileBatch { unordered: true, room: 4096, handle: 300, calls, ..FileBatch::default() };

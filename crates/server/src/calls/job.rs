@@ -7,14 +7,14 @@
 use super::{Done, Execution, exports};
 use crate::audit::Pace;
 use crate::authorise::{Authority, Base};
-use crate::log::{Log, LogEvent};
+use crate::log::{CallLine, Log, LogEvent, LoggedName};
 use crate::reply_cache::{CacheLookup, ReplyCache, RunningBatch};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use xdfs_engine::blocking::Slice;
-use xdfs_proto::base::{Error, ErrorKind, OperationId, SessionId};
+use xdfs_proto::base::{Error, ErrorKind, OperationId, Safety, SessionId};
 use xdfs_proto::wire::WireError;
 use xdfs_proto::wire::path::Batch;
 use xdfs_secure::policy::Principal;
@@ -38,6 +38,36 @@ pub(crate) struct BatchOwner {
     pub stop: Arc<AtomicBool>,
     /// Seconds since 1970 when the batch arrived.
     pub now: u64,
+}
+
+impl BatchOwner {
+    /// Whether a batch that may be repeated was executed before; none if it may not.
+    pub(crate) fn once(&self, request: [u8; 16], age_ms: Option<u64>) -> Result<Option<CacheLookup>, Error> {
+        if request == [0; 16] {
+            return Ok(None);
+        }
+        let age = age_ms.map(Duration::from_millis);
+        self.repeats.begin(&self.budget, request, age, Instant::now()).map(Some)
+    }
+
+    /// Logs the outcome of a batch.
+    pub(crate) fn record(&self, base: LoggedName, calls: Vec<CallLine>, safety: Option<Safety>, error: Option<&Error>) {
+        let bytes = (self.log)(&LogEvent::Calls {
+            session: self.session,
+            user: self.principal.user.escape_debug().to_string(),
+            operation: self.operation.0,
+            base,
+            calls,
+            safety,
+            error: error.map(Error::to_string),
+        });
+        self.pace.charge(&self.budget, bytes, self.audit_rate, Instant::now());
+    }
+
+    /// Whether the rest is no longer wanted.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 /// The execution of a batch, from its payload to its reply, in slices.
@@ -80,7 +110,7 @@ impl BatchJob {
         if let BatchState::Judged(..) = self.state
             && let BatchState::Judged(base, memory) = std::mem::replace(&mut self.state, BatchState::Over)
         {
-            let once = match self.once(batch) {
+            let once = match self.whom.once(batch.request, batch.age_ms) {
                 Ok(Some(CacheLookup::Told(reply))) => return Poll::Ready(Ok(reply)),
                 Ok(Some(CacheLookup::Do(doing))) => Some(doing),
                 Ok(None) => None,
@@ -113,15 +143,6 @@ impl BatchJob {
         Poll::Ready(self.end(batch, once, done))
     }
 
-    /// Whether a batch that may be repeated was executed before.
-    fn once(&self, batch: &Batch<'_>) -> Result<Option<CacheLookup>, Error> {
-        if batch.request == [0; 16] {
-            return Ok(None);
-        }
-        let age = batch.age_ms.map(Duration::from_millis);
-        self.whom.repeats.begin(&self.whom.budget, batch.request, age, Instant::now()).map(Some)
-    }
-
     /// Caches and logs the outcome.
     fn end(&self, batch: &Batch<'_>, once: Option<RunningBatch>, done: Result<Done, Error>) -> Result<Vec<u8>, Error> {
         if let Some(doing) = once {
@@ -129,19 +150,10 @@ impl BatchJob {
         }
         let (reply, lines, safety, error) = match done {
             Ok(Done { reply, lines, safety }) => (Ok(reply), lines, safety, None),
-            Err(error) => (Err(error.clone()), Vec::new(), None, Some(error.to_string())),
+            Err(error) => (Err(error.clone()), Vec::new(), None, Some(error)),
         };
         if error.is_some() || !lines.is_empty() {
-            let bytes = (self.whom.log)(&LogEvent::Calls {
-                session: self.whom.session,
-                user: self.whom.principal.user.escape_debug().to_string(),
-                operation: self.whom.operation.0,
-                base: batch.base.into(),
-                calls: lines,
-                safety,
-                error,
-            });
-            self.whom.pace.charge(&self.whom.budget, bytes, self.whom.audit_rate, Instant::now());
+            self.whom.record(batch.base.into(), lines, safety, error.as_ref());
         }
         reply
     }

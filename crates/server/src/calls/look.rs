@@ -20,7 +20,7 @@ const PAGE_TIME: Duration = Duration::from_millis(20);
 const PAGE_STEP: u32 = 64;
 
 /// The attributes that are reported for a name.
-pub(super) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&'a [u8]>) -> Attributes<'a> {
+pub(crate) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&'a [u8]>) -> Attributes<'a> {
     fn told<T>(wanted: bool, value: T) -> Option<T> {
         wanted.then_some(value)
     }

@@ -10,6 +10,7 @@ mod small;
 
 use crate::authorise::{Authorized, Base, Want};
 use crate::log::CallLine;
+pub(crate) use look::attributes_of;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +68,7 @@ pub(crate) struct Execution {
 const TOUCHED_BYTES_MAX: usize = 1 << 20;
 
 /// The failure of a call as the reply reports it.
-fn failure(error: &Error) -> Failure {
+pub(crate) fn failure(error: &Error) -> Failure {
     Failure { kind: error.kind, errno: error.errno }
 }
 
@@ -93,7 +94,7 @@ impl Execution {
             reading: SmallReader::default(),
             hash: None,
         };
-        Ok(Self { work, writer: room(batch, memory)?, lines: Vec::new(), done: 0 })
+        Ok(Self { work, writer: reply_writer(memory, batch.calls.len(), batch.room)?, lines: Vec::new(), done: 0 })
     }
 
     /// Executes the calls of `batch` in order, until the slice is over, and none after `stop` is
@@ -169,7 +170,7 @@ impl Execution {
 
 /// Executes a batch on the list of exports: it can be read, and nothing else.
 pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> {
-    let mut writer = room(batch, Vec::new())?;
+    let mut writer = reply_writer(Vec::new(), batch.calls.len(), batch.room)?;
     let root = Attributes::of(FileType::Directory);
     for call in &batch.calls {
         match call {
@@ -189,9 +190,9 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> 
 }
 
 /// The reply's writer, if the room suffices for any outcome.
-pub(crate) fn room(batch: &Batch<'_>, memory: Vec<u8>) -> Result<ReplyWriter, Error> {
-    ReplyWriter::within(memory, batch.calls.len(), batch.room as usize).ok_or_else(|| {
-        let text = format!("{} bytes are too little room for the reply to {} calls", batch.room, batch.calls.len());
+pub(crate) fn reply_writer(memory: Vec<u8>, calls: usize, room: u32) -> Result<ReplyWriter, Error> {
+    ReplyWriter::within(memory, calls, room as usize).ok_or_else(|| {
+        let text = format!("{room} bytes are too little room for the reply to {calls} calls");
         Error::new(ErrorKind::LimitExceeded, text)
     })
 }

@@ -60,7 +60,7 @@ impl Server {
             asked: open.channels,
             pipelines: granted.pipelines,
         });
-        let mut entry = SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes);
+        let mut entry = SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, &self.files);
         let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
             self.roster.end(id);
@@ -223,6 +223,7 @@ impl Server {
             pipeline,
             session_floor: group.session.limits().floor,
             repeats: self.repeats.of(&entry.principal),
+            files: Arc::clone(&entry.files),
             pace: Arc::clone(&self.pace),
             audit_rate: self.config.limits.audit_rate,
             operations: BTreeMap::new(),

@@ -63,8 +63,17 @@ pub struct OpenFile<'a> {
     pub deny_write: bool,
     /// Permission bits of a new file.
     pub mode: u32,
-    /// It is opened again, and must be this file.
-    pub identity: Option<FileIdentity>,
+    /// It is opened again, in another session.
+    pub again: Option<OpenedBefore>,
+}
+
+/// A file that a lost session had open.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct OpenedBefore {
+    /// It must still be this file.
+    pub identity: FileIdentity,
+    /// The handle of the lost session, which ends.
+    pub handle: u64,
 }
 
 const READ: u64 = 1;
@@ -74,7 +83,7 @@ const EXCLUSIVE: u64 = 8;
 const TRUNCATE: u64 = 16;
 const DENY_READ: u64 = 32;
 const DENY_WRITE: u64 = 64;
-const IDENTITY: u64 = 128;
+const AGAIN: u64 = 128;
 const OPEN_FLAGS: u64 = 255;
 
 impl<'a> OpenFile<'a> {
@@ -87,10 +96,10 @@ impl<'a> OpenFile<'a> {
             | flag(self.truncate, TRUNCATE)
             | flag(self.deny_read, DENY_READ)
             | flag(self.deny_write, DENY_WRITE)
-            | flag(self.identity.is_some(), IDENTITY);
+            | flag(self.again.is_some(), AGAIN);
         writer.bytes(self.path).integer(flags).integer(self.mode.into());
-        if let Some(identity) = self.identity {
-            writer.raw(&identity);
+        if let Some(again) = self.again {
+            writer.raw(&again.identity).integer(again.handle);
         }
     }
 
@@ -99,11 +108,13 @@ impl<'a> OpenFile<'a> {
         let flags = reader.flags(OPEN_FLAGS, "flags of open")?;
         let mode = mode(reader)?;
         let has = |bit: u64| flags & bit != 0;
-        let identity = if has(IDENTITY) { Some(reader.array()?) } else { None };
+        let again = match has(AGAIN) {
+            true => Some(OpenedBefore { identity: reader.array()?, handle: reader.integer()? }),
+            false => None,
+        };
         let changes = has(CREATE) || has(EXCLUSIVE) || has(TRUNCATE);
         // A file that is opened again is neither created nor cut.
-        if !(has(READ) || has(WRITE)) || (changes && (!has(WRITE) || has(IDENTITY))) || (has(EXCLUSIVE) && !has(CREATE))
-        {
+        if !(has(READ) || has(WRITE)) || (changes && (!has(WRITE) || has(AGAIN))) || (has(EXCLUSIVE) && !has(CREATE)) {
             return Err(WireError::Invalid("flags of open"));
         }
         Ok(Self {
@@ -116,7 +127,7 @@ impl<'a> OpenFile<'a> {
             deny_read: has(DENY_READ),
             deny_write: has(DENY_WRITE),
             mode,
-            identity,
+            again,
         })
     }
 }

@@ -11,7 +11,7 @@ mod reply;
 mod tests;
 
 pub use batch::FileBatch;
-pub use call::{FileCall, FileCode, OpenFile, ReadRange};
+pub use call::{FileCall, FileCode, OpenFile, OpenedBefore, ReadRange};
 pub use reply::{FileAnswer, FileOutcome, FileReply, OpenedFile};
 
 use super::codec::{Reader, WireError};

@@ -18,7 +18,7 @@ const OPEN: OpenFile<'static> = OpenFile {
     deny_read: true,
     deny_write: true,
     mode: 0o640,
-    identity: None,
+    again: None,
 };
 
 fn every_call() -> Vec<FileCall<'static>> {
@@ -109,7 +109,7 @@ fn flags_of_open_that_contradict_each_other_are_refused() {
     assert_eq!(decode(OpenFile { truncate: true, ..reads }), refused, "cuts without writing");
     assert_eq!(decode(OpenFile { create: true, ..reads }), refused, "creates without writing");
     assert_eq!(decode(OpenFile { exclusive: true, write: true, ..reads }), refused, "exclusive creates nothing");
-    let again = OpenFile { identity: Some([1; 24]), write: true, ..reads };
+    let again = OpenFile { again: Some(OpenedBefore { identity: [1; 24], handle: 7 }), write: true, ..reads };
     assert_eq!(decode(again), Ok(()));
     assert_eq!(decode(OpenFile { truncate: true, ..again }), refused, "opened again and cut");
 }

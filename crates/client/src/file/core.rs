@@ -1,0 +1,426 @@
+//! An open file without a position: calls that survive the loss of the session.
+
+use super::options::OpenOptions;
+use super::remote::{Answered, Backoff, PendingFileReply, Remote, is_lost};
+use super::unsynced::{Change, Unsynced};
+use crate::calls::failed;
+use crate::session::Session;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile};
+use xdfs_secure::random;
+
+/// What is kept to be written again; from there on a write waits for a sync.
+const UNSYNCED_BYTES_MAX: usize = 64 << 20;
+
+/// Writes that are on their way before the next one waits.
+const BEHIND_MAX: usize = 24;
+
+/// What a batch takes besides its data.
+const FRAME_BYTES: usize = 1024;
+
+/// The handle in the present session.
+struct Connection {
+    session: Arc<Session>,
+    opened: OpenedFile,
+    /// Counts the sessions.
+    generation: u64,
+    unsynced: Unsynced,
+    /// The file's change number after the last answer.
+    change: u64,
+    /// The known end of the file: what an append is compared with.
+    end: u64,
+    /// Changes without an answer.
+    unanswered: usize,
+    /// Why the file cannot be used any more.
+    broken: Option<Error>,
+}
+
+/// A write that was sent.
+struct Behind {
+    number: u64,
+    change: Change,
+    pending: Option<PendingFileReply>,
+}
+
+/// An open file.
+pub(super) struct Core {
+    remote: Arc<Remote>,
+    path: Vec<u8>,
+    options: OpenOptions,
+    connection: Mutex<Connection>,
+    recovering: Mutex<()>,
+    behind: Mutex<VecDeque<Behind>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn unexpected() -> Error {
+    Error::new(ErrorKind::Protocol, "the server answered something else")
+}
+
+fn opened_of(answered: &Answered, path: &[u8]) -> Result<OpenedFile, Error> {
+    match answered.read()?.into_iter().next() {
+        Some(Ok(FileAnswer::Opened(opened))) => Ok(opened),
+        Some(Err(failure)) => Err(failed(failure, &format!("cannot open '{}'", path.escape_ascii()))),
+        _ => Err(unexpected()),
+    }
+}
+
+fn open_with(session: &Session, batch: FileBatch<'_>, path: &[u8]) -> Result<OpenedFile, Error> {
+    opened_of(&session.call_file(batch)?.wait()?, path)
+}
+
+impl Core {
+    /// Opens the file.
+    pub(super) fn open(remote: &Arc<Remote>, path: &[u8], options: &OpenOptions) -> Result<Self, Error> {
+        let request = if options.is_once() { random::array()? } else { [0; 16] };
+        let (began, mut backoff, mut age_ms) = (Instant::now(), remote.backoff(), None);
+        let mut session = remote.session()?;
+        let opened = loop {
+            let calls = vec![FileCall::Open(options.call(path))];
+            let outcome = open_with(&session, FileBatch { request, age_ms, calls, ..FileBatch::default() }, path);
+            match outcome {
+                // The answer may be that of an earlier session, whose handle is none in this one.
+                Ok(opened) if age_ms.is_some() => {
+                    let calls = vec![FileCall::Open(options.again(path, &opened))];
+                    break open_with(&session, FileBatch { calls, ..FileBatch::default() }, path)?;
+                }
+                Ok(opened) => break opened,
+                Err(error) if remote.may_retry(&error) => {
+                    if is_lost(&error) {
+                        remote.lost(&session);
+                    }
+                    backoff.wait(error)?;
+                    session = Self::reconnect(remote, &mut backoff)?;
+                    age_ms = options.is_once().then(|| began.elapsed().as_millis() as u64 + 1);
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let (generation, unanswered, broken) = (0, 0, None);
+        let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
+        let connection = Connection { session, opened, generation, unsynced, change, end, unanswered, broken };
+        Ok(Self {
+            remote: Arc::clone(remote),
+            path: path.to_vec(),
+            options: *options,
+            connection: Mutex::new(connection),
+            recovering: Mutex::new(()),
+            behind: Mutex::default(),
+        })
+    }
+
+    fn reconnect(remote: &Remote, backoff: &mut Backoff) -> Result<Arc<Session>, Error> {
+        loop {
+            match remote.session() {
+                Err(error) if remote.may_retry(&error) || error.kind == ErrorKind::ConnectionLost => {
+                    backoff.wait(error)?;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    pub(super) fn options(&self) -> &OpenOptions {
+        &self.options
+    }
+
+    /// Most bytes of data in one call.
+    pub(super) fn chunk(&self) -> usize {
+        lock(&self.connection).session.batch_bytes_max() - FRAME_BYTES
+    }
+
+    fn current(&self) -> Result<(Arc<Session>, u64, u64), Error> {
+        let connection = lock(&self.connection);
+        match &connection.broken {
+            Some(error) => Err(error.clone()),
+            None => Ok((Arc::clone(&connection.session), connection.opened.handle, connection.generation)),
+        }
+    }
+
+    /// Sends calls that need no order; none if that fails, which [`Self::finish`] makes up for.
+    pub(super) fn start(&self, calls: Vec<FileCall<'_>>) -> Option<PendingFileReply> {
+        let (session, handle, _) = self.current().ok()?;
+        session.call_file(FileBatch { unordered: true, handle, calls, ..FileBatch::default() }).ok()
+    }
+
+    /// Waits for the reply to calls that may be made twice, and makes them again if there is none.
+    pub(super) fn finish(
+        &self,
+        pending: Option<PendingFileReply>,
+        calls: Vec<FileCall<'_>>,
+    ) -> Result<Answered, Error> {
+        match pending.map(PendingFileReply::wait) {
+            Some(Ok(answered)) => Ok(answered),
+            _ => self.exchange([0; 16], calls),
+        }
+    }
+
+    /// Makes calls, in another session if this one is lost. With a request id they are made once.
+    fn exchange(&self, request: [u8; 16], calls: Vec<FileCall<'_>>) -> Result<Answered, Error> {
+        let (began, mut backoff, mut age_ms) = (Instant::now(), self.remote.backoff(), None);
+        loop {
+            let (session, handle, generation) = self.current()?;
+            let batch = FileBatch { request, age_ms, handle, calls: calls.clone(), ..FileBatch::default() };
+            let error = match session.call_file(batch).and_then(PendingFileReply::wait) {
+                Ok(answered) => return Ok(answered),
+                Err(error) if !self.remote.may_retry(&error) => return Err(error),
+                Err(error) => error,
+            };
+            if is_lost(&error) {
+                self.remote.lost(&session);
+                self.recover(generation, &mut backoff)?;
+            } else {
+                backoff.wait(error)?;
+            }
+            age_ms = (request != [0; 16]).then(|| began.elapsed().as_millis() as u64 + 1);
+        }
+    }
+
+    /// One call, and what it answers.
+    pub(super) fn call<T>(
+        &self,
+        call: FileCall<'_>,
+        what: &str,
+        read: impl FnOnce(&FileAnswer<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
+        self.settle()?;
+        let answered = self.exchange([0; 16], vec![call])?;
+        self.answer(&answered, what, read)
+    }
+
+    /// The first result of a reply.
+    pub(super) fn answer<T>(
+        &self,
+        answered: &Answered,
+        what: &str,
+        read: impl FnOnce(&FileAnswer<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
+        match answered.read()?.first() {
+            Some(Ok(answer)) => read(answer).ok_or_else(unexpected),
+            Some(Err(failure)) => Err(failed(*failure, &format!("cannot {what} '{}'", self.path.escape_ascii()))),
+            None => Err(unexpected()),
+        }
+    }
+
+    /// Opens the file again in another session, unless another thread did it meanwhile, and makes
+    /// again what may be lost.
+    fn recover(&self, generation: u64, backoff: &mut Backoff) -> Result<(), Error> {
+        let _turn = lock(&self.recovering);
+        if lock(&self.connection).generation != generation {
+            return Ok(());
+        }
+        loop {
+            let session = Self::reconnect(&self.remote, backoff)?;
+            let error = match self.open_again(&session) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if is_lost(&error) {
+                self.remote.lost(&session);
+            }
+            // Another client may have it open in a way that excludes this one.
+            if !self.remote.may_retry(&error) && error.kind != ErrorKind::Locked {
+                lock(&self.connection).broken = Some(error.clone());
+                return Err(error);
+            }
+            backoff.wait(error)?;
+        }
+    }
+
+    fn open_again(&self, session: &Arc<Session>) -> Result<(), Error> {
+        let before = lock(&self.connection).opened;
+        let calls = vec![FileCall::Open(self.options.again(&self.path, &before))];
+        let opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &self.path)?;
+        let lost = {
+            let connection = lock(&self.connection);
+            let unsynced = connection.unsynced.all();
+            let restarted = connection.opened.verifier != opened.verifier && !unsynced.is_empty();
+            // Without an answer the change number may be that of an own change.
+            if restarted && connection.unanswered == 0 && opened.change > connection.change {
+                let text = "somebody else changed the file while its server restarted: what was written and not \
+                            synced is not written again";
+                return Err(Error::new(ErrorKind::TargetChanged, text));
+            }
+            if restarted { unsynced } else { Vec::new() }
+        };
+        for change in &lost {
+            let (handle, calls) = (opened.handle, vec![change.call()]);
+            let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
+            self.answer(&answered, "write again", |_| Some(()))?;
+        }
+        let mut connection = lock(&self.connection);
+        (connection.session, connection.opened) = (Arc::clone(session), opened);
+        connection.generation += 1;
+        Ok(())
+    }
+
+    fn note(&self, change: &Change) -> u64 {
+        let mut connection = lock(&self.connection);
+        connection.unanswered += 1;
+        connection.unsynced.add(change.clone())
+    }
+
+    fn noted(&self, number: u64, change: &Change, outcome: Result<u64, Error>) -> Result<(), Error> {
+        let mut connection = lock(&self.connection);
+        connection.unanswered -= 1;
+        match outcome {
+            Ok(told) => {
+                connection.change = connection.change.max(told);
+                connection.end = match change {
+                    Change::Write { offset, data } => connection.end.max(offset + data.len() as u64),
+                    Change::SetLength { length } => *length,
+                    Change::Allocate { offset, length, keep_size: false } => connection.end.max(offset + length),
+                    _ => connection.end,
+                };
+                Ok(())
+            }
+            Err(error) => {
+                connection.unsynced.remove(number);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a change, and waits for its answer.
+    pub(super) fn change(&self, change: &Change) -> Result<(), Error> {
+        self.settle()?;
+        let number = self.note(change);
+        let answered = self.exchange([0; 16], vec![change.call()]);
+        self.changed(number, change, answered)?;
+        self.hold_to_bounds()
+    }
+
+    fn changed(&self, number: u64, change: &Change, answered: Result<Answered, Error>) -> Result<(), Error> {
+        let told = answered.and_then(|answered| {
+            self.answer(&answered, "write", |answer| match answer {
+                FileAnswer::Changed { change } => Some(*change),
+                _ => None,
+            })
+        });
+        self.noted(number, change, told)
+    }
+
+    /// Sends a write without waiting for its answer; one of an earlier write may be an error.
+    pub(super) fn write_behind(&self, change: Change) -> Result<(), Error> {
+        // Writes that are on their way have no order among them.
+        if lock(&self.behind).iter().any(|one| one.change.overlaps(&change)) {
+            self.settle()?;
+        }
+        let number = self.note(&change);
+        let pending = self.start(vec![change.call()]);
+        let early = {
+            let mut behind = lock(&self.behind);
+            behind.push_back(Behind { number, change, pending });
+            if behind.len() > BEHIND_MAX { behind.pop_front() } else { None }
+        };
+        early.map_or(Ok(()), |early| self.settle_one(early))?;
+        self.hold_to_bounds()
+    }
+
+    fn settle_one(&self, behind: Behind) -> Result<(), Error> {
+        let Behind { number, change, pending } = behind;
+        let answered = self.finish(pending, vec![change.call()]);
+        self.changed(number, &change, answered)
+    }
+
+    /// Waits for the answers to all writes that were sent; returns the first error.
+    pub(super) fn settle(&self) -> Result<(), Error> {
+        let mut first = Ok(());
+        loop {
+            let Some(one) = lock(&self.behind).pop_front() else { return first };
+            first = first.and(self.settle_one(one));
+        }
+    }
+
+    fn hold_to_bounds(&self) -> Result<(), Error> {
+        let many = lock(&self.connection).unsynced.bytes() > UNSYNCED_BYTES_MAX;
+        if many { self.sync(true) } else { Ok(()) }
+    }
+
+    /// Appends data that fits into one call; returns where it begins.
+    pub(super) fn append(&self, data: &[u8]) -> Result<u64, Error> {
+        self.settle()?;
+        let request: [u8; 16] = random::array()?;
+        let answered = match self.exchange(request, vec![FileCall::Append { data }]) {
+            Err(error) if error.kind == ErrorKind::UnknownOutcome => match self.find_appended(data, error)? {
+                Some(offset) => return self.appended(offset, data, None),
+                None => self.exchange(random::array()?, vec![FileCall::Append { data }])?,
+            },
+            outcome => outcome?,
+        };
+        let (offset, change) = self.answer(&answered, "append to", |answer| match answer {
+            FileAnswer::Appended { offset, change } => Some((*offset, *change)),
+            _ => None,
+        })?;
+        self.appended(offset, data, Some(change))
+    }
+
+    fn appended(&self, offset: u64, data: &[u8], change: Option<u64>) -> Result<u64, Error> {
+        {
+            let mut connection = lock(&self.connection);
+            connection.unsynced.add(Change::Write { offset, data: bytes::Bytes::copy_from_slice(data) });
+            connection.end = connection.end.max(offset + data.len() as u64);
+            connection.change = connection.change.max(change.unwrap_or(0));
+        }
+        self.hold_to_bounds()?;
+        Ok(offset)
+    }
+
+    /// Looks for an append whose answer was lost: where it is, or none if it was not made.
+    fn find_appended(&self, data: &[u8], unknown: Error) -> Result<Option<u64>, Error> {
+        let end = lock(&self.connection).end;
+        let length = self.length()?;
+        if length == end {
+            return Ok(None);
+        }
+        if length == end + data.len() as u64 && self.options.call(b"").read {
+            let mut found = vec![0; data.len()];
+            if self.read_at(&mut found, end)? == data.len() && found == data {
+                return Ok(Some(end));
+            }
+        }
+        Err(unknown)
+    }
+
+    /// Waits until everything changed so far is on stable storage.
+    pub(super) fn sync(&self, data_only: bool) -> Result<(), Error> {
+        self.settle()?;
+        loop {
+            let last = lock(&self.connection).unsynced.last();
+            let told = self.call(FileCall::Sync { data_only }, "sync", |answer| match answer {
+                FileAnswer::Synced { verifier } => Some(*verifier),
+                _ => None,
+            })?;
+            let mut connection = lock(&self.connection);
+            // Another one: the server restarted, and what it may have lost was written again after
+            // that.
+            if connection.opened.verifier == told {
+                connection.unsynced.synced(last);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives the handle back; nobody waits for the answer.
+    pub(super) fn close_quietly(&self) {
+        drop(self.start(vec![FileCall::Close]));
+    }
+
+    /// Gives the handle back.
+    pub(super) fn close(&self) -> Result<(), Error> {
+        self.settle()?;
+        let (session, handle, _) = self.current()?;
+        let batch = FileBatch { handle, calls: vec![FileCall::Close], ..FileBatch::default() };
+        match session.call_file(batch).and_then(PendingFileReply::wait) {
+            // It is closed with its session.
+            Err(error) if is_lost(&error) => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Remote files (xDFSM, DFSM-01 to DFSM-12): a file on a server that is read, written and positioned
+//! as one of this machine.
+//!
+//! A [`File`] reads ahead and writes behind, and survives the loss of its session and a restart of
+//! the server: it is opened again, and what was written and not synced is written again
+//! ([`File::sync_all`]). Where that would be wrong, because somebody else removed, replaced or changed
+//! the file meanwhile, its calls fail.
+//!
+//! # Modes
+//!
+//! [`OpenOptions`] are those of the standard library. The three words of the papers' `FileStream`
+//! mean:
+//!
+//! | `FileMode` | the file exists | it is missing |
+//! |---|---|---|
+//! | `CreateNew` | `AlreadyExists` | created |
+//! | `Create` | cut to length 0 | created |
+//! | `Open` | opened | `NotFound` |
+//! | `OpenOrCreate` | opened | created |
+//! | `Truncate` | cut to length 0 | `NotFound` |
+//! | `Append` | opened, and everything is written at its end | created |
+//!
+//! | `FileShare` | others may meanwhile | [`deny`](OpenOptions::deny) (read, write) |
+//! |---|---|---|
+//! | `None` | nothing | `true, true` |
+//! | `Read` | read it | `false, true` |
+//! | `Write` | write it | `true, false` |
+//! | `ReadWrite` | both | `false, false` |
+//!
+//! `FileAccess` is what the handle is for. `CreateNew`, `Create`, `OpenOrCreate` and `Truncate` need
+//! `Write` or `ReadWrite`; with `Read` the open is malformed. What a handle denies is denied to other
+//! clients of the server, not to programs on its machine. An open that the handles of others exclude is
+//! `Locked`.
+//!
+//! # The papers' example
+//!
+//! A program copies a remote file with a buffer of 256 KiB (the papers' Fig. 2):
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let scratch = tempfile::tempdir()?;
+//! # let remote_folder = scratch.path().join("server");
+//! # std::fs::create_dir(&remote_folder)?;
+//! # std::fs::write(remote_folder.join("100meg.dat"), vec![7; 1_000_000])?;
+//! # let local_path = scratch.path().join("100meg.dat");
+//! # let (address, handle, host_key) = {
+#![doc = include_str!("../example_directory_server.txt")]
+//! # };
+//! use std::io::{Read, Write};
+//! use std::sync::Arc;
+//! use xdfs_client::file::{File, FileAccess, FileMode, FileShare, OpenOptions, Remote};
+//! use xdfs_client::{ConnectOptions, Pinned};
+//!
+//! let host_check = Arc::new(Pinned(host_key));
+//! let server = Remote::new(ConnectOptions { host_check, ..ConnectOptions::to(address) });
+//! let options = OpenOptions::stream(FileMode::Open, FileAccess::Read, FileShare::None);
+//! let mut remote = File::open(&server, "export/100meg.dat", &options)?;
+//! let mut local = std::fs::File::create(&local_path)?;
+//! let mut buffer = vec![0; 256 * 1024];
+//! loop {
+//!     let read = remote.read(&mut buffer)?;
+//!     if read == 0 {
+//!         break;
+//!     }
+//!     local.write_all(&buffer[..read])?;
+//! }
+//! remote.close()?;
+//! # assert_eq!(std::fs::read(&local_path)?, vec![7; 1_000_000]);
+//! # handle.stop();
+//! # Ok(())
+//! # }
+//! ```
+
+mod core;
+mod options;
+mod positioned;
+mod remote;
+mod stream;
+mod unsynced;
+
+pub use options::{FileAccess, FileMode, FileShare, OpenOptions};
+pub use remote::Remote;
+
+use crate::calls::Facts;
+use bytes::Bytes;
+use core::Core;
+use std::sync::Arc;
+use stream::Stream;
+use unsynced::Change;
+use xdfs_proto::base::Error;
+use xdfs_proto::wire::file::{FileAnswer, FileCall};
+use xdfs_proto::wire::path::Wanted;
+
+/// A remote file that is open. Dropping it waits for nothing: [`File::close`] reports errors of
+/// writes that are still on their way.
+pub struct File {
+    core: Core,
+    stream: Stream,
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "File({:?})", self.core.options())
+    }
+}
+
+impl File {
+    /// Opens `path` (`EXPORT/path`, nothing encoded).
+    pub fn open(remote: &Arc<Remote>, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<Self, Error> {
+        Ok(Self { core: Core::open(remote, path.as_ref(), options)?, stream: Stream::default() })
+    }
+
+    /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.core.read_at(buf, offset)
+    }
+
+    /// Reads ranges, each an offset and a length, with few round trips; a range that reaches behind
+    /// the end of the file is shorter.
+    pub fn read_ranges(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, Error> {
+        self.core.read_ranges(ranges)
+    }
+
+    /// Writes all of `data` at `offset`, and waits until everybody sees it.
+    pub fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        for (at, part) in (0..).zip(data.chunks(self.core.chunk())) {
+            let offset = offset + at * self.core.chunk() as u64;
+            self.core.write_behind(Change::Write { offset, data: Bytes::copy_from_slice(part) })?;
+        }
+        self.core.settle()
+    }
+
+    /// Writes all of `data` in one piece behind everything else in the file, and returns where it
+    /// begins. At most [`File::append_max`] bytes.
+    pub fn append(&self, data: &[u8]) -> Result<u64, Error> {
+        self.core.append(data)
+    }
+
+    /// Most bytes of one [`File::append`].
+    pub fn append_max(&self) -> usize {
+        self.core.chunk()
+    }
+
+    /// Cuts or extends it.
+    pub fn set_len(&self, length: u64) -> Result<(), Error> {
+        self.core.change(&Change::SetLength { length })
+    }
+
+    /// Its length.
+    pub fn length(&self) -> Result<u64, Error> {
+        self.core.length()
+    }
+
+    /// Its attributes.
+    pub fn look(&self, wanted: Wanted) -> Result<Facts, Error> {
+        self.core.call(FileCall::Attributes { wanted }, "look at", |answer| match answer {
+            FileAnswer::Attributes(told) => Some(Facts::from(told)),
+            _ => None,
+        })
+    }
+
+    /// Reserves space for a range; with `keep_size` the length stays.
+    pub fn allocate(&self, offset: u64, length: u64, keep_size: bool) -> Result<(), Error> {
+        self.core.change(&Change::Allocate { offset, length, keep_size })
+    }
+
+    /// Makes a hole: the range reads as zeros and takes no space.
+    pub fn punch(&self, offset: u64, length: u64) -> Result<(), Error> {
+        self.core.change(&Change::Punch { offset, length })
+    }
+
+    /// The next data at or behind `offset`, or with `hole` the next hole; none up to the end.
+    pub fn seek_data(&self, offset: u64, hole: bool) -> Result<Option<u64>, Error> {
+        self.core.call(FileCall::Seek { offset, hole }, "search", |answer| match answer {
+            FileAnswer::Found { offset } => Some(*offset),
+            _ => None,
+        })
+    }
+
+    /// Waits until everything written so far is on stable storage, attributes included.
+    pub fn sync_all(&self) -> Result<(), Error> {
+        self.core.sync(false)
+    }
+
+    /// The same for the data and the length.
+    pub fn sync_data(&self) -> Result<(), Error> {
+        self.core.sync(true)
+    }
+
+    /// Waits for the answers to all writes, and closes the file. Nothing is synced.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.stream.closed = true;
+        self.core.close()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        if !self.stream.closed {
+            self.core.close_quietly();
+        }
+    }
+}

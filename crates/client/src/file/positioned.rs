@@ -1,0 +1,124 @@
+//! Reads at an offset: many calls on their way at a time.
+
+use super::core::{Core, unexpected};
+use super::remote::{Answered, PendingFileReply};
+use std::collections::VecDeque;
+use xdfs_proto::base::Error;
+use xdfs_proto::limits;
+use xdfs_proto::wire::file::{FileAnswer, FileCall, ReadRange};
+use xdfs_proto::wire::path::Wanted;
+
+/// Reads that are on their way at a time: 8 MiB.
+pub(super) const AHEAD_MAX: usize = 32;
+
+/// One range to read, and its reply.
+pub(super) struct PendingRead {
+    pub range: ReadRange,
+    pending: Option<PendingFileReply>,
+}
+
+fn call_of(range: ReadRange) -> Vec<FileCall<'static>> {
+    vec![FileCall::Read { ranges: vec![range] }]
+}
+
+impl Core {
+    /// Requests a range that fits into one reply.
+    pub(super) fn request(&self, range: ReadRange) -> PendingRead {
+        PendingRead { range, pending: self.start(call_of(range)) }
+    }
+
+    /// Waits for a range, and passes its bytes on: fewer than requested at the end of the file.
+    pub(super) fn received<T>(&self, read: PendingRead, take: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
+        let answered = self.finish(read.pending, call_of(read.range))?;
+        let mut take = Some(take);
+        self.parts(&answered, |parts| match parts {
+            [part] if part.len() <= read.range.length as usize => take.take().map(|take| take(part)),
+            _ => None,
+        })
+    }
+
+    fn parts<T>(&self, answered: &Answered, read: impl FnOnce(&[&[u8]]) -> Option<T>) -> Result<T, Error> {
+        self.answer(answered, "read", |answer| match answer {
+            FileAnswer::Read(parts) => read(parts),
+            _ => None,
+        })
+    }
+
+    /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
+    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        self.settle()?;
+        let (chunk, length, mut done) = (self.chunk(), buf.len(), 0);
+        let mut pending = VecDeque::new();
+        let mut requested = 0;
+        while done < length {
+            while requested < length && pending.len() < AHEAD_MAX {
+                // At most 256 KiB: fits.
+                let part = (length - requested).min(chunk) as u32;
+                pending.push_back(self.request(ReadRange { offset: offset + requested as u64, length: part }));
+                requested += part as usize;
+            }
+            let Some(read) = pending.pop_front() else { return Err(unexpected()) };
+            let (from, asked) = (done, read.range.length as usize);
+            done += self.received(read, |bytes| {
+                buf[from..from + bytes.len()].copy_from_slice(bytes);
+                bytes.len()
+            })?;
+            if done < from + asked {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads many ranges with few round trips.
+    pub(super) fn read_ranges(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, Error> {
+        self.settle()?;
+        let mut all = Vec::with_capacity(ranges.len());
+        let mut rest = ranges;
+        while let Some((&(offset, length), behind)) = rest.split_first() {
+            let fits = self.how_many_fit(rest);
+            if fits == 0 {
+                let mut bytes = vec![0; length];
+                let read = self.read_at(&mut bytes, offset)?;
+                bytes.truncate(read);
+                all.push(bytes);
+                rest = behind;
+                continue;
+            }
+            let (some, behind) = rest.split_at(fits);
+            let ranges = some.iter().map(|&(offset, length)| ReadRange { offset, length: length as u32 }).collect();
+            let calls = vec![FileCall::Read { ranges }];
+            let answered = self.finish(self.start(calls.clone()), calls)?;
+            let parts =
+                self.parts(&answered, |parts| Some(parts.iter().map(|part| part.to_vec()).collect::<Vec<_>>()))?;
+            let honest = parts.len() == some.len() && parts.iter().zip(some).all(|(part, asked)| part.len() <= asked.1);
+            if !honest {
+                return Err(unexpected());
+            }
+            all.extend(parts);
+            rest = behind;
+        }
+        Ok(all)
+    }
+
+    /// Ranges at the front whose bytes fit into one reply.
+    fn how_many_fit(&self, ranges: &[(u64, usize)]) -> usize {
+        // Before each there is its length.
+        const LENGTH_BYTES: usize = 8;
+        let mut left = self.chunk();
+        let fits = |&&(_, length): &&(u64, usize)| {
+            let room = left.checked_sub(length.saturating_add(LENGTH_BYTES));
+            left = room.unwrap_or(0);
+            room.is_some()
+        };
+        ranges.iter().take(limits::READ_RANGES_MAX).take_while(fits).count()
+    }
+
+    /// The file's length.
+    pub(super) fn length(&self) -> Result<u64, Error> {
+        self.call(FileCall::Attributes { wanted: Wanted::SIZE }, "look at", |answer| match answer {
+            FileAnswer::Attributes(told) => told.size,
+            _ => None,
+        })
+    }
+}

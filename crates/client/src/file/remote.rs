@@ -1,0 +1,187 @@
+//! The server of remote files: connected when it is needed, and again after a loss.
+
+use crate::callback::Callback;
+use crate::options::ConnectOptions;
+use crate::session::Session;
+use bytes::Bytes;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use xdfs_proto::base::{Error, ErrorKind, Retry};
+use xdfs_proto::session::CallService;
+use xdfs_proto::wire::file::{FileBatch, FileCall, FileOutcome, FileReply};
+use xdfs_proto::wire::path::REPLY_BYTES;
+
+/// How long a lost server is tried again, unless the program says otherwise.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Pauses between two tries.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// A server whose files are opened. Several files share its session.
+#[derive(Debug)]
+pub struct Remote {
+    way: Way,
+    patience: Duration,
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+/// How a session is made.
+enum Way {
+    Connect(Box<ConnectOptions>),
+    /// It was made by somebody else, and cannot be made again.
+    Given,
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Connect(_) => "Connect",
+            Self::Given => "Given",
+        })
+    }
+}
+
+/// Pauses that grow, until a deadline.
+pub(super) struct Backoff {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Backoff {
+    /// Waits before the next try; an error if there is none.
+    pub(super) fn wait(&mut self, error: Error) -> Result<(), Error> {
+        if Instant::now() + self.pause > self.until {
+            return Err(error);
+        }
+        // A channel that nobody sends on: the wait is its timeout.
+        let (_sender, receiver) = sync_channel::<()>(0);
+        let _ = receiver.recv_timeout(self.pause);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        Ok(())
+    }
+}
+
+/// Whether the same may succeed in a new session.
+pub(super) fn is_lost(error: &Error) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining | ErrorKind::SessionUnknown
+    )
+}
+
+impl Remote {
+    /// The server that `options` lead to. Nothing is connected before the first file is opened.
+    pub fn new(options: ConnectOptions) -> Arc<Self> {
+        Self::with_patience(options, PATIENCE)
+    }
+
+    /// The same; a lost server is tried again for this long.
+    pub fn with_patience(options: ConnectOptions, patience: Duration) -> Arc<Self> {
+        Arc::new(Self { way: Way::Connect(Box::new(options)), patience, session: Mutex::new(None) })
+    }
+
+    /// The server of this session; files are lost with it.
+    pub fn over(session: Session) -> Arc<Self> {
+        Arc::new(Self { way: Way::Given, patience: PATIENCE, session: Mutex::new(Some(Arc::new(session))) })
+    }
+
+    pub(super) fn backoff(&self) -> Backoff {
+        Backoff { until: Instant::now() + self.patience, pause: PAUSE_MIN }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session, connected if there is none.
+    pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
+        let mut session = self.lock();
+        if let Some(session) = &*session {
+            return Ok(Arc::clone(session));
+        }
+        let Way::Connect(options) = &self.way else {
+            return Err(Error::new(ErrorKind::ConnectionLost, "the session ended, and with it its open files"));
+        };
+        let fresh = Arc::new(Session::connect(options)?);
+        *session = Some(Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
+    /// The session is lost: the next call connects again.
+    pub(super) fn lost(&self, session: &Arc<Session>) {
+        let mut current = self.lock();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            *current = None;
+        }
+    }
+
+    /// Whether another try may help.
+    pub(super) fn may_retry(&self, error: &Error) -> bool {
+        match self.way {
+            // What another client has open may stay so for hours.
+            _ if error.kind == ErrorKind::Locked => false,
+            Way::Connect(_) => is_lost(error) || error.retry == Retry::Temporary,
+            Way::Given => error.kind == ErrorKind::Busy,
+        }
+    }
+
+    /// Ends the session in order, if no file uses it any more.
+    pub fn close(self: Arc<Self>) -> Result<(), Error> {
+        match self.lock().take().map(Arc::try_unwrap) {
+            Some(Ok(session)) => session.close(),
+            // A file that is still open ends it when it is dropped.
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+}
+
+/// A batch in flight.
+#[derive(Debug)]
+pub(super) struct PendingFileReply {
+    outcome: Receiver<Result<Bytes, Error>>,
+    codes: Vec<u64>,
+}
+
+/// The reply to a batch.
+#[derive(Debug)]
+pub(super) struct Answered {
+    payload: Bytes,
+    codes: Vec<u64>,
+}
+
+impl PendingFileReply {
+    pub(super) fn wait(self) -> Result<Answered, Error> {
+        let gone = || Error::new(ErrorKind::ConnectionLost, "the session ended before the calls were answered");
+        let payload = self.outcome.recv().unwrap_or_else(|_| Err(gone()))?;
+        Ok(Answered { payload, codes: self.codes })
+    }
+}
+
+impl Answered {
+    /// The results, one for each call.
+    pub(super) fn read(&self) -> Result<Vec<FileOutcome<'_>>, Error> {
+        FileReply::decode(&self.payload, &self.codes)
+            .map(|reply| reply.outcomes)
+            .map_err(|error| Error::new(ErrorKind::Protocol, format!("malformed reply: {error}")))
+    }
+}
+
+impl Session {
+    /// Sends a batch about a file; its room is what its results take at most.
+    pub(super) fn call_file(&self, mut batch: FileBatch<'_>) -> Result<PendingFileReply, Error> {
+        let most = self.batch_bytes_max();
+        let room = batch.calls.iter().map(FileCall::result_bytes_max).fold(REPLY_BYTES, usize::saturating_add);
+        // At most 256 KiB: fits.
+        batch.room = room.min(most) as u32;
+        let payload = batch.encode();
+        if payload.len() > most || room > most {
+            let text = format!("calls and results of {} and {room} bytes are longer than {most}", payload.len());
+            return Err(Error::new(ErrorKind::LimitExceeded, text));
+        }
+        let (callback, outcome) = Callback::waiting();
+        self.send_calls(CallService::File, payload, room, callback)?;
+        Ok(PendingFileReply { outcome, codes: batch.codes() })
+    }
+}

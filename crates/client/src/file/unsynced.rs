@@ -1,0 +1,110 @@
+//! What was changed and is not known to be on stable storage: made again if the server restarts.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use xdfs_proto::wire::file::FileCall;
+
+/// A change that can be made again without harm.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    Write { offset: u64, data: Bytes },
+    SetLength { length: u64 },
+    Allocate { offset: u64, length: u64, keep_size: bool },
+    Punch { offset: u64, length: u64 },
+}
+
+/// The changes since the last sync, in their order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Unsynced {
+    changes: BTreeMap<u64, Change>,
+    next: u64,
+    bytes: usize,
+}
+
+impl Change {
+    pub(super) fn call(&self) -> FileCall<'_> {
+        match *self {
+            Self::Write { offset, ref data } => FileCall::Write { offset, data },
+            Self::SetLength { length } => FileCall::SetLength { length },
+            Self::Allocate { offset, length, keep_size } => FileCall::Allocate { offset, length, keep_size },
+            Self::Punch { offset, length } => FileCall::Punch { offset, length },
+        }
+    }
+
+    /// Whether the order of the two matters.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Write { offset, data }, Self::Write { offset: at, data: more }) => {
+                *offset < at + more.len() as u64 && *at < offset + data.len() as u64
+            }
+            _ => true,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        // What an entry takes besides its data.
+        const ENTRY: usize = 128;
+        match self {
+            Self::Write { data, .. } => ENTRY + data.len(),
+            _ => ENTRY,
+        }
+    }
+}
+
+impl Unsynced {
+    /// Adds a change; returns its number.
+    pub(super) fn add(&mut self, change: Change) -> u64 {
+        self.bytes += change.bytes();
+        self.next += 1;
+        self.changes.insert(self.next, change);
+        self.next
+    }
+
+    /// The change failed, and was not made.
+    pub(super) fn remove(&mut self, number: u64) {
+        if let Some(change) = self.changes.remove(&number) {
+            self.bytes -= change.bytes();
+        }
+    }
+
+    /// Everything up to this number is on stable storage.
+    pub(super) fn synced(&mut self, number: u64) {
+        let later = self.changes.split_off(&(number + 1));
+        let synced = std::mem::replace(&mut self.changes, later);
+        self.bytes -= synced.values().map(Change::bytes).sum::<usize>();
+    }
+
+    /// The number of the last change.
+    pub(super) fn last(&self) -> u64 {
+        self.next
+    }
+
+    /// Memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The changes, in their order.
+    pub(super) fn all(&self) -> Vec<Change> {
+        self.changes.values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_synced_or_failed_is_not_kept_and_the_rest_keeps_its_order() {
+        let mut unsynced = Unsynced::default();
+        let write = |offset| Change::Write { offset, data: Bytes::from_static(b"data") };
+        let numbers: Vec<u64> = (0..4).map(|offset| unsynced.add(write(offset))).collect();
+        unsynced.remove(numbers[2]);
+        unsynced.synced(numbers[0]);
+        assert_eq!(unsynced.all(), [write(1), write(3)]);
+        let later = unsynced.add(Change::SetLength { length: 1 });
+        assert_eq!(unsynced.last(), later);
+        unsynced.synced(later);
+        assert_eq!((unsynced.bytes(), unsynced.all()), (0, Vec::new()));
+    }
+}

@@ -1,0 +1,224 @@
+//! What each call does to the file, and how files are opened.
+
+use super::support::serving::Serving;
+use super::support::{assert_same, pattern};
+use super::{BOTH, refused, remote};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use xdfs_client::ErrorKind;
+use xdfs_client::file::{File, FileAccess, FileMode, FileShare, OpenOptions};
+use xdfs_client::wire::Wanted;
+use xdfs_server::LogEvent;
+
+#[test]
+fn every_call_does_to_the_file_what_it_says() {
+    let serving = Serving::start();
+    let remote = remote(&serving);
+    let on_disk = |name: &str| serving.directory.read(name);
+    let file = File::open(&remote, "data/f", &BOTH.create_options()).unwrap();
+    let mode = std::fs::metadata(serving.directory.file("f")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640 & !umask());
+    file.write_at(b"0123456789", 5).unwrap();
+    assert_eq!(on_disk("f"), b"\0\0\0\0\x000123456789");
+    assert_eq!(file.append(b"end").unwrap(), 15);
+    let ranges = file.read_ranges(&[(5, 3), (0, 0), (14, 100), (1000, 5)]).unwrap();
+    assert_eq!(ranges, [&b"012"[..], b"", b"9end", b""]);
+    file.set_len(7).unwrap();
+    assert_eq!((file.length().unwrap(), on_disk("f").len()), (7, 7));
+    file.allocate(0, 1 << 20, true).unwrap();
+    assert_eq!(file.length().unwrap(), 7, "the length stays");
+    file.allocate(0, 1 << 20, false).unwrap();
+    assert_eq!(on_disk("f").len(), 1 << 20);
+    file.set_len(3 << 20).unwrap();
+    file.write_at(&[7; 4096], 2 << 20).unwrap();
+    file.punch(0, 1 << 20).unwrap();
+    assert!(on_disk("f")[..1 << 20].iter().all(|byte| *byte == 0));
+    assert_eq!(file.seek_data(1 << 20, false).unwrap(), Some(2 << 20));
+    assert_eq!(file.seek_data(2 << 20, true).unwrap(), Some((2 << 20) + 4096));
+    assert_eq!(file.seek_data((2 << 20) + 4096, false).unwrap(), None, "nothing but a hole up to the end");
+    let told = file.look(Wanted::SIZE.and(Wanted::INODE)).unwrap();
+    let inode = std::fs::metadata(serving.directory.file("f")).unwrap().ino();
+    assert_eq!((told.size, &told.inode.unwrap()[8..]), (Some(3 << 20), &inode.to_be_bytes()[..]));
+    file.sync_all().unwrap();
+    file.sync_data().unwrap();
+    file.close().unwrap();
+    remote.close().unwrap();
+}
+
+trait Creating {
+    fn create_options(self) -> OpenOptions;
+}
+
+impl Creating for OpenOptions {
+    fn create_options(self) -> OpenOptions {
+        self.create(true).mode(0o640)
+    }
+}
+
+/// The umask of this process, which is that of the server.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap();
+    u32::from_str_radix(line.trim(), 8).unwrap()
+}
+
+#[test]
+fn a_stream_reads_ahead_and_writes_behind_and_is_whole() {
+    let serving = Serving::start();
+    let remote = remote(&serving);
+    let bytes = pattern(5_000_001, 3);
+    let mut file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
+    for part in bytes.chunks(100_000) {
+        file.write_all(part).unwrap();
+    }
+    file.flush().unwrap();
+    assert_same(&serving.directory.read("f"), &bytes);
+    assert_eq!(file.seek(SeekFrom::End(-1)).unwrap(), 5_000_000);
+    file.seek(SeekFrom::Start(0)).unwrap();
+    let mut back = Vec::new();
+    file.read_to_end(&mut back).unwrap();
+    assert_same(&back, &bytes);
+    assert_eq!(file.read(&mut [0; 10]).unwrap(), 0);
+    // What is written behind the reader's back, and by the reader itself, is seen.
+    file.write_all(b"more").unwrap();
+    file.seek(SeekFrom::Current(-4)).unwrap();
+    let mut more = String::new();
+    file.read_to_string(&mut more).unwrap();
+    assert_eq!(more, "more");
+    file.seek(SeekFrom::Start(1_000_000)).unwrap();
+    file.write_all(b"in the middle").unwrap();
+    let mut middle = [0; 15];
+    assert_eq!(file.read_at(&mut middle, 999_999).unwrap(), 15);
+    assert_eq!(&middle[1..14], b"in the middle");
+    assert!(file.seek(SeekFrom::Current(-5_000_000)).is_err(), "before the file");
+    file.close().unwrap();
+}
+
+#[test]
+fn writes_to_one_place_happen_in_their_order() {
+    let serving = Serving::start();
+    let mut file = File::open(&remote(&serving), "data/f", &BOTH.create(true)).unwrap();
+    for round in 0..200_u8 {
+        file.seek(SeekFrom::Start(u64::from(round % 3))).unwrap();
+        file.write_all(&[round; 8]).unwrap();
+    }
+    file.close().unwrap();
+    let mut expected = [0; 10];
+    for round in 0..200_u8 {
+        expected[usize::from(round % 3)..][..8].fill(round);
+    }
+    assert_eq!(serving.directory.read("f"), expected);
+}
+
+#[test]
+fn a_mode_does_with_an_existing_and_with_a_missing_file_what_the_table_says() {
+    let serving = Serving::start();
+    let remote = remote(&serving);
+    let rows = [
+        (FileMode::CreateNew, Err(ErrorKind::AlreadyExists), Ok("")),
+        (FileMode::Create, Ok(""), Ok("")),
+        (FileMode::Open, Ok("old"), Err(ErrorKind::NotFound)),
+        (FileMode::OpenOrCreate, Ok("old"), Ok("")),
+        (FileMode::Truncate, Ok(""), Err(ErrorKind::NotFound)),
+        (FileMode::Append, Ok("old"), Ok("")),
+    ];
+    for (mode, existing, missing) in rows {
+        for (name, before, expected) in [("there", Some("old"), existing), ("absent", None, missing)] {
+            let _ = std::fs::remove_file(serving.directory.file(name));
+            if let Some(before) = before {
+                serving.directory.write(name, before.as_bytes());
+            }
+            let options = OpenOptions::stream(mode, FileAccess::ReadWrite, FileShare::ReadWrite);
+            let opened = File::open(&remote, format!("data/{name}"), &options).map_err(|error| error.kind);
+            let kinds = (opened.as_ref().map(drop).map_err(|kind| *kind), expected.map(drop));
+            assert_eq!(kinds.0, kinds.1, "{mode:?} of a file that is {name}");
+            let (Ok(mut file), Ok(content)) = (opened, expected) else { continue };
+            assert_eq!(serving.directory.read(name), content.as_bytes(), "{mode:?}");
+            file.write_all(b"NEW!").unwrap();
+            file.close().unwrap();
+            let written = if mode == FileMode::Append { format!("{content}NEW!") } else { "NEW!".into() };
+            assert_eq!(serving.directory.read(name), written.as_bytes(), "{mode:?}");
+        }
+    }
+    let create = OpenOptions::stream(FileMode::Create, FileAccess::Read, FileShare::ReadWrite);
+    assert_eq!(refused(&remote, "data/there", &create), ErrorKind::Protocol);
+}
+
+#[test]
+fn a_share_mode_excludes_others_until_its_handle_is_closed() {
+    let serving = Serving::start();
+    serving.directory.write("f", b"content");
+    let (one, other) = (remote(&serving), remote(&serving));
+    let open = |access, share| OpenOptions::stream(FileMode::Open, access, share);
+    let reads = open(FileAccess::Read, FileShare::ReadWrite);
+    let writes = open(FileAccess::Write, FileShare::ReadWrite);
+    for (share, read, write) in [
+        (FileShare::None, false, false),
+        (FileShare::Read, true, false),
+        (FileShare::Write, false, true),
+        (FileShare::ReadWrite, true, true),
+    ] {
+        let file = File::open(&one, "data/f", &open(FileAccess::Read, share)).unwrap();
+        for (options, allowed) in [(reads, read), (writes, write)] {
+            match File::open(&other, "data/f", &options) {
+                Ok(_) => assert!(allowed, "{share:?} {options:?}"),
+                Err(error) => assert_eq!((allowed, error.kind), (false, ErrorKind::Locked), "{share:?} {options:?}"),
+            }
+        }
+        file.close().unwrap();
+        File::open(&other, "data/f", &writes).unwrap().close().unwrap();
+    }
+}
+
+#[test]
+fn appends_of_eight_clients_are_whole_and_each_keeps_its_order() {
+    const EACH: usize = 200;
+    let serving = Serving::start();
+    serving.directory.write("log", b"");
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let remote = remote(&serving);
+            scope.spawn(move || {
+                let file = File::open(&remote, "data/log", &OpenOptions::new().append(true)).unwrap();
+                for number in 0..EACH {
+                    file.append(format!("{client} {number}\n").as_bytes()).unwrap();
+                }
+                file.close().unwrap();
+            });
+        }
+    });
+    let log = String::from_utf8(serving.directory.read("log")).unwrap();
+    let mut next = [0; 8];
+    for line in log.lines() {
+        let (client, number) = line.split_once(' ').expect("a whole line");
+        let client: usize = client.parse().unwrap();
+        assert_eq!(number.parse(), Ok(next[client]), "of client {client}");
+        next[client] += 1;
+    }
+    assert_eq!(next, [EACH; 8]);
+}
+
+#[test]
+fn the_log_names_who_opened_what_changed_it_and_how_much_was_written() {
+    let serving = Serving::start();
+    let mut file = File::open(&remote(&serving), "data/f", &BOTH.create(true)).unwrap();
+    for _ in 0..10 {
+        file.write_all(b"0123456789").unwrap();
+    }
+    file.close().unwrap();
+    let told = |serving: &Serving| -> Vec<(String, &'static str, Option<u64>)> {
+        let lines = serving.events().into_iter().filter_map(|event| match event {
+            LogEvent::Calls { base, calls, .. } => Some((base.to_string(), calls)),
+            _ => None,
+        });
+        lines
+            .flat_map(|(base, calls)| calls.into_iter().map(move |call| (base.clone(), call.call, call.bytes)))
+            .collect()
+    };
+    serving.heard("the close", |event| match event {
+        LogEvent::Calls { calls, .. } => calls.iter().any(|call| call.call == "close").then_some(()),
+        _ => None,
+    });
+    let expected = [("open", None), ("write", None), ("close", Some(100))];
+    assert_eq!(told(&serving), expected.map(|(call, bytes)| ("data/f".to_owned(), call, bytes)));
+}

@@ -1,0 +1,129 @@
+//! Sessions that are cut and servers that restart while files are open.
+
+use super::support::relay::{Cut, Relay};
+use super::support::serving::{Serving, Setup};
+use super::support::{PATIENCE, assert_same, pattern};
+use super::{BOTH, remote};
+use std::io::{Read, Write};
+use std::sync::Arc;
+use xdfs_client::file::{File, OpenOptions, Remote};
+use xdfs_client::{ConnectOptions, ErrorKind};
+use xdfs_server::LogEvent;
+
+fn through(serving: &Serving, relay: &Relay) -> Arc<Remote> {
+    let options = ConnectOptions { address: relay.address.clone(), ..serving.options(1) };
+    Remote::with_patience(options, PATIENCE)
+}
+
+fn at_a_socket() -> Serving {
+    Serving::with(Setup { unix: true, ..Setup::default() })
+}
+
+#[test]
+fn a_file_goes_on_in_another_session_when_its_own_is_cut() {
+    let serving = Serving::start();
+    let relay = Relay::to(&serving.address);
+    let remote = through(&serving, &relay);
+    let bytes = pattern(3_000_000, 5);
+    let mut file = File::open(&remote, "data/f", &BOTH.create_new(true).deny(true, true)).unwrap();
+    for (turn, part) in bytes.chunks(50_000).enumerate() {
+        file.write_all(part).unwrap();
+        if turn % 20 == 10 {
+            relay.cut(relay.connections() - 1, Cut::Rst);
+        }
+    }
+    file.flush().unwrap();
+    assert_same(&serving.directory.read("f"), &bytes);
+    relay.cut(relay.connections() - 1, Cut::Fin);
+    file.sync_all().unwrap();
+    let mut read = vec![0; bytes.len()];
+    assert_eq!(file.read_at(&mut read, 0).unwrap(), bytes.len());
+    assert_same(&read, &bytes);
+    assert!(relay.connections() >= 4, "{} connections", relay.connections());
+    file.close().unwrap();
+}
+
+#[test]
+fn a_file_goes_on_when_its_server_restarts_and_what_was_not_synced_is_written_again() {
+    let mut serving = at_a_socket();
+    let remote = remote(&serving);
+    let mut file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
+    file.write_all(b"synced").unwrap();
+    file.sync_all().unwrap();
+    file.write_all(b" and not synced").unwrap();
+    file.flush().unwrap();
+    let writes = |serving: &Serving| {
+        let write = |event: &LogEvent| match event {
+            LogEvent::Calls { calls, .. } => calls.iter().filter(|call| call.call == "write").count(),
+            _ => 0,
+        };
+        serving.events().iter().map(write).sum::<usize>()
+    };
+    serving.restart();
+    serving.forget();
+    assert_eq!(file.length().unwrap(), 21);
+    assert_eq!(writes(&serving), 1, "what was not synced is written again");
+    file.sync_all().unwrap();
+    serving.restart();
+    serving.forget();
+    assert_eq!(file.length().unwrap(), 21);
+    assert_eq!(writes(&serving), 0, "everything was synced");
+    assert_eq!(file.append(b", appended").unwrap(), 21);
+    file.close().unwrap();
+    assert_eq!(serving.directory.read("f"), b"synced and not synced, appended");
+}
+
+#[test]
+fn what_somebody_else_changed_during_a_restart_is_not_overwritten() {
+    let mut serving = at_a_socket();
+    let remote = remote(&serving);
+    let mut file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
+    file.write_all(b"not synced").unwrap();
+    file.flush().unwrap();
+    serving.stop_and(|directory| {
+        let changed = || std::fs::metadata(directory.join("f")).unwrap();
+        use std::os::unix::fs::MetadataExt;
+        let before = (changed().ctime(), changed().ctime_nsec());
+        // Until the file system's clock has gone on.
+        while (changed().ctime(), changed().ctime_nsec()) == before {
+            std::fs::write(directory.join("f"), b"somebody else's").unwrap();
+        }
+    });
+    assert_eq!(file.sync_all().unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(file.write_at(b"x", 0).unwrap_err().kind, ErrorKind::TargetChanged, "and stays so");
+    assert_eq!(serving.directory.read("f"), b"somebody else's");
+}
+
+#[test]
+fn a_file_that_was_replaced_or_removed_during_a_restart_is_stale() {
+    let mut serving = at_a_socket();
+    let remote = remote(&serving);
+    for name in ["f", "g"] {
+        serving.directory.write(name, b"content");
+    }
+    let options = OpenOptions::new().read(true);
+    let mut replaced = File::open(&remote, "data/f", &options).unwrap();
+    let removed = File::open(&remote, "data/g", &options).unwrap();
+    let mut two = [0; 2];
+    replaced.read_exact(&mut two).unwrap();
+    serving.stop_and(|directory| {
+        std::fs::write(directory.join("new"), b"another file").unwrap();
+        std::fs::rename(directory.join("new"), directory.join("f")).unwrap();
+        std::fs::remove_file(directory.join("g")).unwrap();
+    });
+    assert_eq!(replaced.read_at(&mut two, 0).unwrap_err().kind, ErrorKind::Stale);
+    assert_eq!(removed.read_at(&mut two, 0).unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[test]
+fn a_server_that_stays_away_is_an_error_when_patience_ends() {
+    let mut serving = at_a_socket();
+    serving.directory.write("f", b"content");
+    let remote = Remote::with_patience(serving.options(1), std::time::Duration::from_millis(300));
+    let file = File::open(&remote, "data/f", &OpenOptions::new().read(true)).unwrap();
+    serving.stop();
+    let began = std::time::Instant::now();
+    assert_eq!(file.read_at(&mut [0; 2], 0).unwrap_err().kind, ErrorKind::ConnectionLost);
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+    serving.restart_stopped();
+}

@@ -1,0 +1,148 @@
+//! Random operations on a remote file and on a buffer in memory: after each the two are the same, though
+//! the server restarts again and again.
+
+use super::support::serving::{Serving, Setup};
+use super::{BOTH, remote};
+use std::io::{Read, Seek, SeekFrom, Write};
+use xdfs_client::file::File;
+
+/// Operations of the test, and how often the server restarts.
+const OPERATIONS: u64 = 4000;
+const RESTART_EVERY: u64 = 250;
+
+/// Longest file.
+const LENGTH_MAX: u64 = 600_000;
+
+/// Numbers that the seed decides.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit.max(1)
+    }
+}
+
+struct Pair {
+    file: File,
+    buffer: Vec<u8>,
+    random: Random,
+}
+
+impl Pair {
+    fn range(&mut self) -> (u64, usize) {
+        let offset = self.random.below(LENGTH_MAX);
+        // Mostly short, sometimes longer than one call.
+        let most = if self.random.below(8) == 0 { LENGTH_MAX - offset } else { 5000.min(LENGTH_MAX - offset) };
+        (offset, self.random.below(most + 1) as usize)
+    }
+
+    fn data(&mut self, length: usize) -> Vec<u8> {
+        let byte = self.random.below(255) as u8 + 1;
+        (0..length).map(|at| byte.wrapping_add(at as u8)).collect()
+    }
+
+    fn put(&mut self, offset: u64, data: &[u8]) {
+        let end = offset as usize + data.len();
+        if !data.is_empty() && self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        self.buffer[offset as usize..end].copy_from_slice(data);
+    }
+
+    fn expected(&self, offset: u64, length: usize) -> &[u8] {
+        let from = (offset as usize).min(self.buffer.len());
+        &self.buffer[from..(from + length).min(self.buffer.len())]
+    }
+
+    /// One operation; returns its name.
+    fn step(&mut self) -> &'static str {
+        let (offset, length) = self.range();
+        match self.random.below(10) {
+            0 | 1 => {
+                let data = self.data(length);
+                self.file.write_at(&data, offset).unwrap();
+                if !data.is_empty() {
+                    self.put(offset, &data);
+                }
+                "write_at"
+            }
+            2 | 3 => {
+                let data = self.data(length);
+                self.file.seek(SeekFrom::Start(offset)).unwrap();
+                self.file.write_all(&data).unwrap();
+                if !data.is_empty() {
+                    self.put(offset, &data);
+                }
+                "write"
+            }
+            4 => {
+                let data = self.data(length.clamp(1, 5000));
+                if self.buffer.len() as u64 + data.len() as u64 <= LENGTH_MAX {
+                    let end = self.buffer.len() as u64;
+                    assert_eq!(self.file.append(&data).unwrap(), end);
+                    self.put(end, &data);
+                }
+                "append"
+            }
+            5 => {
+                self.file.set_len(offset).unwrap();
+                self.buffer.resize(offset as usize, 0);
+                "set_len"
+            }
+            6 => {
+                self.file.punch(offset, length as u64 + 1).unwrap();
+                let from = (offset as usize).min(self.buffer.len());
+                let to = (offset as usize + length + 1).min(self.buffer.len());
+                self.buffer[from..to].fill(0);
+                "punch"
+            }
+            7 => {
+                self.file.sync_data().unwrap();
+                "sync"
+            }
+            8 => {
+                self.file.seek(SeekFrom::Start(offset)).unwrap();
+                let mut read = vec![0; length];
+                let mut done = 0;
+                while done < length {
+                    match self.file.read(&mut read[done..]).unwrap() {
+                        0 => break,
+                        count => done += count,
+                    }
+                }
+                assert!(read[..done] == *self.expected(offset, length), "{length} bytes at {offset}");
+                "read"
+            }
+            _ => {
+                let mut read = vec![0; length];
+                let done = self.file.read_at(&mut read, offset).unwrap();
+                assert!(read[..done] == *self.expected(offset, length), "{length} bytes at {offset}");
+                "read_at"
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_is_what_a_buffer_is_after_random_operations_and_restarts() {
+    let seed = std::env::var("XDFS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20);
+    let mut serving = Serving::with(Setup { unix: true, ..Setup::default() });
+    let file = File::open(&remote(&serving), "data/f", &BOTH.create(true)).unwrap();
+    let mut pair = Pair { file, buffer: Vec::new(), random: Random(seed) };
+    for number in 0..OPERATIONS {
+        if number % RESTART_EVERY == RESTART_EVERY - 1 {
+            serving.restart();
+        }
+        let step = pair.step();
+        if number % 100 == 0 {
+            let length = pair.file.length().unwrap();
+            assert_eq!(length, pair.buffer.len() as u64, "after {step}, operation {number} of XDFS_SEED={seed}");
+        }
+    }
+    pair.file.sync_all().unwrap();
+    pair.file.close().unwrap();
+    assert!(serving.directory.read("f") == pair.buffer, "XDFS_SEED={seed}");
+}

@@ -1,0 +1,247 @@
+//! The calls on an open file.
+
+use super::shares::Sharing;
+use super::{Handle, SessionFiles, lock, stale};
+use crate::authorise::{Authority, Authorized, Want};
+use crate::calls::attributes_of;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use xdfs_io::store::open_file::Seek;
+use xdfs_io::store::{OpenFile, OpenRequest};
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::file::{FileAnswer, FileCall, OpenFile as OpenCall, OpenedFile, ReadRange};
+use xdfs_proto::wire::path::{ReplyWriter, Wanted};
+use xdfs_secure::policy::{Method, Principal};
+
+/// The calls of one batch, for one user.
+pub(super) struct FileCalls {
+    pub files: Arc<SessionFiles>,
+    pub authority: Arc<Authority>,
+    pub principal: Arc<Principal>,
+    /// The user whose limits the handles count against.
+    pub budget: Arc<str>,
+    /// Seconds since 1970 when the batch arrived.
+    pub now: u64,
+    /// The file of the batch; none before it is opened.
+    pub handle: Option<Arc<Handle>>,
+}
+
+/// Permission bits that every user may set.
+const PLAIN: u32 = 0o777;
+
+impl FileCalls {
+    /// Executes one call and writes its result.
+    pub(super) fn call(&mut self, call: &FileCall<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {
+        let handle = self.handle.clone();
+        // Whoever takes the handle over waits for this call.
+        let running = handle.as_ref().map(|handle| handle.retired.read().unwrap_or_else(PoisonError::into_inner));
+        if running.as_deref() == Some(&true) {
+            return Err(stale("it was opened again in another session"));
+        }
+        match call {
+            FileCall::Read { ranges } => return self.read(ranges, writer),
+            FileCall::Attributes { wanted } => return self.attributes(*wanted, writer),
+            FileCall::Open(open) => self.open(open).map(FileAnswer::Opened),
+            FileCall::Close => self.close(),
+            FileCall::Sync { data_only } => self.sync(*data_only),
+            FileCall::Append { data } => self.append(data),
+            FileCall::Seek { offset, hole } => {
+                let what = if *hole { Seek::Hole } else { Seek::Data };
+                let (file, _) = self.opened(Want::Read)?;
+                file.seek(*offset, what).map(|offset| FileAnswer::Found { offset })
+            }
+            FileCall::Write { .. }
+            | FileCall::SetLength { .. }
+            | FileCall::Allocate { .. }
+            | FileCall::Punch { .. } => self.change(call),
+            FileCall::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
+        }?
+        .tell(writer);
+        Ok(())
+    }
+
+    fn authorise(&self, name: &[u8], want: Want) -> Result<Authorized, Error> {
+        self.authority.authorise(&self.principal, name, want, self.now)
+    }
+
+    fn open(&mut self, open: &OpenCall<'_>) -> Result<OpenedFile, Error> {
+        // What is created by this handle alone needs no more than the right to create.
+        let own = open.exclusive;
+        let mut at = None;
+        if open.read {
+            at = Some(self.authorise(open.path, Want::Read)?);
+        }
+        if open.write {
+            at = Some(self.authorise(open.path, if own { Want::Write { keep: true } } else { Want::Change })?);
+        }
+        let at = at.ok_or_else(|| Error::new(ErrorKind::Protocol, "opened neither to read nor to write"))?;
+        let reserved = self.files.server.reserve(&self.budget, open.path.len())?;
+        let request = OpenRequest {
+            read: open.read,
+            write: open.write,
+            create: open.create,
+            exclusive: open.exclusive,
+            mode: open.mode & PLAIN,
+        };
+        if let Some(before) = open.again {
+            self.files.server.take_over(before.handle, &self.budget);
+        }
+        let (file, created) = at.store().open_file(at.path(), &request)?;
+        let identity = file.identity()?;
+        if open.again.is_some_and(|before| before.identity != identity) {
+            return Err(stale("its name belongs to another file now"));
+        }
+        let (read, write, deny_read, deny_write) = (open.read, open.write, open.deny_read, open.deny_write);
+        let sharing = Sharing { read, write, deny_read, deny_write };
+        let id = self.files.next_id()?;
+        if !lock(&self.files.server.shares).open(&identity, sharing) {
+            let text = "somebody else has the file open in a way that excludes this one; try again later";
+            return Err(Error::new(ErrorKind::Locked, text));
+        }
+        let handle = Arc::new(Handle {
+            id,
+            name: open.path.to_vec(),
+            identity,
+            sharing,
+            own,
+            unsynced_name: AtomicBool::new(created),
+            written: AtomicU64::new(0),
+            logged: AtomicU64::new(0),
+            open: Mutex::default(),
+            retired: RwLock::new(false),
+            reserved,
+        });
+        if open.truncate && !created {
+            file.set_length(0)?;
+        }
+        let node = file.node()?;
+        handle.keep(Arc::new(file));
+        self.files.adopt(&handle);
+        self.handle = Some(handle);
+        Ok(OpenedFile {
+            handle: id,
+            identity,
+            verifier: self.files.server.verifier,
+            size: node.size,
+            change: change_of(&node),
+        })
+    }
+
+    fn close(&mut self) -> Result<FileAnswer<'static>, Error> {
+        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+        self.files.close(handle.id)?;
+        self.handle = None;
+        Ok(FileAnswer::Done)
+    }
+
+    /// The open file, if the user may do this with it now.
+    fn opened(&self, want: Want) -> Result<(Arc<OpenFile>, Authorized), Error> {
+        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+        let (granted, want) = match want {
+            Want::Read => (handle.sharing.read, want),
+            _ if handle.own => (handle.sharing.write, Want::Write { keep: true }),
+            _ => (handle.sharing.write, Want::Change),
+        };
+        let at = self.authorise(&handle.name, want)?;
+        if !granted {
+            let text =
+                if want == Want::Read { "the handle is not open to read" } else { "the handle is not open to write" };
+            return Err(Error::new(ErrorKind::Refused, text));
+        }
+        if let Some(file) = handle.descriptor() {
+            return Ok((file, at));
+        }
+        let request = OpenRequest { read: handle.sharing.read, write: handle.sharing.write, ..OpenRequest::default() };
+        let file = match at.store().open_file(at.path(), &request) {
+            Ok((file, _)) => Arc::new(file),
+            Err(error) if error.kind == ErrorKind::NotFound => return Err(stale("its name is gone")),
+            Err(error) => return Err(error),
+        };
+        if file.identity()? != handle.identity {
+            return Err(stale("its name belongs to another file now"));
+        }
+        handle.keep(Arc::clone(&file));
+        Ok((file, at))
+    }
+
+    /// The open file for a call that needs no more than that it is open.
+    fn opened_anyhow(&self) -> Result<(Arc<OpenFile>, Authorized), Error> {
+        let reads = self.handle.as_ref().is_some_and(|handle| handle.sharing.read);
+        self.opened(if reads { Want::Read } else { Want::Change })
+    }
+
+    fn read(&self, ranges: &[ReadRange], writer: &mut ReplyWriter) -> Result<(), Error> {
+        let (file, _) = self.opened(Want::Read)?;
+        // Each range has its length before it, and the result its status and their number.
+        let asked = ranges.iter().fold(16, |sum, range| sum + range.length as usize + 4);
+        if asked > writer.room() {
+            let text = format!("the reply has room for {} bytes, and {asked} are requested", writer.room());
+            return Err(Error::new(ErrorKind::LimitExceeded, text));
+        }
+        let mut bytes = vec![0; asked];
+        let (mut parts, mut rest) = (Vec::with_capacity(ranges.len()), bytes.as_mut_slice());
+        for range in ranges {
+            let (part, behind) = rest.split_at_mut(range.length as usize);
+            let read = file.read_at(part, range.offset)?;
+            parts.push(&part[..read]);
+            rest = behind;
+        }
+        FileAnswer::Read(parts).tell(writer);
+        Ok(())
+    }
+
+    fn attributes(&self, wanted: Wanted, writer: &mut ReplyWriter) -> Result<(), Error> {
+        let (file, _) = self.opened_anyhow()?;
+        // Account names are hidden from anonymous users.
+        let visitor = self.principal.method == Method::Anonymous;
+        let wanted = if visitor { wanted.without(Wanted::NAMES) } else { wanted };
+        FileAnswer::Attributes(attributes_of(&file.node()?, wanted, None)).tell(writer);
+        Ok(())
+    }
+
+    fn change(&self, call: &FileCall<'_>) -> Result<FileAnswer<'static>, Error> {
+        let (file, _) = self.opened(Want::Change)?;
+        match *call {
+            FileCall::Write { offset, data } => {
+                file.write_at(data, offset)?;
+                self.wrote(data);
+            }
+            FileCall::SetLength { length } => file.set_length(length)?,
+            FileCall::Allocate { offset, length, keep_size } => file.allocate(offset, length, keep_size)?,
+            FileCall::Punch { offset, length } => file.punch(offset, length)?,
+            _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
+        }
+        Ok(FileAnswer::Changed { change: change_of(&file.node()?) })
+    }
+
+    fn append(&self, data: &[u8]) -> Result<FileAnswer<'static>, Error> {
+        let (file, _) = self.opened(Want::Change)?;
+        let offset = file.append(data)?;
+        self.wrote(data);
+        Ok(FileAnswer::Appended { offset, change: change_of(&file.node()?) })
+    }
+
+    fn sync(&self, data_only: bool) -> Result<FileAnswer<'static>, Error> {
+        let (file, at) = self.opened_anyhow()?;
+        file.sync(data_only)?;
+        if let Some(handle) = &self.handle
+            && handle.unsynced_name.load(Ordering::Relaxed)
+            && let Some(parent) = at.path().parent()
+        {
+            at.store().tree()?.sync(&parent)?;
+            handle.unsynced_name.store(false, Ordering::Relaxed);
+        }
+        Ok(FileAnswer::Synced { verifier: self.files.server.verifier })
+    }
+
+    fn wrote(&self, data: &[u8]) {
+        if let Some(handle) = &self.handle {
+            handle.written.fetch_add(data.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The number that another one follows after every change.
+fn change_of(node: &xdfs_io::store::tree::Node) -> u64 {
+    attributes_of(node, Wanted::CHANGE, None).change.unwrap_or(0)
+}

@@ -1,0 +1,209 @@
+//! Open files (xDFSM): what the sessions have open, and the execution of calls on it.
+//!
+//! A [`Handle`] is a path, an identity and the access that was granted when it was opened; the
+//! descriptor behind it may be closed at any time and opened again. So thousands of handles cost
+//! little, and what they cost is bounded for each user. It must open files only through
+//! [`authorise`](crate::authorise).
+
+mod call;
+mod descriptors;
+pub(crate) mod job;
+mod shares;
+#[cfg(test)]
+mod tests;
+
+use descriptors::Descriptors;
+use shares::{Shares, Sharing};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use xdfs_io::store::OpenFile;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::file::{FileIdentity, Verifier};
+use xdfs_secure::random;
+
+/// Handles that one user may have open in all sessions: a busy mount has thousands.
+const HANDLES_MAX: usize = 16_384;
+
+/// Memory of one user's handles, with their paths: 16 KiB paths do not multiply.
+const HANDLE_BYTES_MAX: usize = 16 << 20;
+
+/// Memory of a handle besides its path, generously.
+const HANDLE_BYTES: usize = 512;
+
+/// What one user has open.
+#[derive(Clone, Copy, Default, Debug)]
+struct Usage {
+    handles: usize,
+    bytes: usize,
+}
+
+/// The open files of a server.
+pub(crate) struct OpenFiles {
+    /// Another one after every restart.
+    verifier: Verifier,
+    usage: Mutex<BTreeMap<Arc<str>, Usage>>,
+    shares: Mutex<Shares>,
+    descriptors: Mutex<Descriptors>,
+    /// Every handle, by its number.
+    handles: Mutex<BTreeMap<u64, Weak<Handle>>>,
+}
+
+/// Some of a user's limits, given back when it is dropped.
+struct Reservation {
+    server: Arc<OpenFiles>,
+    user: Arc<str>,
+    bytes: usize,
+}
+
+/// An open file of one session.
+pub(crate) struct Handle {
+    id: u64,
+    /// `EXPORT/path`, as it was opened.
+    name: Vec<u8>,
+    identity: FileIdentity,
+    sharing: Sharing,
+    /// It was created by this handle, which its user may therefore write.
+    own: bool,
+    /// The directory does not have its name on stable storage yet.
+    unsynced_name: AtomicBool,
+    written: AtomicU64,
+    /// Kinds of changes that are in the log, one bit for each code.
+    logged: AtomicU64,
+    open: Mutex<Option<Arc<OpenFile>>>,
+    /// Set when no further call may use it; held by each call that does.
+    retired: RwLock<bool>,
+    reserved: Reservation,
+}
+
+/// The open files of one session.
+pub(crate) struct SessionFiles {
+    server: Arc<OpenFiles>,
+    handles: Mutex<BTreeMap<u64, Arc<Handle>>>,
+    next: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn stale(why: &str) -> Error {
+    Error::new(ErrorKind::Stale, format!("stale file handle: {why}; open the file again"))
+}
+
+impl OpenFiles {
+    /// Nothing is open; at most `descriptors` files are open at a time behind the handles.
+    pub(crate) fn new(descriptors: usize) -> Result<Self, Error> {
+        Ok(Self {
+            verifier: random::array()?,
+            usage: Mutex::default(),
+            shares: Mutex::default(),
+            descriptors: Mutex::new(Descriptors::new(descriptors)),
+            handles: Mutex::default(),
+        })
+    }
+
+    /// Closes the handle that a lost session of this user had.
+    fn take_over(&self, id: u64, user: &str) {
+        let old = lock(&self.handles).get(&id).and_then(Weak::upgrade);
+        if let Some(old) = old.filter(|old| *old.reserved.user == *user) {
+            old.retire();
+        }
+    }
+
+    fn reserve(self: &Arc<Self>, user: &Arc<str>, path_bytes: usize) -> Result<Reservation, Error> {
+        let bytes = HANDLE_BYTES + path_bytes;
+        let mut usage = lock(&self.usage);
+        let one = usage.entry(Arc::clone(user)).or_default();
+        if one.handles >= HANDLES_MAX || one.bytes + bytes > HANDLE_BYTES_MAX {
+            let text = format!("you have {} files open; close some first", one.handles);
+            return Err(Error::new(ErrorKind::LimitExceeded, text));
+        }
+        one.handles += 1;
+        one.bytes += bytes;
+        drop(usage);
+        Ok(Reservation { server: Arc::clone(self), user: Arc::clone(user), bytes })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut usage = lock(&self.server.usage);
+        if let Some(one) = usage.get_mut(&self.user) {
+            one.handles -= 1;
+            one.bytes -= self.bytes;
+            if one.handles == 0 {
+                usage.remove(&self.user);
+            }
+        }
+    }
+}
+
+impl Handle {
+    /// The descriptor, if it is still open; it is then the one used last.
+    fn descriptor(self: &Arc<Self>) -> Option<Arc<OpenFile>> {
+        let open = lock(&self.open).clone()?;
+        lock(&self.reserved.server.descriptors).used(self);
+        Some(open)
+    }
+
+    /// Keeps a descriptor open, and closes the ones that are too many.
+    fn keep(self: &Arc<Self>, file: Arc<OpenFile>) {
+        *lock(&self.open) = Some(file);
+        let closed = lock(&self.reserved.server.descriptors).opened(self);
+        // Outside the lock: closing a file may take long.
+        for handle in closed {
+            drop(lock(&handle.open).take());
+        }
+    }
+}
+
+impl Handle {
+    /// Waits for the calls that use it, and lets no other one begin.
+    fn retire(&self) {
+        let mut retired = self.retired.write().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *retired, true) {
+            return;
+        }
+        let server = &self.reserved.server;
+        lock(&server.descriptors).gone(self.id, &self.reserved.user);
+        lock(&server.shares).close(&self.identity, self.sharing);
+        drop(lock(&self.open).take());
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.retire();
+        lock(&self.reserved.server.handles).remove(&self.id);
+    }
+}
+
+impl SessionFiles {
+    /// A session that has nothing open.
+    pub(crate) fn new(server: &Arc<OpenFiles>) -> Self {
+        Self { server: Arc::clone(server), handles: Mutex::default(), next: AtomicU64::new(0) }
+    }
+
+    fn handle(&self, id: u64) -> Result<Arc<Handle>, Error> {
+        lock(&self.handles).get(&id).cloned().ok_or_else(|| stale("this session has no such handle"))
+    }
+
+    fn close(&self, id: u64) -> Result<Arc<Handle>, Error> {
+        lock(&self.handles).remove(&id).ok_or_else(|| stale("this session has no such handle"))
+    }
+
+    fn adopt(&self, handle: &Arc<Handle>) {
+        lock(&self.server.handles).insert(handle.id, Arc::downgrade(handle));
+        lock(&self.handles).insert(handle.id, Arc::clone(handle));
+    }
+
+    /// A number that no other handle of this server has: one that a client took over from another
+    /// session opens nothing in this one.
+    fn next_id(&self) -> Result<u64, Error> {
+        let drawn: [u8; 8] = random::array()?;
+        // The counter keeps them apart within the session, whatever was drawn; both fit into 62 bits.
+        let count = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok((u64::from_be_bytes(drawn) & 0x3fff_ffff) << 32 | (count & 0xffff_ffff))
+    }
+}

@@ -1,0 +1,114 @@
+//! Bounds of what one user can have open.
+#![allow(clippy::disallowed_methods, reason = "sets the scene with a directory of its own")]
+
+use super::*;
+use xdfs_io::store::{LocalStore, OpenRequest, Store};
+use xdfs_proto::base::RelPath;
+
+struct Scene {
+    server: Arc<OpenFiles>,
+    store: LocalStore,
+    _scratch: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new(descriptors: usize) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let store = LocalStore::open_root(scratch.path(), true).unwrap();
+        Self { server: Arc::new(OpenFiles::new(descriptors).unwrap()), store, _scratch: scratch }
+    }
+
+    fn file(&self) -> Arc<OpenFile> {
+        let request = OpenRequest { write: true, create: true, mode: 0o600, ..OpenRequest::default() };
+        Arc::new(self.store.open_file(&RelPath::parse(b"f").unwrap(), &request).unwrap().0)
+    }
+
+    fn handle(&self, id: u64, user: &Arc<str>) -> Arc<Handle> {
+        let sharing = Sharing { write: true, ..Sharing::default() };
+        assert!(lock(&self.server.shares).open(&[7; 24], sharing));
+        let handle = Arc::new(Handle {
+            id,
+            name: b"data/f".to_vec(),
+            identity: [7; 24],
+            sharing,
+            own: false,
+            unsynced_name: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            logged: AtomicU64::new(0),
+            open: Mutex::default(),
+            retired: RwLock::new(false),
+            reserved: self.server.reserve(user, 6).unwrap(),
+        });
+        handle.keep(self.file());
+        handle
+    }
+
+    fn open(&self) -> usize {
+        lock(&self.server.descriptors).len()
+    }
+}
+
+#[test]
+fn a_user_keeps_a_quarter_of_the_descriptors_open_those_used_last() {
+    let scene = Scene::new(16);
+    let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
+    let first = scene.handle(1, &bob);
+    let handles: Vec<_> = (2..10).map(|id| scene.handle(id, &ada)).collect();
+    assert!(first.descriptor().is_some(), "another user closes nothing of his");
+    let open = |handles: &[Arc<Handle>]| handles.iter().filter(|one| lock(&one.open).is_some()).count();
+    assert_eq!((open(&handles), open(&handles[4..]), scene.open()), (4, 4, 5));
+    assert!(handles[4].descriptor().is_some());
+    handles[0].keep(scene.file());
+    assert!(lock(&handles[4].open).is_some(), "it was used, and the next one is closed");
+    assert!(lock(&handles[5].open).is_none());
+    drop((first, handles));
+    assert_eq!(scene.open(), 0);
+    assert!(lock(&scene.server.usage).is_empty() && *lock(&scene.server.shares) == Shares::default());
+}
+
+#[test]
+fn all_users_together_have_no_more_descriptors_than_the_server() {
+    let scene = Scene::new(8);
+    let handles: Vec<_> = (0..20).map(|id| scene.handle(id, &format!("user {id}").into())).collect();
+    assert_eq!(scene.open(), 8);
+    assert_eq!(handles.iter().filter(|one| lock(&one.open).is_some()).count(), 8);
+}
+
+#[test]
+fn handles_and_the_memory_of_their_paths_are_bounded_for_each_user() {
+    let scene = Scene::new(4);
+    let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
+    let many: Vec<_> = (0..HANDLES_MAX).map(|_| scene.server.reserve(&ada, 10).unwrap()).collect();
+    let refused = |user, bytes| scene.server.reserve(user, bytes).err().map(|error| error.kind);
+    assert_eq!(refused(&ada, 10), Some(ErrorKind::LimitExceeded));
+    assert_eq!(refused(&bob, 10), None);
+    drop(many);
+    let long: Vec<_> = std::iter::from_fn(|| scene.server.reserve(&ada, 32_768).ok()).take(HANDLES_MAX).collect();
+    assert!(long.len() < 520, "{} paths of 32 KiB", long.len());
+}
+
+#[test]
+fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
+    let scene = Scene::new(4);
+    let ada: Arc<str> = "ada".into();
+    let (handle, session) = (scene.handle(1, &ada), SessionFiles::new(&scene.server));
+    session.adopt(&handle);
+    let retired = || *handle.retired.read().unwrap();
+    scene.server.take_over(1, "bob");
+    scene.server.take_over(2, "ada");
+    assert!(!retired());
+    scene.server.take_over(1, "ada");
+    assert!(retired() && lock(&handle.open).is_none());
+    assert_eq!(*lock(&scene.server.shares), Shares::default(), "it denies nothing any more");
+    drop((session, handle));
+    assert!(lock(&scene.server.handles).is_empty());
+}
+
+#[test]
+fn numbers_of_handles_are_never_zero_and_differ() {
+    let scene = Scene::new(4);
+    let session = SessionFiles::new(&scene.server);
+    let ids: std::collections::BTreeSet<u64> = (0..1000).map(|_| session.next_id().unwrap()).collect();
+    assert!(ids.len() == 1000 && !ids.contains(&0) && ids.iter().all(|id| *id < 1 << 62));
+    assert_eq!(session.handle(*ids.first().unwrap()).err().map(|error| error.kind), Some(ErrorKind::Stale));
+}
