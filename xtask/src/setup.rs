@@ -32,6 +32,8 @@ const NEEDS: &[Need] = &[
     need("openssh-client", Sign::Program("ssh"), "starts a server for one command"),
     need("openssh-server", Sign::Program("sshd"), "the other end of ssh"),
     need("globus-xioperf", Sign::Program("globus-xioperf"), "the other end of xioperf"),
+    need("curl", Sign::Program("curl"), "the other end of HTTP"),
+    need("nginx-light", Sign::Program("nginx"), "the other end of HTTP, and a proxy"),
     need("faketime", Sign::Program("faketime"), "sets the clock of a command"),
     need("rsync", Sign::Program("rsync"), "judges what a copy of a tree kept"),
     need("util-linux", Sign::Program("unshare"), "namespaces and loop devices"),

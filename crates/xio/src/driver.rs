@@ -93,6 +93,11 @@ impl Below {
         Ok(Box::new(GuardedListener { inner: listener, name: layer.name.clone() }))
     }
 
+    /// Whether a driver of that name is below.
+    pub fn has(&self, name: &str) -> bool {
+        self.layers[..self.depth].iter().any(|layer| &*layer.name == name)
+    }
+
     fn split(&self) -> Result<(&Layer, Self)> {
         let depth = self.depth.checked_sub(1).ok_or_else(|| Error::new(ErrorKind::Usage, "there is no layer below"))?;
         Ok((&self.layers[depth], Self { layers: self.layers.clone(), depth }))

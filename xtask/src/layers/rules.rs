@@ -48,7 +48,8 @@ pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-xio",
         ours: &["xdfs-io", "xdfs-secure"],
-        foreign: &["rustix", "thiserror"],
+        // httparse: heads of HTTP; zstd: the compressed stream.
+        foreign: &["httparse", "rustix", "thiserror", "zstd"],
         why: "the framework stacks drivers above io, has TLS from secure and knows nothing of the protocol of xdfs",
     },
     CrateRule {

@@ -5,6 +5,7 @@
 //! element in `flow.rs` and in `tests.rs` the tests of what it promises.
 
 mod file;
+mod http;
 mod noop;
 mod pipe;
 mod popen;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
     vec![
         ("file", Arc::new(file::File)),
+        ("http", Arc::new(http::Http)),
         ("noop", Arc::new(noop::Noop)),
         ("pipe", Arc::new(pipe::Pipe)),
         ("popen", Arc::new(popen::Popen)),
@@ -44,7 +46,9 @@ mod tests {
             let section = page.split("\n### ").find(|section| section.starts_with(&format!("`{name}`\n")));
             let section = section.unwrap_or_else(|| panic!("docs/xio.md has no section on {name}"));
             for info in driver.attributes() {
-                let row = format!("| `{}` | {} |", info.name, info.about);
+                // A stroke would end the cell.
+                let about = info.about.replace('|', "\\|");
+                let row = format!("| `{}` | {about} |", info.name);
                 assert!(section.contains(&row), "docs/xio.md, {name}: there is no row {row}");
             }
         }

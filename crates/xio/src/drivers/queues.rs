@@ -50,11 +50,13 @@ pub(super) struct Incoming {
     used: usize,
     filled: usize,
     ended: bool,
+    /// The rest did not suffice: only more bytes help.
+    short: bool,
 }
 
 impl Default for Incoming {
     fn default() -> Self {
-        Self { bytes: vec![0; CHUNK_BYTES], used: 0, filled: 0, ended: false }
+        Self { bytes: vec![0; CHUNK_BYTES], used: 0, filled: 0, ended: false, short: false }
     }
 }
 
@@ -74,7 +76,17 @@ impl Incoming {
         self.ended
     }
 
-    /// Takes more from the layer below, behind the rest; `WouldBlock` while there is none. How many
+    /// The layer below has told its end to somebody else.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether there is a rest that was not found to be too short.
+    pub(super) fn holds(&self) -> bool {
+        !self.rest().is_empty() && !self.short
+    }
+
+    /// The rest does not suffice: takes more from the layer below, behind the rest; `WouldBlock` while there is none. How many
     /// bytes; zero where the rest fills the buffer, or at the end.
     pub(super) fn fill(&mut self, below: &mut dyn Flow) -> io::Result<usize> {
         if self.ended {
@@ -86,9 +98,11 @@ impl Incoming {
         if self.filled == self.bytes.len() {
             return Ok(0);
         }
+        self.short = true;
         let mut info = ReadInfo::default();
         let bytes = below.receive(&mut [IoSliceMut::new(&mut self.bytes[self.filled..])], &mut info)?;
         self.ended = info.end;
+        self.short = bytes == 0 && !info.end;
         self.filled += bytes;
         Ok(bytes)
     }

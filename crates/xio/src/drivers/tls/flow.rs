@@ -168,7 +168,7 @@ impl Flow for TlsFlow {
     }
 
     fn holds(&self) -> bool {
-        self.tls.has_something() || !self.incoming.rest().is_empty() || self.below.holds()
+        self.tls.has_something() || self.incoming.holds() || self.below.holds()
     }
 
     fn wants(&self, asked: Interest) -> Interest {
