@@ -33,6 +33,7 @@ const NEEDS: &[Need] = &[
     need("openssh-server", Sign::Program("sshd"), "the other end of ssh"),
     need("globus-xioperf", Sign::Program("globus-xioperf"), "the other end of xioperf"),
     need("curl", Sign::Program("curl"), "the other end of HTTP"),
+    need("zstd", Sign::Program("zstd"), "the other end of compressed files"),
     need("nginx-light", Sign::Program("nginx"), "the other end of HTTP, and a proxy"),
     need("faketime", Sign::Program("faketime"), "sets the clock of a command"),
     need("rsync", Sign::Program("rsync"), "judges what a copy of a tree kept"),

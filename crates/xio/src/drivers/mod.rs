@@ -13,9 +13,11 @@ mod queues;
 mod rate;
 mod sockets;
 mod tcp;
+mod telnet;
 mod tls;
 mod udp;
 mod unix;
+mod zstd;
 
 use crate::driver::Driver;
 use std::sync::Arc;
@@ -30,9 +32,11 @@ pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
         ("popen", Arc::new(popen::Popen)),
         ("rate", Arc::new(rate::Rate)),
         ("tcp", Arc::new(tcp::Tcp)),
+        ("telnet", Arc::new(telnet::Telnet)),
         ("tls", Arc::new(tls::TlsDriver)),
         ("udp", Arc::new(udp::Udp)),
         ("unix", Arc::new(unix::Unix)),
+        ("zstd", Arc::new(zstd::Zstd)),
     ]
 }
 

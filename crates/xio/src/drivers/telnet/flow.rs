@@ -1,0 +1,157 @@
+//! A telnet connection as an element of a stack.
+
+use super::code::{Decoded, Decoder, Encoder};
+use crate::drivers::queues::{CHUNK_BYTES, Incoming, Outgoing, cut_off, unless_blocked};
+use std::io::{self, IoSlice, IoSliceMut};
+use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, WriteInfo};
+
+/// Answers that wait for a peer that does not read them.
+pub(super) const ANSWERS_MAX: usize = 1024;
+
+/// How far the own direction is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    Open,
+    Ending,
+    Ended,
+}
+
+/// An open telnet connection.
+pub(super) struct TelnetFlow {
+    below: Box<dyn Flow>,
+    decoder: Decoder,
+    encoder: Encoder,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// Answers since nothing waited to be sent.
+    answers: usize,
+    sending: Sending,
+}
+
+impl TelnetFlow {
+    pub(super) fn new(below: Box<dyn Flow>) -> Self {
+        let (decoder, encoder, incoming, outgoing) = Default::default();
+        Self { below, decoder, encoder, incoming, outgoing, answers: 0, sending: Sending::Open }
+    }
+
+    fn pass_on(&mut self) -> io::Result<()> {
+        self.outgoing.pass_on(&mut *self.below)?;
+        self.answers = 0;
+        if self.sending == Sending::Ending {
+            self.below.finish_sending()?;
+            self.sending = Sending::Ended;
+        }
+        Ok(())
+    }
+
+    /// Takes content out of what came, as much as `into` holds.
+    fn decode(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let refused = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+        let (mut used, mut made) = (0, 0);
+        for byte in self.incoming.rest() {
+            if made == into.len() {
+                break;
+            }
+            used += 1;
+            match self.decoder.decode(*byte).map_err(refused)? {
+                Decoded::Content(byte) => {
+                    into[made] = byte;
+                    made += 1;
+                }
+                Decoded::Nothing => {}
+                // Who has finished sending refuses by silence.
+                Decoded::Answer(_) if self.sending != Sending::Open => {}
+                Decoded::Answer(answer) => {
+                    self.answers += 1;
+                    if self.answers > ANSWERS_MAX {
+                        return Err(refused("the peer proposes options and does not read the answers"));
+                    }
+                    self.outgoing.end().extend_from_slice(&answer);
+                }
+            }
+        }
+        self.incoming.consume(used);
+        Ok(made)
+    }
+}
+
+impl Flow for TelnetFlow {
+    fn receive(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> io::Result<usize> {
+        let Some(first) = into.iter_mut().find(|slice| !slice.is_empty()) else { return Ok(0) };
+        loop {
+            let made = self.decode(first)?;
+            // That answers cannot be sent is told by the next write.
+            let _ = self.pass_on();
+            if made > 0 {
+                return Ok(made);
+            }
+            if self.incoming.has_ended() {
+                if !self.decoder.may_end() {
+                    return Err(cut_off("the connection was cut in the middle of a telnet command"));
+                }
+                info.end = true;
+                return Ok(0);
+            }
+            self.incoming.fill(&mut *self.below)?;
+        }
+    }
+
+    fn send(&mut self, from: &[IoSlice<'_>], _: &WriteInfo) -> io::Result<usize> {
+        if self.sending != Sending::Open {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "sending was finished"));
+        }
+        // What waits is bounded by what one call takes.
+        self.pass_on()?;
+        let mut accepted = 0;
+        for slice in from {
+            let taken = slice.len().min(CHUNK_BYTES - accepted);
+            self.encoder.encode(&slice[..taken], self.outgoing.end());
+            accepted += taken;
+        }
+        // The bytes are taken; what fails now fails the flush.
+        let _ = self.pass_on();
+        Ok(accepted)
+    }
+
+    fn below(&self) -> Option<&dyn Flow> {
+        Some(&*self.below)
+    }
+
+    fn below_mut(&mut self) -> Option<&mut dyn Flow> {
+        Some(&mut *self.below)
+    }
+
+    fn holds_back(&self) -> bool {
+        true
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pass_on()?;
+        self.below.flush()
+    }
+
+    fn holds(&self) -> bool {
+        self.incoming.holds() || self.incoming.has_ended() || self.below.holds()
+    }
+
+    fn wants(&self, asked: Interest) -> Interest {
+        let waiting = if self.outgoing.is_empty() { Interest::NONE } else { Interest::WRITE };
+        self.below.wants(asked.with(waiting))
+    }
+
+    fn finish_sending(&mut self) -> io::Result<()> {
+        if self.sending == Sending::Open {
+            self.encoder.finish(self.outgoing.end());
+            self.sending = Sending::Ending;
+        }
+        self.pass_on()
+    }
+
+    fn control(&mut self, command: &Command) -> io::Result<Answer> {
+        if command.name == "finish_sending" {
+            // What is left goes with the next reads.
+            return unless_blocked(self.finish_sending()).map(|()| Answer::Done);
+        }
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
