@@ -20,7 +20,7 @@ demo: build
 # A shell script that starts this in the background has it ignore Ctrl-C, and tests send that to programs.
 test: toolchain
 	@$(XTASK) setup
-	@env --default-signal=INT,QUIT $(XTASK) ci
+	@env --default-signal=HUP,INT,QUIT $(XTASK) ci
 
 build: toolchain
 	cargo build --release -p xdfs

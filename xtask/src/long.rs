@@ -20,6 +20,12 @@ const FORMS: &[Form] = &[
         filter: &["many_sessions"],
         variables: &[("XDFS_SIM_SESSIONS", "1000000")],
     },
+    Form {
+        name: "tree-seeds",
+        package: "xdfs-client",
+        filter: &["--lib", "tree::simulation"],
+        variables: &[("XDFS_TREES", "5000000")],
+    },
     Form { name: "model", package: "xdfs-test-model", filter: &["holds"], variables: &[("XDFS_MODEL", "large")] },
     Form {
         name: "crash",

@@ -10,7 +10,7 @@ const HOUR: i64 = 3600;
 
 /// The clock of all commands that are started with it: the real one, and what it was set to.
 struct SetClock {
-    library: PathBuf,
+    preload: PathBuf,
     file: PathBuf,
 }
 
@@ -19,9 +19,9 @@ impl SetClock {
     fn new(scene: &Scene) -> Option<Self> {
         let folders = std::fs::read_dir("/usr/lib").expect("the system's libraries").filter_map(Result::ok);
         let found = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1")).find(|file| file.exists());
-        let library = xdfs_test_needs::found(found.ok_or_else(|| "libfaketime (package faketime)".to_owned()))?;
+        let preload = xdfs_test_needs::found(found.ok_or_else(|| "libfaketime (package faketime)".to_owned()))?;
         scene.directory("server");
-        let clock = Self { library, file: scene.path("server/clock") };
+        let clock = Self { preload, file: scene.path("server/clock") };
         clock.set(scene, 0);
         Some(clock)
     }
@@ -33,7 +33,7 @@ impl SetClock {
     }
 
     fn follow(&self, mut command: Command) -> Command {
-        command.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", &self.file);
+        command.env("LD_PRELOAD", &self.preload).env("FAKETIME_TIMESTAMP_FILE", &self.file);
         command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DISABLE_SHM", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         command
     }

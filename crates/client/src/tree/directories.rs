@@ -27,10 +27,15 @@ pub(super) struct Directory {
     /// It exists, and its owner may not change its entries: it is unlocked first and gets its mode
     /// at the end.
     pub(super) locked: bool,
+    /// What the other side has in it could not be listed.
+    pub(super) unknown: bool,
     /// Its owner may not even list it.
     pub(super) unlisted: bool,
     /// The other side has confirmed that it exists.
     pub(super) made: bool,
+    /// It was asked for more than once: where that failed, one in it that was made with its parents
+    /// may have given it another mode.
+    pub(super) repeated: bool,
     /// How many parts of it are unfinished: its own walk, its files and its subdirectories.
     open: u64,
     /// It accepts no new names.
@@ -143,6 +148,8 @@ impl Directory {
             locked: false,
             unlisted: false,
             made: false,
+            repeated: false,
+            unknown: false,
             open: 0,
             closed: false,
             lost: false,

@@ -215,7 +215,7 @@ impl TreeCopy for Download {
         DownloadTask::Finish(id)
     }
 
-    fn again(&self, task: DownloadTask) -> DownloadTask {
+    fn again(&mut self, task: DownloadTask) -> DownloadTask {
         // Nothing was done locally before the answer arrived.
         task
     }
@@ -251,12 +251,14 @@ impl TreeCopy for Download {
                 self.add_extras(observer, &entry);
                 self.done(observer, &entry, EntryAction::Copied { bytes: entry.detail.source.size, safety });
             }
-            Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
-                self.done(observer, &entry, EntryAction::Skipped);
-            }
-            // Another copy of the tree was faster.
+            // It was not there when it was begun: another copy of the tree was faster, or this one, in
+            // a session that was lost.
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.is_there(&entry) => {
                 self.add_extras(observer, &entry);
+                self.done(observer, &entry, EntryAction::Skipped);
+            }
+            Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
+                self.state.note_not_copied(&entry.path);
                 self.done(observer, &entry, EntryAction::Skipped);
             }
             Err(error) => self.refused(observer, &entry, &error),

@@ -124,7 +124,8 @@ impl<J> InFlight<J> {
         }
     }
 
-    /// Sends a batch.
+    /// Sends a batch. If the session is lost it counts as sent, so that its tasks are repeated in
+    /// their order: behind those that were sent before, and ahead of those that wait for them.
     pub(super) fn call(
         &mut self,
         remote: &mut dyn Remote,
@@ -132,13 +133,11 @@ impl<J> InFlight<J> {
         payload: Vec<u8>,
         room: usize,
         job: J,
-    ) -> Result<(), (J, Error)> {
+    ) -> Result<(), Error> {
         let content = payload.len();
-        if let Err(error) = remote.call(self.next, payload, room) {
-            return Err((job, error));
-        }
+        let sent = remote.call(self.next, payload, room);
         self.enter(Request { job, kind: RequestKind::Calls(now), room, content });
-        Ok(())
+        sent
     }
 
     /// The number under which the next transfer or local write answers.

@@ -28,6 +28,8 @@ mod read_only;
 mod replies;
 mod scheduler;
 mod session_remote;
+#[cfg(test)]
+mod simulation;
 mod state;
 mod temp_list;
 mod up;

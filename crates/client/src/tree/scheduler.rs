@@ -142,6 +142,7 @@ pub(super) trait TreeCopy {
 
     /// A name failed.
     fn failed(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, error: &Error) {
+        self.state().note_not_copied(&entry.path);
         self.state().summary.failed += 1;
         observer.failed(&entry.path, error);
         self.settle(entry.directory);
@@ -149,6 +150,7 @@ pub(super) trait TreeCopy {
 
     /// A name could not be made at the target.
     fn refused(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, error: &Error) {
+        self.state().note_not_copied(&entry.path);
         self.state().refused(observer, entry.directory, &entry.path, error);
         self.settle(entry.directory);
     }
@@ -158,6 +160,7 @@ pub(super) trait TreeCopy {
     fn passes_over(&mut self, entry: &Entry<Self::Detail>) -> bool {
         let over = self.state().directories.takes_nothing(entry.directory);
         if over {
+            self.state().note_not_copied(&entry.path);
             self.state().summary.failed += 1;
             self.state().in_the_way += 1;
             self.settle(entry.directory);
@@ -222,8 +225,9 @@ pub(super) trait TreeCopy {
     /// Starts the tasks that wait for everything else; false if none are left.
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool;
 
-    /// Maps a task that was in flight when the session was lost, and may have been done.
-    fn again(&self, task: Self::Task) -> Self::Task;
+    /// Maps a task that was in flight when the session was lost, and may have been done; or one that
+    /// was refused for want of descriptors.
+    fn again(&mut self, task: Self::Task) -> Self::Task;
 
     /// The same for a large file.
     fn large_again(&self, large: Entry<Self::Detail>) -> Self::Task;
@@ -330,12 +334,7 @@ impl<T, D> Scheduler<T, D> {
         self.sent += 1;
         let filled = self.batch.take(&self.base, self.durable);
         let job = PendingJob::Batch { codes: filled.codes, tasks: filled.items };
-        if let Err((job, error)) = self.in_flight.call(remote, self.now, filled.payload, filled.room, job) {
-            if let PendingJob::Batch { tasks, .. } = job {
-                self.tasks.extend(tasks.into_iter().rev());
-            }
-            self.lost = Some(error);
-        }
+        self.lost = self.in_flight.call(remote, self.now, filled.payload, filled.room, job).err();
     }
 
     /// Takes what an answer is needed for.

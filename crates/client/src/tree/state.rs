@@ -4,6 +4,8 @@ use super::directories::Directories;
 use super::events::Observer;
 use super::temp_list::{Drain, TempList};
 use super::{Summary, noted};
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use xdfs_proto::base::{Error, ErrorKind};
 
 /// The progress of a copy and its incomplete directories.
@@ -18,13 +20,38 @@ pub(super) struct TreeState {
     pub(super) in_the_way: u64,
     /// Directories that were removed to make room for something else.
     pub(super) cleared: u64,
+    /// Names that are not copied: nothing may become another name of what the target has there.
+    not_copied: NameSet,
     /// It was reported that the target does not support hard links.
     linkless: bool,
     /// Why the target accepts nothing at all.
     pub(super) hopeless: Option<Error>,
 }
 
+/// Names by their keyed hash: eight bytes for each. Two collide with a chance of 2^-64.
+#[derive(Debug, Default)]
+struct NameSet {
+    hashes: HashSet<u64>,
+    key: RandomState,
+}
+
 impl TreeState {
+    /// A name is not copied.
+    pub(super) fn note_not_copied(&mut self, path: &[u8]) {
+        let hash = self.not_copied.key.hash_one(path);
+        self.not_copied.hashes.insert(hash);
+    }
+
+    /// Refuses to make another name of a file whose first name is not copied: the target may have
+    /// another file there.
+    pub(super) fn must_be_copied(&self, first: &[u8]) -> Result<(), Error> {
+        if !self.not_copied.hashes.contains(&self.not_copied.key.hash_one(first)) {
+            return Ok(());
+        }
+        let text = format!("it is one file with {}, which was not copied", noted(first));
+        Err(Error::new(ErrorKind::NotTried, text))
+    }
+
     /// Why the `count` names that the source does not have are kept; `None` if they are removed. At
     /// most `most` may be removed.
     pub(super) fn keeps_surplus(&mut self, count: u64, most: u64) -> Option<String> {

@@ -117,8 +117,17 @@ impl TreeCopy for Upload {
         UploadTask::Finish(id)
     }
 
-    fn again(&self, task: UploadTask) -> UploadTask {
-        if let UploadTask::Entry(entry) = task { self.large_again(entry) } else { task }
+    fn again(&mut self, task: UploadTask) -> UploadTask {
+        match task {
+            UploadTask::Entry(entry) => self.large_again(entry),
+            UploadTask::Make(id) => {
+                if let Some(directory) = self.state.directories.get_mut(id) {
+                    directory.repeated = true;
+                }
+                task
+            }
+            task => task,
+        }
     }
 
     fn large_again(&self, large: UploadEntry) -> UploadTask {
@@ -156,6 +165,7 @@ impl TreeCopy for Upload {
                 self.done(observer, &entry, EntryAction::Copied { bytes: report.length, safety: report.safety });
             }
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
+                self.state.note_not_copied(&entry.path);
                 self.done(observer, &entry, EntryAction::Skipped);
             }
             Err(error) => self.refused(observer, &entry, &error),
@@ -262,6 +272,11 @@ impl Upload {
         there: Option<TargetState>,
     ) {
         let fresh = !there.is_some_and(TargetState::is_directory);
+        if let Some(parent) = parent.filter(|_| there.is_some() && fresh && self.options.keep_existing) {
+            let error = Error::new(ErrorKind::NotDirectory, "something else is there, and is to be kept");
+            self.state.refused(observer, parent, &path, &error);
+            return self.settle(parent);
+        }
         if fresh && self.options.dry_run && parent.is_some() {
             self.state.summary.directories += 1;
             observer.done(&path, EntryAction::Made);
@@ -438,7 +453,7 @@ impl Upload {
             let (path, node) = (directory.path.clone(), Box::new(node));
             self.scheduler.tasks.push(UploadTask::Extras(UploadEntry::of(id, path, node)));
         }
-        if !self.options.keep.modes && (unlocked || directory.mode & 0o700 != 0o700) {
+        if !self.options.keep.modes && (unlocked || directory.repeated || directory.mode & 0o700 != 0o700) {
             extras.mode(directory.mode & 0o777);
         }
         if !self.scheduler.make_room(

@@ -62,6 +62,12 @@ impl SmallReader {
         &self.content
     }
 
+    /// The content of a file that a store of another kind has read.
+    pub fn fill(&mut self, content: &[u8]) {
+        self.content.clear();
+        self.content.extend_from_slice(content);
+    }
+
     /// Forces the next directory to be resolved again, because names were changed.
     pub fn forget(&mut self) {
         self.held = None;

@@ -217,6 +217,7 @@ impl Download {
     }
 
     fn link(&mut self, observer: &mut dyn Observer, first: &[u8], path: &[u8]) -> Result<(), Error> {
+        self.state.must_be_copied(first)?;
         let (of, name) = (parse(first)?, parse(path)?);
         self.unlocked(path, |this| {
             for _ in 1..TRIES_MAX {

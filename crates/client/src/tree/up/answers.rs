@@ -11,7 +11,7 @@ use crate::tree::{STUCK, content, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::tree::NodeKind;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
-use xdfs_proto::wire::path::{Answer, Listing};
+use xdfs_proto::wire::path::{Answer, FileType, Listing};
 
 impl Upload {
     pub(super) fn answer(
@@ -30,22 +30,27 @@ impl Upload {
                 self.scheduler.tasks.push(UploadTask::Compare { id, cursor });
             }
             (UploadTask::Compare { id, .. }, outcome) => {
-                // The contents of the target are unknown: everything is sent, nothing is removed.
-                self.state.incomplete = true;
-                if let Some(error) = outcome.err() {
-                    let path =
-                        self.state.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
-                    observer.note(&format!("{}: {error}", noted(&path)));
-                }
-                self.scheduler.tasks.push(UploadTask::Walk { id, cursor: Vec::new() });
+                self.not_listed(observer, id, outcome.err());
             }
             (UploadTask::Entry(entry), outcome) => self.entry_answered(observer, entry, outcome.err(), safety),
             (UploadTask::Clear(entry) | UploadTask::ClearEmpty(entry), outcome) => {
                 self.cleared(observer, entry, outcome.err())
             }
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
-            (UploadTask::Extra | UploadTask::Extras(_) | UploadTask::Time(..) | UploadTask::Relock(..), Err(_)) => {
-                self.state.summary.reduced += 1
+            (
+                UploadTask::Extra
+                | UploadTask::Extras(_)
+                | UploadTask::Time(..)
+                | UploadTask::Relock(..)
+                | UploadTask::Retouch { mode: None, .. },
+                Err(error),
+            ) => {
+                // What is not there has no attributes: its own error was reported.
+                self.state.summary.reduced += u64::from(error.kind != ErrorKind::NotFound);
+            }
+            (UploadTask::RemoveTemp(path), Err(error)) if error.kind != ErrorKind::NotFound => {
+                self.state.summary.failed += 1;
+                observer.failed(&path, &error);
             }
             (UploadTask::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
             (UploadTask::Link(link), outcome) => self.linked(observer, link, outcome.err()),
@@ -66,6 +71,7 @@ impl Upload {
                 UploadTask::Extra
                 | UploadTask::Time(..)
                 | UploadTask::Relock(..)
+                | UploadTask::RemoveTemp(_)
                 | UploadTask::Step
                 | UploadTask::Retouch { .. }
                 | UploadTask::Extras(_),
@@ -73,6 +79,18 @@ impl Upload {
             )
             | (UploadTask::Enter { .. } | UploadTask::Walk { .. } | UploadTask::ClearDirectory(_), _) => {}
         }
+    }
+
+    /// The contents of the target are unknown: everything is sent, nothing is removed.
+    fn not_listed(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
+        self.state.incomplete = true;
+        if let Some(directory) = self.state.directories.get_mut(id) {
+            directory.unknown = true;
+            if let Some(error) = error {
+                observer.note(&format!("{}: {error}", noted(&directory.path)));
+            }
+        }
+        self.scheduler.tasks.push(UploadTask::Walk { id, cursor: Vec::new() });
     }
 
     /// Handles the result of a file, symbolic link or special file that was sent as a call.
@@ -94,7 +112,10 @@ impl Upload {
             return self.done(observer, &entry, action);
         };
         match error.kind {
-            ErrorKind::AlreadyExists if self.options.keep_existing => self.done(observer, &entry, EntryAction::Skipped),
+            ErrorKind::AlreadyExists if self.options.keep_existing => {
+                self.state.note_not_copied(&entry.path);
+                self.done(observer, &entry, EntryAction::Skipped);
+            }
             // What was not granted is counted, as for attributes.
             ErrorKind::Refused if is_special(entry.detail.node.kind) => {
                 self.state.summary.reduced += 1;
@@ -111,6 +132,10 @@ impl Upload {
     /// The content is complete; a failure to set the time of a directory is minor, but is reported.
     /// What was not granted is counted, as for attributes.
     fn finished(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
+        if self.state.directories.get(id).is_some_and(|directory| !directory.made && !directory.locked) {
+            // The call that was to make it, in the same batch, is repeated.
+            return self.scheduler.tasks.push(UploadTask::Finish(id));
+        }
         if let Some(error) = error {
             self.state.summary.reduced += 1;
             if let Some(directory) = self.state.directories.get(id).filter(|_| error.kind != ErrorKind::Refused) {
@@ -202,6 +227,9 @@ impl Upload {
             },
             _ => false,
         };
+        if matches!(&outcome, Ok(Answer::Attributes(told)) if told.kind == FileType::Directory) {
+            return self.scheduler.tasks.push(UploadTask::ClearDirectory(entry));
+        }
         if !arrived {
             // What is neither file nor directory is not overwritten but made anew.
             let taken = outcome.is_ok() && node.kind != NodeKind::Regular;

@@ -197,6 +197,14 @@ impl Upload {
                 Ok(self.scheduler.ask(remote, &Call::RemoveDirectory { path: &path }, task))
             }
             UploadTask::RemoveAll { path, cursor, .. } => {
+                // Entries of earlier pages are removed first: a directory among them would else be
+                // removed after this one.
+                if !cursor.is_empty() {
+                    self.scheduler.flush(remote);
+                    if self.scheduler.has_calls() {
+                        return Ok(Turn::Later(task));
+                    }
+                }
                 let (path, cursor) = (path.clone(), cursor.clone());
                 let call = Call::List { path: &path, wanted: Wanted::NOTHING, cursor: &cursor };
                 Ok(self.scheduler.ask_last(remote, &call, LIST_ROOM, task))
@@ -247,8 +255,8 @@ impl Upload {
                 self.touch_late(path);
                 observer.done(path, EntryAction::Deleted);
             }
-            // Another process was faster.
-            Some(error) if error.kind == ErrorKind::NotFound => {}
+            // Another process was faster, or this one, in a session that was lost.
+            Some(error) if error.kind == ErrorKind::NotFound => self.touch_late(path),
             Some(error) => {
                 self.state.summary.failed += 1;
                 self.state.in_the_way += 1;

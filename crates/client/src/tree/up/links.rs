@@ -10,7 +10,7 @@ use crate::tree::endpoints::Remote;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::hard_links::{Partner, are_impossible, temporary};
 use crate::tree::parse;
-use crate::tree::plan::first_step;
+use crate::tree::plan::{FirstStep, first_step};
 use crate::tree::read_only::EACCES;
 use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
 use crate::tree::state::{full_directory, is_in_the_way};
@@ -145,6 +145,10 @@ impl Upload {
                 };
                 Ok(self.scheduler.ask(remote, &call, task))
             }
+            UploadTask::RemoveTemp(ref path) => {
+                let path = path.clone();
+                Ok(self.scheduler.ask(remote, &Call::Unlink { path: &path }, task))
+            }
             UploadTask::Relock(ref path, mode) => {
                 let path = path.clone();
                 Ok(self.scheduler.ask(remote, &Call::SetMode { path: &path, mode }, task))
@@ -183,6 +187,10 @@ impl Upload {
             self.linked(observer, link, Some(too_long()));
             return Ok(Turn::Taken);
         }
+        if let Err(error) = self.state.must_be_copied(&first) {
+            self.link_failed(observer, &link.path, &error);
+            return Ok(Turn::Taken);
+        }
         if link.staged {
             // The directory that has its name has to be removed first.
             self.scheduler.flush(remote);
@@ -191,7 +199,7 @@ impl Upload {
             }
         }
         let temp = temporary(&path, &self.late.key);
-        if !self.scheduler.make_room(remote, 3, first.len() + path.len() + 3 * temp.len(), 0) {
+        if !self.scheduler.make_room(remote, 4, first.len() + 2 * path.len() + 3 * temp.len(), 0) {
             return Ok(Turn::Later(UploadTask::Link(link)));
         }
         let batch = &mut self.scheduler.batch;
@@ -202,11 +210,14 @@ impl Upload {
         // The existing entry keeps the name until there is a link to replace it.
         if !link.staged {
             batch.push(&Call::Link { path: &first, to: &temp }, UploadTask::LinkTemp);
+        } else if self.options.delete.is_none() {
+            // An empty one makes room; another one stays, and the rename fails.
+            batch.push(&Call::RemoveDirectory { path: &path }, UploadTask::Step);
         }
         let rename = Call::Rename { path: &temp, to: &path, keep_existing: false };
         batch.push(&rename, UploadTask::Link(link));
         // A rename between two names of one file leaves both.
-        batch.push(&Call::Unlink { path: &temp }, UploadTask::Step);
+        batch.push(&Call::Unlink { path: &temp }, UploadTask::RemoveTemp(temp.clone()));
         Ok(Turn::Taken)
     }
 
@@ -219,6 +230,8 @@ impl Upload {
         };
         match error.kind {
             ErrorKind::AlreadyExists if self.options.keep_existing => {
+                // It may have been made in a session that was lost.
+                self.touch_late(&link.path);
                 self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             ErrorKind::AlreadyExists if link.tries < TRIES_MAX => self.look_at(link),
@@ -252,14 +265,16 @@ impl Upload {
                     return self.unlock(&at, UploadTask::LinkStage(Link { unlock: true, ..link }));
                 }
                 // It is counted again if a copy replaces it.
-                self.state.cleared = self.state.cleared.saturating_sub(1);
+                self.state.cleared = self.state.cleared.saturating_sub(u64::from(self.options.delete.is_some()));
                 self.temp = None;
                 self.linked(observer, link, Some(error));
             }
             _ => {
                 let path = link.path.clone();
                 self.scheduler.tasks.push(UploadTask::Link(Link { staged: true, ..link }));
-                self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
+                if self.options.delete.is_some() {
+                    self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
+                }
             }
         }
     }
@@ -276,7 +291,9 @@ impl Upload {
                 let above = above(&link.path).to_vec();
                 let entry = UploadEntry::of(FINISHED, link.path, Box::new(node));
                 let step = first_step(kinds::told(entry.detail.node.kind), link.there, &self.options);
-                self.unlock(&above, UploadTask::first(entry, step));
+                // Nobody has looked at what has its name.
+                let unknown = link.there.is_none() && step == FirstStep::Send;
+                self.unlock(&above, if unknown { UploadTask::Look(entry) } else { UploadTask::first(entry, step) });
             }
             Err(error) => self.link_failed(observer, &link.path, &error),
         }
@@ -286,16 +303,17 @@ impl Upload {
     pub(super) fn link_looked(&mut self, observer: &mut dyn Observer, link: Link, outcome: Result<Answer<'_>, Error>) {
         match outcome {
             Ok(Answer::Attributes(told)) if told.kind == FileType::Directory => {
-                let Some(most) = self.options.delete else {
-                    return self.link_failed(observer, &link.path, &full_directory());
-                };
-                if let Err(error) = self.state.may_clear(most) {
+                if let Some(most) = self.options.delete
+                    && let Err(error) = self.state.may_clear(most)
+                {
                     return self.link_failed(observer, &link.path, &error);
                 }
                 let there = Some(TargetState::Directory);
                 self.scheduler.tasks.push(UploadTask::LinkStage(Link { there, ..link }));
             }
             Ok(Answer::Attributes(told)) if told.inode.is_some() && told.inode == self.first => {
+                // A session that was lost may have made it after its directory was finished.
+                self.touch_late(&link.path);
                 self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             Err(error) if error.kind != ErrorKind::NotFound => self.link_failed(observer, &link.path, &error),
@@ -314,6 +332,8 @@ impl Upload {
     }
 
     fn link_failed(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
+        // It may have been there under a temporary name.
+        self.touch_late(path);
         self.state.in_the_way += u64::from(is_in_the_way(error.kind));
         self.state.summary.failed += 1;
         observer.failed(path, error);

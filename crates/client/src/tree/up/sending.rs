@@ -117,7 +117,7 @@ impl Upload {
         let (path, modified) = (entry.path.clone(), Some(NewTime::At(entry.detail.node.modified)));
         self.scheduler.batch.push(&Call::Symlink { path: &path, target: &text }, UploadTask::Entry(entry));
         extras.push(&mut self.scheduler.batch, &path, || UploadTask::Extra);
-        self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
+        self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra);
         Ok(Turn::Taken)
     }
 
@@ -137,16 +137,19 @@ impl Upload {
         self.scheduler.batch.push(&call, UploadTask::Entry(entry));
         extras.push(&mut self.scheduler.batch, &path, || UploadTask::Extra);
         let modified = Some(NewTime::At(node.modified));
-        self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Step);
+        self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra);
         Ok(Turn::Taken)
     }
 }
 
 impl Upload {
-    /// The extras in the batch of the entry: none if they are too long; then they follow it.
+    /// The extras in the batch of the entry: none if they are too long, or if something else may
+    /// have its name; then they follow it.
     fn few(&self, entry: &mut UploadEntry) -> Extras {
         let extras = self.extras(&entry.path, &entry.detail.node);
-        entry.detail.follows = extras.bytes(entry.path.len()) > EXTRAS_BYTES_MAX;
+        let unknown = self.state.directories.get(entry.directory).is_none_or(|directory| directory.unknown);
+        let long = extras.bytes(entry.path.len()) > EXTRAS_BYTES_MAX;
+        entry.detail.follows = long || extras.count() > 0 && (unknown || entry.detail.exists);
         if entry.detail.follows { Extras::default() } else { extras }
     }
 

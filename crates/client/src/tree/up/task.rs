@@ -58,6 +58,8 @@ pub(in crate::tree) enum UploadTask {
     Relock(Vec<u8>, u32),
     /// Set the time of an existing entry to that of its source, and nothing else.
     Time(Vec<u8>, (i64, u32)),
+    /// Remove the temporary name of a link, which a rename may have left.
+    RemoveTemp(Vec<u8>),
     /// Remove a name that the source does not have. `unlock`: its directory was unlocked.
     Remove { path: Vec<u8>, unlock: bool },
     /// Remove a directory that the source does not have, from this position of its listing on: its
@@ -104,7 +106,10 @@ pub(in crate::tree) struct Link {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::tree) struct UploadSource {
     pub(super) node: Box<Node>,
-    /// Its attributes were too long for its call: they follow it.
+    /// Something has its name at the target. Attributes in the batch of its call would be set on that
+    /// if the call failed.
+    pub(super) exists: bool,
+    /// Its attributes follow its call.
     pub(super) follows: bool,
 }
 
@@ -125,6 +130,6 @@ impl UploadTask {
 
 impl UploadEntry {
     pub(super) fn of(directory: DirectoryId, path: Vec<u8>, node: Box<Node>) -> Self {
-        Self::new(directory, path, UploadSource { node, follows: false })
+        Self::new(directory, path, UploadSource { node, exists: false, follows: false })
     }
 }

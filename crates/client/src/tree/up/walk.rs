@@ -88,7 +88,8 @@ impl Upload {
             });
         }
         let Some(there) = self.partner(observer, id, &path, name, &node, there) else { return };
-        let (kind, entry) = (kinds::told(node.kind), UploadEntry::of(id, path, Box::new(node)));
+        let (kind, mut entry) = (kinds::told(node.kind), UploadEntry::of(id, path, Box::new(node)));
+        entry.detail.exists = there.is_some();
         match plan(kind, there, &self.options) {
             EntryPlan::Keep | EntryPlan::Leave => self.skip(observer, &entry.path),
             EntryPlan::SetAttributes => {
