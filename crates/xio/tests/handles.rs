@@ -1,12 +1,15 @@
 //! Handles over real sockets, through stacks of one driver and of several: what a program may rely on.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+#![allow(clippy::disallowed_methods, reason = "makes the files of a certificate")]
 
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use xdfs_secure::identity::{KeyPair, x509};
 use xdfs_xio::{
     Completed, ErrorKind, Flow, Handle, Kind, Options, ReadInfo, Registry, Server, Stack, Timeouts, WriteInfo,
 };
@@ -17,10 +20,33 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Short enough to wait for.
 const SHORT: Duration = Duration::from_millis(30);
 
-const STACKS: [&str; 5] = ["tcp", "unix", "tcp,noop", "unix,noop,noop,noop,noop", "tcp,noop,rate=1GB/s,noop"];
+const STACKS: [&str; 10] = [
+    "tcp",
+    "unix",
+    "tcp,noop",
+    "unix,noop,noop,noop,noop",
+    "tcp,noop,rate=1GB/s,noop",
+    "tcp,tls",
+    "tcp,zstd",
+    "tcp,telnet",
+    "tcp,http=POST",
+    "tcp,noop,tls,zstd,telnet,http=PUT",
+];
 
+/// `tls` stands for it with a certificate, which both ends show and trust.
 fn stack(text: &str) -> Stack {
-    Stack::new().push_all(text).unwrap()
+    static CERTIFICATE: OnceLock<(TempDir, String)> = OnceLock::new();
+    let (_, tls) = CERTIFICATE.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let (pem, key_file) = (directory.path().join("pem"), directory.path().join("key"));
+        let key = KeyPair::generate().unwrap();
+        std::fs::write(&pem, x509::certificate_pem(&key, &["127.0.0.1".to_owned()]).unwrap()).unwrap();
+        std::fs::write(&key_file, x509::private_pem(&key).as_bytes()).unwrap();
+        let (pem, key_file) = (pem.display(), key_file.display());
+        let attributes = format!("certificate={pem};key={key_file};trust={pem}");
+        (directory, format!("tls:{attributes}"))
+    });
+    Stack::new().push_all(&text.replace("tls", tls)).unwrap()
 }
 
 /// Both ends of a connection.
@@ -272,4 +298,42 @@ fn a_driver_that_panics_or_claims_more_than_it_was_asked_fails_its_own_handle_al
         client.write(b"fine").unwrap();
         assert_eq!(other.read(&mut [0; 4], 4).unwrap().bytes, 4);
     }
+}
+
+/// A transport whose opening takes as long as a name server does.
+struct Slow(std::sync::Mutex<Receiver<()>>);
+
+impl xdfs_xio::Driver for Slow {
+    fn kind(&self) -> Kind {
+        Kind::Transport
+    }
+
+    fn open(
+        &self,
+        _: &xdfs_xio::Below,
+        _: &xdfs_xio::Contact,
+        _: &xdfs_xio::Attributes,
+    ) -> xdfs_xio::Result<Box<dyn Flow>> {
+        self.0.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        Err(xdfs_xio::Error::new(ErrorKind::NotFound, "the name has no address"))
+    }
+}
+
+#[test]
+fn an_opening_that_looks_up_a_name_keeps_no_other_handle_waiting() {
+    let (answer, name_server) = sync_channel(1);
+    let mut registry = Registry::built_in();
+    registry.add("slow", std::sync::Arc::new(Slow(std::sync::Mutex::new(name_server)))).unwrap();
+    let slow = Stack::of(std::sync::Arc::new(registry)).push("slow", "").unwrap();
+    let (tell, opened) = sync_channel(1);
+    let done = move |_: &Handle, result: xdfs_xio::Result<()>| tell.send(result.unwrap_err().kind()).unwrap();
+    let _opening = Handle::register_open(&slow, "name:1", &Options::default(), done).unwrap();
+    let (client, server, _directory) = pair("tcp", &Options::default());
+    let (tell, reads) = told();
+    server.register_read(vec![0; 4], 4, move |_, completed| tell.send(completed).unwrap()).unwrap();
+    client.write(b"fast").unwrap();
+    assert_eq!(reads.recv_timeout(PATIENCE).unwrap().result.unwrap().bytes, 4);
+    assert!(opened.try_recv().is_err(), "the name is still looked up");
+    answer.send(()).unwrap();
+    assert_eq!(opened.recv_timeout(PATIENCE), Ok(ErrorKind::NotFound));
 }

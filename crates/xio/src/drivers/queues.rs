@@ -12,6 +12,8 @@ pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 pub(super) struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
+    /// The layer below may keep some of them.
+    unflushed: bool,
 }
 
 impl Outgoing {
@@ -24,12 +26,16 @@ impl Outgoing {
         &mut self.bytes
     }
 
-    /// Passes everything on: `WouldBlock` while some is left.
+    /// Passes everything on, also what layers below would keep: the peer may wait for it.
+    /// `WouldBlock` while some is left.
     pub(super) fn pass_on(&mut self, below: &mut dyn Flow) -> io::Result<()> {
         while self.sent < self.bytes.len() {
             match below.send(&[IoSlice::new(&self.bytes[self.sent..])], &WriteInfo::default()) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(bytes) => self.sent += bytes,
+                Ok(bytes) => {
+                    self.sent += bytes;
+                    self.unflushed = true;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.bytes.drain(..self.sent);
@@ -40,6 +46,10 @@ impl Outgoing {
         }
         self.bytes.clear();
         self.sent = 0;
+        if self.unflushed {
+            below.flush()?;
+            self.unflushed = false;
+        }
         Ok(())
     }
 }

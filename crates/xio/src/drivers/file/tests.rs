@@ -35,6 +35,7 @@ fn reads_and_writes_share_a_position_and_offsets_leave_it_alone() {
     assert_eq!(file.control(None, "position", None).unwrap(), Answer::Number(10));
     let info = WriteInfo { offset: Some(3), ..WriteInfo::default() };
     file.writev(&mut [IoSlice::new(b"ab"), IoSlice::new(b"c")], &info).unwrap();
+    assert_eq!(file.control(None, "position", None).unwrap(), Answer::Number(10), "left alone");
     assert_eq!(file.control(Some("file"), "seek", Some("2")).unwrap(), Answer::Number(2));
     let mut bytes = [0; 5];
     let read = file.read(&mut bytes, 5).unwrap();

@@ -1,0 +1,104 @@
+//! Waiting costs no processor time, whatever a driver has half of. In a program of its own: the time
+//! of the whole process is looked at.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+#![allow(clippy::disallowed_methods, reason = "makes the files of a certificate")]
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use xdfs_secure::identity::{KeyPair, x509};
+use xdfs_xio::{Completed, Handle, Options, Server, Stack};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long nothing happens.
+const IDLE: Duration = Duration::from_millis(500);
+/// What one thread that turns in a circle would use is all of the time.
+const USED_MAX: Duration = Duration::from_millis(150);
+
+fn used() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
+}
+
+fn wait_for_more(handle: &Handle, tell: &SyncSender<()>) {
+    let tell = tell.clone();
+    let done = move |_: &Handle, _: Completed| tell.send(()).unwrap_or_default();
+    handle.register_read(vec![0; 1000], 1000, done).unwrap();
+}
+
+/// Both ends of a connection, of which each waits for more than it got.
+fn half_read(text: &str, tell: &SyncSender<()>) -> [Handle; 2] {
+    let stack = Stack::new().push_all(text).unwrap();
+    let server = Server::listen(&stack, "127.0.0.1:0").unwrap();
+    let contact = server.contact().unwrap();
+    let accepting = thread::spawn(move || server.accept(Some(PATIENCE)).unwrap().open(&Options::default()).unwrap());
+    let client = Handle::open(&stack, &contact, &Options::default()).unwrap();
+    let server = accepting.join().unwrap();
+    for (from, to) in [(&client, &server), (&server, &client)] {
+        from.write(b"not enough").unwrap();
+        wait_for_more(to, tell);
+    }
+    [client, server]
+}
+
+/// A server's end whose peer has sent these bytes and nothing else.
+fn half_sent(text: &str, sent: &[u8], tell: &SyncSender<()>) -> (TcpStream, Handle) {
+    let server = Server::listen(&Stack::new().push_all(text).unwrap(), "127.0.0.1:0").unwrap();
+    let mut peer = TcpStream::connect(server.contact().unwrap()).unwrap();
+    peer.write_all(sent).unwrap();
+    let accepted = server.accept(Some(PATIENCE)).unwrap();
+    let tell = tell.clone();
+    let opened = move |handle: &Handle, opened: xdfs_xio::Result<()>| {
+        if opened.is_ok() {
+            wait_for_more(handle, &tell);
+        }
+    };
+    (peer, accepted.register_open(&Options::default(), opened).unwrap())
+}
+
+#[test]
+fn who_waits_uses_no_processor() {
+    let directory = tempfile::tempdir().unwrap();
+    let (pem, key_file) = (directory.path().join("pem"), directory.path().join("key"));
+    let key = KeyPair::generate().unwrap();
+    std::fs::write(&pem, x509::certificate_pem(&key, &["127.0.0.1".to_owned()]).unwrap()).unwrap();
+    std::fs::write(&key_file, x509::private_pem(&key).as_bytes()).unwrap();
+    let (pem, key_file) = (pem.display(), key_file.display());
+    let tls = format!("tls:certificate={pem};key={key_file};trust={pem}");
+    let (tell, told): (_, Receiver<()>) = sync_channel(100);
+    let stacks = [
+        "tcp",
+        "tcp,noop",
+        "tcp,rate=1MB/s",
+        "tcp,tls",
+        "tcp,zstd",
+        "tcp,telnet",
+        "tcp,http=POST",
+        "tcp,tls,zstd,telnet,http=PUT",
+    ];
+    let pairs: Vec<_> = stacks.iter().map(|text| half_read(&text.replace("tls", &tls), &tell)).collect();
+    let chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let halves = [
+        ("tcp,http", "GET / HT".to_owned()),
+        ("tcp,http", format!("{chunked}5")),
+        ("tcp,http", format!("{chunked}5\r\nhello\r")),
+        ("tcp,http", format!("{chunked}5\r\nhello\r\n0\r\nX: ")),
+        ("tcp,telnet", "abc\r".to_owned()),
+        ("tcp,zstd", "\u{28}".to_owned()),
+        ("tcp,tls", "\u{16}\u{3}\u{1}".to_owned()),
+    ];
+    let halves: Vec<_> =
+        halves.iter().map(|(text, sent)| half_sent(&text.replace("tls", &tls), sent.as_bytes(), &tell)).collect();
+    // What was sent is taken, and nothing is left to do.
+    assert!(told.recv_timeout(IDLE).is_err(), "a read that waits for more ended");
+    let before = used();
+    assert!(told.recv_timeout(IDLE).is_err(), "a read that waits for more ended");
+    let used = used().saturating_sub(before);
+    assert!(used < USED_MAX, "{used:?} of processor time in {IDLE:?}");
+    drop((pairs, halves));
+}
