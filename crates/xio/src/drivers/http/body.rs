@@ -8,8 +8,9 @@ const SIZE_LINE_BYTES_MAX: usize = 256;
 const SIZE_DIGITS_MAX: usize = 15;
 /// Most bytes of the fields behind the last chunk, which mean nothing here.
 const TRAILER_BYTES_MAX: usize = 8 * 1024;
-/// Largest chunk that is begun.
-const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// Largest chunk that is sent. What the layer below does not take of one is kept, so that no chunk is
+/// left unfinished by a write that is cancelled.
+const CHUNK_BYTES_MAX: usize = 256 * 1024;
 
 /// Why a body is refused.
 pub(super) type BadBody = &'static str;
@@ -123,8 +124,7 @@ pub(super) enum Encoder {
     /// So many bytes are left.
     Length(u64),
     UntilClose,
-    /// So many bytes of the chunk are left; with none a new one is begun.
-    Chunked(usize),
+    Chunked,
     /// What is written is left aside: the peer wants the head alone.
     Discard,
     /// There is no body, or it has ended.
@@ -136,47 +136,30 @@ impl Encoder {
         match framing {
             Framing::Length(0) => Self::End,
             Framing::Length(bytes) => Self::Length(bytes),
-            Framing::Chunked => Self::Chunked(0),
+            Framing::Chunked => Self::Chunked,
             Framing::UntilClose => Self::UntilClose,
         }
     }
 
-    /// `asked` bytes are to be sent: how many of them may go next. Puts what stands before them
-    /// behind `into`.
-    pub(super) fn begin(&mut self, asked: usize, into: &mut Vec<u8>) -> Result<usize, BadBody> {
+    /// `asked` bytes are to be sent: how many of them may go next.
+    pub(super) fn allowed(&self, asked: usize) -> Result<usize, BadBody> {
         match self {
-            Self::Length(left) => match usize::try_from(*left) {
-                Ok(left) if left < asked => Err("more is written than the length that was announced"),
-                _ => Ok(asked),
-            },
-            Self::Chunked(left) => {
-                if *left == 0 && asked > 0 {
-                    *left = asked.min(CHUNK_BYTES_MAX);
-                    into.extend_from_slice(format!("{left:x}\r\n").as_bytes());
-                }
-                Ok(asked.min(*left))
+            Self::Length(left) if usize::try_from(*left).is_ok_and(|left| left < asked) => {
+                Err("more is written than the length that was announced")
             }
-            Self::UntilClose | Self::Discard => Ok(asked),
+            Self::Chunked => Ok(asked.min(CHUNK_BYTES_MAX)),
+            Self::Length(_) | Self::UntilClose | Self::Discard => Ok(asked),
             Self::End => Err("the message has no body, or it has ended"),
         }
     }
 
-    /// So many of them were sent. Puts what stands behind them behind `into`.
-    pub(super) fn sent(&mut self, bytes: usize, into: &mut Vec<u8>) {
-        match self {
-            Self::Length(left) => {
-                *left = left.saturating_sub(bytes as u64);
-                if *left == 0 {
-                    *self = Self::End;
-                }
+    /// So many of them were sent.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        if let Self::Length(left) = self {
+            *left = left.saturating_sub(bytes as u64);
+            if *left == 0 {
+                *self = Self::End;
             }
-            Self::Chunked(left) if bytes > 0 => {
-                *left = left.saturating_sub(bytes);
-                if *left == 0 {
-                    into.extend_from_slice(b"\r\n");
-                }
-            }
-            _ => {}
         }
     }
 
@@ -184,8 +167,7 @@ impl Encoder {
     pub(super) fn finish(&mut self, into: &mut Vec<u8>) -> Result<(), BadBody> {
         match std::mem::replace(self, Self::End) {
             Self::Length(_) => Err("less is written than the length that was announced"),
-            Self::Chunked(1..) => Err("a write that was cancelled left a chunk unfinished"),
-            Self::Chunked(0) => {
+            Self::Chunked => {
                 into.extend_from_slice(b"0\r\n\r\n");
                 Ok(())
             }

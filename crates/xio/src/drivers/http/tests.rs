@@ -367,3 +367,20 @@ fn what_is_sent_cannot_be_split_by_what_it_is_made_of() {
     server.write(b"ab").unwrap();
     assert!(server.close().unwrap_err().to_string().contains("less is written"));
 }
+
+#[test]
+fn a_write_that_is_cancelled_leaves_no_chunk_unfinished() {
+    let (client, server) = pair("POST", "", "/");
+    let (tell, told) = sync_channel(1);
+    let done = move |_: &Handle, done: crate::Completed| tell.send(done.result.unwrap_err()).unwrap();
+    // More than all queues on the way hold, and nobody reads.
+    let write = client.register_write(vec![7; 100_000_000], WriteInfo::default(), done).unwrap();
+    let mut one = [0; 1];
+    server.read(&mut one, 1).unwrap();
+    assert!(client.cancel(write));
+    let error = told.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    let closing = thread::spawn(move || client.close());
+    assert_eq!(read_all(&server).unwrap().len() + 1, error.transferred());
+    closing.join().unwrap().unwrap();
+}

@@ -119,20 +119,40 @@ impl Wire {
         self.pass_on()?;
         let asked = from.iter().map(|slice| slice.len()).sum();
         let usage = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-        let allowed = body.begin(asked, self.outgoing.end()).map_err(usage)?;
-        let sent = if *body == Encoder::Discard {
-            allowed
-        } else {
-            self.pass_on()?;
-            let mut slices = [IoSlice::new(&[]); SLICES];
-            let below = WriteInfo { more: info.more, ..WriteInfo::default() };
-            if allowed == 0 { 0 } else { self.below.send(first(from, allowed, &mut slices), &below)? }
+        let allowed = body.allowed(asked).map_err(usage)?;
+        let below = WriteInfo { more: info.more, ..WriteInfo::default() };
+        let sent = match body {
+            _ if allowed == 0 => 0,
+            Encoder::Discard => allowed,
+            Encoder::Chunked => self.send_chunk(from, allowed, &below)?,
+            Encoder::Length(_) | Encoder::UntilClose | Encoder::End => {
+                let mut slices = [IoSlice::new(&[]); SLICES];
+                let (count, _) = first(from, allowed, &mut slices);
+                self.below.send(&slices[..count], &below)?
+            }
         };
-        body.sent(sent, self.outgoing.end());
+        body.sent(sent);
         if sent == asked && info.end_of_message {
             body.finish(self.outgoing.end()).map_err(usage)?;
         }
         Ok(sent)
+    }
+
+    /// Sends a chunk of up to `allowed` bytes, and keeps what the layer below does not take of it.
+    fn send_chunk(&mut self, from: &[IoSlice<'_>], allowed: usize, info: &WriteInfo) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES + 2];
+        let (count, bytes) = first(from, allowed, &mut slices[1..=SLICES]);
+        let head = format!("{bytes:x}\r\n");
+        slices[0] = IoSlice::new(head.as_bytes());
+        slices[count + 1] = IoSlice::new(b"\r\n");
+        let chunk = &slices[..count + 2];
+        let mut sent = self.below.send(chunk, info)?;
+        for slice in chunk {
+            let before = sent.min(slice.len());
+            sent -= before;
+            self.outgoing.end().extend_from_slice(&slice[before..]);
+        }
+        Ok(bytes)
     }
 
     /// Whether something came that can be used without the kernel.
@@ -147,15 +167,17 @@ impl Wire {
     }
 }
 
-/// The first `bytes` of `from`, or fewer.
-fn first<'a, 'b>(from: &'a [IoSlice<'a>], bytes: usize, slices: &'b mut [IoSlice<'a>; SLICES]) -> &'b [IoSlice<'a>] {
-    let mut left = bytes;
-    let mut count = 0;
-    for (slot, slice) in slices.iter_mut().zip(from.iter().filter(|slice| !slice.is_empty())) {
-        let taken = slice.len().min(left);
-        *slot = IoSlice::new(&slice[..taken]);
-        left -= taken;
-        count += usize::from(taken > 0);
+/// The first `bytes` of `from`, or fewer: how many slices and bytes they are.
+fn first<'a>(from: &'a [IoSlice<'_>], bytes: usize, slices: &mut [IoSlice<'a>]) -> (usize, usize) {
+    let (mut count, mut taken) = (0, 0);
+    for slice in from.iter().filter(|slice| !slice.is_empty()) {
+        if count == slices.len() || taken == bytes {
+            break;
+        }
+        let part = slice.len().min(bytes - taken);
+        slices[count] = IoSlice::new(&slice[..part]);
+        count += 1;
+        taken += part;
     }
-    &slices[..count]
+    (count, taken)
 }

@@ -59,6 +59,11 @@ impl Decoder {
         self.state == State::Content
     }
 
+    /// How many of the next bytes are content as they stand.
+    pub(super) fn plain(&self, bytes: &[u8]) -> usize {
+        if self.state == State::Content && !self.after_return { plain(bytes) } else { 0 }
+    }
+
     /// The next byte.
     pub(super) fn decode(&mut self, byte: u8) -> Result<Decoded, &'static str> {
         let (state, decoded) = match (self.state, byte) {
@@ -92,6 +97,11 @@ impl Decoder {
     }
 }
 
+/// How many of the first bytes mean themselves, whatever stands before or behind them.
+fn plain(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| matches!(*byte, IAC | b'\r')).unwrap_or(bytes.len())
+}
+
 /// What is sent.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Encoder {
@@ -102,7 +112,15 @@ pub(super) struct Encoder {
 impl Encoder {
     /// Puts the code of `content` behind `into`.
     pub(super) fn encode(&mut self, content: &[u8], into: &mut Vec<u8>) {
-        for byte in content {
+        let mut rest = content;
+        while let Some(byte) = rest.first() {
+            let plain = if self.after_return { 0 } else { plain(rest) };
+            if plain > 0 {
+                into.extend_from_slice(&rest[..plain]);
+                rest = &rest[plain..];
+                continue;
+            }
+            rest = &rest[1..];
             if self.after_return && *byte != b'\n' {
                 into.push(0);
             }

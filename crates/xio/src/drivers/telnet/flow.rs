@@ -48,12 +48,17 @@ impl TelnetFlow {
     fn decode(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let refused = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         let (mut used, mut made) = (0, 0);
-        for byte in self.incoming.rest() {
-            if made == into.len() {
-                break;
+        let rest = self.incoming.rest();
+        while used < rest.len() && made < into.len() {
+            let plain = self.decoder.plain(&rest[used..]).min(into.len() - made);
+            if plain > 0 {
+                into[made..made + plain].copy_from_slice(&rest[used..used + plain]);
+                used += plain;
+                made += plain;
+                continue;
             }
             used += 1;
-            match self.decoder.decode(*byte).map_err(refused)? {
+            match self.decoder.decode(rest[used - 1]).map_err(refused)? {
                 Decoded::Content(byte) => {
                     into[made] = byte;
                     made += 1;
