@@ -7,7 +7,7 @@ use crate::calls::failed;
 use crate::session::Session;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile};
 use xdfs_secure::random;
@@ -34,8 +34,17 @@ struct Connection {
     end: u64,
     /// Changes without an answer.
     unanswered: usize,
+    lock: LockState,
     /// Why the file cannot be used any more.
     broken: Option<Error>,
+}
+
+/// The lock that the program believes to have.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum LockState {
+    Unlocked,
+    Shared,
+    Exclusive,
 }
 
 /// A write that was sent.
@@ -104,7 +113,8 @@ impl Core {
         };
         let (generation, unanswered, broken) = (0, 0, None);
         let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
-        let connection = Connection { session, opened, generation, unsynced, change, end, unanswered, broken };
+        let lock = LockState::Unlocked;
+        let connection = Connection { session, opened, generation, unsynced, change, end, unanswered, lock, broken };
         Ok(Self {
             remote: Arc::clone(remote),
             path: path.to_vec(),
@@ -242,13 +252,15 @@ impl Core {
             let unsynced = connection.unsynced.all();
             let restarted = connection.opened.verifier != opened.verifier && !unsynced.is_empty();
             // Without an answer the change number may be that of an own change.
-            if restarted && connection.unanswered == 0 && opened.change > connection.change {
-                let text = "somebody else changed the file while its server restarted: what was written and not \
-                            synced is not written again";
+            let changed = connection.unanswered == 0 && opened.change > connection.change;
+            if changed && (restarted || connection.lock == LockState::Exclusive) {
+                let text = "somebody else changed the file while its server was lost: what was written and not \
+                            synced is not written again, and a lock is lost";
                 return Err(Error::new(ErrorKind::TargetChanged, text));
             }
             if restarted { unsynced } else { Vec::new() }
         };
+        self.lock_again(session, opened.handle)?;
         for change in &lost {
             let (handle, calls) = (opened.handle, vec![change.call()]);
             let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
@@ -258,6 +270,53 @@ impl Core {
         (connection.session, connection.opened) = (Arc::clone(session), opened);
         connection.generation += 1;
         Ok(())
+    }
+
+    fn lock_again(&self, session: &Session, handle: u64) -> Result<(), Error> {
+        let exclusive = match lock(&self.connection).lock {
+            LockState::Unlocked => return Ok(()),
+            LockState::Shared => false,
+            LockState::Exclusive => true,
+        };
+        let calls = vec![FileCall::Lock { exclusive }];
+        let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
+        self.answer(&answered, "lock again", |_| Some(())).map_err(|error| match error.kind {
+            ErrorKind::Locked => {
+                Error::new(ErrorKind::TargetChanged, "the lock was lost with the session, and somebody else has it now")
+            }
+            _ => error,
+        })
+    }
+
+    /// Locks the file if that is possible now.
+    pub(super) fn lock_now(&self, exclusive: bool) -> Result<(), Error> {
+        let done = self.call(FileCall::Lock { exclusive }, "lock", |_| Some(()));
+        let mut connection = lock(&self.connection);
+        connection.lock = match (&done, exclusive) {
+            (Err(_), _) => LockState::Unlocked,
+            (Ok(()), true) => LockState::Exclusive,
+            (Ok(()), false) => LockState::Shared,
+        };
+        done
+    }
+
+    /// The same; waits for it, by trying again.
+    pub(super) fn lock_within(&self, exclusive: bool, patience: Duration) -> Result<(), Error> {
+        let mut backoff = Backoff::within(patience);
+        loop {
+            match self.lock_now(exclusive) {
+                Err(error) if error.kind == ErrorKind::Locked => backoff.wait(error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Waits for what was written, and ends the lock.
+    pub(super) fn unlock(&self) -> Result<(), Error> {
+        self.settle()?;
+        // Not locked again in another session from now on.
+        lock(&self.connection).lock = LockState::Unlocked;
+        self.call(FileCall::Unlock, "unlock", |_| Some(()))
     }
 
     fn note(&self, change: &Change) -> u64 {

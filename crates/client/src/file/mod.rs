@@ -85,6 +85,7 @@ use crate::calls::Facts;
 use bytes::Bytes;
 use core::Core;
 use std::sync::Arc;
+use std::time::Duration;
 use stream::Stream;
 use unsynced::Change;
 use xdfs_proto::base::Error;
@@ -175,6 +176,25 @@ impl File {
             FileAnswer::Found { offset } => Some(*offset),
             _ => None,
         })
+    }
+
+    /// Locks the whole file for this handle, exclusively or shared with others, if that is possible
+    /// now; otherwise the error is [`Locked`](crate::ErrorKind::Locked). Programs on the server's
+    /// machine take part (flock). A lock that it has is replaced.
+    ///
+    /// If the session is lost the file is locked again; if somebody else was faster, the file fails.
+    pub fn try_lock(&self, exclusive: bool) -> Result<(), Error> {
+        self.core.lock_now(exclusive)
+    }
+
+    /// The same; tries again for at most this long.
+    pub fn lock(&self, exclusive: bool, patience: Duration) -> Result<(), Error> {
+        self.core.lock_within(exclusive, patience)
+    }
+
+    /// Waits for the answers to all writes, and ends the lock.
+    pub fn unlock(&self) -> Result<(), Error> {
+        self.core.unlock()
     }
 
     /// Waits until everything written so far is on stable storage, attributes included.

@@ -15,6 +15,9 @@ use xdfs_proto::wire::path::REPLY_BYTES;
 /// How long a lost server is tried again, unless the program says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Used for what is longer.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Pauses between two tries.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -50,6 +53,13 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
+    /// For this long.
+    pub(super) fn within(patience: Duration) -> Self {
+        let now = Instant::now();
+        // A deadline that no clock reaches is none.
+        Self { until: now.checked_add(patience).unwrap_or(now + FOREVER), pause: PAUSE_MIN }
+    }
+
     /// Waits before the next try; an error if there is none.
     pub(super) fn wait(&mut self, error: Error) -> Result<(), Error> {
         if Instant::now() + self.pause > self.until {
@@ -88,7 +98,7 @@ impl Remote {
     }
 
     pub(super) fn backoff(&self) -> Backoff {
-        Backoff { until: Instant::now() + self.patience, pause: PAUSE_MIN }
+        Backoff::within(self.patience)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Session>>> {

@@ -4,6 +4,7 @@
 
 mod access;
 mod bad_input;
+mod locks;
 mod losses;
 mod random;
 #[path = "../support/mod.rs"]

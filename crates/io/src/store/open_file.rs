@@ -8,7 +8,7 @@ use super::Result;
 use super::errors::{self, Verb};
 use super::io_loops::{Stuck, read_full, write_full};
 use super::tree::Node;
-use rustix::fs::{AtFlags, FallocateFlags, SeekFrom, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, SeekFrom, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -157,6 +157,26 @@ impl OpenFile {
             Err(Errno::NXIO) => Ok(None),
             Err(errno) => Err(self.failed(Verb::Read, errno)),
         }
+    }
+
+    /// Locks the whole file for this descriptor; false if others exclude that now. A lock that it has
+    /// is replaced, and lost if that fails.
+    pub fn lock(&self, exclusive: bool) -> Result<bool> {
+        let operation = match exclusive {
+            true => FlockOperation::NonBlockingLockExclusive,
+            false => FlockOperation::NonBlockingLockShared,
+        };
+        match rustix::io::retry_on_intr(|| rustix::fs::flock(&self.file, operation)) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(errno) => Err(self.failed(Verb::Change, errno)),
+        }
+    }
+
+    /// Ends that lock.
+    pub fn unlock(&self) -> Result<()> {
+        let unlock = || rustix::fs::flock(&self.file, FlockOperation::NonBlockingUnlock);
+        rustix::io::retry_on_intr(unlock).map_err(|errno| self.failed(Verb::Change, errno))
     }
 
     /// A file ends below 2^63, whatever a peer says.

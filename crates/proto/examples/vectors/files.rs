@@ -34,6 +34,8 @@ fn opening() -> Frame {
         FileCall::Punch { offset: 5, length: 4096 },
         FileCall::Seek { offset: 5, hole: true },
         FileCall::Attributes { wanted: Wanted::SIZE },
+        FileCall::Lock { exclusive: true },
+        FileCall::Unlock,
         FileCall::Close,
     ];
     let laid = vec![
@@ -55,6 +57,8 @@ fn opening() -> Frame {
         (FileCode::Punch, part().integer("offset", 5).integer("length", 4096)),
         (FileCode::Seek, part().integer("offset", 5).integer("flags", 1)),
         (FileCode::Attributes, part().integer("wanted", Wanted::SIZE.0.into())),
+        (FileCode::Lock, part().integer("flags", 1)),
+        (FileCode::Unlock, part()),
         (FileCode::Close, part()),
     ];
     let about =

@@ -45,6 +45,7 @@ impl FileCalls {
             FileCall::Close => self.close(),
             FileCall::Sync { data_only } => self.sync(*data_only),
             FileCall::Append { data } => self.append(data),
+            FileCall::Lock { .. } | FileCall::Unlock => self.lock(call),
             FileCall::Seek { offset, hole } => {
                 let what = if *hole { Seek::Hole } else { Seek::Data };
                 let (file, _) = self.opened(Want::Read)?;
@@ -108,6 +109,7 @@ impl FileCalls {
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
             open: Mutex::default(),
+            locked: Mutex::default(),
             retired: RwLock::new(false),
             reserved,
         });
@@ -212,6 +214,16 @@ impl FileCalls {
             _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }
         Ok(FileAnswer::Changed { change: change_of(&file.node()?) })
+    }
+
+    fn lock(&self, call: &FileCall<'_>) -> Result<FileAnswer<'static>, Error> {
+        let (file, _) = self.opened_anyhow()?;
+        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+        match call {
+            FileCall::Lock { exclusive } => handle.lock(&file, *exclusive)?,
+            _ => handle.unlock(&file)?,
+        }
+        Ok(FileAnswer::Done)
     }
 
     fn append(&self, data: &[u8]) -> Result<FileAnswer<'static>, Error> {

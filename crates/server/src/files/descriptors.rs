@@ -20,13 +20,15 @@ pub(super) struct Descriptors {
     /// The moment of each handle's last use.
     moments: BTreeMap<u64, u64>,
     users: BTreeMap<Arc<str>, usize>,
+    /// Descriptors that hold a lock, and stay open: besides those of `order`.
+    pinned: BTreeMap<Arc<str>, usize>,
     now: u64,
 }
 
 impl Descriptors {
     pub(super) fn new(most: usize) -> Self {
-        let (order, moments, users) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { most: most.max(4), order, moments, users, now: 0 }
+        let (order, moments, users, pinned) = Default::default();
+        Self { most: most.max(4), order, moments, users, pinned, now: 0 }
     }
 
     /// The handle was used just now.
@@ -74,6 +76,27 @@ impl Descriptors {
             if *count == 0 {
                 self.users.remove(user);
             }
+        }
+    }
+
+    /// The handle's descriptor stays open from now on; false if the user, or the server, has too many
+    /// of these.
+    pub(super) fn pin(&mut self, id: u64, user: &Arc<str>) -> bool {
+        let own = self.pinned.get(user).copied().unwrap_or(0);
+        if own >= self.most.div_ceil(8) || self.pinned.values().sum::<usize>() >= self.most.div_ceil(2) {
+            return false;
+        }
+        *self.pinned.entry(Arc::clone(user)).or_default() += 1;
+        self.gone(id, user);
+        true
+    }
+
+    /// It may be closed again.
+    pub(super) fn unpin(&mut self, user: &Arc<str>) {
+        let Some(count) = self.pinned.get_mut(user) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.pinned.remove(user);
         }
     }
 

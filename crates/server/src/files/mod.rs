@@ -71,6 +71,8 @@ pub(crate) struct Handle {
     /// Kinds of changes that are in the log, one bit for each code.
     logged: AtomicU64,
     open: Mutex<Option<Arc<OpenFile>>>,
+    /// It holds a lock: the descriptor stays open.
+    locked: Mutex<bool>,
     /// Set when no further call may use it; held by each call that does.
     retired: RwLock<bool>,
     reserved: Reservation,
@@ -159,6 +161,42 @@ impl Handle {
 }
 
 impl Handle {
+    /// Locks the file, whose descriptor is this one.
+    fn lock(self: &Arc<Self>, file: &Arc<OpenFile>, exclusive: bool) -> Result<(), Error> {
+        let (mut locked, descriptors) = (lock(&self.locked), &self.reserved.server.descriptors);
+        if !*locked {
+            if !lock(descriptors).pin(self.id, &self.reserved.user) {
+                return Err(Error::new(ErrorKind::LimitExceeded, "you hold too many locks; release some first"));
+            }
+            *locked = true;
+            *lock(&self.open) = Some(Arc::clone(file));
+        }
+        let outcome = file.lock(exclusive);
+        if outcome != Ok(true) {
+            self.unpin(&mut locked, file);
+        }
+        match outcome? {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Locked, "somebody else has a lock on the file; try again later")),
+        }
+    }
+
+    fn unlock(self: &Arc<Self>, file: &Arc<OpenFile>) -> Result<(), Error> {
+        let mut locked = lock(&self.locked);
+        if !*locked {
+            return Ok(());
+        }
+        file.unlock()?;
+        self.unpin(&mut locked, file);
+        Ok(())
+    }
+
+    fn unpin(self: &Arc<Self>, locked: &mut bool, file: &Arc<OpenFile>) {
+        *locked = false;
+        lock(&self.reserved.server.descriptors).unpin(&self.reserved.user);
+        self.keep(Arc::clone(file));
+    }
+
     /// Waits for the calls that use it, and lets no other one begin.
     fn retire(&self) {
         let mut retired = self.retired.write().unwrap_or_else(PoisonError::into_inner);
@@ -166,6 +204,9 @@ impl Handle {
             return;
         }
         let server = &self.reserved.server;
+        if std::mem::take(&mut *lock(&self.locked)) {
+            lock(&server.descriptors).unpin(&self.reserved.user);
+        }
         lock(&server.descriptors).gone(self.id, &self.reserved.user);
         lock(&server.shares).close(&self.identity, self.sharing);
         drop(lock(&self.open).take());

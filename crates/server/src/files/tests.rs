@@ -36,6 +36,7 @@ impl Scene {
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
             open: Mutex::default(),
+            locked: Mutex::default(),
             retired: RwLock::new(false),
             reserved: self.server.reserve(user, 6).unwrap(),
         });
@@ -111,4 +112,25 @@ fn numbers_of_handles_are_never_zero_and_differ() {
     let ids: std::collections::BTreeSet<u64> = (0..1000).map(|_| session.next_id().unwrap()).collect();
     assert!(ids.len() == 1000 && !ids.contains(&0) && ids.iter().all(|id| *id < 1 << 62));
     assert_eq!(session.handle(*ids.first().unwrap()).err().map(|error| error.kind), Some(ErrorKind::Stale));
+}
+
+#[test]
+fn a_locked_file_stays_open_and_a_user_locks_a_bounded_number() {
+    let scene = Scene::new(16);
+    let ada: Arc<str> = "ada".into();
+    let handles: Vec<_> = (1..4).map(|id| scene.handle(id, &ada)).collect();
+    let lock_it = |at: usize| handles[at].lock(&handles[at].descriptor().unwrap(), false);
+    assert_eq!((lock_it(0), lock_it(1)), (Ok(()), Ok(())));
+    assert_eq!(lock_it(2).map_err(|error| error.kind), Err(ErrorKind::LimitExceeded));
+    let more: Vec<_> = (10..30).map(|id| scene.handle(id, &ada)).collect();
+    let is_open = |at: usize| lock(&handles[at].open).is_some();
+    assert_eq!((is_open(0), is_open(1), is_open(2)), (true, true, false));
+    let file = handles[0].descriptor().unwrap();
+    handles[0].unlock(&file).unwrap();
+    assert!(more[19].lock(&more[19].descriptor().unwrap(), false).is_ok(), "there is room for another lock");
+    let others: Vec<_> = (40..50).map(|id| scene.handle(id, &ada)).collect();
+    assert!(!is_open(0), "it is closed again as others are");
+    drop((file, more, others, handles));
+    assert_eq!(scene.open(), 0);
+    assert!(lock(&scene.server.descriptors).pin(1, &ada), "no lock is left");
 }

@@ -31,6 +31,10 @@ call_codes! {
     Seek = 10, "seek", false;
     /// Attributes of the open file.
     Attributes = 11, "fstat", false;
+    /// Locks the whole file against other handles, and programs of the server's machine.
+    Lock = 12, "lock", false;
+    /// Ends that lock.
+    Unlock = 13, "unlock", false;
 }
 
 /// A range to read.
@@ -170,6 +174,10 @@ pub enum FileCall<'a> {
     Attributes {
         wanted: Wanted,
     },
+    Lock {
+        exclusive: bool,
+    },
+    Unlock,
     /// A call of a later version: nothing but its number is known.
     Unknown {
         code: u64,
@@ -191,6 +199,8 @@ impl<'a> FileCall<'a> {
             Self::Punch { .. } => FileCode::Punch,
             Self::Seek { .. } => FileCode::Seek,
             Self::Attributes { .. } => FileCode::Attributes,
+            Self::Lock { .. } => FileCode::Lock,
+            Self::Unlock => FileCode::Unlock,
             Self::Unknown { code } => return *code,
         };
         code as u64
@@ -238,7 +248,8 @@ impl<'a> FileCall<'a> {
             Self::Punch { offset, length } => drop(writer.integer(*offset).integer(*length)),
             Self::Seek { offset, hole } => drop(writer.integer(*offset).integer((*hole).into())),
             Self::Attributes { wanted } => drop(writer.integer(wanted.0.into())),
-            Self::Close | Self::Unknown { .. } => {}
+            Self::Lock { exclusive } => drop(writer.integer((*exclusive).into())),
+            Self::Close | Self::Unlock | Self::Unknown { .. } => {}
         }
     }
 
@@ -267,6 +278,8 @@ impl<'a> FileCall<'a> {
             FileCode::Punch => Self::Punch { offset: reader.integer()?, length: reader.integer()? },
             FileCode::Seek => Self::Seek { offset: reader.integer()?, hole: switch(reader)? },
             FileCode::Attributes => Self::Attributes { wanted: Wanted::read(reader)? },
+            FileCode::Lock => Self::Lock { exclusive: switch(reader)? },
+            FileCode::Unlock => Self::Unlock,
         })
     }
 }

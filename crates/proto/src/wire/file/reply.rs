@@ -27,7 +27,7 @@ pub struct OpenedFile {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the fields are those of the document's table")]
 pub enum FileAnswer<'a> {
-    /// close.
+    /// close, lock, unlock.
     Done,
     /// open.
     Opened(OpenedFile),
@@ -125,7 +125,7 @@ impl<'a> FileAnswer<'a> {
 
     fn read(code: FileCode, reader: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(match code {
-            FileCode::Close => Self::Done,
+            FileCode::Close | FileCode::Lock | FileCode::Unlock => Self::Done,
             FileCode::Open => Self::Opened(OpenedFile {
                 handle: match reader.integer()? {
                     0 => return Err(WireError::Invalid("handle")),

@@ -34,6 +34,8 @@ fn every_call() -> Vec<FileCall<'static>> {
         FileCall::Punch { offset: 1, length: 2 },
         FileCall::Seek { offset: 9, hole: true },
         FileCall::Attributes { wanted: Wanted::ALL },
+        FileCall::Lock { exclusive: true },
+        FileCall::Unlock,
         FileCall::Close,
         FileCall::Unknown { code: 99 },
     ]
@@ -56,6 +58,8 @@ fn every_answer() -> Vec<FileOutcome<'static>> {
         Ok(FileAnswer::Changed { change: 6 }),
         Ok(FileAnswer::Found { offset: Some(4096) }),
         Ok(FileAnswer::Attributes(Attributes { size: Some(9), ..Attributes::of(FileType::Regular) })),
+        Err(Failure { kind: ErrorKind::Locked, errno: 11 }),
+        Ok(FileAnswer::Done),
         Ok(FileAnswer::Done),
         Err(Failure { kind: ErrorKind::Unsupported, errno: 0 }),
     ]

@@ -1,0 +1,89 @@
+//! Locks of whole files: among clients, with programs of the server's machine, and over losses.
+
+use super::support::relay::{Cut, Relay};
+use super::support::serving::{Serving, Setup};
+use super::support::{PATIENCE, within};
+use super::{BOTH, remote};
+use std::time::Duration;
+use xdfs_client::file::{File, Remote};
+use xdfs_client::{ConnectOptions, ErrorKind};
+
+fn try_lock(file: &File, exclusive: bool) -> Result<(), ErrorKind> {
+    file.try_lock(exclusive).map_err(|error| error.kind)
+}
+
+#[test]
+fn locks_exclude_other_clients_and_programs_of_the_servers_machine() {
+    let serving = Serving::start();
+    let path = serving.directory.write("f", b"content");
+    let open = || File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    let (one, other) = (open(), open());
+    one.try_lock(false).unwrap();
+    other.try_lock(false).unwrap();
+    assert_eq!(try_lock(&one, true), Err(ErrorKind::Locked), "the other one reads");
+    other.unlock().unwrap();
+    one.try_lock(true).unwrap();
+    assert_eq!(try_lock(&other, false), Err(ErrorKind::Locked));
+    let local = std::fs::File::open(&path).unwrap();
+    assert!(local.try_lock().is_err(), "a local program");
+    one.unlock().unwrap();
+    local.try_lock().unwrap();
+    assert_eq!(try_lock(&other, true), Err(ErrorKind::Locked));
+    local.unlock().unwrap();
+    other.try_lock(true).unwrap();
+    other.close().unwrap();
+    one.try_lock(true).unwrap();
+}
+
+#[test]
+fn a_lock_that_is_waited_for_is_had_when_it_is_released_or_not_in_time() {
+    let serving = Serving::start();
+    serving.directory.write("f", b"content");
+    let open = || File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    let (one, other) = (open(), open());
+    one.try_lock(true).unwrap();
+    let late = other.lock(true, Duration::from_millis(100)).unwrap_err();
+    assert_eq!(late.kind, ErrorKind::Locked);
+    let waits = std::thread::spawn(move || other.lock(true, PATIENCE).map(|()| other));
+    one.unlock().unwrap();
+    let other = within(PATIENCE, "the lock", move || waits.join().unwrap().unwrap());
+    assert_eq!(try_lock(&one, false), Err(ErrorKind::Locked));
+    drop(other);
+}
+
+#[test]
+fn a_lock_is_had_again_after_a_restart_of_the_server_or_the_file_fails() {
+    let mut serving = Serving::with(Setup { unix: true, ..Setup::default() });
+    let path = serving.directory.write("f", b"content");
+    let file = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    file.try_lock(true).unwrap();
+    serving.restart();
+    file.write_at(b"C", 0).unwrap();
+    assert!(std::fs::File::open(&path).unwrap().try_lock().is_err(), "locked again");
+    // Somebody else is faster.
+    let mut held = None;
+    serving.stop_and(|_| {
+        let local = std::fs::File::open(&path).unwrap();
+        local.try_lock().unwrap();
+        held = Some(local);
+    });
+    assert_eq!(file.write_at(b"X", 0).unwrap_err().kind, ErrorKind::TargetChanged);
+    drop(held);
+    assert_eq!(serving.directory.read("f"), b"Content");
+}
+
+#[test]
+fn a_session_that_is_cut_locks_again_though_the_server_still_has_the_old_one() {
+    let serving = Serving::start();
+    serving.directory.write("f", b"content");
+    let relay = Relay::to(&serving.address);
+    let options = ConnectOptions { address: relay.address.clone(), ..serving.options(1) };
+    let file = File::open(&Remote::with_patience(options, PATIENCE), "data/f", &BOTH).unwrap();
+    file.try_lock(true).unwrap();
+    relay.cut(relay.connections() - 1, Cut::Rst);
+    file.write_at(b"C", 0).unwrap();
+    let other = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    assert_eq!(try_lock(&other, false), Err(ErrorKind::Locked));
+    file.close().unwrap();
+    other.lock(true, PATIENCE).unwrap();
+}
