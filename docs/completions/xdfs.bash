@@ -316,12 +316,20 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cat)
-            opts="-h --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-f -h --offset --length --follow --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --offset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --length)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --identity)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -234,12 +234,15 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l remote-command -d 'F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s c -l no-create -d 'Make none'
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l offset -d 'From byte N on; a file that is shorter has nothing there' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l length -d 'N bytes at most' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -s f -l follow -d 'Write what is appended to the last file too, as it comes, until Ctrl-C or as many bytes as --length says'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F

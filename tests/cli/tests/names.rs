@@ -96,6 +96,36 @@ fn names_move_and_multiply_and_their_attributes_change() {
 }
 
 #[test]
+fn cat_writes_a_range_and_follows_a_file_that_grows() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let content = pattern(3_000_000, 7);
+    scene.write("server/f", &content);
+    scene.write("server/short", b"short");
+    let args = ["cat", "--offset", "1000000", "--length", "1500000", &server.url("f"), &server.url("short")];
+    assert!(scene.run(args).ends_with(0).output == content[1_000_000..2_500_000]);
+    let args = ["cat", "--offset", "2", &server.url("short"), &server.url("absent")];
+    assert_eq!(scene.run(args).ends_with(1).says(&["no such file"]).output, b"ort");
+    let log = scene.path("server/short");
+    let (path, grown) = (log.clone(), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
+    let grows = std::sync::Arc::clone(&grown);
+    let writer = std::thread::spawn(move || {
+        // Each append comes after the reader has begun, or it is read at once: both are right.
+        for part in [&b" one"[..], b" two", b" three"] {
+            use std::io::Write;
+            let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+            file.write_all(part).unwrap();
+        }
+        grows.store(true, std::sync::atomic::Ordering::Release);
+    });
+    // As long as both together: it ends when the last byte is there.
+    let followed = scene.run(["cat", "--follow", "--length", "19", &server.url("short")]);
+    writer.join().unwrap();
+    assert!(grown.load(std::sync::atomic::Ordering::Acquire));
+    assert_eq!(followed.ends_with(0).output, b"short one two three");
+}
+
+#[test]
 fn a_name_that_cannot_be_moved_is_told_which_of_both_names_is_wrong() {
     let scene = Scene::new();
     let server = scene.serve();

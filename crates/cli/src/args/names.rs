@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::LoginArgs;
+use crate::size;
 
 const LS_EXAMPLES: &str = "\
 A directory with more than 10000 entries is shown in its own order, as it comes;
@@ -180,12 +181,31 @@ pub(crate) struct TouchArgs {
     pub(crate) names: NamesArgs,
 }
 
-/// Writes files of servers to standard output, one after the other.
+const CAT_EXAMPLES: &str = "\
+Examples:
+  xdfs cat xdfs://localhost/data/notes.txt
+  xdfs cat --offset 1GiB --length 4KiB xdfs://localhost/data/image.bin
+  xdfs cat --follow xdfs://localhost/data/run7.log";
+
+/// Writes files of servers to standard output, one after the other, or the same range of each.
 #[derive(Args, Debug)]
+#[command(after_help = CAT_EXAMPLES)]
 pub(crate) struct CatArgs {
     /// Which
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
+
+    /// From byte N on; a file that is shorter has nothing there
+    #[arg(long, value_name = "N", value_parser = size::parse, default_value = "0", hide_default_value = true)]
+    pub(crate) offset: u64,
+
+    /// N bytes at most
+    #[arg(long, value_name = "N", value_parser = size::parse)]
+    pub(crate) length: Option<u64>,
+
+    /// Write what is appended to the last file too, as it comes, until Ctrl-C or as many bytes as --length says
+    #[arg(short, long)]
+    pub(crate) follow: bool,
 
     #[command(flatten)]
     pub(crate) login: LoginArgs,

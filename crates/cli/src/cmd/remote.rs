@@ -99,6 +99,11 @@ impl Sessions {
         }
     }
 
+    /// A session of the caller's own with a URL's server, and what it moves through.
+    pub(super) fn own(&self, url: &Url) -> connect::ConnectResult<(Session, Option<Tunnel>)> {
+        self.connect(url, &Session::connect)
+    }
+
     /// Requests a download from a URL's server. If a session is opened for it, its opening carries
     /// the request, which brings the first bytes a round trip earlier; `target` is called once for
     /// each connection.

@@ -45,6 +45,8 @@ pub(crate) enum Verb {
     Touch { create: bool },
     /// Write to standard output.
     Cat,
+    /// Write a range to standard output, and of the last one what is appended.
+    CatRange { offset: u64, length: Option<u64>, follow: bool },
     /// Count bytes.
     Du { human: bool },
     /// Show the free space.
@@ -120,7 +122,12 @@ pub(super) fn touch(args: TouchArgs) -> Result<NamesPlan, PlanError> {
 }
 
 pub(super) fn cat(args: CatArgs) -> Result<NamesPlan, PlanError> {
-    plan(Verb::Cat, &args.urls, NamesArgs { json: false, login: args.login })
+    let CatArgs { urls, offset, length, follow, login } = args;
+    let verb = match (offset, length, follow) {
+        (0, None, false) => Verb::Cat,
+        _ => Verb::CatRange { offset, length, follow },
+    };
+    plan(verb, &urls, NamesArgs { json: false, login })
 }
 
 pub(super) fn du(args: DuArgs) -> Result<NamesPlan, PlanError> {

@@ -76,6 +76,7 @@ impl File {
         if (stream.arrived.len() as u64) < chunk {
             // The end of the file, which may grow: what was requested behind it has a gap before it.
             stream.ahead.clear();
+            stream.window = 0;
         }
         Ok(())
     }

@@ -96,11 +96,17 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let channels = if many { CHANNELS } else { 1 };
     let mut sessions = Sessions::new(SessionRequest { channels, ..SessionRequest::default() }, plan.login.clone());
     let mut exits = Vec::with_capacity(plan.urls.len());
-    for url in &plan.urls {
-        let done = sessions
-            .with(url)
-            .map_err(|(failure, kind)| NameError::Told(failure, kind))
-            .and_then(|(session, _)| one(plan, session, url));
+    for (at, url) in plan.urls.iter().enumerate() {
+        let done = match plan.verb {
+            Verb::CatRange { offset, length, follow } => {
+                let follow = follow && at + 1 == plan.urls.len();
+                cat::in_place(&sessions, url, &cat::Part { offset, length, follow })
+            }
+            _ => sessions
+                .with(url)
+                .map_err(|(failure, kind)| NameError::Told(failure, kind))
+                .and_then(|(session, _)| one(plan, session, url)),
+        };
         exits.push(match done {
             Ok(()) => Exit::Done,
             Err(NameError::Output(failure)) => return Err(failure),
@@ -130,7 +136,7 @@ fn one(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
         Verb::Symlink { text } => ln::symbolic(plan, session, url, text),
         Verb::Chmod { mode } => chmod::run(plan, session, url, *mode),
         Verb::Touch { create } => touch::run(plan, session, url, *create),
-        Verb::Cat => cat::run(session, url),
+        Verb::Cat | Verb::CatRange { .. } => cat::run(session, url),
         Verb::Du { human } => du::run(plan, session, url, *human),
         Verb::Df { human } => df::run(plan, session, url, *human),
     }
