@@ -18,6 +18,9 @@ const UNSYNCED_BYTES_MAX: usize = 64 << 20;
 /// Writes that are on their way before the next one waits.
 const BEHIND_MAX: usize = 24;
 
+/// How long a lost lock is tried again: the server that had it may take a moment to end.
+const LOCK_AGAIN: Duration = Duration::from_secs(2);
+
 /// What a batch takes besides its data.
 const FRAME_BYTES: usize = 1024;
 
@@ -278,14 +281,17 @@ impl Core {
             LockState::Shared => false,
             LockState::Exclusive => true,
         };
-        let calls = vec![FileCall::Lock { exclusive }];
-        let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
-        self.answer(&answered, "lock again", |_| Some(())).map_err(|error| match error.kind {
-            ErrorKind::Locked => {
-                Error::new(ErrorKind::TargetChanged, "the lock was lost with the session, and somebody else has it now")
-            }
-            _ => error,
-        })
+        let mut backoff = Backoff::within(LOCK_AGAIN);
+        loop {
+            let calls = vec![FileCall::Lock { exclusive }];
+            let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
+            let error = match self.answer(&answered, "lock again", |_| Some(())) {
+                Err(error) if error.kind == ErrorKind::Locked => error,
+                outcome => return outcome,
+            };
+            let text = "the lock was lost with the session, and somebody else has it now";
+            backoff.wait(error).map_err(|_| Error::new(ErrorKind::TargetChanged, text))?;
+        }
     }
 
     /// Locks the file if that is possible now.

@@ -60,11 +60,11 @@ fn a_lock_is_had_again_after_a_restart_of_the_server_or_the_file_fails() {
     serving.restart();
     file.write_at(b"C", 0).unwrap();
     assert!(std::fs::File::open(&path).unwrap().try_lock().is_err(), "locked again");
-    // Somebody else is faster.
+    // Somebody else is faster. The server's last thread may still have its descriptor for a moment.
     let mut held = None;
     serving.stop_and(|_| {
         let local = std::fs::File::open(&path).unwrap();
-        local.try_lock().unwrap();
+        local.lock().unwrap();
         held = Some(local);
     });
     assert_eq!(file.write_at(b"X", 0).unwrap_err().kind, ErrorKind::TargetChanged);
