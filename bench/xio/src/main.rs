@@ -1,0 +1,74 @@
+//! `xio-bench`: what the framework costs beside plain sockets, and `xioperf` beside `globus-xioperf`.
+//!
+//! Inside a round every system runs once, one after the other; the order rotates. A ratio is of the best
+//! of each system, since a machine that does other things as well adds to a run and never takes away;
+//! the medians stand beside it. `bench/README.md` has the goals.
+#![forbid(unsafe_code)]
+
+mod bandwidth;
+mod callbacks;
+mod null;
+mod ping_pong;
+mod programs;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Rounds, unless told otherwise.
+const ROUNDS: usize = 7;
+
+/// A system: its name, and one run of it, in seconds an operation or a byte.
+pub(crate) type System<'a> = (&'a str, Box<dyn FnMut() -> io::Result<f64> + 'a>);
+
+/// What a system took: the best of the rounds, and their median.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) best: f64,
+    pub(crate) median: f64,
+}
+
+/// Runs each system once a round.
+pub(crate) fn rounds(rounds: usize, systems: &mut [System<'_>]) -> io::Result<Vec<Taken>> {
+    let mut taken = vec![Vec::with_capacity(rounds); systems.len()];
+    for round in 0..rounds {
+        for step in 0..systems.len() {
+            let at = (round + step) % systems.len();
+            taken[at].push(systems[at].1()?);
+        }
+    }
+    let judge = |mut taken: Vec<f64>| {
+        taken.sort_unstable_by(f64::total_cmp);
+        Taken { best: taken[0], median: taken[taken.len() / 2] }
+    };
+    Ok(taken.into_iter().map(judge).collect())
+}
+
+/// A goal: what was found must not exceed the bound.
+pub(crate) fn goal(what: &str, found: f64, median: f64, bound: f64, unit: &str) {
+    let met = if found <= bound { "met" } else { "missed" };
+    // A closed output ends the next write too, and nothing is lost by it.
+    let _ = writeln!(io::stdout(), "| {what} | {found:.3}{unit} | {median:.3}{unit} | {bound:.2}{unit} | {met} |");
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (numbers, shapes): (Vec<_>, Vec<_>) = arguments.iter().partition(|word| word.parse::<usize>().is_ok());
+    let rounds = numbers.first().and_then(|word| word.parse().ok()).unwrap_or(ROUNDS);
+    let wanted = |name: &str| shapes.is_empty() || shapes.iter().any(|shape| *shape == name);
+    println!("| what | of the bests | of the medians | goal | |\n|---|--:|--:|--:|---|");
+    type Shape = fn(usize) -> io::Result<()>;
+    let all: [(&str, Shape); 5] = [
+        ("noop", null::run),
+        ("ping-pong", ping_pong::run),
+        ("callbacks", callbacks::run),
+        ("bandwidth", bandwidth::run),
+        ("programs", programs::run),
+    ];
+    for (name, shape) in all.into_iter().filter(|(name, _)| wanted(name)) {
+        if let Err(error) = shape(rounds.max(1)) {
+            eprintln!("xio-bench: {name}: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,58 @@
+//! `xioperf` beside `globus-xioperf`: the same stack, block, number of streams and time, from memory to
+//! memory. The figure is the receiver's, as the program prints it.
+
+use crate::{System, goal, rounds};
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+const BLOCKS: [&str; 3] = ["8K", "64K", "256K"];
+
+/// Prints the time of a byte of `xioperf` over that of `globus-xioperf`; the goal is 1.2 times its rate.
+pub(crate) fn run(count: usize) -> io::Result<()> {
+    let ours = std::env::current_exe()?.with_file_name("xioperf");
+    let ours = ours.to_string_lossy();
+    // The other program has the system's congestion control; ours would choose another within one host.
+    let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?;
+    let control = control.trim();
+    let stack = format!("tcp:congestion={control}");
+    for block in BLOCKS {
+        let mut systems: [System<'_>; 2] = [
+            ("globus-xioperf", Box::new(move || program("globus-xioperf", "tcp", block))),
+            ("xioperf", Box::new(|| program(&ours, &stack, block))),
+        ];
+        let taken = rounds(count, &mut systems)?;
+        let rates = format!("{:.2} and {:.2} GB/s", 1e-9 / taken[1].best, 1e-9 / taken[0].best);
+        let what = format!("time of a byte, `xioperf` over `globus-xioperf`, -bs {block}, {control} ({rates})");
+        goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.0 / 1.2, "");
+    }
+    Ok(())
+}
+
+/// Seconds a byte.
+fn program(program: &str, stack: &str, block: &str) -> io::Result<f64> {
+    let mut server = Command::new("timeout");
+    server.args(["60", "stdbuf", "-oL", program, "-s", "-D", stack, "-bs", block]);
+    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut output = BufReader::new(server.stdout.take().ok_or_else(|| io::Error::other("no output"))?);
+    let port = loop {
+        let mut line = String::new();
+        if output.read_line(&mut line)? == 0 {
+            return Err(io::Error::other(format!("{program} did not start: is it installed, or built beside this?")));
+        }
+        if let Some((_, port)) = line.trim().rsplit_once(':').filter(|_| line.contains("listening")) {
+            break port.to_owned();
+        }
+    };
+    let contact = format!("127.0.0.1:{port}");
+    let mut client = Command::new("timeout");
+    client.args(["60", program, "-c", &contact, "-D", stack, "-bs", block, "-t", "1"]);
+    client.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    let mut report = String::new();
+    output.read_to_string(&mut report)?;
+    server.wait()?;
+    let rate = report
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Read BW:")?.trim().strip_suffix("m/s")?.trim().parse().ok());
+    let rate: f64 = rate.ok_or_else(|| io::Error::other(format!("{program} reports no rate: {report}")))?;
+    Ok(8.0 / (rate * f64::from(1 << 20)))
+}
