@@ -42,7 +42,8 @@ pub fn on_terminal(line: &str) -> Running {
 
 fn start(program: &[&str], line: &str) -> Running {
     let mut command = Command::new("timeout");
-    command.arg(DEADLINE_S).args(program).args(line.split_whitespace());
+    // In the foreground it passes a signal on once; otherwise also to its group, and so twice.
+    command.args(["--foreground", DEADLINE_S]).args(program).args(line.split_whitespace());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
