@@ -61,6 +61,14 @@ fn a_run_ends_when_its_time_is_up() {
 }
 
 #[test]
+fn a_server_without_a_limit_sends_until_its_client_has_had_enough() {
+    let (server, client) = run("-S", "-R -t 0.2");
+    let bytes = |end: serde_json::Value, name: &str| end[name].as_u64().unwrap();
+    let received = bytes(client.end(), "received_bytes");
+    assert!(received > 0 && bytes(server.end(), "sent_bytes") >= received, "{server:?} {client:?}");
+}
+
+#[test]
 fn streams_and_intervals_add_up() {
     let (server, client) = run("-P 3", "-P 3 -n 64M -b 1G -i 0.02");
     let intervals = client.events("interval");
