@@ -2,6 +2,7 @@
 //! conversations for the session. `--write-corpus` writes them; what a run finds is added to the corpus by hand.
 
 mod calls;
+mod ftp;
 mod kept;
 mod texts;
 
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<Seed> {
     seeds.extend(conversations::all());
     seeds.extend(texts::all());
     seeds.extend(kept::all());
+    seeds.extend(ftp::all());
     seeds
 }
 

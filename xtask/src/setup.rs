@@ -35,6 +35,8 @@ const NEEDS: &[Need] = &[
     need("curl", Sign::Program("curl"), "the other end of HTTP"),
     need("zstd", Sign::Program("zstd"), "the other end of compressed files"),
     need("nginx-light", Sign::Program("nginx"), "the other end of HTTP, and a proxy"),
+    need("globus-gridftp-server-progs", Sign::Program("globus-gridftp-server"), "a server of GridFTP"),
+    need("vsftpd", Sign::Program("vsftpd"), "a server of FTP"),
     need("faketime", Sign::Program("faketime"), "sets the clock of a command"),
     need("rsync", Sign::Program("rsync"), "judges what a copy of a tree kept"),
     need("util-linux", Sign::Program("unshare"), "namespaces and loop devices"),

@@ -2,6 +2,7 @@
 
 mod canary;
 mod decoders;
+mod ftp;
 mod kept;
 mod openings;
 mod session;
@@ -63,6 +64,10 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "agent", run: kept::agent, memory: Memory::Own, share: 40 },
     decoder("certificate", kept::certificate, 40),
     Target { name: "users", run: kept::users, memory: Memory::Own, share: 8 },
+    // Names and replies are kept in vectors of their own, which a short input has many of.
+    Target { name: "ftp-control", run: ftp::control, memory: Memory::Own, share: 30 },
+    Target { name: "ftp-listing", run: ftp::listing, memory: Memory::Own, share: 20 },
+    Target { name: "mode-e", run: ftp::mode_e, memory: Memory::Own, share: 30 },
     Target { name: "urls", run: kept::urls, memory: Memory::Own, share: 40 },
     Target { name: "server-opening", run: openings::server, memory: Memory::Own, share: 10 },
     Target { name: "server-inside", run: openings::server_inside, memory: Memory::Own, share: 4 },

@@ -59,6 +59,12 @@ pub(super) const CRATES: &[CrateRule] = &[
         why: "xioperf does all its input and output through the framework, as any program would (PERF-24)",
     },
     CrateRule {
+        name: "xdfs-gridftp",
+        ours: &[],
+        foreign: &["rustix", "thiserror"],
+        why: "FTP is a protocol of its own: its machines know nothing of xdfs, and its client only sockets",
+    },
+    CrateRule {
         name: "xdfs-engine",
         ours: &["xdfs-proto", "xdfs-secure", "xdfs-io"],
         foreign: &["thiserror"],

@@ -1,0 +1,292 @@
+//! A client over sockets: one control channel, and a data channel or several for each transfer.
+//!
+//! Each call waits for its answer. Whatever the server does, no wait is longer than the time given at
+//! the start without any progress. After [`Error::Refused`] the session goes on; after any other error
+//! it is given up.
+
+mod error;
+mod parallel_down;
+mod parallel_up;
+mod stream;
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+pub use self::error::Error;
+use crate::address::{of_epsv, of_pasv};
+use crate::command::{Command, Login, Mode};
+use crate::control::{Control, Event};
+use crate::listing::{Entry, Kind, Lines, number, of_mlsd, of_mlst};
+use crate::reply::Reply;
+
+/// Bytes that are read or written at a time on a data channel.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// Bytes that are read at a time on the control channel.
+const CONTROL_BYTES: usize = 4096;
+
+/// Takes file bytes at their offset.
+pub type Sink<'a> = &'a mut dyn FnMut(u64, &[u8]) -> io::Result<()>;
+
+/// Gives file bytes from an offset; 0 at the end.
+pub type Fill<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<usize>;
+
+/// A session with a server.
+#[derive(Debug)]
+pub struct Client {
+    stream: TcpStream,
+    control: Control,
+    peer: SocketAddr,
+    wait: Duration,
+    mode: Mode,
+    /// Cleared when the server does not know EPSV.
+    epsv: bool,
+}
+
+impl Client {
+    /// Connects and logs in. No wait is longer than `wait`.
+    ///
+    /// # Errors
+    /// If nobody answers, or the login is refused.
+    pub fn connect(address: SocketAddr, login: Login, wait: Duration) -> Result<Self, Error> {
+        let stream = TcpStream::connect_timeout(&address, wait).map_err(|error| Error::Connect { address, error })?;
+        stream.set_nodelay(true).map_err(Error::Lost)?;
+        stream.set_write_timeout(Some(wait)).map_err(Error::Lost)?;
+        let control = Control::new(login);
+        let mut client = Self { stream, control, peer: address, wait, mode: Mode::Stream, epsv: true };
+        loop {
+            match client.event()? {
+                Event::LoggedIn => break,
+                Event::Send(line) => client.send(&line)?,
+                _ => {}
+            }
+        }
+        client.ask(&Command::Binary)?;
+        Ok(client)
+    }
+
+    /// The length of a file.
+    ///
+    /// # Errors
+    /// If the server refuses, or its answer is no number.
+    pub fn size(&mut self, name: &[u8]) -> Result<u64, Error> {
+        let command = Command::Size(name.to_vec());
+        let reply = self.ask(&command)?;
+        let digits = reply.lines.first().map_or(&b""[..], |line| line.trim_ascii());
+        number(digits).ok_or_else(|| Error::Answer { verb: command.verb(), reply: reply.shown() })
+    }
+
+    /// The facts of a name.
+    ///
+    /// # Errors
+    /// If the server refuses, or its answer has no facts.
+    pub fn facts(&mut self, name: &[u8]) -> Result<Entry, Error> {
+        let reply = self.ask(&Command::Mlst(name.to_vec()))?;
+        Ok(of_mlst(&reply)?)
+    }
+
+    /// The checksum of a whole file, in hexadecimal digits.
+    ///
+    /// # Errors
+    /// If the server refuses, or its answer has no such digits.
+    pub fn checksum(&mut self, algorithm: &'static str, name: &[u8]) -> Result<String, Error> {
+        let command = Command::Cksm(algorithm, name.to_vec());
+        // The server may read the whole file first.
+        let reply = self.ask(&command)?;
+        let digits = reply.lines.first().map_or(&b""[..], |line| line.trim_ascii());
+        let is_hex = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
+        let text = str::from_utf8(digits).ok().filter(|_| is_hex);
+        text.map(str::to_ascii_lowercase).ok_or_else(|| Error::Answer { verb: command.verb(), reply: reply.shown() })
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub fn make_directory(&mut self, name: &[u8]) -> Result<(), Error> {
+        self.ask(&Command::Mkd(name.to_vec())).map(drop)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub fn remove_directory(&mut self, name: &[u8]) -> Result<(), Error> {
+        self.ask(&Command::Rmd(name.to_vec())).map(drop)
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub fn remove(&mut self, name: &[u8]) -> Result<(), Error> {
+        self.ask(&Command::Dele(name.to_vec())).map(drop)
+    }
+
+    /// Gives a file or directory another name.
+    ///
+    /// # Errors
+    /// If the server refuses, or one of the names cannot be sent.
+    pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), Error> {
+        let last = Command::Rnto(to.to_vec());
+        // Before anything is sent: half a renaming would disturb the next command.
+        last.encode()?;
+        self.ask(&Command::Rnfr(from.to_vec()))?;
+        self.ask(&last).map(drop)
+    }
+
+    /// Gives every entry of a directory to `each`; the directory itself and its parent are left out.
+    ///
+    /// # Errors
+    /// If the server refuses, or lists what is no name of this directory.
+    pub fn list(&mut self, name: &[u8], each: &mut dyn FnMut(Entry)) -> Result<(), Error> {
+        let mut lines = Lines::default();
+        self.receive_stream(&Command::Mlsd(name.to_vec()), &mut |bytes| {
+            lines.take(bytes, |line| {
+                let entry = of_mlsd(line)?;
+                if entry.kind != Kind::Itself {
+                    each(entry);
+                }
+                Ok::<(), Error>(())
+            })
+        })?;
+        if lines.is_whole() { Ok(()) } else { Err(Error::ListingCut) }
+    }
+
+    /// Ends the session in order. The server's answer is not waited for.
+    pub fn quit(mut self) {
+        if let Ok(line) = self.control.begin(&Command::Quit) {
+            // It ends either way.
+            let _ = self.stream.write_all(&line);
+        }
+    }
+
+    /// Sends a command of one reply and waits for it.
+    fn ask(&mut self, command: &Command) -> Result<Reply, Error> {
+        self.begin(command)?;
+        loop {
+            match self.event()? {
+                Event::Answered(reply) => return Ok(reply),
+                Event::Refused(reply) => return Err(refused(command, &reply)),
+                _ => {}
+            }
+        }
+    }
+
+    fn begin(&mut self, command: &Command) -> Result<(), Error> {
+        let line = self.control.begin(command)?;
+        self.send(&line)
+    }
+
+    fn send(&mut self, line: &[u8]) -> Result<(), Error> {
+        self.stream.write_all(line).map_err(|error| lost(error, self.wait))
+    }
+
+    /// The next thing that the server says.
+    fn event(&mut self) -> Result<Event, Error> {
+        // Of the whole reply: a server that sends one byte a second does not hold us.
+        let deadline = Instant::now() + self.wait;
+        loop {
+            if let Some(event) = self.control.poll() {
+                return Ok(event);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::Silent(self.wait.as_secs()));
+            }
+            self.stream.set_read_timeout(Some(left)).map_err(Error::Lost)?;
+            self.read_control()?;
+        }
+    }
+
+    /// Reads once from the control channel, which has something or is waited for.
+    fn read_control(&mut self) -> Result<(), Error> {
+        let mut bytes = [0; CONTROL_BYTES];
+        let read = match self.stream.read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            read => read.map_err(|error| lost(error, self.wait))?,
+        };
+        if read == 0 {
+            return Err(Error::Lost(io::ErrorKind::UnexpectedEof.into()));
+        }
+        Ok(self.control.receive(&bytes[..read])?)
+    }
+
+    /// Reads the control channel once. True when the transfer was answered.
+    fn hear(&mut self, command: &Command) -> Result<bool, Error> {
+        self.read_control()?;
+        while let Some(event) = self.control.poll() {
+            match event {
+                Event::Answered(_) => return Ok(true),
+                Event::Refused(reply) => return Err(refused(command, &reply)),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    fn use_mode(&mut self, mode: Mode) -> Result<(), Error> {
+        if self.mode != mode {
+            self.ask(&Command::Mode(mode))?;
+            self.mode = mode;
+        }
+        Ok(())
+    }
+
+    /// Where the server listens for data channels: EPSV, or PASV where the server does not know that.
+    fn passive(&mut self) -> Result<SocketAddr, Error> {
+        if self.epsv {
+            match self.ask(&Command::Epsv) {
+                Ok(reply) => return Ok(of_epsv(&reply, self.peer.ip())?),
+                Err(Error::Refused { .. }) if self.peer.ip().to_canonical().is_ipv4() => self.epsv = false,
+                Err(error) => return Err(error),
+            }
+        }
+        let reply = self.ask(&Command::Pasv)?;
+        Ok(of_pasv(&reply, self.peer.ip())?)
+    }
+
+    fn connect_data(&self, address: SocketAddr) -> Result<TcpStream, Error> {
+        let connected = TcpStream::connect_timeout(&address, self.wait);
+        let data = connected.map_err(|error| Error::Connect { address, error })?;
+        data.set_read_timeout(Some(self.wait)).map_err(Error::Lost)?;
+        data.set_write_timeout(Some(self.wait)).map_err(Error::Lost)?;
+        Ok(data)
+    }
+
+    /// Begins a transfer whose data channel is connected, and waits until it opens.
+    fn open(&mut self, command: &Command) -> Result<(), Error> {
+        self.begin(command)?;
+        loop {
+            match self.event()? {
+                Event::Opened => return Ok(()),
+                Event::Refused(reply) => return Err(refused(command, &reply)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for the end of a transfer whose data have moved.
+    fn finish(&mut self, command: &Command) -> Result<(), Error> {
+        loop {
+            match self.event()? {
+                Event::Answered(_) => return Ok(()),
+                Event::Refused(reply) => return Err(refused(command, &reply)),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn refused(command: &Command, reply: &Reply) -> Error {
+    Error::Refused { verb: command.verb(), code: reply.code, reply: reply.shown() }
+}
+
+/// A read or write that failed: in time, or for good.
+fn lost(error: io::Error, wait: Duration) -> Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent(wait.as_secs()),
+        _ => Error::Lost(error),
+    }
+}

@@ -1,0 +1,141 @@
+//! Download in Mode E: we listen, the server connects as often as was asked, and one thread reads
+//! whatever is ready.
+
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{Client, Error, PIECE_BYTES, Sink, lost};
+use crate::command::{Command, Mode};
+use crate::mode_e::{Assembly, Piece};
+use crate::ranges::Range;
+
+/// A data connection, and its number in the assembly.
+struct Connection {
+    stream: TcpStream,
+    number: usize,
+}
+
+impl Client {
+    /// Downloads the bytes of a file from `wanted.start` up to its end, which is `wanted.end`, on
+    /// `streams` connections. The sink gets them in any order, each byte once.
+    ///
+    /// # Errors
+    /// If the server refuses, a block breaks a rule, or the sink fails.
+    pub fn download_parallel(&mut self, name: &[u8], wanted: Range, streams: u16, sink: Sink<'_>) -> Result<(), Error> {
+        let command = Command::Retr(name.to_vec());
+        command.encode()?;
+        self.use_mode(Mode::Extended)?;
+        self.ask(&Command::Parallelism(streams))?;
+        let own = self.stream.local_addr().map_err(Error::Lost)?;
+        let listener = TcpListener::bind(SocketAddr::new(own.ip(), 0)).map_err(Error::Local)?;
+        listener.set_nonblocking(true).map_err(Error::Local)?;
+        self.ask(&Command::Port(listener.local_addr().map_err(Error::Local)?))?;
+        if wanted.start > 0 {
+            self.ask(&Command::RestRanges(vec![Range { start: 0, end: wanted.start }]))?;
+        }
+        self.begin(&command)?;
+        let mut assembly = Assembly::new(wanted, streams);
+        let mut connections: Vec<Connection> = Vec::new();
+        let (mut is_answered, mut bytes) = (false, vec![0; PIECE_BYTES]);
+        while !(is_answered && assembly.is_complete()?) {
+            let ready = wait_for(&self.stream, &listener, &connections, self.wait)?;
+            if ready[0] {
+                is_answered |= self.hear(&command)?;
+            }
+            if ready[1] {
+                self.accept(&listener, &mut assembly, &mut connections)?;
+            }
+            // From the end: those that close are taken out.
+            for at in (0..ready.len() - 2).rev().filter(|at| ready[at + 2]) {
+                if !receive(&mut connections[at], &mut assembly, &mut bytes, sink, self.wait)? {
+                    connections.swap_remove(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(
+        &self,
+        listener: &TcpListener,
+        assembly: &mut Assembly,
+        connections: &mut Vec<Connection>,
+    ) -> Result<(), Error> {
+        match listener.accept() {
+            // Nobody but the server may send us the file.
+            Ok((_, from)) if from.ip().to_canonical() != self.peer.ip().to_canonical() => Ok(()),
+            Ok((stream, _)) => {
+                stream.set_nonblocking(true).map_err(Error::Lost)?;
+                connections.push(Connection { stream, number: assembly.open()? });
+                Ok(())
+            }
+            Err(error) if is_for_later(error.kind()) => Ok(()),
+            Err(error) => Err(Error::Local(error)),
+        }
+    }
+}
+
+fn is_for_later(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
+}
+
+/// Which of control channel, listener and connections have something, in this order.
+fn wait_for(
+    control: &TcpStream,
+    listener: &TcpListener,
+    connections: &[Connection],
+    wait: Duration,
+) -> Result<Vec<bool>, Error> {
+    let all = [control.as_fd(), listener.as_fd()].into_iter();
+    let all = all.chain(connections.iter().map(|connection| connection.stream.as_fd()));
+    let mut waited: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    wait_until_ready(&mut waited, wait)?;
+    Ok(waited.iter().map(|fd| !fd.revents().is_empty()).collect())
+}
+
+/// Waits until one of these is ready.
+pub(super) fn wait_until_ready(waited: &mut [PollFd<'_>], wait: Duration) -> Result<(), Error> {
+    let time = Timespec { tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: wait.subsec_nanos().into() };
+    loop {
+        match poll(waited, Some(&time)) {
+            Ok(0) => return Err(Error::Silent(wait.as_secs())),
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::Local(error.into())),
+        }
+    }
+}
+
+/// Reads a connection once. False when the server has closed it.
+fn receive(
+    connection: &mut Connection,
+    assembly: &mut Assembly,
+    bytes: &mut [u8],
+    sink: Sink<'_>,
+    wait: Duration,
+) -> Result<bool, Error> {
+    let read = match connection.stream.read(bytes) {
+        Ok(0) => {
+            assembly.close(connection.number)?;
+            return Ok(false);
+        }
+        Ok(read) => read,
+        Err(error) if is_for_later(error.kind()) => return Ok(true),
+        Err(error) => return Err(lost(error, wait)),
+    };
+    let mut rest = &bytes[..read];
+    while !rest.is_empty() {
+        match assembly.take(connection.number, rest)? {
+            Piece::Control { length } => rest = &rest[length..],
+            Piece::Data { offset, length } => {
+                sink(offset, &rest[..length]).map_err(Error::Local)?;
+                rest = &rest[length..];
+            }
+        }
+    }
+    Ok(true)
+}

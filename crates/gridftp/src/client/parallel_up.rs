@@ -1,0 +1,141 @@
+//! Upload in Mode E: we connect n times, and whichever connection has room takes the next block.
+
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::parallel_down::wait_until_ready;
+use super::{Client, Error, Fill, PIECE_BYTES, lost};
+use crate::command::{Command, Mode};
+use crate::mode_e::{HEAD_BYTES, Head, STREAMS_MAX};
+
+/// A data connection of an upload.
+struct Connection {
+    stream: TcpStream,
+    state: ConnectionState,
+}
+
+/// What a connection does.
+enum ConnectionState {
+    /// It may take a block.
+    Free,
+    /// These bytes are being sent; `last` when nothing follows them.
+    Sending { bytes: Vec<u8>, sent: usize, last: bool },
+    /// Its end was sent.
+    Ended,
+}
+
+/// What is left to send.
+struct Remainder {
+    at: u64,
+    /// Whether the source has given its last byte.
+    is_read: bool,
+    /// Whether the end of the file was marked.
+    is_marked: bool,
+    streams: u16,
+}
+
+impl Client {
+    /// Uploads what `fill` gives from offset 0 to its end, on `streams` connections. Returns the file's
+    /// length.
+    ///
+    /// # Errors
+    /// If the server refuses, or reading fails.
+    pub fn upload_parallel(&mut self, name: &[u8], streams: u16, fill: Fill<'_>) -> Result<u64, Error> {
+        let streams = streams.clamp(1, STREAMS_MAX);
+        let command = Command::Stor(name.to_vec());
+        command.encode()?;
+        self.use_mode(Mode::Extended)?;
+        let address = self.passive()?;
+        self.begin(&command)?;
+        let mut connections = Vec::new();
+        for _ in 0..streams {
+            let stream = self.connect_data(address)?;
+            stream.set_nonblocking(true).map_err(Error::Lost)?;
+            connections.push(Connection { stream, state: ConnectionState::Free });
+        }
+        let mut remainder = Remainder { at: 0, is_read: false, is_marked: false, streams };
+        let has_ended = |connection: &Connection| matches!(connection.state, ConnectionState::Ended);
+        while !connections.iter().all(has_ended) {
+            let ready = self.wait_for_room(&connections)?;
+            if ready[0] && self.hear(&command)? {
+                let reply = "it ended the transfer before the file's end".to_owned();
+                return Err(Error::Answer { verb: command.verb(), reply });
+            }
+            for (connection, _) in connections.iter_mut().zip(&ready[1..]).filter(|(_, ready)| **ready) {
+                if let Err(error) = connection.advance(&mut remainder, fill) {
+                    let Error::Lost(error) = error else { return Err(error) };
+                    return Err(self.finish(&command).err().unwrap_or_else(|| lost(error, self.wait)));
+                }
+            }
+        }
+        // The connections stay open until the server has answered.
+        if !self.control.is_ready() {
+            self.finish(&command)?;
+        }
+        Ok(remainder.at)
+    }
+
+    /// Which of control channel (something to read) and connections (room to write) are ready.
+    fn wait_for_room(&self, connections: &[Connection]) -> Result<Vec<bool>, Error> {
+        let mut waited = vec![PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)];
+        for connection in connections {
+            let flags = match connection.state {
+                ConnectionState::Ended => PollFlags::empty(),
+                _ => PollFlags::OUT,
+            };
+            waited.push(PollFd::from_borrowed_fd(connection.stream.as_fd(), flags));
+        }
+        wait_until_ready(&mut waited, self.wait)?;
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        Ok(waited.iter().map(is_ready).collect())
+    }
+}
+
+impl Connection {
+    /// Sends what there is room for, and takes the next block when one is sent.
+    fn advance(&mut self, remainder: &mut Remainder, fill: Fill<'_>) -> Result<(), Error> {
+        match &mut self.state {
+            // It is waited for only because its connection fails.
+            ConnectionState::Ended => Err(Error::Lost(ErrorKind::ConnectionReset.into())),
+            ConnectionState::Free => {
+                self.state = remainder.next(fill)?;
+                self.advance(remainder, fill)
+            }
+            ConnectionState::Sending { bytes, sent, last } => match self.stream.write(&bytes[*sent..]) {
+                Ok(written) => {
+                    *sent += written;
+                    if *sent == bytes.len() {
+                        self.state = if *last { ConnectionState::Ended } else { ConnectionState::Free };
+                    }
+                    Ok(())
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(()),
+                Err(error) => Err(Error::Lost(error)),
+            },
+        }
+    }
+}
+
+impl Remainder {
+    /// The next block, or the end of a connection.
+    fn next(&mut self, fill: Fill<'_>) -> Result<ConnectionState, Error> {
+        if !self.is_read {
+            let mut bytes = vec![0; HEAD_BYTES + PIECE_BYTES];
+            let read = fill(self.at, &mut bytes[HEAD_BYTES..]).map_err(Error::Local)?;
+            if read > 0 {
+                let head = Head::Data { count: read as u64, offset: self.at, last: false };
+                bytes[..HEAD_BYTES].copy_from_slice(&head.encode());
+                bytes.truncate(HEAD_BYTES + read);
+                self.at += read as u64;
+                return Ok(ConnectionState::Sending { bytes, sent: 0, last: false });
+            }
+            self.is_read = true;
+        }
+        let is_first = !std::mem::replace(&mut self.is_marked, true);
+        let head = if is_first { Head::File { ends: self.streams.into(), last: true } } else { Head::End };
+        Ok(ConnectionState::Sending { bytes: head.encode().to_vec(), sent: 0, last: true })
+    }
+}

@@ -1,0 +1,102 @@
+//! Mode S: one connection, which ends with the file.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+
+use super::{Client, Error, Fill, PIECE_BYTES, Sink, lost};
+use crate::command::{Command, Mode};
+use crate::ranges::Range;
+
+impl Client {
+    /// Downloads the bytes of a file from `wanted.start` up to its end, which is `wanted.end`.
+    ///
+    /// # Errors
+    /// If the server refuses, sends more or fewer bytes, or the sink fails.
+    pub fn download(&mut self, name: &[u8], wanted: Range, sink: Sink<'_>) -> Result<(), Error> {
+        let mut at = wanted.start;
+        if at > 0 {
+            // A name that cannot be sent is found before REST, which the next transfer would obey.
+            Command::Retr(name.to_vec()).encode()?;
+        }
+        let wrong = |received| Error::Length { received, expected: wanted.end };
+        self.receive_stream_from(wanted.start, &Command::Retr(name.to_vec()), &mut |bytes| {
+            let end = at + bytes.len() as u64;
+            if end > wanted.end {
+                return Err(wrong(end));
+            }
+            sink(at, bytes).map_err(Error::Local)?;
+            at = end;
+            Ok(())
+        })?;
+        if at == wanted.end { Ok(()) } else { Err(wrong(at)) }
+    }
+
+    /// Uploads what `fill` gives from offset `start` to its end. Bytes of the server's file before
+    /// `start` stay. Returns the file's length.
+    ///
+    /// # Errors
+    /// If the server refuses, or reading fails.
+    pub fn upload(&mut self, name: &[u8], start: u64, fill: Fill<'_>) -> Result<u64, Error> {
+        let command = Command::Stor(name.to_vec());
+        command.encode()?;
+        self.use_mode(Mode::Stream)?;
+        let address = self.passive()?;
+        if start > 0 {
+            self.ask(&Command::Rest(start))?;
+        }
+        let mut data = self.connect_data(address)?;
+        self.open(&command)?;
+        let mut bytes = vec![0; PIECE_BYTES];
+        let mut at = start;
+        loop {
+            let read = fill(at, &mut bytes).map_err(Error::Local)?;
+            if read == 0 {
+                break;
+            }
+            if let Err(error) = data.write_all(&bytes[..read]) {
+                // The server says why it closed, if it does.
+                return Err(self.finish(&command).err().unwrap_or_else(|| lost(error, self.wait)));
+            }
+            at += read as u64;
+        }
+        data.shutdown(Shutdown::Write).map_err(Error::Lost)?;
+        self.finish(&command)?;
+        Ok(at)
+    }
+
+    /// Receives everything that a command sends.
+    pub(super) fn receive_stream(
+        &mut self,
+        command: &Command,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.receive_stream_from(0, command, take)
+    }
+
+    fn receive_stream_from(
+        &mut self,
+        start: u64,
+        command: &Command,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        command.encode()?;
+        self.use_mode(Mode::Stream)?;
+        let address = self.passive()?;
+        if start > 0 {
+            self.ask(&Command::Rest(start))?;
+        }
+        let mut data = self.connect_data(address)?;
+        self.open(command)?;
+        let mut bytes = vec![0; PIECE_BYTES];
+        loop {
+            match data.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(read) => take(&bytes[..read])?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(lost(error, self.wait)),
+            }
+        }
+        drop(data);
+        self.finish(command)
+    }
+}

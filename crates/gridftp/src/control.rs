@@ -1,0 +1,284 @@
+//! The control channel as a machine: which reply may follow which command.
+
+use std::collections::VecDeque;
+
+use crate::command::{Command, Login, NameError, Password, Sequence};
+use crate::reply::{Class, Reply, ReplyError, ReplyReader};
+
+/// Most replies that one piece of bytes may hold unread. A server sends one for each command and a few
+/// markers.
+const EVENTS_MAX: usize = 4096;
+
+/// What a reply meant.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Event {
+    /// The server let us in; commands may be sent.
+    LoggedIn,
+    /// These bytes are to be sent.
+    Send(Vec<u8>),
+    /// The command is done, or the next one completes it.
+    Answered(Reply),
+    /// The data channel opens.
+    Opened,
+    /// Progress of a transfer.
+    Marker(Reply),
+    /// The server refused the command; the session goes on.
+    Refused(Reply),
+}
+
+/// What ends the session.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum ControlError {
+    /// What arrived is no reply.
+    #[error(transparent)]
+    Reply(#[from] ReplyError),
+    /// A name that cannot be sent.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The server does not let us in.
+    #[error("the server refused the login: {0}; check user and password, or whether it admits anonymous users")]
+    Login(String),
+    /// A reply that nothing asked for.
+    #[error("the server answered out of turn: {0}")]
+    Unexpected(String),
+    /// The server ends the session.
+    #[error("the server ended the session: {0}")]
+    Closing(String),
+    /// More replies at once than any server sends.
+    #[error("the server sent more than {EVENTS_MAX} replies at once")]
+    TooMany,
+    /// A command while another is open.
+    #[error("{0} was to be sent before the reply to the last command")]
+    Busy(&'static str),
+    /// A command after the end.
+    #[error("the session has ended")]
+    Ended,
+}
+
+/// The state of a control channel.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum State {
+    /// The server greets first.
+    Greeting { login: Login },
+    /// USER was sent.
+    User { login: Login },
+    /// PASS was sent.
+    Password,
+    /// No command is open.
+    Ready,
+    /// A command with one reply was sent.
+    Answering { done: Class },
+    /// A transfer was asked for; its data channel is not open.
+    Opening,
+    /// A transfer's data are moving.
+    Moving,
+    /// Nothing more is sent or read.
+    Ended,
+}
+
+/// The control channel of a client.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Control {
+    replies: ReplyReader,
+    state: State,
+    events: VecDeque<Event>,
+}
+
+impl Control {
+    /// The channel of a new connection: it logs in when the server greets.
+    pub fn new(login: Login) -> Self {
+        Self { replies: ReplyReader::default(), state: State::Greeting { login }, events: VecDeque::new() }
+    }
+
+    /// Whether a command may be sent.
+    pub fn is_ready(&self) -> bool {
+        self.state == State::Ready
+    }
+
+    /// Begins a command. Returns the bytes to send.
+    ///
+    /// # Errors
+    /// If an argument cannot be sent, which leaves the session as it is; or if it is no command's turn.
+    pub fn begin(&mut self, command: &Command) -> Result<Vec<u8>, ControlError> {
+        match self.state {
+            State::Ready => {}
+            State::Ended => return Err(ControlError::Ended),
+            _ => return Err(ControlError::Busy(command.verb())),
+        }
+        let bytes = command.encode()?;
+        self.state = match command.sequence() {
+            Sequence::Plain => State::Answering { done: Class::Done },
+            Sequence::Partial => State::Answering { done: Class::More },
+            Sequence::Transfer => State::Opening,
+        };
+        Ok(bytes)
+    }
+
+    /// Takes what arrived, in any pieces.
+    ///
+    /// # Errors
+    /// If it is no reply, or none that may come now: the session has ended.
+    pub fn receive(&mut self, mut bytes: &[u8]) -> Result<(), ControlError> {
+        if self.state == State::Ended {
+            return Err(ControlError::Ended);
+        }
+        let result = loop {
+            match self.replies.take(bytes) {
+                Err(error) => break Err(error.into()),
+                Ok((_, None)) => break Ok(()),
+                Ok((taken, Some(reply))) => {
+                    bytes = &bytes[taken..];
+                    if let Err(error) = self.on_reply(reply) {
+                        break Err(error);
+                    }
+                }
+            }
+        };
+        if result.is_err() {
+            self.state = State::Ended;
+        }
+        result
+    }
+
+    /// What the replies meant, in their order.
+    pub fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn on_reply(&mut self, reply: Reply) -> Result<(), ControlError> {
+        if self.events.len() >= EVENTS_MAX {
+            return Err(ControlError::TooMany);
+        }
+        // 421: the service closes, whatever was asked.
+        if reply.code == 421 {
+            return Err(ControlError::Closing(reply.shown()));
+        }
+        let class = reply.class();
+        let (state, event) = match (std::mem::replace(&mut self.state, State::Ended), class) {
+            // 120: the server will be ready in some minutes.
+            (State::Greeting { login }, Class::Preliminary) => (State::Greeting { login }, None),
+            (State::Greeting { login }, Class::Done) => {
+                let line = Command::User(login.user.clone()).encode()?;
+                (State::User { login }, Some(Event::Send(line)))
+            }
+            (State::User { .. } | State::Password, Class::Done) => (State::Ready, Some(Event::LoggedIn)),
+            (State::User { login }, Class::More) => {
+                let line = Command::Pass(Password(login.password)).encode()?;
+                (State::Password, Some(Event::Send(line)))
+            }
+            (State::Greeting { .. } | State::User { .. } | State::Password, Class::Refused) => {
+                return Err(ControlError::Login(reply.shown()));
+            }
+            (State::Answering { done }, class) if class == done => (State::Ready, Some(Event::Answered(reply))),
+            (State::Opening, Class::Preliminary) => (State::Moving, Some(Event::Opened)),
+            (State::Moving, Class::Preliminary) => (State::Moving, Some(Event::Marker(reply))),
+            (State::Moving, Class::Done) => (State::Ready, Some(Event::Answered(reply))),
+            (State::Answering { .. } | State::Opening | State::Moving, Class::Refused) => {
+                (State::Ready, Some(Event::Refused(reply)))
+            }
+            _ => return Err(ControlError::Unexpected(reply.shown())),
+        };
+        self.state = state;
+        self.events.extend(event);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready() -> Control {
+        let mut control = Control::new(Login::anonymous());
+        control.receive(b"220 hello\r\n331 password\r\n230 in\r\n").unwrap();
+        assert_eq!(control.poll(), Some(Event::Send(b"USER anonymous\r\n".to_vec())));
+        assert_eq!(control.poll(), Some(Event::Send(b"PASS xdfs@\r\n".to_vec())));
+        assert_eq!(control.poll(), Some(Event::LoggedIn));
+        control
+    }
+
+    fn name() -> Vec<u8> {
+        b"/x".to_vec()
+    }
+
+    #[test]
+    fn a_download_opens_reports_and_ends() {
+        let mut control = ready();
+        assert_eq!(control.begin(&Command::Retr(name())).unwrap(), b"RETR /x\r\n");
+        assert_eq!(control.begin(&Command::Feat), Err(ControlError::Busy("FEAT")));
+        control.receive(b"150 opening\r\n112 marker\r\n226 done\r\n").unwrap();
+        assert_eq!(control.poll(), Some(Event::Opened));
+        assert!(matches!(control.poll(), Some(Event::Marker(_))));
+        assert!(matches!(control.poll(), Some(Event::Answered(_))));
+        assert!(control.is_ready());
+    }
+
+    #[test]
+    fn a_refusal_leaves_the_session_usable() {
+        let mut control = ready();
+        for command in [Command::Size(name()), Command::Retr(name()), Command::Rest(5)] {
+            control.begin(&command).unwrap();
+            control.receive(b"550 no\r\n").unwrap();
+            assert!(matches!(control.poll(), Some(Event::Refused(_))));
+            assert!(control.is_ready());
+        }
+        assert!(matches!(control.begin(&Command::Size(b"a\nb".to_vec())), Err(ControlError::Name(_))));
+        assert!(control.is_ready());
+    }
+
+    /// What a server says in the wrong state ends the session, in every state.
+    #[test]
+    fn an_answer_out_of_turn_ends_the_session() {
+        let size = |control: &mut Control| drop(control.begin(&Command::Size(name())).unwrap());
+        let retr = |control: &mut Control| drop(control.begin(&Command::Retr(name())).unwrap());
+        let rest = |control: &mut Control| drop(control.begin(&Command::Rest(1)).unwrap());
+        let nothing = |_: &mut Control| {};
+        type Case<'a> = (&'a dyn Fn(&mut Control), &'a str);
+        let cases: &[Case<'_>] = &[
+            (&nothing, "226 done"),
+            (&nothing, "150 opening"),
+            (&nothing, "550 no"),
+            (&size, "150 opening"),
+            (&size, "350 more"),
+            (&size, "213 5\r\n213 6"),
+            (&size, "631 enc"),
+            (&rest, "226 done"),
+            (&retr, "226 done"),
+            (&retr, "331 password"),
+            (&retr, "150 opening\r\n350 more"),
+            (&retr, "150 opening\r\n226 done\r\n226 done"),
+        ];
+        for (prepare, text) in cases {
+            let mut control = ready();
+            prepare(&mut control);
+            let error = control.receive(format!("{text}\x1b[2J\r\n").as_bytes()).unwrap_err();
+            assert!(matches!(&error, ControlError::Unexpected(text) if text.contains("\\x1b")), "{text}: {error}");
+            assert_eq!(control.begin(&Command::Feat), Err(ControlError::Ended));
+            assert_eq!(control.receive(b"200 x\r\n"), Err(ControlError::Ended));
+        }
+    }
+
+    #[test]
+    fn a_login_is_refused_in_words_without_the_password() {
+        for text in ["530 no\r\n", "220 hi\r\n530 no\r\n", "220 hi\r\n331 pw\r\n530 no\r\n"] {
+            let login = Login { user: b"anna".to_vec(), password: b"secret".to_vec() };
+            let error = Control::new(login).receive(text.as_bytes()).unwrap_err();
+            assert!(matches!(error, ControlError::Login(_)) && !error.to_string().contains("secret"));
+        }
+        // An account is asked for after the password: no server that we know does.
+        let mut control = Control::new(Login::anonymous());
+        assert!(matches!(control.receive(b"220 a\r\n331 b\r\n332 c\r\n"), Err(ControlError::Unexpected(_))));
+        let mut control = Control::new(Login { user: b"a\r\nDELE x".to_vec(), password: Vec::new() });
+        assert!(matches!(control.receive(b"220 a\r\n"), Err(ControlError::Name(_))));
+    }
+
+    #[test]
+    fn a_server_that_closes_or_floods_ends_the_session() {
+        let mut control = ready();
+        assert!(matches!(control.receive(b"421 idle\r\n"), Err(ControlError::Closing(_))));
+        let mut control = ready();
+        control.begin(&Command::Retr(name())).unwrap();
+        let flood = b"112 x\r\n".repeat(EVENTS_MAX + 2);
+        assert_eq!(control.receive(&flood), Err(ControlError::TooMany));
+    }
+}

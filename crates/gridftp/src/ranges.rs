@@ -1,0 +1,115 @@
+//! Sets of byte ranges of a file.
+
+use std::collections::BTreeMap;
+
+/// Most ranges of a set that are not joined: a sender with n connections leaves few more than n holes.
+pub const RANGES_MAX: usize = 65_536;
+
+/// Bytes from `start` up to, and without, `end`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Range {
+    /// The first byte.
+    pub start: u64,
+    /// The first byte behind it.
+    pub end: u64,
+}
+
+/// Why a range is not added.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum RangeError {
+    /// Bytes that are there already.
+    #[error("it overlaps what has arrived")]
+    Overlap,
+    /// Too many holes.
+    #[error("what has arrived has more than {RANGES_MAX} holes")]
+    TooMany,
+}
+
+/// Ranges that neither overlap nor touch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Ranges {
+    /// End by start.
+    ends: BTreeMap<u64, u64>,
+}
+
+impl Ranges {
+    /// Adds a range that holds nothing that is there; an empty one changes nothing.
+    ///
+    /// # Errors
+    /// If it overlaps, or would be one range too many.
+    pub fn add(&mut self, range: Range) -> Result<(), RangeError> {
+        if range.start >= range.end {
+            return Ok(());
+        }
+        let before = self.ends.range(..=range.start).next_back().map(|(start, end)| (*start, *end));
+        let after = self.ends.range(range.start..).next().map(|(start, end)| (*start, *end));
+        if before.is_some_and(|(_, end)| end > range.start) || after.is_some_and(|(start, _)| start < range.end) {
+            return Err(RangeError::Overlap);
+        }
+        let start = before.filter(|(_, end)| *end == range.start).map_or(range.start, |(start, _)| start);
+        let joined = after.filter(|(start, _)| *start == range.end);
+        if start == range.start && joined.is_none() && self.ends.len() >= RANGES_MAX {
+            return Err(RangeError::TooMany);
+        }
+        if let Some((after, _)) = joined {
+            self.ends.remove(&after);
+        }
+        self.ends.insert(start, joined.map_or(range.end, |(_, end)| end));
+        Ok(())
+    }
+
+    /// Whether every byte of `range` is there.
+    pub fn holds(&self, range: Range) -> bool {
+        range.start >= range.end
+            || self.ends.range(..=range.start).next_back().is_some_and(|(_, end)| *end >= range.end)
+    }
+
+    /// The ranges, in order.
+    pub fn list(&self) -> Vec<Range> {
+        self.ends.iter().map(|(&start, &end)| Range { start, end }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a set of single bytes.
+        #[test]
+        fn it_agrees_with_a_set_of_bytes(tried in proptest::collection::vec((0_u64..40, 0_u64..9), 0..30)) {
+            let (mut ranges, mut bytes) = (Ranges::default(), [false; 64]);
+            for (start, length) in tried {
+                let wanted = start as usize..(start + length) as usize;
+                let free = wanted.clone().all(|at| !bytes[at]);
+                let range = Range { start, end: start + length };
+                prop_assert_eq!(ranges.add(range).is_ok(), free);
+                if free {
+                    wanted.for_each(|at| bytes[at] = true);
+                }
+            }
+            for start in 0..40_usize {
+                for end in start..60 {
+                    let range = Range { start: start as u64, end: end as u64 };
+                    prop_assert_eq!(ranges.holds(range), bytes[start..end].iter().all(|there| *there));
+                }
+            }
+            for pair in ranges.list().windows(2) {
+                prop_assert!(pair[0].end < pair[1].start);
+            }
+        }
+    }
+
+    #[test]
+    fn holes_are_bounded() {
+        let mut ranges = Ranges::default();
+        for start in 0..RANGES_MAX as u64 {
+            ranges.add(Range { start: start * 2, end: start * 2 + 1 }).unwrap();
+        }
+        let far = RANGES_MAX as u64 * 4;
+        assert_eq!(ranges.add(Range { start: far, end: far + 1 }), Err(RangeError::TooMany));
+        ranges.add(Range { start: 1, end: 2 }).unwrap();
+    }
+}

@@ -1,0 +1,132 @@
+//! Servers for the tests: Debian's programs, started for each connection with the socket as their
+//! standard input, as inetd does. So no port is fixed and nothing is waited for.
+
+use std::fs::Permissions;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use xdfs_gridftp::client::Client;
+use xdfs_gridftp::command::Login;
+
+/// How long a test waits for a server.
+pub const WAIT: Duration = Duration::from_secs(20);
+
+/// A server program with a directory that anonymous users may write.
+pub struct Server {
+    pub address: SocketAddr,
+    /// The directory in the local file system.
+    pub here: PathBuf,
+    /// The same as the server names it.
+    pub there: String,
+    _scratch: TempDir,
+}
+
+impl Server {
+    /// Debian's globus-gridftp-server. It must be root to serve as another user.
+    pub fn globus() -> Option<Self> {
+        Self::globus_at("127.0.0.1:0")
+    }
+
+    /// The same at an address of one's choice.
+    pub fn globus_at(address: &str) -> Option<Self> {
+        if !xdfs_test_needs::root("a server for anonymous users gives its rights up")
+            || !xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs")
+        {
+            return None;
+        }
+        let scratch = scratch();
+        let here = scratch.path().join("open");
+        let there = here.to_str().unwrap().to_owned();
+        let listener = TcpListener::bind(address).unwrap();
+        let arguments = ["-i", "-aa", "-anonymous-user", "nobody"];
+        Some(Self::start(listener, scratch, here, there, "globus-gridftp-server", &arguments))
+    }
+
+    /// Debian's vsftpd.
+    pub fn vsftpd() -> Option<Self> {
+        if !xdfs_test_needs::root("a server for anonymous users gives its rights up")
+            || !xdfs_test_needs::program("vsftpd", "vsftpd")
+        {
+            return None;
+        }
+        let scratch = scratch();
+        let root = scratch.path().to_str().unwrap();
+        let empty = scratch.path().join("empty");
+        std::fs::create_dir(&empty).unwrap();
+        let configuration = format!(
+            "listen=NO\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
+             anon_mkdir_write_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\nanon_root={root}\n\
+             secure_chroot_dir={}\nseccomp_sandbox=NO\n",
+            empty.display()
+        );
+        let file = scratch.path().join("vsftpd.conf");
+        std::fs::write(&file, configuration).unwrap();
+        let here = scratch.path().join("open");
+        let argument = file.to_str().unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Some(Self::start(listener, scratch, here, "/open".to_owned(), "vsftpd", &[&argument]))
+    }
+
+    fn start(
+        listener: TcpListener,
+        scratch: TempDir,
+        here: PathBuf,
+        there: String,
+        program: &str,
+        arguments: &[&str],
+    ) -> Self {
+        let address = listener.local_addr().unwrap();
+        let (program, arguments) = (program.to_owned(), arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
+        // It ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let output = stream.try_clone().unwrap();
+                let mut command = Command::new(&program);
+                command.args(&arguments).stdin(OwnedFd::from(stream)).stdout(OwnedFd::from(output));
+                let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+                std::thread::spawn(move || child.wait());
+            }
+        });
+        Self { address, here, there, _scratch: scratch }
+    }
+
+    /// An anonymous session.
+    pub fn client(&self) -> Client {
+        Client::connect(self.address, Login::anonymous(), WAIT).unwrap()
+    }
+
+    /// What the server calls a name of its directory.
+    pub fn name(&self, name: &str) -> Vec<u8> {
+        format!("{}/{name}", self.there).into_bytes()
+    }
+}
+
+/// A directory that others may enter, with one that they may write.
+fn scratch() -> TempDir {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).unwrap();
+    let open = scratch.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+    scratch
+}
+
+/// Bytes without a pattern that a block's size could hide.
+pub fn content(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..length).map(next).collect()
+}
+
+/// A file that the server has.
+pub fn put(directory: &Path, name: &str, bytes: &[u8]) {
+    std::fs::write(directory.join(name), bytes).unwrap();
+}

@@ -1,0 +1,54 @@
+//! What real servers of FTP and GridFTP send, and lies of each kind.
+
+use xdfs_gridftp::mode_e::Head;
+
+use super::Seed;
+
+/// Every seed.
+pub(super) fn all() -> Vec<Seed> {
+    let mut seeds = Vec::new();
+    let login = "220 hello\r\n331 password\r\n230 in\r\n";
+    let talks = [
+        ("login", login.to_owned()),
+        ("several-lines", "220-hello\r\n 220 no end\r\n220-more\r\n220 end\r\n530 no\r\n".to_owned()),
+        ("out-of-turn", format!("{login}226 done\r\n")),
+        ("closing", format!("{login}421 idle\r\n")),
+        ("passive", "227 Entering Passive Mode (127,0,0,1,187,43)\r\n".to_owned()),
+        ("extended", "229 Entering Extended Passive Mode (|||32817|)\r\n".to_owned()),
+        ("foreign", "227 (10,0,0,1,187,43)\n229 (|1|10.0.0.1|4000|)\r\n".to_owned()),
+        ("no-reply", "SSH-2.0-x\r\n".to_owned()),
+    ];
+    for (name, text) in talks {
+        seeds.push(("ftp-control", name.to_owned(), [&[2], text.as_bytes()].concat()));
+    }
+    let listings = [
+        ("globus", "Type=cdir;Modify=20261123145618;Size=4096; .\r\nType=file;Size=3; a b\r\n"),
+        ("leads-out", "Type=dir; ../x\r\n"),
+        ("facts", "Type=file;Size=x;Modify=1; a\r\n"),
+        ("unix", "-rw-r--r-- 1 root root 5 a\r\n"),
+    ];
+    for (name, text) in listings {
+        seeds.push(("ftp-listing", name.to_owned(), text.as_bytes().to_vec()));
+    }
+    seeds.push((
+        "mode-e",
+        "two-connections".to_owned(),
+        [data(0, 10, 30, true), data(1, 40, 30, false), end(1, 2)].concat(),
+    ));
+    seeds.push(("mode-e", "overlap".to_owned(), [data(0, 10, 30, false), data(1, 20, 5, false)].concat()));
+    seeds.push(("mode-e", "outside".to_owned(), data(2, 60, 11, false)));
+    seeds.push(("mode-e", "end-twice".to_owned(), [end(0, 2), end(1, 2)].concat()));
+    seeds
+}
+
+/// A block of a connection, as the target reads it.
+fn data(connection: u8, offset: u64, count: u8, last: bool) -> Vec<u8> {
+    let head = Head::Data { count: count.into(), offset, last }.encode();
+    [&[connection, head.len() as u8 + count], head.as_slice(), &vec![7; usize::from(count)]].concat()
+}
+
+/// The end of the file, on a connection that ends too.
+fn end(connection: u8, ends: u64) -> Vec<u8> {
+    let head = Head::File { ends, last: true }.encode();
+    [&[connection, head.len() as u8], head.as_slice()].concat()
+}

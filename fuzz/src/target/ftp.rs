@@ -1,0 +1,91 @@
+//! FTP and GridFTP: what a server sends on the control channel, in a listing, and on the data channels of Mode E.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use xdfs_gridftp::address::{of_epsv, of_pasv};
+use xdfs_gridftp::command::{Command, Login};
+use xdfs_gridftp::control::{Control, Event};
+use xdfs_gridftp::listing::{Lines, ListingError, of_mlsd, of_mlst};
+use xdfs_gridftp::mode_e::{Assembly, Piece};
+use xdfs_gridftp::ranges::{Range, Ranges};
+
+/// Where the control channel is said to lead.
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A session that downloads whenever it may. The first byte says in which pieces the rest arrives.
+pub(super) fn control(input: &[u8]) {
+    let Some((&cut, text)) = input.split_first() else { return };
+    let (mut whole, mut pieces) = (Control::new(Login::anonymous()), Control::new(Login::anonymous()));
+    let of_whole = whole.receive(text);
+    let of_pieces = text.chunks(usize::from(cut) + 1).try_for_each(|piece| pieces.receive(piece));
+    assert_eq!((&of_whole, &whole), (&of_pieces, &pieces), "the pieces in which replies arrive do not matter");
+    if let Err(error) = of_whole {
+        assert!(!error.to_string().contains(char::is_control));
+        assert!(whole.begin(&Command::Feat).is_err());
+        return;
+    }
+    while let Some(event) = whole.poll() {
+        let (Event::Answered(reply) | Event::Marker(reply) | Event::Refused(reply)) = event else { continue };
+        assert!(!reply.shown().contains(char::is_control));
+    }
+    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+    let reply = xdfs_gridftp::reply::Reply { code: 227, lines };
+    for address in [of_pasv(&reply, SERVER), of_epsv(&reply, SERVER)] {
+        match address {
+            Ok(address) => assert!(address.ip() == SERVER && address.port() >= 1024),
+            Err(error) => assert!(!error.to_string().contains(char::is_control)),
+        }
+    }
+    if let Err(error) = of_mlst(&reply) {
+        assert!(!error.to_string().contains(char::is_control));
+    }
+}
+
+/// No name of a listing leads out of its directory.
+pub(super) fn listing(input: &[u8]) {
+    let listed = Lines::default().take(input, |line| {
+        let entry = of_mlsd(line)?;
+        let is_itself = entry.kind == xdfs_gridftp::listing::Kind::Itself;
+        assert!(is_itself || !entry.name.contains(&b'/') && entry.name != b".." && entry.name != b".");
+        assert!(!entry.name.is_empty() && !entry.name.contains(&0));
+        Ok::<(), ListingError>(())
+    });
+    if let Err(error) = listed {
+        assert!(!error.to_string().contains(char::is_control));
+    }
+}
+
+/// A part of a file on up to three connections. Each record of the input is a connection, a length and as many bytes.
+/// No byte is taken twice or outside of the part, and what is complete has every byte.
+pub(super) fn mode_e(input: &[u8]) {
+    let wanted = Range { start: 10, end: 70 };
+    let mut assembly = Assembly::new(wanted, 3);
+    let mut taken = Ranges::default();
+    for _ in 0..3 {
+        assembly.open().expect("three connections are allowed");
+    }
+    let mut rest = input;
+    while let [connection, length, tail @ ..] = rest {
+        let (piece, tail) = tail.split_at(tail.len().min(usize::from(*length)));
+        rest = tail;
+        let mut piece = piece;
+        while !piece.is_empty() {
+            match assembly.take(usize::from(connection % 3), piece) {
+                Ok(Piece::Control { length }) => piece = &piece[length..],
+                Ok(Piece::Data { offset, length }) => {
+                    let end = offset + length as u64;
+                    assert!(offset >= wanted.start && end <= wanted.end);
+                    taken.add(Range { start: offset, end }).expect("each byte comes once");
+                    piece = &piece[length..];
+                }
+                Err(error) => {
+                    assert!(!error.to_string().is_empty());
+                    return;
+                }
+            }
+        }
+        if assembly.is_complete() == Ok(true) {
+            assert!(taken.holds(wanted));
+        }
+    }
+}
