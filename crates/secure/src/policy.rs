@@ -224,7 +224,15 @@ pub trait Directory: Send + Sync {
     fn token(&self, key: &PublicKey) -> Option<TokenRecord>;
     /// Whether anonymous clients are accepted.
     fn anonymous(&self) -> bool;
+    /// Reads what has changed, so that a login from now on sees every change that was made before.
+    /// If something did, whether a session of this principal ends by it.
+    fn read_changes(&self) -> Option<SessionEnds> {
+        None
+    }
 }
+
+/// Whether a session that this principal logged in to ends.
+pub type SessionEnds = Box<dyn Fn(&Principal) -> bool + Send>;
 
 /// Nobody has an account; visitors come in where it says true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

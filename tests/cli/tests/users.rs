@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use xdfs_test_cli::{Outcome, Running, Scene};
+use xdfs_test_cli::{Outcome, Running, Scene, Server};
 
 const PUBLIC: &str = include_str!("../../../crates/secure/tests/keys/plain.pub");
 const PUBLIC_2: &str = include_str!("../../../crates/secure/tests/keys/locked.pub");
@@ -225,4 +225,29 @@ fn many_administrators_at_once_lose_nobody() {
         }
     });
     assert_eq!(listed(&scene).len(), 8);
+}
+
+#[test]
+fn who_was_added_logs_in_with_the_next_command_and_who_was_revoked_does_not() {
+    let scene = Scene::new();
+    scene.directory("data");
+    scene.write("server.toml", b"[exports.data]\ndirectory = \"data\"\n");
+    let key = scene.path("id").to_string_lossy().into_owned();
+    scene.run(["key", "create", "--out", &key]).ends_with(0);
+    let command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--state", "state"]);
+    let server = Server::start(command, &["--quiet", "--config", "server.toml"]);
+    scene.trust(server.address(), &server);
+    let public = format!("{key}.pub");
+    // A second is long enough for the server to look by itself, and several rounds take less.
+    let ls = |name: &str| {
+        let url = server.url_in("data", "").replace("xdfs://", &format!("xdfs://{name}@"));
+        scene.run(["ls", "--identity", &key, &url])
+    };
+    for name in ["one", "two", "three", "four", "five"] {
+        scene.run(["user", "add", name, "--key", &public, "--state", "state"]).ends_with(0);
+        ls(name).ends_with(0);
+    }
+    scene.run(["user", "revoke", "five", "--state", "state"]).ends_with(0);
+    ls("five").ends_with(3);
+    assert_eq!(server.stop(), Some(0));
 }

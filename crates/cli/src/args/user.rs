@@ -17,7 +17,7 @@ Examples:
   xdfs user list
   xdfs user revoke anna
 
-A server that runs on the same state sees each change within a second, and ends
+A server that runs on the same state applies each change to the next connection, and ends
 the sessions that it would not let in any more. Only public halves and what
 checks a password are kept: the file of users logs nobody in.";
 

@@ -299,20 +299,22 @@ fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
     })
 }
 
-/// Checks once a second whether the users changed, and ends the sessions that the change would not
+/// Checks once a second, besides at each connection, whether the users changed, and ends the sessions that the change would not
 /// admit; also whether the certificate has expired, which is reported. The thread ends when the
 /// returned value is dropped.
 fn watch(accounts: Arc<LiveAccounts>, handle: Handle, (shown, tell): (Arc<Shown>, Log)) -> SyncSender<()> {
     let (running, ended) = sync_channel(0);
     std::thread::spawn(move || {
         while ended.recv_timeout(LOOK_AT_USERS) == Err(RecvTimeoutError::Timeout) {
-            match accounts.refresh() {
-                Ok(None) => {}
-                Ok(Some(change)) => {
-                    handle.revoke(move |principal| change.ends(principal));
-                    complain("the users have changed; the change holds from now on");
-                }
-                Err(error) => complain(&format!("{error}; what was known before holds on")),
+            let change = accounts.refresh().unwrap_or_else(|error| {
+                complain(&format!("{error}; what was known before holds on"));
+                None
+            });
+            if accounts.has_changed() || change.is_some() {
+                complain("the users have changed; the change holds from now on");
+            }
+            if let Some(change) = change {
+                handle.revoke(move |principal| change.ends(principal));
             }
             if let Some(event) = shown.look(calendar::now()) {
                 tell(&event);

@@ -31,6 +31,10 @@ impl Server {
 
     pub(super) fn on_accepted(&mut self, link: Link) {
         let now = self.dispatch.now();
+        // An account that was added before this connection was made may log in.
+        if let Some(ends) = self.config.directory.read_changes() {
+            self.end_revoked(&*ends);
+        }
         let peer = link.peer().ok();
         let source = SourceNetwork::of(peer.as_ref());
         let peer = peer.map_or_else(|| "somebody".into(), |peer| peer.to_string());

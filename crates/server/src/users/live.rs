@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use xdfs_io::store::{Folder, Secrecy, Stamp};
 use xdfs_proto::base::Error;
 use xdfs_secure::identity::password::Salts;
-use xdfs_secure::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, TokenRecord};
+use xdfs_secure::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, SessionEnds, TokenRecord};
 
 /// Accounts and their indexes, as one value that a refresh replaces.
 #[derive(Debug, Default)]
@@ -39,6 +39,8 @@ struct RefreshState {
     seen: Option<Stamp>,
     /// Why the last refresh failed, which was reported.
     told: Option<String>,
+    /// A login found a change, which was not reported.
+    unreported: bool,
 }
 
 /// What a refresh changed.
@@ -54,7 +56,7 @@ impl LiveAccounts {
         // The stamp first: a change in between is then detected by the next refresh.
         let seen = folder.stamp(FILE)?;
         let known = Arc::new(AccountIndex::of(read(&folder)?));
-        let looked = Mutex::new(RefreshState { seen, told: None });
+        let looked = Mutex::new(RefreshState { seen, told: None, unreported: false });
         Ok(Self { folder, known: RwLock::new(known), looked, anonymous: AtomicBool::new(anonymous) })
     }
 
@@ -74,6 +76,12 @@ impl LiveAccounts {
                 Err(error)
             }
         }
+    }
+
+    /// Whether a login has found a change since the last time.
+    pub fn has_changed(&self) -> bool {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut looked.unreported)
     }
 
     fn look(&self, seen: &mut Option<Stamp>) -> Result<Option<RefreshChange>, Error> {
@@ -180,6 +188,14 @@ impl Directory for LiveAccounts {
 
     fn anonymous(&self) -> bool {
         self.anonymous.load(Ordering::Relaxed)
+    }
+
+    fn read_changes(&self) -> Option<SessionEnds> {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        // An error is reported by whoever refreshes regularly.
+        let change = self.look(&mut looked.seen).ok()??;
+        looked.unreported = true;
+        Some(Box::new(move |principal| change.ends(principal)))
     }
 }
 
