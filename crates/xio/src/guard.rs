@@ -57,6 +57,13 @@ impl Guard {
         self.named(Cause::Broke(format!("it claims to have moved {claimed} bytes of {asked}")))
     }
 
+    /// Whoever waits for bytes would ask such an element again and again.
+    #[cold]
+    fn nothing(&mut self) -> io::Error {
+        self.broken = true;
+        self.named(Cause::Broke("it claims to have received, but neither bytes nor an end".to_owned()))
+    }
+
     fn call<T>(&mut self, call: impl FnOnce(&mut dyn Flow) -> io::Result<T>) -> io::Result<T> {
         if self.broken {
             return self.refuse();
@@ -74,6 +81,7 @@ impl Flow for Guard {
         let asked = if let [only] = &*into { only.len() } else { into.iter().map(|slice| slice.len()).sum() };
         match self.call(|flow| flow.receive(into, info)) {
             Ok(bytes) if bytes > asked => Err(self.too_much(bytes, asked)),
+            Ok(0) if asked > 0 && !info.end && !info.end_of_message => Err(self.nothing()),
             result => result,
         }
     }
