@@ -111,10 +111,11 @@ fn a_pipe_without_a_writer_has_not_ended_and_one_without_a_reader_is_not_open() 
     assert_eq!(wrong.kind(), ErrorKind::Contact);
 }
 
-/// Run by the test below as a process of its own: copies standard input to standard output.
-#[test]
-#[ignore = "a process of another test"]
-fn copies_standard_input_to_standard_output() {
+/// Set for the process that the test below starts: itself once more, which copies its input.
+const COPIES: &str = "XDFS_PIPE_COPIES";
+
+/// Copies standard input to standard output.
+fn copy_standard_input() {
     let handle = open("", patient()).unwrap();
     let mut buffer = vec![0; 10_000];
     loop {
@@ -130,10 +131,13 @@ fn copies_standard_input_to_standard_output() {
 fn the_standard_streams_are_pipes_files_or_sockets_and_keep_their_flags() {
     use std::io::{Read, Seek, Write};
     use std::os::fd::OwnedFd;
-    let name = "drivers::pipe::tests::copies_standard_input_to_standard_output";
+    if std::env::var_os(COPIES).is_some() {
+        return copy_standard_input();
+    }
+    let name = "drivers::pipe::tests::the_standard_streams_are_pipes_files_or_sockets_and_keep_their_flags";
     let run = |input: OwnedFd, output: OwnedFd| {
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
-        let program = program.args(["--ignored", "--exact", "--quiet", "--nocapture", name]);
+        let program = program.args(["--exact", "--quiet", "--nocapture", name]).env(COPIES, "1");
         program.stdin(input).stdout(output).stderr(std::process::Stdio::null()).spawn().unwrap()
     };
     let content = vec![5; MUCH];
