@@ -26,7 +26,7 @@ pub(crate) fn must_do(limit: u64, server: bool) -> Result<(), Failure> {
     let text = format!(
         "only {limit} files may be open, and {least} are needed; raise the limit with 'ulimit -Hn {least}' or LimitNOFILE={least}"
     );
-    Err(Failure::new(Exit::LocalStorage, text))
+    Err(Failure::new(Exit::Local, text))
 }
 
 /// Raises the soft limit of open files to the hard one. Returns the effective limit.

@@ -60,7 +60,7 @@ fn register(stop: &StopFlag, signals: impl Iterator<Item = i32>) -> io::Result<(
 }
 
 fn cannot_register(error: io::Error) -> Failure {
-    Failure::new(Exit::LocalStorage, format!("cannot handle signals: {error}"))
+    Failure::new(Exit::Local, format!("cannot handle signals: {error}"))
 }
 
 /// What a server's main thread waits for.

@@ -7,6 +7,7 @@
 mod binary;
 mod delay;
 mod disk;
+pub mod exit;
 mod mounted;
 mod relay;
 mod run;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::process::Signal;
-use xdfs_test_cli::{Outcome, Scene, Server};
+use xdfs_test_cli::{Outcome, Scene, Server, exit};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -75,7 +75,11 @@ fn a_client_that_believes_the_site_s_authority_needs_no_pin() {
     Authority::new(&scene, "ca.pem").sign(&scene, HERE);
     let server = serve(&scene);
     look(&scene, &server, &["--ca", "ca.pem"]).ends_with(0);
-    look(&scene, &server, &[]).ends_with(3).says(&["not known here", "xdfs trust pin", server.host_key()]);
+    look(&scene, &server, &[]).ends_with(exit::NOT_TRUSTED).says(&[
+        "not known here",
+        "xdfs trust pin",
+        server.host_key(),
+    ]);
     let url = format!("xdfs://{}/files/f", server.address());
     let mut command = scene.command_as("another", ["cp", "-q", url.as_str(), "copy"]);
     command.env("XDFS_CA", "ca.pem");
@@ -95,7 +99,7 @@ fn a_certificate_that_is_not_good_is_refused_with_the_reason_and_the_remedy() {
     ] {
         authority.sign(&scene, names);
         let server = serve(&scene);
-        look(&scene, &server, &["--ca", ca]).ends_with(3).says(&[why, "nothing was sent", "--ca"]);
+        look(&scene, &server, &["--ca", ca]).ends_with(exit::NOT_TRUSTED).says(&[why, "nothing was sent", "--ca"]);
         // Who knows the key needs nobody's word for it.
         let url = format!("xdfs://{}/files/f#{}", server.address(), server.host_key());
         scene.run_as("stranger", ["stat", "--ca", ca, &url]).ends_with(0);
@@ -116,7 +120,7 @@ fn a_renewed_certificate_is_shown_from_the_reload_on() {
     while look(&scene, &server, &["--ca", "new.pem"]).code != Some(0) {
         assert!(Instant::now() < until, "the certificate stays the old one");
     }
-    look(&scene, &server, &["--ca", "ca.pem"]).ends_with(3);
+    look(&scene, &server, &["--ca", "ca.pem"]).ends_with(exit::NOT_TRUSTED);
     // A mistake changes nothing; a certificate that has run out is one.
     scene.write("site.crt", b"nothing");
     server.signal(Signal::HUP);
@@ -136,9 +140,9 @@ fn a_certificate_that_is_not_good_now_keeps_a_server_from_starting_and_one_that_
         || scene.command([&words[..], &["--certificate", "site.crt", "--certificate-key", "site.key"]].concat());
     let refused = || xdfs_test_cli::Running::start(start()).wait();
     authority.sign_for(&scene, HERE, [-100, -1]);
-    refused().ends_with(5).says(&["--certificate site.crt", "ran out at", "renew it"]);
+    refused().ends_with(exit::LOCAL).says(&["--certificate site.crt", "ran out at", "renew it"]);
     authority.sign_for(&scene, HERE, [1, 100]);
-    refused().ends_with(5).says(&["--certificate site.crt", "is good from", "clock"]);
+    refused().ends_with(exit::LOCAL).says(&["--certificate site.crt", "is good from", "clock"]);
     for (last, told) in [(13, true), (15, false)] {
         authority.sign_for(&scene, HERE, [-100, last]);
         let mut command = start();
@@ -172,18 +176,21 @@ fn a_server_names_the_file_and_what_to_do_about_it() {
     for (chain, key, parts) in cases {
         scene.write("site.crt", chain);
         secret(&scene, "site.key", key);
-        start().ends_with(5).says(parts);
+        start().ends_with(exit::LOCAL).says(parts);
     }
     scene.write("site.crt", &chain);
     secret(&scene, "site.key", &key);
     std::fs::set_permissions(scene.path("site.key"), PermissionsExt::from_mode(0o644)).expect("it is ours");
-    start().ends_with(5).says(&["site.key", "chmod"]);
+    start().ends_with(exit::PERMISSION_DENIED).says(&["site.key", "chmod"]);
     std::fs::remove_file(scene.path("site.key")).expect("it is there");
-    start().ends_with(5).says(&["--certificate-key site.key", "no such file"]);
+    start().ends_with(exit::NOT_FOUND).says(&["--certificate-key site.key", "no such file"]);
     scene
         .run(["serve", "--export", "files=files", "--certificate", "site.crt"])
-        .ends_with(2)
+        .ends_with(exit::USAGE)
         .says(&["--certificate-key"]);
-    scene.run(["stat", "--ca", "absent", "xdfs://localhost:1/a/b"]).ends_with(5).says(&["--ca absent", "no such file"]);
-    scene.run(["stat", "--ca", "site.crt/", "xdfs://localhost:1/a/b"]).ends_with(5).says(&["site.crt"]);
+    scene
+        .run(["stat", "--ca", "absent", "xdfs://localhost:1/a/b"])
+        .ends_with(exit::NOT_FOUND)
+        .says(&["--ca absent", "no such file"]);
+    scene.run(["stat", "--ca", "site.crt/", "xdfs://localhost:1/a/b"]).ends_with(exit::LOCAL).says(&["site.crt"]);
 }

@@ -1,6 +1,6 @@
 //! Channels that die or stop during a transfer: it goes on over the others, byte-exact.
 
-use xdfs_test_cli::{Relay, Scene, pattern};
+use xdfs_test_cli::{Relay, Scene, exit, pattern};
 
 /// Large enough that every channel has blocks on its way when the relay holds.
 const SIZE: usize = 64_000_000;
@@ -51,12 +51,12 @@ fn a_transfer_that_loses_every_channel_is_a_lost_connection() {
     let upload = scene.start(["cp", "-P4", "--retry", "0", "source", &relay.url("up")]);
     relay.wait_until_held();
     drop(relay);
-    upload.wait().ends_with(4).says(&["up", "lost"]);
+    upload.wait().ends_with(exit::CONNECTION_LOST).says(&["up", "lost"]);
     let relay = Relay::holding(&server, 4, HOLD_AT);
     let download = scene.start(["cp", "-P4", "--retry", "0", &relay.url("remote"), "down"]);
     relay.wait_until_held();
     drop(relay);
-    download.wait().ends_with(4).says(&["lost"]);
+    download.wait().ends_with(exit::CONNECTION_LOST).says(&["lost"]);
     assert_eq!(scene.read("down"), b"old");
     assert_eq!(server.stop(), Some(0));
     let mut names = scene.names("server");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use xdfs_test_cli::{Relay, Scene, Server, pattern};
+use xdfs_test_cli::{Relay, Scene, Server, exit, pattern};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -106,7 +106,7 @@ fn a_file_with_a_mistake_stops_the_start_with_its_line() {
     ] {
         scene.write("server.toml", config.as_bytes());
         let outcome = scene.run(["serve", "--config", "server.toml"]);
-        outcome.ends_with(2).says(&[words]);
+        outcome.ends_with(exit::USAGE).says(&[words]);
     }
 }
 
@@ -227,16 +227,16 @@ fn what_belongs_to_the_server_is_not_offered() {
     for (state, offer) in [("a/state", "x=a"), ("a", "x=a/below")] {
         scene.directory("a/below");
         let outcome = scene.run(serve.iter().copied().chain([state, "--export", offer]));
-        outcome.ends_with(2).says(&["'x'", "users", "--state DIR"]);
+        outcome.ends_with(exit::USAGE).says(&["'x'", "users", "--state DIR"]);
     }
     // Whoever may write would say what is offered, or what was done.
     scene.write("a/server.toml", export("x", ".", "").as_bytes());
     let outcome = scene.run(serve.iter().copied().chain(["b", "--config", "a/server.toml"]));
-    outcome.ends_with(2).says(&["'x'", "configuration"]);
+    outcome.ends_with(exit::USAGE).says(&["'x'", "configuration"]);
     scene.directory("a/log");
     scene.write("a/server.toml", format!("{AUDIT}{}", export("x", "log", "")).as_bytes());
     let outcome = scene.run(serve.iter().copied().chain(["b", "--config", "a/server.toml"]));
-    outcome.ends_with(2).says(&["'x'", "audit log"]);
+    outcome.ends_with(exit::USAGE).says(&["'x'", "audit log"]);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_login_that_fails_is_told_with_who_how_and_why() {
         let url = server.url_in("files", "copy").replace("xdfs://", &format!("xdfs://{user}@"));
         scene.run(["cp", "--identity", &key, "file", &url])
     };
-    as_user("bob").ends_with(3);
+    as_user("bob").ends_with(exit::LOGIN_REFUSED);
     let told = event(&scene, "the failed login", |event| event["event"] == "login_failed");
     assert_eq!((&told["user"], &told["method"]), (&"bob".into(), &"key".into()), "{told}");
     assert!(told["key"].as_str().is_some_and(|key| key.starts_with("SHA256:")), "{told}");
@@ -276,7 +276,7 @@ fn users_have_to_exist_and_a_confined_server_sees_those_who_come_later() {
     let config = format!("{AUDIT}{}", export("files", "a", "users = [\"alice\"]"));
     scene.write("server.toml", config.as_bytes());
     let serve = ["serve", "--listen", "127.0.0.1:0", "--config", "server.toml", "--state", "state"];
-    scene.run(serve).ends_with(2).says(&["server.toml:7:", "'alice'", "xdfs user add"]);
+    scene.run(serve).ends_with(exit::USAGE).says(&["server.toml:7:", "'alice'", "xdfs user add"]);
     let key = scene.path("id");
     scene.run(["key", "create", "--out", &key.to_string_lossy()]).ends_with(0);
     let public = format!("{}.pub", key.display());

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, pattern, xdfs_binary};
+use xdfs_test_cli::{Running, Scene, exit, pattern, xdfs_binary};
 
 /// More than all buffers between a pipe and a server's disk hold, so once it is fed, data arrived.
 const ENOUGH: usize = 40_000_000;
@@ -26,7 +26,7 @@ fn ctrl_c_cancels_on_both_sides() {
     let upload = upload_in_progress(&scene, &server.url("x"));
     assert_eq!(scene.read("server/x"), b"old", "nothing has the name before it is complete");
     upload.signal(Signal::INT);
-    upload.wait_with_open_input().ends_with(130).says(&["cancelled"]);
+    upload.wait_with_open_input().ends_with(exit::CANCELLED).says(&["cancelled"]);
     // The server goes on, and what was staged is gone once it has noticed: the next answer comes after that.
     scene.write("next", b"next");
     scene.run(["cp", "next", &server.url("next")]).ends_with(0);
@@ -48,7 +48,7 @@ fn ctrl_c_on_a_pipeline_does_not_take_half_the_data_for_all_of_it() {
     let mut pipeline = Running::start(command);
     assert!(pipeline.feed(&pattern(ENOUGH, 1)), "the client reads");
     pipeline.signal_group(Signal::INT);
-    pipeline.wait_with_open_input().ends_with(130);
+    pipeline.wait_with_open_input().ends_with(exit::CANCELLED);
     assert_eq!(server.stop(), Some(0));
     assert_eq!(scene.read("server/x"), b"old");
 }
@@ -77,7 +77,7 @@ fn the_wait_for_the_writer_of_a_pipe_ends_with_the_first_signal_or_the_writer() 
         let upload = scene.start(["cp", "pipe", &server.url("x")]);
         wait_until_open(&upload, &pipe);
         upload.signal(signal);
-        upload.wait().ends_with(130).says(&["pipe", "cancelled"]);
+        upload.wait().ends_with(exit::CANCELLED).says(&["pipe", "cancelled"]);
     }
     assert!(scene.names("server").is_empty());
     let content = pattern(3_000_000, 2);
@@ -101,7 +101,7 @@ fn a_server_that_is_killed_ends_the_transfer_as_a_lost_connection() {
     let server = scene.serve();
     let upload = upload_in_progress(&scene, &server.url("x"));
     server.kill();
-    upload.wait_with_open_input().ends_with(4).says(&["x", "lost"]);
+    upload.wait_with_open_input().ends_with(exit::CONNECTION_LOST).says(&["x", "lost"]);
     assert_eq!(scene.read("server/x"), b"old");
 }
 

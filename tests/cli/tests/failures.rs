@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
-use xdfs_test_cli::{Running, Scene, Server, pattern, with_small_disk, xdfs_binary};
+use xdfs_test_cli::{Running, Scene, Server, exit, pattern, with_small_disk, xdfs_binary};
 
 /// A port where nobody listens: it was free a moment ago, and the kernel gives it to nobody else so soon.
 fn dead_address() -> String {
@@ -17,9 +17,9 @@ fn dead_address() -> String {
 fn a_missing_source_is_named() {
     let scene = Scene::new();
     let server = scene.serve();
-    scene.run(["cp", "gone", &server.url("x")]).ends_with(5).says(&["xdfs: ", "gone", "no such file"]);
-    scene.run(["cp", &server.url("gone"), "x"]).ends_with(3).says(&["xdfs: ", "gone", "no such file"]);
-    scene.run(["cp", &server.url_in("nowhere", "x"), "x"]).ends_with(3).says(&["nowhere"]);
+    scene.run(["cp", "gone", &server.url("x")]).ends_with(exit::NOT_FOUND).says(&["xdfs: ", "gone", "no such file"]);
+    scene.run(["cp", &server.url("gone"), "x"]).ends_with(exit::NOT_FOUND).says(&["xdfs: ", "gone", "no such file"]);
+    scene.run(["cp", &server.url_in("nowhere", "x"), "x"]).ends_with(exit::NOT_FOUND).says(&["nowhere"]);
     assert!(!scene.path("x").exists());
     assert!(scene.names("server").is_empty());
 }
@@ -28,7 +28,7 @@ fn a_missing_source_is_named() {
 fn a_missing_local_source_needs_no_server_to_be_noticed() {
     let scene = Scene::new();
     let url = format!("xdfs://{}/data/x", dead_address());
-    scene.run(["cp", "gone", &url]).ends_with(5).says(&["gone"]);
+    scene.run(["cp", "gone", &url]).ends_with(exit::NOT_FOUND).says(&["gone"]);
 }
 
 #[test]
@@ -37,11 +37,11 @@ fn a_server_that_is_not_there_is_told_with_its_address() {
     scene.write("a", b"x");
     let address = dead_address();
     let url = format!("xdfs://{address}/data/x");
-    scene.run(["cp", "a", &url]).ends_with(4).says(&["xdfs: ", &address, "refused", "xdfs serve"]);
-    scene.run(["cp", &url, "b"]).ends_with(4).says(&[&address]);
-    scene.run(["stat", &url]).ends_with(4).says(&[&address]);
+    scene.run(["cp", "a", &url]).ends_with(exit::CONNECTION_LOST).says(&["xdfs: ", &address, "refused", "xdfs serve"]);
+    scene.run(["cp", &url, "b"]).ends_with(exit::CONNECTION_LOST).says(&[&address]);
+    scene.run(["stat", &url]).ends_with(exit::CONNECTION_LOST).says(&[&address]);
     let json = scene.run(["cp", "--json", &url, "b"]);
-    json.ends_with(4);
+    json.ends_with(exit::CONNECTION_LOST);
     let line = &json.objects()[0];
     assert_eq!((line["event"].as_str(), line["code"].as_str()), (Some("error"), Some("connection_lost")), "{line}");
 }
@@ -52,9 +52,9 @@ fn a_target_whose_directory_is_missing_is_named() {
     let server = scene.serve();
     scene.write("a", b"x");
     scene.write("server/a", b"x");
-    scene.run(["cp", "a", &server.url("no/such/x")]).ends_with(3).says(&["no"]);
-    scene.run(["cp", &server.url("a"), "no/such/x"]).ends_with(5).says(&["no/such"]);
-    scene.run(["cp", &server.url("a"), "newdirectory/"]).ends_with(5).says(&["newdirectory/"]);
+    scene.run(["cp", "a", &server.url("no/such/x")]).ends_with(exit::NOT_FOUND).says(&["no"]);
+    scene.run(["cp", &server.url("a"), "no/such/x"]).ends_with(exit::NOT_FOUND).says(&["no/such"]);
+    scene.run(["cp", &server.url("a"), "newdirectory/"]).ends_with(exit::NOT_FOUND).says(&["newdirectory/"]);
     assert!(!scene.path("no").exists() && !scene.path("server/no").exists());
 }
 
@@ -65,14 +65,14 @@ fn what_is_no_file_is_not_copied() {
     scene.directory("d");
     scene.directory("server/d");
     scene.write("a", b"x");
-    scene.run(["cp", "d", &server.url("x")]).ends_with(5).says(&["d", "directory"]);
-    scene.run(["cp", &server.url("d"), "x"]).ends_with(3).says(&["d", "directory"]);
+    scene.run(["cp", "d", &server.url("x")]).ends_with(exit::LOCAL).says(&["d", "directory"]);
+    scene.run(["cp", &server.url("d"), "x"]).ends_with(exit::REFUSED).says(&["d", "directory"]);
     scene.directory("server/e/a");
-    scene.run(["cp", "a", &server.url("e")]).ends_with(3).says(&["directory"]);
+    scene.run(["cp", "a", &server.url("e")]).ends_with(exit::REFUSED).says(&["directory"]);
     let status = Command::new("mkfifo").arg(scene.path("server/fifo")).status().unwrap();
     assert!(status.success());
-    scene.run(["cp", &server.url("fifo"), "x"]).ends_with(3).says(&["fifo", "regular file"]);
-    scene.run(["cp", "a", &server.url("fifo")]).ends_with(3).says(&["fifo"]);
+    scene.run(["cp", &server.url("fifo"), "x"]).ends_with(exit::REFUSED).says(&["fifo", "regular file"]);
+    scene.run(["cp", "a", &server.url("fifo")]).ends_with(exit::REFUSED).says(&["fifo"]);
     assert!(!scene.path("x").exists());
 }
 
@@ -86,9 +86,9 @@ fn links_inside_an_export_do_not_lead_out_of_it() {
         std::os::unix::fs::symlink(target, scene.path(format!("server/{link}"))).unwrap();
     }
     for path in ["file", "directory/secret", "absolute"] {
-        scene.run(["cp", &server.url(path), "stolen"]).ends_with(3);
+        scene.run(["cp", &server.url(path), "stolen"]).ends_with(exit::REFUSED);
     }
-    scene.run(["cp", "a", &server.url("directory/secret")]).ends_with(3);
+    scene.run(["cp", "a", &server.url("directory/secret")]).ends_with(exit::REFUSED);
     assert!(!scene.path("stolen").exists());
     assert_eq!(scene.read("secret"), b"secret");
 }
@@ -124,9 +124,9 @@ fn a_file_that_may_not_be_read_or_written_is_told_so() {
     lock(&scene.directory("locked"), 0o555);
     scene.write("server/a", b"x");
     let upload = as_somebody(&scene, &["cp", "secret", &server.url("x")]).wait();
-    upload.ends_with(5).says(&["secret", "ermission denied"]);
+    upload.ends_with(exit::PERMISSION_DENIED).says(&["secret", "ermission denied"]);
     let download = as_somebody(&scene, &["cp", &server.url("a"), "locked/x"]).wait();
-    download.ends_with(5).says(&["locked/x", "ermission denied"]);
+    download.ends_with(exit::PERMISSION_DENIED).says(&["locked/x", "ermission denied"]);
     assert_eq!(scene.names("server"), ["a"]);
 }
 
@@ -141,8 +141,8 @@ fn a_read_only_export_refuses_uploads_and_serves_downloads() {
     ] {
         let server = scene.serve_with(options);
         let outcome = scene.run(["cp", "b", &server.url_in("ro", "a")]);
-        outcome.ends_with(3).says(&[reason]);
-        scene.run(["cp", "b", &server.url_in("ro", "new")]).ends_with(3);
+        outcome.ends_with(exit::PERMISSION_DENIED).says(&[reason]);
+        scene.run(["cp", "b", &server.url_in("ro", "new")]).ends_with(exit::PERMISSION_DENIED);
         scene.run(["cp", &server.url_in("ro", "a"), "back"]).ends_with(0);
         assert_eq!(scene.read("back"), b"old");
         assert_eq!(scene.names("server"), ["a"]);
@@ -158,7 +158,7 @@ fn some_files_that_fail_leave_the_others_copied() {
     }
     scene.directory("server/into");
     let outcome = scene.run(["cp", "--json", "a", "gone", "c", &server.url("into/")]);
-    outcome.ends_with(1).says(&["gone"]);
+    outcome.ends_with(exit::SOME_FAILED).says(&["gone"]);
     assert_eq!(scene.names("server/into"), ["a", "c"]);
     let events: Vec<String> =
         outcome.objects().iter().map(|line| line["event"].as_str().unwrap_or("none").to_owned()).collect();
@@ -181,15 +181,15 @@ fn a_full_disk_of_the_server_is_told_and_leaves_nothing() {
     scene.trust(server.address(), &server);
     scene.write("large", &pattern(20_000_000, 1));
     scene.write("small", &pattern(1_000_000, 2));
-    scene.run(["cp", "large", &server.url("large")]).ends_with(3).says(&["large", "no space"]);
+    scene.run(["cp", "large", &server.url("large")]).ends_with(exit::NO_SPACE).says(&["large", "no space"]);
     // A pipe's size is not known before, so the disk fills up while data flow.
     let mut piped = scene.start(["cp", "-", &server.url("piped")]);
     piped.feed(&pattern(20_000_000, 3));
-    piped.wait().ends_with(3).says(&["piped", "no space"]);
+    piped.wait().ends_with(exit::NO_SPACE).says(&["piped", "no space"]);
     // What failed gave its room back.
     scene.run(["cp", "small", &server.url("small")]).ends_with(0);
-    scene.run(["stat", &server.url("large")]).ends_with(3);
-    scene.run(["stat", &server.url("piped")]).ends_with(3);
+    scene.run(["stat", &server.url("large")]).ends_with(exit::NOT_FOUND);
+    scene.run(["stat", &server.url("piped")]).ends_with(exit::NOT_FOUND);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_full_local_disk_is_told_and_leaves_the_old_file() {
     command.current_dir(scene.path(""));
     scene.dress("somebody", &mut command);
     let outcome = Running::start(command).wait();
-    outcome.ends_with(5).says(&["disk/x", "no space"]);
+    outcome.ends_with(exit::NO_SPACE).says(&["disk/x", "no space"]);
     assert_eq!(outcome.text(), "old\n1\n");
     assert!(disk.exists());
 }
@@ -233,20 +233,27 @@ fn standard_output_that_cannot_be_written_is_an_error() {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" cp \"$1\" - >/dev/full"]).arg(xdfs_binary()).arg(server.url("a"));
     scene.dress("somebody", &mut command);
-    Running::start(command).wait().ends_with(5).says(&["no space"]);
+    Running::start(command).wait().ends_with(exit::NO_SPACE).says(&["no space"]);
 }
 
 #[test]
 fn a_server_that_cannot_start_says_why() {
     let scene = Scene::new();
-    scene.run(["serve", "--export", "data=gone", "--listen", "127.0.0.1:0"]).ends_with(5).says(&["gone"]);
+    scene.run(["serve", "--export", "data=gone", "--listen", "127.0.0.1:0"]).ends_with(exit::NOT_FOUND).says(&["gone"]);
     scene.write("file", b"x");
-    scene.run(["serve", "--export", "data=file", "--listen", "127.0.0.1:0"]).ends_with(5).says(&["file", "directory"]);
+    scene
+        .run(["serve", "--export", "data=file", "--listen", "127.0.0.1:0"])
+        .ends_with(exit::LOCAL)
+        .says(&["file", "directory"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     scene.directory("data");
     let refused = scene.run(["serve", "--export", "data=data", "--listen", &address]);
-    refused.ends_with(4).says(&[&format!("cannot listen on {address}: "), "in use", "--listen ADDR:PORT"]);
+    refused.ends_with(exit::CONNECTION_LOST).says(&[
+        &format!("cannot listen on {address}: "),
+        "in use",
+        "--listen ADDR:PORT",
+    ]);
     assert_eq!(refused.messages.matches("cannot listen").count(), 1, "{}", refused.messages);
 }
 
@@ -264,7 +271,11 @@ fn a_server_that_may_not_enter_what_it_offers_does_not_start() {
     ] {
         let words = ["serve", "--listen", "127.0.0.1:0", "--state", "state"];
         let words: Vec<&str> = words.into_iter().chain(options).collect();
-        as_somebody(&scene, &words).wait().ends_with(5).says(&[named, "permission denied", "right to enter"]);
+        as_somebody(&scene, &words).wait().ends_with(exit::PERMISSION_DENIED).says(&[
+            named,
+            "permission denied",
+            "right to enter",
+        ]);
     }
     // Files whose names are known can be fetched from a directory that only hides its names.
     lock(&scene.directory("hidden"), 0o711);
@@ -284,7 +295,7 @@ fn something_that_is_no_xdfs_server_is_told_apart() {
         let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     });
     let outcome = scene.run(["cp", &format!("xdfs://{address}/data/x"), "x"]);
-    outcome.ends_with(3).says(&[&address.to_string()]);
+    outcome.ends_with(exit::REFUSED).says(&[&address.to_string()]);
     stranger.join().unwrap();
     assert!(!scene.path("x").exists());
 }

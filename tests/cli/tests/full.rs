@@ -3,7 +3,7 @@
 
 use rustix::process::Pid;
 use std::path::{Path, PathBuf};
-use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, pattern, with_small_disk, xdfs_binary};
+use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, exit, pattern, with_small_disk, xdfs_binary};
 
 const SIZE: usize = 16 << 20;
 const DISK_MEBIBYTES: u32 = 24;
@@ -19,8 +19,8 @@ fn seen_by(process: Pid, path: &Path) -> PathBuf {
 
 /// What the one says who cannot go on, and who can.
 #[track_caller]
-fn judge(full: &Outcome, code: i32, again: &Outcome) {
-    full.ends_with(code).says(&["no space left on device", " needed, ", " free, ", " missing"]);
+fn judge(full: &Outcome, again: &Outcome) {
+    full.ends_with(exit::NO_SPACE).says(&["no space left on device", " needed, ", " free, ", " missing"]);
     again.ends_with(0).says(&["resumes at", " %"]);
     let resumed = again.objects()[0]["resumed_bytes"].as_u64().expect("a number");
     assert!(resumed >= PASSED / 2, "only {resumed} bytes were kept");
@@ -48,7 +48,7 @@ fn a_servers_disk_that_fills_up_leaves_the_old_file_and_what_came() {
     let full = running.wait();
     assert_eq!(std::fs::read(inside.join("file")).expect("it stays"), b"old\n");
     std::fs::remove_file(inside.join("others")).expect("it is ours");
-    judge(&full, 3, &scene.run(["cp", "--json", "source", &server.url("file")]));
+    judge(&full, &scene.run(["cp", "--json", "source", &server.url("file")]));
     assert!(std::fs::read(inside.join("file")).expect("it is there") == content);
     assert_eq!(std::fs::read_dir(&inside).expect("a directory").count(), 1, "nothing is left of the part");
 }
@@ -87,5 +87,5 @@ fn a_local_disk_that_fills_up_leaves_the_old_file_and_what_came() {
     let text = |name: &str| String::from_utf8(scene.read(name)).expect("UTF-8");
     let code = text("code").trim().parse().ok();
     let full = Outcome { code, output: Vec::new(), messages: text("first") };
-    judge(&full, 5, &Outcome { output: scene.read("second"), ..again });
+    judge(&full, &Outcome { output: scene.read("second"), ..again });
 }

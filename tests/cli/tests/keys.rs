@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use xdfs_test_cli::Scene;
+use xdfs_test_cli::{Scene, exit};
 
 const PLAIN: &[u8] = include_bytes!("../../../crates/secure/tests/keys/plain.key");
 const PLAIN_PUBLIC: &str = include_str!("../../../crates/secure/tests/keys/plain.pub");
@@ -25,14 +25,14 @@ fn mode(path: &std::path::Path) -> u32 {
 fn a_file_without_a_key_is_no_reason_to_change_its_mode() {
     let scene = Scene::new();
     scene.write("notes", b"anything but a key\n");
-    scene.run(["trust", "pin", "host.example", "notes"]).ends_with(5).says(&["notes", "no key"]);
-    scene.run(["user", "add", "anna", "--key", "notes"]).ends_with(5).says(&["notes", "no key"]);
+    scene.run(["trust", "pin", "host.example", "notes"]).ends_with(exit::LOCAL).says(&["notes", "no key"]);
+    scene.run(["user", "add", "anna", "--key", "notes"]).ends_with(exit::LOCAL).says(&["notes", "no key"]);
 }
 
 #[test]
 fn a_key_is_made_once_and_shown_as_often_as_wanted() {
     let scene = Scene::new();
-    scene.run_as("anna", ["key", "show"]).ends_with(5).says(&["no key yet", "xdfs key create"]);
+    scene.run_as("anna", ["key", "show"]).ends_with(exit::NOT_FOUND).says(&["no key yet", "xdfs key create"]);
     let made = scene.run_as("anna", ["key", "create"]);
     made.ends_with(0).says(&["SHA256:", "id_ed25519"]);
     assert!(made.text().starts_with("ssh-ed25519 AAAA") && made.text().contains(" anna@"), "{}", made.text());
@@ -41,16 +41,16 @@ fn a_key_is_made_once_and_shown_as_often_as_wanted() {
         (scene.home("anna", "state/xdfs/id_ed25519"), scene.home("anna", "state/xdfs/id_ed25519.pub"));
     assert_eq!((mode(&private), mode(&public)), (0o600, 0o644));
     assert_eq!(std::fs::read_to_string(public).unwrap(), made.text());
-    scene.run_as("anna", ["key", "create"]).ends_with(5).says(&["have a key already", "--out"]);
+    scene.run_as("anna", ["key", "create"]).ends_with(exit::EXISTS).says(&["have a key already", "--out"]);
     let json = scene.run_as("anna", ["key", "show", "--json"]);
     assert_eq!(json.objects()[0]["public_key"], made.text().trim_end());
     assert!(made.messages.contains(json.objects()[0]["fingerprint"].as_str().unwrap()));
     // Nobody else's key is seen.
-    scene.run_as("bert", ["key", "show"]).ends_with(5);
+    scene.run_as("bert", ["key", "show"]).ends_with(exit::NOT_FOUND);
     scene.run_as("bert", ["key", "create", "--out", "b", "--comment", "for work"]).ends_with(0);
     assert_eq!(mode(&scene.path("b")), 0o600);
     assert!(String::from_utf8(scene.read("b.pub")).unwrap().ends_with(" for work\n"));
-    scene.run_as("bert", ["key", "create", "--out", "b"]).ends_with(5).says(&["already exists"]);
+    scene.run_as("bert", ["key", "create", "--out", "b"]).ends_with(exit::EXISTS).says(&["already exists"]);
 }
 
 #[test]
@@ -66,7 +66,11 @@ fn the_key_of_ssh_is_found_and_a_bad_one_is_explained() {
         ("huge", &[b'x'; 100_000], 0o600, "bytes"),
     ] {
         place(&scene, person, ".ssh/id_ed25519", content, mode);
-        scene.run_as(person, ["key", "show"]).ends_with(5).says(&[part, ".ssh/id_ed25519", "xdfs key create"]);
+        scene.run_as(person, ["key", "show"]).ends_with(exit::NOT_FOUND).says(&[
+            part,
+            ".ssh/id_ed25519",
+            "xdfs key create",
+        ]);
         // A key that was chosen is the only one, whatever else is there.
         scene.run_as(person, ["key", "create"]).ends_with(0);
     }
@@ -96,17 +100,23 @@ fn keys_go_to_x509_and_come_back_and_the_private_half_only_into_files() {
     assert_eq!(mode(&scene.path("out.pem")), 0o600);
     let back = scene.run_as("bert", ["key", "import", "out.pem", "--comment", "site"]);
     assert_eq!(back.text(), imported.text());
-    scene.run_as("bert", ["key", "export", "--out", "out.pem"]).ends_with(5).says(&["already exists"]);
-    scene.run_as("bert", ["key", "export", "--name", "not a name"]).ends_with(2).says(&["--name"]);
+    scene.run_as("bert", ["key", "export", "--out", "out.pem"]).ends_with(exit::EXISTS).says(&["already exists"]);
+    scene.run_as("bert", ["key", "export", "--name", "not a name"]).ends_with(exit::USAGE).says(&["--name"]);
     place(&scene, "carl", "site.pem", PKCS8, 0o644);
-    scene.run_as("carl", ["key", "import", "home-carl/site.pem"]).ends_with(5).says(&["0644", "chmod"]);
+    scene
+        .run_as("carl", ["key", "import", "home-carl/site.pem"])
+        .ends_with(exit::PERMISSION_DENIED)
+        .says(&["0644", "chmod"]);
     // A key that is used as it is; and it is.
     scene.run_as("dora", ["key", "create", "--out", "key"]).ends_with(0);
     scene
         .run_as("dora", ["key", "import", "key"])
-        .ends_with(5)
+        .ends_with(exit::LOCAL)
         .says(&["key: this is an OpenSSH key", "--identity FILE"]);
-    scene.run_as("carl", ["key", "import", "nothing.pem"]).ends_with(5).says(&["nothing.pem", "no such file"]);
+    scene
+        .run_as("carl", ["key", "import", "nothing.pem"])
+        .ends_with(exit::NOT_FOUND)
+        .says(&["nothing.pem", "no such file"]);
 }
 
 #[test]
@@ -126,17 +136,17 @@ fn servers_are_pinned_listed_and_forgotten() {
     let pairs: Vec<_> = known.iter().map(|line| (line["host"].clone(), line["host_key"].clone())).collect();
     assert_eq!(pairs, [("[::1]:40001".into(), shown), ("host.example:2799".into(), other.into())]);
     scene.run_as("anna", ["trust", "forget", "host.example"]).ends_with(0);
-    scene.run_as("anna", ["trust", "forget", "host.example"]).ends_with(5).says(&["not known"]);
+    scene.run_as("anna", ["trust", "forget", "host.example"]).ends_with(exit::NOT_FOUND).says(&["not known"]);
     for (words, part) in [
         (["trust", "pin", "host", "SHA256:short"], "SHA256"),
         (["trust", "pin", "host:0", key], "port"),
         (["trust", "pin", "ho st", key], "host"),
     ] {
-        scene.run_as("anna", words).ends_with(2).says(&[part]);
+        scene.run_as("anna", words).ends_with(exit::USAGE).says(&[part]);
     }
-    scene.run_as("anna", ["trust", "pin", "host", "missing.pub"]).ends_with(5).says(&["missing.pub"]);
+    scene.run_as("anna", ["trust", "pin", "host", "missing.pub"]).ends_with(exit::NOT_FOUND).says(&["missing.pub"]);
     scene.write("home-anna/state/xdfs/known_hosts", b"nonsense\n");
-    scene.run_as("anna", ["trust", "list"]).ends_with(5).says(&["known_hosts", "line 1"]);
+    scene.run_as("anna", ["trust", "list"]).ends_with(exit::LOCAL).says(&["known_hosts", "line 1"]);
 }
 
 #[test]
@@ -146,6 +156,6 @@ fn a_state_folder_that_others_may_write_is_refused() {
     std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).unwrap();
     for words in [&["key", "create"][..], &["trust", "list"], &["user", "list"]] {
         let words = words.iter().copied().chain(["--state", "state"]);
-        scene.run_as("anna", words).ends_with(5).says(&["0777", "chmod go-w"]);
+        scene.run_as("anna", words).ends_with(exit::PERMISSION_DENIED).says(&["0777", "chmod go-w"]);
     }
 }

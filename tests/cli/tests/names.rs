@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use xdfs_test_cli::{Outcome, Scene, Server, pattern, xdfs_binary};
+use xdfs_test_cli::{Outcome, Scene, Server, exit, pattern, xdfs_binary};
 
 /// A server that is root only over what root owns here, which `locked` then is not.
 fn serve_without_rights(scene: &Scene, locked: &Path) -> Server {
@@ -29,7 +29,7 @@ fn lines(outcome: &Outcome) -> Vec<&str> {
 fn directories_are_made_listed_and_removed_with_all_they_hold() {
     let scene = Scene::new();
     let server = scene.serve();
-    scene.run(["mkdir", &server.url("a/b")]).ends_with(3);
+    scene.run(["mkdir", &server.url("a/b")]).ends_with(exit::NOT_FOUND);
     scene.run(["mkdir", "-p", "-m", "750", &server.url("a/b/c"), &server.url("a/b")]).ends_with(0);
     assert_eq!(std::fs::metadata(scene.path("server/a/b/c")).unwrap().permissions().mode() & 0o777, 0o750);
     for name in ["one", "two", ".hidden", "b/three"] {
@@ -54,13 +54,16 @@ fn directories_are_made_listed_and_removed_with_all_they_hold() {
     assert_eq!(lines(scene.run(["ls", &top]).ends_with(0)), ["data"]);
     let recursive = scene.run(["ls", "-R", &top]);
     assert!(lines(recursive.ends_with(0)).contains(&"three"), "{}", recursive.text());
-    scene.run(["du", &top]).ends_with(2).says(&["names no export"]);
-    scene.run(["rm", &server.url("a")]).ends_with(3).says(&["is a directory", "-r"]);
-    scene.run(["rm", &server.url("a/one"), &server.url("a/absent")]).ends_with(1).says(&["absent", "no such file"]);
+    scene.run(["du", &top]).ends_with(exit::USAGE).says(&["names no export"]);
+    scene.run(["rm", &server.url("a")]).ends_with(exit::REFUSED).says(&["is a directory", "-r"]);
+    scene
+        .run(["rm", &server.url("a/one"), &server.url("a/absent")])
+        .ends_with(exit::SOME_FAILED)
+        .says(&["absent", "no such file"]);
     scene.run(["rm", "-r", &server.url("a")]).ends_with(0);
     assert!(!scene.path("server/a").exists());
     scene.run(["rm", "-rf", &server.url("a")]).ends_with(0);
-    scene.run(["rm", "-rf", &server.url("")]).ends_with(2).says(&["top of an export"]);
+    scene.run(["rm", "-rf", &server.url("")]).ends_with(exit::USAGE).says(&["top of an export"]);
 }
 
 #[test]
@@ -72,8 +75,8 @@ fn names_move_and_multiply_and_their_attributes_change() {
     scene.directory("server/d");
     scene.run(["chmod", "604", &server.url("f")]).ends_with(0).is_silent();
     assert_eq!(std::fs::metadata(scene.path("server/f")).unwrap().permissions().mode() & 0o7777, 0o604);
-    scene.run(["chmod", "4755", &server.url("f")]).ends_with(3).says(&["refused by policy"]);
-    scene.run(["chmod", "u+x", &server.url("f")]).ends_with(2).says(&["octal"]);
+    scene.run(["chmod", "4755", &server.url("f")]).ends_with(exit::PERMISSION_DENIED).says(&["refused by policy"]);
+    scene.run(["chmod", "u+x", &server.url("f")]).ends_with(exit::USAGE).says(&["octal"]);
     scene.run(["ln", &server.url("f"), &server.url("d/g")]).ends_with(0);
     scene.run(["ln", "-s", "../f", &server.url("d/s")]).ends_with(0);
     let inode = |name: &str| std::fs::symlink_metadata(scene.path(name)).unwrap().ino();
@@ -81,11 +84,11 @@ fn names_move_and_multiply_and_their_attributes_change() {
     assert_eq!(std::fs::read_link(scene.path("server/d/s")).unwrap(), OsStr::new("../f"));
     scene.run(["mv", &server.url("f"), &server.url("d/")]).ends_with(0);
     assert!(scene.path("server/d/f").exists() && !scene.path("server/f").exists());
-    scene.run(["mv", "-n", &server.url("d/f"), &server.url("d/g")]).ends_with(3).says(&["exists"]);
-    scene.run(["mv", &server.url("d/f"), &server.url_in("other", "f")]).ends_with(2).says(&["one export"]);
-    scene.run(["mv", &server.url("d"), &server.url("d/e/in")]).ends_with(2).says(&["below itself"]);
-    scene.run(["mv", &server.url(""), &server.url("e")]).ends_with(2).says(&["top of an export"]);
-    scene.run(["ln", "-s", "", &server.url("e")]).ends_with(2).says(&["empty name"]);
+    scene.run(["mv", "-n", &server.url("d/f"), &server.url("d/g")]).ends_with(exit::EXISTS).says(&["exists"]);
+    scene.run(["mv", &server.url("d/f"), &server.url_in("other", "f")]).ends_with(exit::USAGE).says(&["one export"]);
+    scene.run(["mv", &server.url("d"), &server.url("d/e/in")]).ends_with(exit::USAGE).says(&["below itself"]);
+    scene.run(["mv", &server.url(""), &server.url("e")]).ends_with(exit::USAGE).says(&["top of an export"]);
+    scene.run(["ln", "-s", "", &server.url("e")]).ends_with(exit::USAGE).says(&["empty name"]);
     let before = std::fs::metadata(scene.path("server/d/g")).unwrap().mtime();
     scene.run(["touch", &server.url("d/g"), &server.url("new")]).ends_with(0);
     scene.run(["touch", "-c", &server.url("none")]).ends_with(0);
@@ -105,7 +108,7 @@ fn cat_writes_a_range_and_follows_a_file_that_grows() {
     let args = ["cat", "--offset", "1000000", "--length", "1500000", &server.url("f"), &server.url("short")];
     assert!(scene.run(args).ends_with(0).output == content[1_000_000..2_500_000]);
     let args = ["cat", "--offset", "2", &server.url("short"), &server.url("absent")];
-    assert_eq!(scene.run(args).ends_with(1).says(&["no such file"]).output, b"ort");
+    assert_eq!(scene.run(args).ends_with(exit::SOME_FAILED).says(&["no such file"]).output, b"ort");
     let log = scene.path("server/short");
     let (path, grown) = (log.clone(), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
     let grows = std::sync::Arc::clone(&grown);
@@ -132,24 +135,24 @@ fn a_name_that_cannot_be_moved_is_told_which_of_both_names_is_wrong() {
     for file in ["f", "g", "d/x", "full/d/x"] {
         scene.write(format!("server/{file}"), b"");
     }
-    for (from, to, part) in [
-        ("f", "none/", "data/none/f: no such directory 'none'"),
-        ("f", "none/g", "data/none/g: no such directory 'none'"),
-        ("f", "d/none/g", "no such directory 'd/none'"),
-        ("f", "g/h", "data/g/h: 'g' is not a directory"),
-        ("f", "d", "data/d: 'd' is a directory; write 'd/' to move into it"),
-        ("d", "full/", "data/full/d: 'd' is a directory that is not empty; write 'd/'"),
-        ("d", "g", "data/g: not a directory"),
-        ("none", "d/", "data/none: no such file"),
-        ("none", "absent/", "data/none: no such file"),
-        ("f/none", "h", "'data/f/none': not a directory"),
+    for (from, to, code, part) in [
+        ("f", "none/", exit::NOT_FOUND, "data/none/f: no such directory 'none'"),
+        ("f", "none/g", exit::NOT_FOUND, "data/none/g: no such directory 'none'"),
+        ("f", "d/none/g", exit::NOT_FOUND, "no such directory 'd/none'"),
+        ("f", "g/h", exit::REFUSED, "data/g/h: 'g' is not a directory"),
+        ("f", "d", exit::REFUSED, "data/d: 'd' is a directory; write 'd/' to move into it"),
+        ("d", "full/", exit::EXISTS, "data/full/d: 'd' is a directory that is not empty; write 'd/'"),
+        ("d", "g", exit::REFUSED, "data/g: not a directory"),
+        ("none", "d/", exit::NOT_FOUND, "data/none: no such file"),
+        ("none", "absent/", exit::NOT_FOUND, "data/none: no such file"),
+        ("f/none", "h", exit::REFUSED, "'data/f/none': not a directory"),
     ] {
         // Without the key behind '#', what follows the name is the message.
         let [from, to] = [from, to].map(|path| server.url(path).replace(&format!("#{}", server.host_key()), ""));
-        scene.run(["mv", &from, &to]).ends_with(3).says(&[part]);
+        scene.run(["mv", &from, &to]).ends_with(code).says(&[part]);
     }
     let [from, to] = ["f", "g"].map(|path| server.url(path));
-    scene.run(["mv", "-n", &from, &to]).ends_with(3).says(&[&format!("{to}: already exists")]);
+    scene.run(["mv", "-n", &from, &to]).ends_with(exit::EXISTS).says(&[&format!("{to}: already exists")]);
     assert_eq!(scene.names("server"), ["d", "f", "full", "g"]);
     // As it is told.
     scene.run(["mv", &from, &server.url("d/")]).ends_with(0);
@@ -172,7 +175,7 @@ fn room_is_told_and_a_file_with_two_names_takes_it_once() {
     scene.run(["du", "-H", &server.url("t")]).ends_with(0);
     let room = scene.run(["df", "--json", &server.url("")]);
     assert!(room.ends_with(0).objects()[0]["bytes"].as_u64().unwrap() > 0);
-    scene.run(["df", &server.url("absent")]).ends_with(3).says(&["no such file"]);
+    scene.run(["df", &server.url("absent")]).ends_with(exit::NOT_FOUND).says(&["no such file"]);
 }
 
 #[test]
@@ -185,10 +188,10 @@ fn room_below_a_directory_that_cannot_be_read_is_told_as_not_all() {
     scene.write("server/t/locked/f", &[1; 1000]);
     let server = serve_without_rights(&scene, &scene.path("server/t/locked"));
     let counted = scene.run(["du", "--json", &server.url("t")]);
-    counted.ends_with(3).says(&["t/locked", "permission denied"]);
+    counted.ends_with(exit::PERMISSION_DENIED).says(&["t/locked", "permission denied"]);
     let line = &counted.objects()[0];
     assert_eq!((&line["bytes"], &line["unread"]), (&1000.into(), &1.into()));
-    scene.run(["ls", "-R", &server.url("t")]).ends_with(3);
+    scene.run(["ls", "-R", &server.url("t")]).ends_with(exit::PERMISSION_DENIED);
     scene.run(["du", &server.url("t/f")]).ends_with(0).is_silent();
 }
 

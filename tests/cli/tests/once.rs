@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use xdfs_test_cli::{Relay, Scene, pattern};
+use xdfs_test_cli::{Relay, Scene, exit, pattern};
 
 const SIZE: usize = 24 << 20;
 /// So much has passed when an attempt is held.
@@ -79,7 +79,7 @@ fn what_somebody_put_there_since_is_not_replaced_although_the_outcome_was_lost()
             }
         });
         let outcome = scene.run(["cp", "-P", "1", "source", &relay.url("file")]);
-        outcome.ends_with(3).says(&["somebody else replaced", "copy it again"]);
+        outcome.ends_with(exit::CHANGED).says(&["somebody else replaced", "copy it again"]);
         assert!(scene.read("server/file") == other, "alike {alike}");
         assert_eq!(scene.names("server"), ["file"]);
     }
@@ -87,7 +87,7 @@ fn what_somebody_put_there_since_is_not_replaced_although_the_outcome_was_lost()
 
 #[test]
 fn a_copy_that_goes_on_replaces_what_it_found_and_nothing_newer() {
-    for (upload, exit) in [(true, 3), (false, 5)] {
+    for upload in [true, false] {
         for newer in [false, true] {
             let scene = Scene::new();
             let server = scene.serve();
@@ -107,7 +107,7 @@ fn a_copy_that_goes_on_replaces_what_it_found_and_nothing_newer() {
             relay.release();
             let outcome = running.wait();
             if newer {
-                outcome.ends_with(exit).says(&["somebody else replaced"]);
+                outcome.ends_with(exit::CHANGED).says(&["somebody else replaced"]);
                 assert_eq!(scene.read(target), b"newer");
                 // Who asks for it anew means it, and what has arrived is not sent again.
                 let url = server.url("file");
@@ -135,7 +135,7 @@ fn of_two_copies_of_one_file_to_one_place_the_later_goes_on_and_the_earlier_ends
         let both = both.map(xdfs_test_cli::Running::wait);
         for outcome in &both {
             if outcome.code != Some(0) {
-                outcome.ends_with(3).says(&["another session took this transfer over"]);
+                outcome.ends_with(exit::CHANGED).says(&["another session took this transfer over"]);
                 assert!(!outcome.messages.contains("trying again"), "{}", outcome.messages);
             }
         }
@@ -155,7 +155,10 @@ fn two_downloads_to_one_place_do_not_meet_and_the_later_is_told_at_once() {
     let relay = Relay::holding(&server, 1, PASSED);
     let earlier = scene.start(["cp", "-P", "1", &relay.url("file"), "into/file"]);
     relay.wait_until_held();
-    scene.run(["cp", &server.url("file"), "into/file"]).ends_with(3).says(&["another transfer", "try again later"]);
+    scene
+        .run(["cp", &server.url("file"), "into/file"])
+        .ends_with(exit::BUSY)
+        .says(&["another transfer", "try again later"]);
     relay.release();
     earlier.wait().ends_with(0);
     assert!(scene.read("into/file") == content);

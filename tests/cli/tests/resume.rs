@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use xdfs_test_cli::{Outcome, Relay, Scene, Server, pattern};
+use xdfs_test_cli::{Outcome, Relay, Scene, Server, exit, pattern};
 
 const SIZE: usize = 48 << 20;
 /// So much has passed when an attempt is ended; less what is under way then, of which every block may be lost.
@@ -210,7 +210,7 @@ fn a_server_that_stays_away_is_given_up_and_it_is_said_what_to_do() {
     relay.wait_until_held();
     server.kill();
     drop(relay);
-    running.wait().ends_with(4).says(&["trying again", "times more", "xdfs serve"]);
+    running.wait().ends_with(exit::CONNECTION_LOST).says(&["trying again", "times more", "xdfs serve"]);
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn whoever_is_taken_over_hears_it_and_harms_nothing() {
     let (older, relay) = held_upload(&scene, &server, &[]);
     went_on(&scene.run(["cp", "--json", "source", &server.url("file")]), SIZE);
     relay.release();
-    older.wait().ends_with(3).says(&["another session took this transfer over"]);
+    older.wait().ends_with(exit::CHANGED).says(&["another session took this transfer over"]);
     assert!(scene.read("server/file") == content);
     assert_eq!(scene.names("server"), ["file"]);
 }

@@ -1,6 +1,6 @@
 //! Part files and journals out of reach: what a visitor may try with them, and names that only look like theirs.
 
-use xdfs_test_cli::{Outcome, Relay, STAGING, Scene, Server, pattern};
+use xdfs_test_cli::{Outcome, Relay, STAGING, Scene, Server, exit, pattern};
 
 /// Names as part files and journals had them before there was a staging directory.
 fn former_names() -> [String; 3] {
@@ -87,8 +87,8 @@ fn a_visitor_who_may_create_neither_plants_a_part_file_nor_blocks_one() {
     held_upload(&scene, &server, |name| part = name.to_owned());
     std::fs::remove_file(scene.path("server/file")).expect("it was copied");
     for name in [part.clone(), part.replace(".part", ".journal"), STAGING.to_owned()] {
-        scene.run(["mkdir", "-p", &server.url(&name)]).ends_with(3).says(&["invalid path"]);
-        scene.run(["cp", "plant", &server.url(&name)]).ends_with(3).says(&["reserves"]);
+        scene.run(["mkdir", "-p", &server.url(&name)]).ends_with(exit::REFUSED).says(&["invalid path"]);
+        scene.run(["cp", "plant", &server.url(&name)]).ends_with(exit::REFUSED).says(&["reserves"]);
     }
     // What was reachable before is a name like any other, and nobody's part file.
     for name in former_names() {
@@ -128,12 +128,12 @@ fn a_name_that_is_reserved_is_an_error_and_the_rest_is_copied() {
     scene.write("tree/d/.xdfs-staging", b"mine");
     scene.write("tree/d/b", b"b");
     let outcome = scene.run(["cp", "-r", "tree", &server.url("up")]);
-    outcome.ends_with(1).says(&["d/.xdfs-staging", "is a name that xdfs reserves"]);
+    outcome.ends_with(exit::SOME_FAILED).says(&["d/.xdfs-staging", "is a name that xdfs reserves"]);
     assert_eq!(
         (scene.names("server/up"), scene.names("server/up/d")),
         (vec!["a".into(), "d".into()], vec!["b".into()])
     );
-    scene.run(["cp", "tree/d/.xdfs-staging", &server.url("up")]).ends_with(5).says(&["reserves"]);
+    scene.run(["cp", "tree/d/.xdfs-staging", &server.url("up")]).ends_with(exit::LOCAL).says(&["reserves"]);
     // What an interrupted download left in a tree is no part of it.
     std::fs::remove_file(scene.path("tree/d/.xdfs-staging")).expect("our own");
     scene.directory("tree/d/.xdfs-staging");

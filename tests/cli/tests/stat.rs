@@ -4,7 +4,7 @@ use std::fs::FileTimes;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime};
 
-use xdfs_test_cli::Scene;
+use xdfs_test_cli::{Scene, exit};
 
 #[test]
 fn a_file_is_described_for_people_and_as_json() {
@@ -87,7 +87,7 @@ fn a_directory_is_described_too() {
     let top = scene.run(["stat", &server.url("")]);
     assert!(top.ends_with(0).text().contains("(the export's top)"), "{}", top.text());
     scene.write("server/f", b"x");
-    scene.run(["stat", &server.url("f/")]).ends_with(3).says(&["not a directory"]);
+    scene.run(["stat", &server.url("f/")]).ends_with(exit::REFUSED).says(&["not a directory"]);
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn what_is_missing_is_named_and_the_rest_is_still_shown() {
     scene.write("server/there", b"x");
     let server = scene.serve();
     let alone = scene.run(["stat", &server.url("gone")]);
-    alone.ends_with(3).says(&["gone", "no such file"]);
+    alone.ends_with(exit::NOT_FOUND).says(&["gone", "no such file"]);
     let both = scene.run(["stat", &server.url("gone"), &server.url("there")]);
-    both.ends_with(1).says(&["gone"]);
+    both.ends_with(exit::SOME_FAILED).says(&["gone"]);
     assert!(both.text().contains("there"));
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use xdfs_test_cli::{Scene, pattern};
+use xdfs_test_cli::{Scene, exit, pattern};
 
 fn hash(content: &[u8]) -> String {
     blake3::hash(content).to_hex().to_string()
@@ -69,20 +69,24 @@ fn what_cannot_be_hashed_is_told_and_the_rest_is_hashed() {
     scene.write("here", b"x");
     scene.directory("server/folder");
     let server = scene.serve();
-    for (name, exit, says) in [
-        ("gone".to_owned(), 5, "gone"),
-        (server.url("gone"), 3, "no such file"),
-        (server.url("folder"), 3, "directory"),
-        ("xdfs://127.0.0.1:1/data/x#SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU".to_owned(), 4, "127.0.0.1"),
+    for (name, code, says) in [
+        ("gone".to_owned(), exit::NOT_FOUND, "gone"),
+        (server.url("gone"), exit::NOT_FOUND, "no such file"),
+        (server.url("folder"), exit::REFUSED, "directory"),
+        (
+            "xdfs://127.0.0.1:1/data/x#SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU".to_owned(),
+            exit::CONNECTION_LOST,
+            "127.0.0.1",
+        ),
     ] {
-        scene.run(["sum", &name]).ends_with(exit).says(&[says]);
+        scene.run(["sum", &name]).ends_with(code).says(&[says]);
     }
     let both = scene.run(["sum", "--json", "gone", "here"]);
-    both.ends_with(1).says(&["gone"]);
+    both.ends_with(exit::SOME_FAILED).says(&["gone"]);
     let lines = both.objects();
     assert_eq!((&lines[0]["event"], &lines[0]["code"]), (&"error".into(), &"not_found".into()));
     assert_eq!((&lines[1]["event"], &lines[1]["hash"]), (&"sum".into(), &hash(b"x").into()));
     for line in ["sum", "sum --offset 1 -", "sum null:", "sum xdfs://localhost/data/"] {
-        scene.run(line.split_whitespace()).ends_with(2);
+        scene.run(line.split_whitespace()).ends_with(exit::USAGE);
     }
 }

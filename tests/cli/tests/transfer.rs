@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime};
 
-use xdfs_test_cli::{Scene, pattern};
+use xdfs_test_cli::{Scene, exit, pattern};
 
 const BLOCK: usize = 64 << 10;
 
@@ -203,9 +203,9 @@ fn a_range_outside_the_source_is_refused_and_makes_no_file() {
     scene.write("server/remote", &pattern(1000, 4));
     for range in [["--offset", "1001"], ["--length", "1001"]] {
         let up = scene.run(["cp", range[0], range[1], "source", &server.url("up")]);
-        up.ends_with(5).says(&["source"]);
+        up.ends_with(exit::LOCAL).says(&["source"]);
         let down = scene.run(["cp", range[0], range[1], &server.url("remote"), "down"]);
-        down.ends_with(3).says(&["remote"]);
+        down.ends_with(exit::REFUSED).says(&["remote"]);
     }
     assert!(!scene.path("down").exists());
     assert_eq!(scene.names("server"), ["remote"]);

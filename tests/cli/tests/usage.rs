@@ -1,11 +1,11 @@
 //! What is refused before anything is opened: usage, URLs, and what this version does not have yet.
 
-use xdfs_test_cli::Scene;
+use xdfs_test_cli::{Scene, exit};
 
 /// Runs a line and asserts that it is a usage error that says all of `parts`, with nothing on standard output.
 fn refused(line: &str, parts: &[&str]) {
     let outcome = Scene::new().run(line.split_whitespace());
-    outcome.ends_with(2).says(parts);
+    outcome.ends_with(exit::USAGE).says(parts);
     assert!(outcome.messages.starts_with("xdfs: "), "{line}: {}", outcome.messages);
     assert_eq!(outcome.text(), "", "{line}");
 }
@@ -26,7 +26,7 @@ fn help_is_asked_for_and_no_error() {
 #[test]
 fn no_command_at_all_shows_the_help_as_an_error() {
     let outcome = Scene::new().run::<&str>([]);
-    outcome.ends_with(2).says(&["Usage: xdfs", "Examples:"]);
+    outcome.ends_with(exit::USAGE).says(&["Usage: xdfs", "Examples:"]);
     assert_eq!(outcome.text(), "");
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use xdfs_test_cli::{Outcome, Running, Scene, Server};
+use xdfs_test_cli::{Outcome, Running, Scene, Server, exit};
 
 const PUBLIC: &str = include_str!("../../../crates/secure/tests/keys/plain.pub");
 const PUBLIC_2: &str = include_str!("../../../crates/secure/tests/keys/locked.pub");
@@ -37,7 +37,7 @@ fn a_user_is_added_with_one_command_and_listed() {
     }
     let file = scene.home("admin", "state/xdfs/users.toml");
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o7777, 0o600);
-    user(&scene, "add anna").ends_with(5).says(&["already", "xdfs user key"]);
+    user(&scene, "add anna").ends_with(exit::EXISTS).says(&["already", "xdfs user key"]);
     user(&scene, "add empty").ends_with(0).says(&[
         "nothing logs empty in yet",
         "'xdfs user key empty FILE.pub'",
@@ -49,7 +49,7 @@ fn a_user_is_added_with_one_command_and_listed() {
     user(&scene, "password empty --password-file secret").ends_with(0);
     user(&scene, "key empty anna.pub").ends_with(0);
     for name in ["a/b", "a@b", "anonymous", "-x"] {
-        scene.run_as("admin", ["user", "add", "--", name]).ends_with(2).says(&["name"]);
+        scene.run_as("admin", ["user", "add", "--", name]).ends_with(exit::USAGE).says(&["name"]);
     }
 }
 
@@ -79,7 +79,8 @@ fn keys_come_from_lines_lists_and_standard_input_and_others_are_refused() {
         ("huge", "bytes"),
         ("missing", "no such file"),
     ] {
-        user(&scene, &format!("add carl --key {file}")).ends_with(5).says(&[file, part]);
+        let code = if file == "missing" { exit::NOT_FOUND } else { exit::LOCAL };
+        user(&scene, &format!("add carl --key {file}")).ends_with(code).says(&[file, part]);
     }
     assert_eq!(listed(&scene).len(), 2, "who was refused is not there");
 }
@@ -95,12 +96,19 @@ fn a_password_is_read_from_a_private_file_and_kept_as_a_verifier_alone() {
     let kept = String::from_utf8(std::fs::read(scene.home("admin", "state/xdfs/users.toml")).unwrap()).unwrap();
     assert!(kept.contains("SCRAM-SHA-256$600000:") && !kept.contains(CANARY), "{kept}");
     assert_eq!(listed(&scene)[0]["password"], true);
-    for (file, exit, part) in [("short", 2, "8"), ("empty", 2, "8"), ("open", 5, "chmod"), ("missing", 5, "missing")] {
-        user(&scene, &format!("password bert --password-file {file}")).ends_with(exit).says(&[part]);
+    for (file, code, part) in [
+        ("short", exit::USAGE, "8"),
+        ("empty", exit::USAGE, "8"),
+        ("open", exit::PERMISSION_DENIED, "chmod"),
+        ("missing", exit::NOT_FOUND, "missing"),
+    ] {
+        user(&scene, &format!("password bert --password-file {file}")).ends_with(code).says(&[part]);
     }
-    user(&scene, "password carl --password-file secret").ends_with(5).says(&["no user 'carl'", "xdfs user list"]);
+    user(&scene, "password carl --password-file secret")
+        .ends_with(exit::NOT_FOUND)
+        .says(&["no user 'carl'", "xdfs user list"]);
     // There is nobody to ask.
-    user(&scene, "password bert").ends_with(2).says(&["no terminal", "--password-file"]);
+    user(&scene, "password bert").ends_with(exit::USAGE).says(&["no terminal", "--password-file"]);
 }
 
 #[test]
@@ -145,7 +153,7 @@ fn a_token_is_told_once_and_kept_as_a_public_half() {
     user(&scene, "token anna --export data --out token").ends_with(0);
     assert_eq!(std::fs::metadata(scene.path("token")).unwrap().mode() & 0o7777, 0o600);
     assert!(scene.read("token").starts_with(b"xdfs-token-"));
-    user(&scene, "token anna --export data --out token").ends_with(5).says(&["exists"]);
+    user(&scene, "token anna --export data --out token").ends_with(exit::EXISTS).says(&["exists"]);
     for (options, part) in [
         ("--export data --expires 0d", "expires"),
         ("--export data --expires 2020-01-01", "is over"),
@@ -156,9 +164,9 @@ fn a_token_is_told_once_and_kept_as_a_public_half() {
         ("--export data --read --write", "--write"),
         ("--path x", "--export"),
     ] {
-        user(&scene, &format!("token anna {options}")).ends_with(2).says(&[part]);
+        user(&scene, &format!("token anna {options}")).ends_with(exit::USAGE).says(&[part]);
     }
-    user(&scene, "token bert --export data --out other").ends_with(5).says(&["no user 'bert'"]);
+    user(&scene, "token bert --export data --out other").ends_with(exit::NOT_FOUND).says(&["no user 'bert'"]);
     assert!(!scene.path("other").exists());
 }
 
@@ -174,11 +182,11 @@ fn what_was_given_can_be_taken_away_in_parts_or_at_once() {
     user(&scene, &format!("revoke anna --key {}", key.as_str().unwrap())).ends_with(0);
     user(&scene, &format!("revoke anna --token {}", token.as_str().unwrap())).ends_with(0);
     user(&scene, &format!("revoke anna --token {}", token.as_str().unwrap()))
-        .ends_with(5)
+        .ends_with(exit::NOT_FOUND)
         .says(&["has no key or token"]);
     user(&scene, "revoke anna --password").ends_with(0);
-    user(&scene, "revoke anna --password").ends_with(5).says(&["no password"]);
-    user(&scene, "revoke anna --key MD5:x").ends_with(2).says(&["SHA256:"]);
+    user(&scene, "revoke anna --password").ends_with(exit::NOT_FOUND).says(&["no password"]);
+    user(&scene, "revoke anna --key MD5:x").ends_with(exit::USAGE).says(&["SHA256:"]);
     let after = listed(&scene).remove(0);
     assert_eq!(after["keys"].as_array().unwrap().len(), 1);
     assert_eq!(
@@ -190,7 +198,7 @@ fn what_was_given_can_be_taken_away_in_parts_or_at_once() {
     assert!(user(&scene, "list").text().contains("anna (revoked)"));
     assert!(user(&scene, "restore anna").ends_with(0).is_silent().text().contains("may log in again"));
     assert_eq!(listed(&scene)[0]["revoked"], false);
-    user(&scene, "revoke bert").ends_with(5).says(&["no user 'bert'"]);
+    user(&scene, "revoke bert").ends_with(exit::NOT_FOUND).says(&["no user 'bert'"]);
 }
 
 #[test]
@@ -248,6 +256,6 @@ fn who_was_added_logs_in_with_the_next_command_and_who_was_revoked_does_not() {
         ls(name).ends_with(0);
     }
     scene.run(["user", "revoke", "five", "--state", "state"]).ends_with(0);
-    ls("five").ends_with(3);
+    ls("five").ends_with(exit::LOGIN_REFUSED);
     assert_eq!(server.stop(), Some(0));
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, is_running, pattern, xdfs_binary};
+use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, exit, is_running, pattern, xdfs_binary};
 
 const SIZE: usize = 3 << 20;
 /// Calls that make a descriptor.
@@ -187,7 +187,7 @@ fn f15_a_file_system_that_becomes_read_only_ends_the_upload_and_keeps_the_old_fi
         assert_eq!(found, b"old\n");
     }
     remount("remount,ro").expect("nothing is open for writing now");
-    upload(&scene, &server, "other").ends_with(3).says(&["read-only"]);
+    upload(&scene, &server, "other").ends_with(exit::PERMISSION_DENIED).says(&["read-only"]);
     remount("remount,rw").expect("it was so before");
     upload(&scene, &server, "file").ends_with(0);
     assert!(std::fs::read(inside.join("file")).expect("it is there") == scene.read("client/file"));

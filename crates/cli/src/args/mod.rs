@@ -30,6 +30,7 @@ pub(crate) use user::{
     UserTokenArgs,
 };
 
+use crate::exit::exit_codes;
 use crate::plan::CHANNELS_DEFAULT;
 use crate::size;
 
@@ -106,7 +107,8 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
 }
 
-const COPY_EXAMPLES: &str = "\
+const COPY_EXAMPLES: &str = concat!(
+    "\
 Sources and targets:
   PATH         a local file; a directory as target receives the sources under
                their names; with -r, what is in a directory is 'PATH/.'
@@ -142,11 +144,13 @@ Examples:
 
 Sizes: K, M, G, T are 1000s; KiB, MiB, GiB, TiB are 1024s.
 
-Exit codes: 0 done, 1 some files failed, 2 usage, 3 refused by the peer,
-4 connection lost, 5 local storage, 130 cancelled.
+",
+    exit_codes!(),
+    "
 
 A file gets its name on the target when it is complete; whatever fails, an
-existing file keeps its content.";
+existing file keeps its content."
+);
 
 /// Copies SOURCEs to TARGET; exactly one of the two sides is on servers.
 #[derive(Args, Debug)]

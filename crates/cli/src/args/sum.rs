@@ -5,9 +5,11 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::LoginArgs;
+use crate::exit::exit_codes;
 use crate::size;
 
-const EXAMPLES: &str = "\
+const EXAMPLES: &str = concat!(
+    "\
 Each line is the hash and the name, as b3sum writes them: 'b3sum --check' reads
 the lines of local files. A server reads its files itself; nothing but the hash
 is sent.
@@ -17,8 +19,9 @@ Examples:
   xdfs sum --offset 1GiB --length 16MiB xdfs://localhost/data/image.bin
   tar c photos | xdfs sum -
 
-Exit codes: 0 done, 1 some failed, 2 usage, 3 refused by the peer,
-4 connection lost, 5 local storage.";
+",
+    exit_codes!(),
+);
 
 /// Shows the BLAKE3 hashes of files, or of the same range of each, on this machine and on servers.
 #[derive(Args, Debug)]

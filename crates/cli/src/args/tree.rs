@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
 use super::MovingArgs;
+use crate::exit::exit_codes;
 
-const EXAMPLES: &str = "\
+const EXAMPLES: &str = concat!(
+    "\
 SOURCE and TARGET are directories, one of them xdfs://[user@]host[:port]/EXPORT/
 path. TARGET is made where it is missing. A file that has the size and the
 modification time of its source is left alone; the others are sent whole.
@@ -25,8 +27,9 @@ Examples:
   xdfs sync --checksum xdfs://anna@host/data/photos photos
       compare contents, not times
 
-Exit codes: 0 done, 1 some files failed, 2 usage, 3 refused by the peer,
-4 connection lost, 5 local storage, 130 cancelled.";
+",
+    exit_codes!(),
+);
 
 /// Makes TARGET like SOURCE: sends what is missing or changed.
 #[derive(Args, Debug)]

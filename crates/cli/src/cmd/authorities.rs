@@ -36,7 +36,7 @@ pub(super) fn named(login: &LoginPlan) -> Result<Option<Vec<Vec<u8>>>, Failure> 
     }
     let Some(path) = SYSTEM.iter().map(Path::new).find(|path| path.exists()) else {
         let text = format!("{said} system: this machine has no list of authorities; name a file with them in PEM");
-        return Err(Failure::new(Exit::LocalStorage, text));
+        return Err(Failure::new(Exit::NotFound, text));
     };
     read(said, path).map(Some)
 }
@@ -45,8 +45,8 @@ fn read(said: &str, path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
     let shown = printable_path(path);
     let missing = || {
         let text = format!("{said} {shown}: there is no such file; name one with the authority's certificate in PEM");
-        Failure::new(Exit::LocalStorage, text)
+        Failure::new(Exit::NotFound, text)
     };
     let bytes = read_named(path, BYTES_MAX, Secrecy::Public).map_err(|error| failed(&error))?.ok_or_else(missing)?;
-    read_roots(&bytes).map_err(|error| Failure::new(Exit::LocalStorage, format!("{said} {shown}: {error}")))
+    read_roots(&bytes).map_err(|error| Failure::new(Exit::Local, format!("{said} {shown}: {error}")))
 }

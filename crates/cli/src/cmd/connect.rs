@@ -177,7 +177,9 @@ impl Connecting<'_> {
         );
         match ask::agree(&question).map_err(|error| failed(&error))? {
             Some(true) => {}
-            Some(false) => return Err(Failure::new(Exit::Refused, format!("{host} is not trusted; nothing was sent"))),
+            Some(false) => {
+                return Err(Failure::new(Exit::NotTrusted, format!("{host} is not trusted; nothing was sent")));
+            }
             None => {
                 let message = format!(
                     "{}, and there is no terminal to ask; nothing was sent. Compare the fingerprint with the server's \
@@ -185,7 +187,7 @@ impl Connecting<'_> {
                     doubt.describe(host),
                     self.state_option
                 );
-                return Err(Failure::new(Exit::Refused, message));
+                return Err(Failure::new(Exit::NotTrusted, message));
             }
         }
         let remembered = Remembered { fingerprint: shown, since: calendar::now() };
@@ -225,7 +227,7 @@ fn changed(url: &Url, host: &HostName, doubt: KeyRejection, state_option: &str) 
              --ca; or leave --ca out, and know the server by its own key ('xdfs key show --host' there)",
             doubt.describe(host)
         );
-        return Failure::new(Exit::Refused, message);
+        return Failure::new(Exit::NotTrusted, message);
     };
     let (from, remedy) = match since {
         Some(since) => (
@@ -242,5 +244,5 @@ fn changed(url: &Url, host: &HostName, doubt: KeyRejection, state_option: &str) 
          somebody is between you and the server, or the server has a new key. Nothing was sent.\nAsk the server's \
          administrator ('xdfs key show --host' there). Only if the new key is right:\n  {remedy}"
     );
-    Failure::new(Exit::Refused, message)
+    Failure::new(Exit::NotTrusted, message)
 }

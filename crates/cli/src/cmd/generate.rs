@@ -33,7 +33,7 @@ pub(crate) fn run(what: Generated, directory: &Path) -> Result<Exit, Failure> {
 }
 
 fn failure(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(Exit::LocalStorage, format!("{}: cannot be written: {error}", printable_path(path)))
+    Failure::new(Exit::of_io(error), format!("{}: cannot be written: {error}", printable_path(path)))
 }
 
 /// One page for the whole command: each subcommand is a section with its options as a subsection.

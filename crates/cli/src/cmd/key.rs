@@ -56,7 +56,7 @@ fn import(args: &KeyImportArgs) -> Result<Exit, Failure> {
             "{}: this is an OpenSSH key, and needs no import: --identity FILE and XDFS_IDENTITY use it as it is",
             printable_path(&args.file)
         );
-        return Err(Failure::new(Exit::LocalStorage, message));
+        return Err(Failure::new(Exit::Local, message));
     }
     let key = x509::read_private_pem(&text).map_err(|error| unusable(&args.file, &error))?;
     keep(&key, &args.keep)
@@ -84,7 +84,7 @@ fn keep(key: &KeyPair, wanted: &KeepArgs) -> Result<Exit, Failure> {
                         printable_path(&own_key(&folder)),
                         state::option(wanted.state.state.as_deref())
                     );
-                    Failure::new(Exit::LocalStorage, message)
+                    Failure::new(Exit::Exists, message)
                 }
                 _ => failed(&error),
             })?;
@@ -116,7 +116,7 @@ fn show(args: &KeyShowArgs) -> Result<Exit, Failure> {
             if args.all { String::new() } else { unusable.iter().map(|reason| format!("; {reason}")).collect() };
         let option = state::option(args.state.state.as_deref());
         let message = format!("you have no key yet{reasons}; make one with 'xdfs key create{option}'");
-        return Err(Failure::new(Exit::LocalStorage, message));
+        return Err(Failure::new(Exit::NotFound, message));
     }
     for identity in found.iter().take(if args.all { usize::MAX } else { 1 }) {
         let named = NamedKey { key: identity.public(), comment: identity.comment.clone() };
@@ -194,7 +194,7 @@ fn host_key(folder: &Path) -> Result<KeyPair, Failure> {
             printable_path(folder),
             state::option(Some(folder))
         );
-        Failure::new(Exit::LocalStorage, message)
+        Failure::new(Exit::NotFound, message)
     })
 }
 
@@ -225,28 +225,27 @@ fn private_half(path: &Path) -> Result<KeyPair, Failure> {
     let question = format!("Passphrase of {}: ", printable_path(path));
     let passphrase = ask::secret(&question).map_err(|error| failed(&error))?.ok_or_else(|| {
         let message = format!("{}: it has a passphrase and there is no terminal to ask for it", printable_path(path));
-        Failure::new(Exit::LocalStorage, message)
+        Failure::new(Exit::Local, message)
     })?;
     locked.unlock(&passphrase).map_err(|error| unusable(path, &error))
 }
 
 /// The text of a named file.
 pub(super) fn text_of(path: &Path, secrecy: Secrecy) -> Result<Zeroizing<String>, Failure> {
-    let missing = || Failure::new(Exit::LocalStorage, format!("{}: there is no such file", printable_path(path)));
+    let missing = || Failure::new(Exit::NotFound, format!("{}: there is no such file", printable_path(path)));
     let bytes = read_named(path, KEY_BYTES_MAX, secrecy).map_err(|error| failed(&error))?.ok_or_else(missing)?;
-    let no_text = || Failure::new(Exit::LocalStorage, format!("{}: {}", printable_path(path), KeyFileError::NoKey));
+    let no_text = || Failure::new(Exit::Local, format!("{}: {}", printable_path(path), KeyFileError::NoKey));
     String::from_utf8(bytes).map(Zeroizing::new).map_err(|_| no_text())
 }
 
 /// What is wrong with a file of keys.
 pub(super) fn unusable(path: &Path, error: &KeyFileError) -> Failure {
-    Failure::new(Exit::LocalStorage, format!("{}: {error}", printable_path(path)))
+    Failure::new(Exit::Local, format!("{}: {error}", printable_path(path)))
 }
 
 /// An error of this machine's files and terminal: no peer is involved.
 pub(super) fn failed(error: &Error) -> Failure {
-    let exit = if error.kind == ErrorKind::Cancelled { Exit::Cancelled } else { Exit::LocalStorage };
-    Failure::new(exit, error.message.clone())
+    Failure::local(error)
 }
 
 fn with_pub(path: &Path) -> PathBuf {

@@ -48,8 +48,7 @@ const LOOK_AT_USERS: Duration = Duration::from_secs(1);
 
 /// Serves until SIGTERM or Ctrl-C, and then until the running transfers have ended.
 pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
-    let local =
-        |what: &str, error: &dyn std::fmt::Display| Failure::new(Exit::LocalStorage, format!("{what}: {error}"));
+    let local = |what: &str, error: &dyn std::fmt::Display| Failure::new(Exit::Local, format!("{what}: {error}"));
     let signals = Signals::new()?;
     signals.hangup(plan.is_read_again())?;
     let mut predecessor = None;
@@ -170,12 +169,12 @@ impl Serving {
                     (self.tell)(&LogEvent::Reloaded { error });
                 }
                 // Every line that cannot be written requests it.
-                Asked::LogFailed if exit == Exit::LocalStorage => {}
+                Asked::LogFailed if exit == Exit::Local => {}
                 Asked::LogFailed => {
                     complain(
                         "stopping, since nothing is to happen that is not in the audit log (audit-failure = \"stop\")",
                     );
-                    exit = Exit::LocalStorage;
+                    exit = Exit::Local;
                     self.socket = None;
                     self.standby = None;
                     self.handle.stop();
@@ -293,7 +292,7 @@ fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
         Audit::Off => None,
         Audit::StandardError => Some(Arc::new(AuditLog::standard_error())),
         Audit::File(path) => {
-            let log = AuditLog::file(path).map_err(|error| Failure::new(Exit::LocalStorage, error.to_string()))?;
+            let log = AuditLog::file(path).map_err(|error| Failure::local(&error))?;
             Some(Arc::new(log))
         }
     })

@@ -73,7 +73,7 @@ fn forget(args: &TrustForgetArgs) -> Result<Exit, Failure> {
         None => {
             let option = state::option(args.state.state.as_deref());
             let message = format!("{host} is not known; 'xdfs trust list{option}' shows who is");
-            return Err(Failure::new(Exit::LocalStorage, message));
+            return Err(Failure::new(Exit::NotFound, message));
         }
     }
     Ok(Exit::Done)

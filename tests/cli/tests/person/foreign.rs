@@ -6,7 +6,7 @@ use xdfs_io::store::tree::NodeKind;
 use xdfs_server::{
     Address, Config, DiskMode, Export, HostIdentity, KeyLimits, KeyPair, Policy, Server, ServerLimits, VisitorsOnly,
 };
-use xdfs_test_cli::{Scene, pattern};
+use xdfs_test_cli::{Scene, exit, pattern};
 
 use super::evil::{EvilStore, Script, line};
 
@@ -75,7 +75,7 @@ fn a_tree_without_an_end_is_given_up_where_a_path_ends() {
     let inside = url.replace("/data#", "/data/x#");
     for words in [["du", &url].as_slice(), &["rm", "-r", "-f", &inside], &["ls", "-R", &url]] {
         let outcome = scene.run(words);
-        outcome.ends_with(3).says(&["1024"]);
+        outcome.ends_with(exit::REFUSED).says(&["1024"]);
         assert!(outcome.messages.len() < 2000, "{words:?}: {} bytes of messages", outcome.messages.len());
     }
     handle.stop();
@@ -87,7 +87,7 @@ fn a_directory_whose_pages_never_end_is_given_up() {
     let (handle, url) = lying(Script { endless: true, ..Script::default() });
     let inside = url.replace("/data#", "/data/x#");
     for words in [["du", &url].as_slice(), &["rm", "-r", "-f", &inside], &["ls", &url]] {
-        scene.run(words).ends_with(3).says(&["says that more follows"]);
+        scene.run(words).ends_with(exit::REFUSED).says(&["says that more follows"]);
     }
     handle.stop();
 }

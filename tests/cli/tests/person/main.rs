@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Outcome, Relay, Running, Scene, pattern, xdfs_binary};
+use xdfs_test_cli::{Outcome, Relay, Running, Scene, exit, pattern, xdfs_binary};
 
 /// Runs a line of the shell, in which `$0` is xdfs.
 fn shell(scene: &Scene, line: &str, words: &[&str]) -> Outcome {
@@ -38,7 +38,7 @@ fn a_reader_who_has_enough_ends_cat_quietly() {
 }
 
 #[test]
-fn an_output_that_is_full_is_storage_of_this_machine() {
+fn an_output_that_is_full_is_a_full_disk() {
     let scene = Scene::new();
     scene.write("server/file", &pattern(8 << 20, 1));
     let server = scene.serve();
@@ -47,7 +47,7 @@ fn an_output_that_is_full_is_storage_of_this_machine() {
         ["cat \"$1\"", "cp -q \"$1\" -", "ls \"$1\"", "stat --json \"$1\"", "sum \"$1\"", "du \"$1\"", "df \"$1\""]
     {
         let outcome = shell(&scene, &format!("\"$0\" {command} > /dev/full"), &[&url]);
-        outcome.ends_with(5).says(&["standard output", "o space left on device"]);
+        outcome.ends_with(exit::NO_SPACE).says(&["standard output", "o space left on device"]);
     }
 }
 
@@ -71,7 +71,7 @@ fn a_tree_that_is_cancelled_says_so_in_one_line() {
         running.signal(signal);
         relay.release();
         let outcome = running.wait();
-        outcome.ends_with(130).says(&["cancelled; the same command goes on with the rest"]);
+        outcome.ends_with(exit::CANCELLED).says(&["cancelled; the same command goes on with the rest"]);
         assert_eq!(outcome.messages.lines().count(), 1, "{words}: {}", outcome.messages);
     }
 }
@@ -116,6 +116,6 @@ fn a_connection_that_is_killed_before_there_is_a_session_is_made_again() {
     let url = server.url("never");
     assert_eq!(server.stop(), Some(0));
     let started = Instant::now();
-    scene.run(["cp", "file", &url]).ends_with(4);
+    scene.run(["cp", "file", &url]).ends_with(exit::CONNECTION_LOST);
     assert!(started.elapsed() < Duration::from_secs(20));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use sshd::Sshd;
-use xdfs_test_cli::{Outcome, Running, Scene, is_running, pattern};
+use xdfs_test_cli::{Outcome, Running, Scene, exit, is_running, pattern};
 
 /// Everything that these tests wait for happens sooner, unless it never does.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -79,7 +79,7 @@ fn a_path_behind_a_colon_starts_at_home_and_is_taken_as_it_is_typed() {
     assert_eq!(run(&scene, &["cat", &absolute]).ends_with(0).output, b"a");
     let listed = run(&scene, &["ls", "ssh:box:"]);
     assert_eq!(listed.ends_with(0).text().lines().count(), 2);
-    run(&scene, &["cp", "a", "ssh:box:../a"]).ends_with(2).says(&["'..'"]);
+    run(&scene, &["cp", "a", "ssh:box:../a"]).ends_with(exit::USAGE).says(&["'..'"]);
 }
 
 #[test]
@@ -222,18 +222,25 @@ fn what_is_missing_there_is_said_with_the_remedy() {
     let _sshd = Sshd::start(&scene, "");
     let there = url(&scene, "box", "");
     let with = |command: &str| run(&scene, &["ls", &there, &format!("--remote-command={command}")]);
-    with("nosuchprogram serve --stdio").ends_with(4).says(&["box has no program", "install it", "--remote-command"]);
+    with("nosuchprogram serve --stdio").ends_with(exit::CONNECTION_LOST).says(&[
+        "box has no program",
+        "install it",
+        "--remote-command",
+    ]);
     // As an older version answers an option that it does not know.
-    with("exit 2").ends_with(4).says(&["too old", "install"]);
-    with("echo hello").ends_with(4).says(&["instead it said 'hello'"]);
-    with("yes").ends_with(4).says(&["instead it said 'y'"]);
-    with("printf 'a\\033[2Jb\\n'").ends_with(4).says(&["a\\u{1b}[2Jb"]);
-    with("printf 'xdfs-stdio {}\\n'").ends_with(4).says(&["is not xdfs"]);
+    with("exit 2").ends_with(exit::CONNECTION_LOST).says(&["too old", "install"]);
+    with("echo hello").ends_with(exit::CONNECTION_LOST).says(&["instead it said 'hello'"]);
+    with("yes").ends_with(exit::CONNECTION_LOST).says(&["instead it said 'y'"]);
+    with("printf 'a\\033[2Jb\\n'").ends_with(exit::CONNECTION_LOST).says(&["a\\u{1b}[2Jb"]);
+    with("printf 'xdfs-stdio {}\\n'").ends_with(exit::CONNECTION_LOST).says(&["is not xdfs"]);
     let newer = r#"printf 'xdfs-stdio {"version":2,"host_key":"","user":"","address":null}\n'"#;
-    with(newer).ends_with(4).says(&["another version"]);
+    with(newer).ends_with(exit::CONNECTION_LOST).says(&["another version"]);
     with("echo Welcome; echo; xdfs serve --stdio").ends_with(0);
-    run(&scene, &["ls", "ssh://127.0.0.1:1/"]).ends_with(4).says(&["ssh could not connect"]);
-    scene.run(["ls", "ssh://h/", "--ssh=/no/such/program"]).ends_with(4).says(&["/no/such/program", "install"]);
+    run(&scene, &["ls", "ssh://127.0.0.1:1/"]).ends_with(exit::CONNECTION_LOST).says(&["ssh could not connect"]);
+    scene
+        .run(["ls", "ssh://h/", "--ssh=/no/such/program"])
+        .ends_with(exit::CONNECTION_LOST)
+        .says(&["/no/such/program", "install"]);
 }
 
 #[test]
@@ -261,7 +268,7 @@ fn nobody_else_gets_into_the_server_that_listens_for_more_channels() {
     scene.run(["key", "create"]).ends_with(0);
     for (user, why) in [("", "lets nobody in"), ("user@", "refused"), ("root@", "refused")] {
         let there = format!("xdfs://{user}{address}/root/#{key}");
-        scene.run(["ls", &there]).ends_with(3).says(&[why]);
+        scene.run(["ls", &there]).ends_with(exit::LOGIN_REFUSED).says(&[why]);
     }
     // It ends with its standard input.
     drop(server.stdin.take());
@@ -271,16 +278,16 @@ fn nobody_else_gets_into_the_server_that_listens_for_more_channels() {
 #[test]
 fn what_speaks_at_standard_input_has_to_be_a_client() {
     let scene = Scene::new();
-    scene.run(["serve", "--stdio"]).ends_with(2).says(&["--stdio", "ssh://"]);
+    scene.run(["serve", "--stdio"]).ends_with(exit::USAGE).says(&["--stdio", "ssh://"]);
     for line in ["hello\n", "{}\n", "{\"version\":1,\"key\":\"00\",\"channels\":true}\n", "{\"version\":9}\n"] {
         let mut running = scene.start(["serve", "--stdio"]);
         running.feed(line.as_bytes());
         let outcome = running.wait();
         assert!(matches!(outcome.code, Some(2 | 4)), "{line}: {outcome:?}");
     }
-    scene.run(["serve", "--stdio", "--export", "a=."]).ends_with(2);
+    scene.run(["serve", "--stdio", "--export", "a=."]).ends_with(exit::USAGE);
     for ports in ["0", "5-4", "x", "1-99999", ""] {
-        scene.run(["serve", "--stdio", "--ports", ports]).ends_with(2).says(&["--ports"]);
+        scene.run(["serve", "--stdio", "--ports", ports]).ends_with(exit::USAGE).says(&["--ports"]);
     }
     let long = Command::new(xdfs_test_cli::xdfs_binary()).args(["serve", "--stdio"]).stdin(Stdio::piped()).spawn();
     let mut long = long.unwrap();

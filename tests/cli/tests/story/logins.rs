@@ -1,6 +1,6 @@
 //! The ways to log in: from files and variables, and by what somebody types.
 
-use xdfs_test_cli::{Relay, Running, Scene, pattern};
+use xdfs_test_cli::{Relay, Running, Scene, exit, pattern};
 
 use super::{add, pin, serve, url, wait_for_change, write_secret};
 
@@ -20,7 +20,7 @@ fn a_password_logs_in_from_a_file_and_from_the_terminal_and_is_never_shown() {
     let mut command = scene.command_as("bert", ["stat", &target]);
     command.env("XDFS_PASSWORD_FILE", "secret");
     Running::start(command).wait().ends_with(0);
-    scene.run_as("bert", ["stat", "--password-file", "wrong", &target]).ends_with(3).says(&[
+    scene.run_as("bert", ["stat", "--password-file", "wrong", &target]).ends_with(exit::LOGIN_REFUSED).says(&[
         "login",
         "wrong",
         "xdfs user password bert",
@@ -40,7 +40,7 @@ fn a_password_that_was_mistyped_is_asked_for_again_and_not_for_ever() {
     scene.run_as("admin", ["user", "add", "bert", "--password-file", "secret"]).ends_with(0);
     for (typed, code) in [
         (["one wrong guess", "another wrong one", "canary horse battery"], 0),
-        (["one wrong guess", "another wrong one", "and a third one"], 3),
+        (["one wrong guess", "another wrong one", "and a third one"], exit::LOGIN_REFUSED),
     ] {
         // A server of its own: one that was tried too often makes everybody from here wait.
         let server = serve(&scene, &[]);
@@ -93,7 +93,9 @@ fn a_key_with_a_passphrase_logs_in_when_somebody_types_it() {
     let key = scene.home("carl", ".ssh/id_ed25519");
     for words in [&["stat", &target][..], &["stat", "--identity", key.to_str().unwrap(), &target]] {
         let refused = scene.run_as("carl", words);
-        refused.ends_with(3).says(&["passphrase", "from an SSH agent ('ssh-add FILE'), or on a terminal"]);
+        refused
+            .ends_with(exit::LOGIN_REFUSED)
+            .says(&["passphrase", "from an SSH agent ('ssh-add FILE'), or on a terminal"]);
         assert!(unsuitable.iter().all(|words| !refused.messages.contains(words)), "{}", refused.messages);
     }
     let mut terminal = scene.terminal_as("carl", ["stat", "--identity", key.to_str().unwrap(), &target]);
@@ -102,7 +104,7 @@ fn a_key_with_a_passphrase_logs_in_when_somebody_types_it() {
         terminal.type_line("not this one");
     }
     let (code, shown) = terminal.wait();
-    assert_eq!(code, Some(3), "{shown}");
+    assert_eq!(code, Some(exit::LOGIN_REFUSED), "{shown}");
     assert!(shown.contains("passphrase is wrong") && shown.contains("ssh-add"), "{shown}");
     assert!(unsuitable.iter().all(|words| !shown.contains(words)), "{shown}");
     let mut terminal = scene.terminal_as("carl", ["stat", &target]);
@@ -132,8 +134,8 @@ fn a_token_opens_its_path_without_a_user_and_nothing_else() {
     };
     as_robot(&["cp", &server.url("in/a"), "got"]).ends_with(0);
     assert_eq!(scene.read("got"), b"inside");
-    as_robot(&["cp", &server.url("out"), "not"]).ends_with(3).says(&["token opens"]);
-    as_robot(&["cp", "got", &server.url("in/b")]).ends_with(3).says(&["may read"]);
+    as_robot(&["cp", &server.url("out"), "not"]).ends_with(exit::PERMISSION_DENIED).says(&["token opens"]);
+    as_robot(&["cp", "got", &server.url("in/b")]).ends_with(exit::PERMISSION_DENIED).says(&["may read"]);
     let text = String::from_utf8(scene.read("token")).unwrap();
     let mut command = scene.command_as("robot", ["stat", &server.url("in/a")]);
     command.env("XDFS_TOKEN", text.trim());
@@ -141,7 +143,7 @@ fn a_token_opens_its_path_without_a_user_and_nothing_else() {
     let mut command = scene.command_as("robot", ["stat", &server.url("in/a")]);
     command.env("XDFS_TOKEN", "xdfs-token-nonsense");
     let refused = Running::start(command).wait();
-    refused.ends_with(2).says(&["XDFS_TOKEN"]);
+    refused.ends_with(exit::USAGE).says(&["XDFS_TOKEN"]);
     assert!(!refused.messages.contains("nonsense"));
     // What is taken away does not open any more.
     let listed = scene.run_as("admin", ["user", "list", "--json"]).objects();
@@ -149,7 +151,7 @@ fn a_token_opens_its_path_without_a_user_and_nothing_else() {
     scene.run_as("admin", ["user", "revoke", "anna", "--token", fingerprint]).ends_with(0);
     wait_for_change(&scene, 1);
     let refused = as_robot(&["stat", &server.url("in/a")]);
-    refused.ends_with(3).says(&[
+    refused.ends_with(exit::LOGIN_REFUSED).says(&[
         &format!("offered: token {fingerprint}, from token (XDFS_TOKEN_FILE)"),
         "run out or been revoked",
         "'xdfs user token NAME --export EXPORT'",
@@ -157,7 +159,10 @@ fn a_token_opens_its_path_without_a_user_and_nothing_else() {
     assert!(!refused.messages.contains("set XDFS_TOKEN_FILE"), "{}", refused.messages);
     let mut command = scene.command_as("robot", ["stat", &server.url("in/a")]);
     command.env("XDFS_TOKEN", text.trim());
-    Running::start(command).wait().ends_with(3).says(&[&format!("offered: token {fingerprint}, from XDFS_TOKEN")]);
+    Running::start(command)
+        .wait()
+        .ends_with(exit::LOGIN_REFUSED)
+        .says(&[&format!("offered: token {fingerprint}, from XDFS_TOKEN")]);
 }
 
 #[test]
@@ -176,10 +181,12 @@ fn a_token_that_is_set_for_a_url_with_a_user_is_told_as_not_used() {
             let mut command = scene.command_as("robot", words);
             command.env(name, value);
             let refused = Running::start(command).wait();
-            refused.ends_with(3).says(&[&format!("\n{name} is set, and used only for URLs without a user")]);
+            refused
+                .ends_with(exit::LOGIN_REFUSED)
+                .says(&[&format!("\n{name} is set, and used only for URLs without a user")]);
         }
     }
     scene.run_as("robot", ["key", "create"]).ends_with(0);
     let refused = scene.run_as("robot", ["stat", &url]);
-    assert!(!refused.ends_with(3).messages.contains("XDFS_TOKEN"), "{}", refused.messages);
+    assert!(!refused.ends_with(exit::LOGIN_REFUSED).messages.contains("XDFS_TOKEN"), "{}", refused.messages);
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
-use xdfs_test_cli::{Running, Scene, Server, pattern};
+use xdfs_test_cli::{Running, Scene, Server, exit, pattern};
 
 /// A server of the account `admin`, whom nobody knows yet. Its log is a file of the scene.
 fn serve(scene: &Scene, options: &[&str]) -> Server {
@@ -117,7 +117,11 @@ fn without_a_terminal_an_unknown_server_is_refused_with_the_command_that_pins_it
     let server = serve(&scene, &[]);
     let url = url("anna", &server, "");
     let command = format!("xdfs trust pin {} {}", server.address(), server.host_key());
-    scene.run_as("anna", ["stat", &url]).ends_with(3).says(&["not known here", "nothing was sent", &command]);
+    scene.run_as("anna", ["stat", &url]).ends_with(exit::NOT_TRUSTED).says(&[
+        "not known here",
+        "nothing was sent",
+        &command,
+    ]);
     assert!(!scene.home("anna", "state/xdfs/known_hosts").exists());
     // Exactly that command.
     scene.run_as("anna", command.split_whitespace().skip(1)).ends_with(0);
@@ -127,7 +131,7 @@ fn without_a_terminal_an_unknown_server_is_refused_with_the_command_that_pins_it
     terminal.expect("Trust it? [y/N] ");
     terminal.type_line("");
     let (code, shown) = terminal.wait();
-    assert_eq!(code, Some(3), "{shown}");
+    assert_eq!(code, Some(exit::NOT_TRUSTED), "{shown}");
     assert!(!scene.home("bert", "state/xdfs/known_hosts").exists());
 }
 
@@ -144,20 +148,22 @@ fn a_remedy_names_the_state_folder_that_it_is_about() {
     let url = url("anna", &server, "");
     let as_anna = |words: &[&str]| scene.run_as("anna", words.iter().copied().chain(["--state", "mine"]));
     let pin = format!("xdfs trust pin {} {} --state mine", server.address(), server.host_key());
-    as_anna(&["stat", &url]).ends_with(3).says(&[&pin]);
+    as_anna(&["stat", &url]).ends_with(exit::NOT_TRUSTED).says(&[&pin]);
     // Exactly that command.
     scene.run_as("anna", pin.split_whitespace().skip(1)).ends_with(0);
-    as_anna(&["stat", &url]).ends_with(3).says(&["'xdfs key create --state mine'"]);
-    as_anna(&["key", "show"]).ends_with(5).says(&["'xdfs key create --state mine'"]);
+    as_anna(&["stat", &url]).ends_with(exit::LOGIN_REFUSED).says(&["'xdfs key create --state mine'"]);
+    as_anna(&["key", "show"]).ends_with(exit::NOT_FOUND).says(&["'xdfs key create --state mine'"]);
     as_anna(&["key", "create"]).ends_with(0);
-    as_anna(&["key", "create"]).ends_with(5).says(&["'xdfs key show --state mine'"]);
-    as_anna(&["trust", "forget", "other.example"]).ends_with(5).says(&["'xdfs trust list --state mine'"]);
+    as_anna(&["key", "create"]).ends_with(exit::EXISTS).says(&["'xdfs key show --state mine'"]);
+    as_anna(&["trust", "forget", "other.example"]).ends_with(exit::NOT_FOUND).says(&["'xdfs trust list --state mine'"]);
     as_anna(&["trust", "pin", server.address(), "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"]).ends_with(0);
-    as_anna(&["stat", &url]).ends_with(3).says(&["IS NOT THE EXPECTED ONE", &pin]);
+    as_anna(&["stat", &url]).ends_with(exit::NOT_TRUSTED).says(&["IS NOT THE EXPECTED ONE", &pin]);
     as_anna(&["user", "list"]).ends_with(0).says(&["'xdfs user add NAME --key FILE.pub --state mine'"]);
     as_anna(&["user", "add", "bert"]).ends_with(0).says(&["'xdfs user password bert --state mine'"]);
-    as_anna(&["user", "add", "bert"]).ends_with(5).says(&["'xdfs user restore bert --state mine'"]);
-    as_anna(&["user", "key", "carl", "mine/id_ed25519.pub"]).ends_with(5).says(&["'xdfs user list --state mine'"]);
+    as_anna(&["user", "add", "bert"]).ends_with(exit::EXISTS).says(&["'xdfs user restore bert --state mine'"]);
+    as_anna(&["user", "key", "carl", "mine/id_ed25519.pub"])
+        .ends_with(exit::NOT_FOUND)
+        .says(&["'xdfs user list --state mine'"]);
     as_anna(&["user", "revoke", "bert"]).ends_with(0);
     let still = as_anna(&["user", "key", "bert", "mine/id_ed25519.pub"]);
     still.ends_with(0).says(&["'xdfs user restore bert --state mine'"]);
@@ -183,17 +189,20 @@ fn a_changed_host_key_is_never_reached_silently() {
     assert_ne!(old, new);
     let target = url("anna", &second, "a");
     let parts = ["IS NOT THE EXPECTED ONE", &old, &new, "Nothing was sent", &format!("xdfs trust pin {address} {new}")];
-    scene.run_as("anna", ["cp", "a", &target]).ends_with(3).says(&parts);
+    scene.run_as("anna", ["cp", "a", &target]).ends_with(exit::NOT_TRUSTED).says(&parts);
     // Somebody at a terminal is not asked either: a habit of saying yes must not be enough.
     let terminal = scene.terminal_as("anna", ["cp", "a", &target]);
     let (code, shown) = terminal.wait();
-    assert_eq!(code, Some(3), "{shown}");
+    assert_eq!(code, Some(exit::NOT_TRUSTED), "{shown}");
     assert!(shown.contains("IS NOT THE EXPECTED ONE") && !shown.contains("[y/N]"), "{shown}");
     assert!(!scene.path("server/a").exists());
     // The URL's own pin counts alone, whatever is known.
-    scene.run_as("anna", ["cp", "a", &format!("{target}#{old}")]).ends_with(3).says(&["pinned by the URL", &new]);
+    scene
+        .run_as("anna", ["cp", "a", &format!("{target}#{old}")])
+        .ends_with(exit::NOT_TRUSTED)
+        .says(&["pinned by the URL", &new]);
     scene.run_as("anna", ["cp", "a", &format!("{target}#{new}")]).ends_with(0);
-    scene.run_as("anna", ["stat", &target]).ends_with(3);
+    scene.run_as("anna", ["stat", &target]).ends_with(exit::NOT_TRUSTED);
     scene.run_as("anna", ["trust", "pin", &address, &new]).ends_with(0);
     scene.run_as("anna", ["stat", &target]).ends_with(0);
 }
@@ -207,7 +216,7 @@ fn who_is_not_let_in_is_told_what_was_offered_and_the_remedy() {
     }
     let target = url("anna", &server, "");
     // As a job of cron is run: nobody can be asked.
-    scene.run_as("bert", ["stat", &target]).ends_with(3).says(&[
+    scene.run_as("bert", ["stat", &target]).ends_with(exit::LOGIN_REFUSED).says(&[
         "no terminal to ask for a password",
         "--password-file FILE",
         "XDFS_PASSWORD_FILE",
@@ -216,7 +225,7 @@ fn who_is_not_let_in_is_told_what_was_offered_and_the_remedy() {
     let key = scene.run_as("anna", ["key", "create"]);
     let fingerprint = scene.run_as("anna", ["key", "show", "--json"]).objects()[0]["fingerprint"].clone();
     let refused = scene.run_as("anna", ["stat", &target]);
-    refused.ends_with(3).says(&[
+    refused.ends_with(exit::LOGIN_REFUSED).says(&[
         fingerprint.as_str().unwrap(),
         "id_ed25519",
         "xdfs user add anna --key -",
@@ -228,11 +237,11 @@ fn who_is_not_let_in_is_told_what_was_offered_and_the_remedy() {
     scene.run_as("anna", ["stat", &target]).ends_with(0);
     // A visitor is told how to log in, and that is all.
     let visitor = scene.run_as("anna", ["stat", &format!("xdfs://{}/data/", server.address())]);
-    visitor.ends_with(3).says(&["name a user"]);
+    visitor.ends_with(exit::LOGIN_REFUSED).says(&["name a user"]);
     // Revoked, at once.
     scene.run_as("admin", ["user", "revoke", "anna"]).ends_with(0);
     wait_for_change(&scene, 2);
-    scene.run_as("anna", ["stat", &target]).ends_with(3);
+    scene.run_as("anna", ["stat", &target]).ends_with(exit::LOGIN_REFUSED);
 }
 
 #[test]
@@ -251,7 +260,7 @@ fn a_stranger_cannot_tell_who_exists() {
             let answer = |user: &str| {
                 let words = ["stat"].iter().chain(options).copied().map(str::to_owned);
                 let outcome = scene.run_as("mallory", words.chain([url(user, &server, "")]));
-                outcome.ends_with(3).messages.replace(user, "USER")
+                outcome.ends_with(exit::LOGIN_REFUSED).messages.replace(user, "USER")
             };
             assert_eq!(answer(known), answer("nobody"), "{options:?}");
         }
@@ -275,7 +284,7 @@ fn revoking_ends_what_runs_and_nothing_else() {
     wait_for_log(&scene, "opened by", 2);
     scene.run_as("admin", ["user", "revoke", "anna"]).ends_with(0);
     // Nothing more is fed: it ends by itself.
-    anna.wait_with_open_input().ends_with(3).says(&["was revoked"]);
+    anna.wait_with_open_input().ends_with(exit::PERMISSION_DENIED).says(&["was revoked"]);
     wait_for_log(&scene, "what this session logged in with was revoked", 1);
     bert.wait().ends_with(0);
     assert_eq!(scene.names("server"), ["bert"]);

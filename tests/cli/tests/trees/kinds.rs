@@ -4,7 +4,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
-use xdfs_test_cli::{Scene, pattern};
+use xdfs_test_cli::{Scene, exit, pattern};
 
 use super::judge::{differences, plant, same};
 
@@ -217,9 +217,12 @@ fn a_directory_goes_where_cp_would_put_it() {
     assert_eq!(scene.read("gets/single"), pattern(1000, 3));
     // Without -r a directory is no file, and what is no directory takes none.
     scene.run(["cp", "tree", &server.url("x")]).says(&["-r"]);
-    scene.run(["cp", "-r", "tree", &server.url("both/single")]).ends_with(3).says(&["not a directory"]);
-    scene.run(["cp", "-r", "tree", &server.url("missing/inside")]).ends_with(3).says(&["no such directory"]);
-    scene.run(["cp", "-r", &server.url("nothing"), "y"]).ends_with(3).says(&["nothing"]);
+    scene.run(["cp", "-r", "tree", &server.url("both/single")]).ends_with(exit::REFUSED).says(&["not a directory"]);
+    scene
+        .run(["cp", "-r", "tree", &server.url("missing/inside")])
+        .ends_with(exit::NOT_FOUND)
+        .says(&["no such directory"]);
+    scene.run(["cp", "-r", &server.url("nothing"), "y"]).ends_with(exit::NOT_FOUND).says(&["nothing"]);
     assert!(!scene.path("y").exists() && !scene.path("server/missing").exists());
 }
 
@@ -286,7 +289,7 @@ fn a_file_that_fails_stops_no_other_and_the_list_of_failures_can_be_fed_back() {
     let server = scene.serve();
     let url = server.url("copy");
     let outcome = scene.run(["sync", "--failures", "failed", "tree", &url]);
-    outcome.ends_with(1).says(&["file-1", "odd\\nname", "3 names failed"]);
+    outcome.ends_with(exit::SOME_FAILED).says(&["file-1", "odd\\nname", "3 names failed"]);
     for name in ["odd\nname", "back\\slash", "d1/e1/file-1"] {
         std::fs::remove_dir_all(scene.path(format!("server/copy/{name}"))).expect("it can be removed");
     }
@@ -315,12 +318,12 @@ fn an_atomic_copy_appears_whole_or_not_at_all() {
     same(&scene, "tree", "back", false);
     assert_eq!(scene.names("server"), ["whole"]);
     // For what is there already it promises nothing.
-    scene.run(["sync", "--atomic", "tree", &server.url("whole")]).ends_with(3).says(&["--atomic"]);
-    scene.run(["sync", "--atomic", &server.url("whole"), "back"]).ends_with(5).says(&["--atomic"]);
+    scene.run(["sync", "--atomic", "tree", &server.url("whole")]).ends_with(exit::EXISTS).says(&["--atomic"]);
+    scene.run(["sync", "--atomic", &server.url("whole"), "back"]).ends_with(exit::EXISTS).says(&["--atomic"]);
     // A part that fails keeps it from its name; the same command goes on where it was.
     scene.write("tree/d1/.xdfs-staging", b"a name that no server takes");
     let outcome = scene.run(["cp", "-r", "--atomic", "tree", &server.url("part")]);
-    outcome.ends_with(1).says(&["not there", "the same command"]);
+    outcome.ends_with(exit::SOME_FAILED).says(&["not there", "the same command"]);
     assert!(!scene.path("server/part").exists());
     std::fs::rename(scene.path("tree/d1/.xdfs-staging"), scene.path("tree/d1/other")).expect("it can be renamed");
     let outcome = scene.run(["cp", "-r", "--json", "--atomic", "tree", &server.url("part")]);

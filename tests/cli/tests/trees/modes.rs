@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use xdfs_test_cli::{Outcome, Running, Scene, Server};
+use xdfs_test_cli::{Outcome, Running, Scene, Server, exit};
 
 use super::judge::{plant, same};
 use super::sync::names;
@@ -129,7 +129,7 @@ fn a_directory_stays_until_what_takes_its_place_can_be_read() {
         for name in ["small", "large"] {
             chmod(&scene, &format!("{top}/{name}"), 0);
         }
-        sync(&[]).ends_with(1).says(&["small", "large", "2 names failed"]);
+        sync(&[]).ends_with(exit::SOME_FAILED).says(&["small", "large", "2 names failed"]);
         for name in ["small", "large"] {
             assert!(scene.path(format!("{copy}/{name}/in/file")).exists(), "{name} {down}");
         }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use xdfs_test_cli::{Outcome, Running, Scene, Server, xdfs_binary};
+use xdfs_test_cli::{Outcome, Running, Scene, Server, exit, xdfs_binary};
 
 use super::judge::{plant, same};
 
@@ -43,7 +43,7 @@ fn a_read_only_target_is_told_once_however_many_names_it_does_not_take() {
     let server = scene.serve();
     for target in ["there/copy", "there/empty", "there/new"] {
         let outcome = where_read_only(&scene, "there", &["sync", &server.url("tree"), target]);
-        says_once(&outcome, 5, "read-only");
+        says_once(&outcome, exit::PERMISSION_DENIED, "read-only");
     }
 }
 
@@ -60,7 +60,7 @@ fn few_open_files_are_enough_for_a_tree_or_it_is_said_how_many_are_needed() {
         same(&scene, "tree", &down, false);
     }
     let refused = Running::start(limited(&scene, 31, &["cp", "-r", "tree", &server.url("none")])).wait();
-    says_once(&refused, 5, "32 are needed");
+    says_once(&refused, exit::LOCAL, "32 are needed");
 }
 
 #[test]
@@ -78,5 +78,5 @@ fn a_server_needs_few_open_files_or_says_how_many() {
         same(&scene, "tree", &down, false);
     }
     let refused = Running::start(limited(&scene, 63, &words)).wait();
-    says_once(&refused, 5, "64 are needed");
+    says_once(&refused, exit::LOCAL, "64 are needed");
 }

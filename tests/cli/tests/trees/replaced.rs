@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use xdfs_test_cli::pattern;
+use xdfs_test_cli::{exit, pattern};
 
 use super::judge::same;
 use super::sync::{names, synced, tree};
@@ -25,7 +25,7 @@ fn a_directory_makes_way_for_what_the_source_has_in_its_place_and_back() {
         way.scene.write(format!("{}/d1/link/file", way.top), b"in what was a link");
         way.scene.write(format!("{}/surplus", way.copy), b"surplus");
         // Without leave to remove names, what is in a directory stays; each such name is told, and fails alone.
-        way.run(&[]).ends_with(1).says(&["d0: ", "d1/e1: ", "d2: ", "sync --delete", "3 names failed"]);
+        way.run(&[]).ends_with(exit::SOME_FAILED).says(&["d0: ", "d1/e1: ", "d2: ", "sync --delete", "3 names failed"]);
         assert!(way.at("d0").is_dir() && way.at("d2/deep/er/file").exists() && way.at("surplus").exists());
         assert_eq!(std::fs::read(way.at("d1/link/file")).expect("it is there"), b"in what was a link");
         let told = names(&way.run(&["--delete", "-n", "--json"]), "copied");
@@ -60,7 +60,7 @@ fn a_name_that_cannot_be_replaced_is_told_and_stops_no_other_removal() {
         for name in ["blocked/kept.log", "blocked/other", "surplus/file"] {
             way.scene.write(format!("{}/{name}", way.copy), b"surplus");
         }
-        way.run(&["--delete", "--exclude", "*.log"]).ends_with(1).says(&["blocked: ", "1 name"]);
+        way.run(&["--delete", "--exclude", "*.log"]).ends_with(exit::SOME_FAILED).says(&["blocked: ", "1 name"]);
         assert!(way.at("blocked/kept.log").exists() && !way.at("blocked/other").exists());
         assert!(!way.at("surplus").exists());
         way.run(&["--delete"]).ends_with(0);
@@ -76,7 +76,7 @@ fn directories_that_make_way_count_among_the_names_that_may_be_removed() {
             way.scene.write(format!("{}/{name}/inner", way.copy), b"in its way");
         }
         way.scene.write(format!("{}/surplus", way.copy), b"surplus");
-        way.run(&["--delete", "--max-delete", "1"]).ends_with(1).says(&["--max-delete"]);
+        way.run(&["--delete", "--max-delete", "1"]).ends_with(exit::SOME_FAILED).says(&["--max-delete"]);
         assert!(way.at("surplus").exists() && (way.at("one").is_dir() || way.at("two").is_dir()));
         way.run(&["--delete", "--max-delete", "2"]).ends_with(0);
         same(&way.scene, way.top, way.copy, false);
@@ -138,7 +138,7 @@ fn names_are_one_file_where_they_are_one_at_the_source_and_nowhere_else() {
         // A directory where a second name is to be.
         std::fs::remove_file(way.at("d")).expect("it is there");
         way.scene.write(format!("{}/d/in/it", way.copy), b"in its way");
-        way.run(&["-a"]).ends_with(1).says(&["d: "]);
+        way.run(&["-a"]).ends_with(exit::SOME_FAILED).says(&["d: "]);
         way.run(&["-a", "--delete"]).ends_with(0);
         check();
     });

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags, setxattr, utimensat};
 use serde_json::Value;
-use xdfs_test_cli::{Outcome, Scene, Server, pattern};
+use xdfs_test_cli::{Outcome, Scene, Server, exit, pattern};
 
 use super::judge::{differences, plant, same};
 
@@ -151,7 +151,7 @@ fn only_what_the_source_does_not_have_is_removed_and_only_when_it_may() {
         // Not asked for; then too many; then all but what is excluded.
         way.run(&[]).ends_with(0);
         assert!(way.at("extra/deep/file").exists());
-        way.run(&["--delete", "--max-delete", "2"]).ends_with(1).says(&["more than 2", "--max-delete"]);
+        way.run(&["--delete", "--max-delete", "2"]).ends_with(exit::SOME_FAILED).says(&["more than 2", "--max-delete"]);
         assert!(way.at("extra/deep/file").exists());
         way.run(&["--json", "--delete", "--exclude", "*.log"]).ends_with(0);
         assert!(way.at("kept.log").exists());
@@ -260,7 +260,7 @@ fn b09_nothing_is_removed_when_part_of_the_source_could_not_be_read() {
     };
     run(&["-c", &script]);
     let outcome = scene.run(["sync", "--delete", "tree", &server.url("copy")]);
-    outcome.ends_with(1).says(&["were not removed", "command of its own"]);
+    outcome.ends_with(exit::SOME_FAILED).says(&["were not removed", "command of its own"]);
     // The name is told by its start and its length.
     assert!(outcome.messages.lines().all(|line| line.len() < 1000), "{}", outcome.messages.len());
     assert!(scene.path("server/copy/surplus").exists());
@@ -281,7 +281,7 @@ fn names_of_a_list_that_the_source_does_not_have_are_failures() {
         [("tree".to_owned(), server.url("copy"), "server/copy"), (server.url("tree"), "copy".to_owned(), "copy")]
     {
         let words = ["sync", "--files-from", "list", "--failures", "failed", &source, &target];
-        scene.run(words).ends_with(1).says(&["/absolute: ", "../up: ", "d/none: ", "3 names failed"]);
+        scene.run(words).ends_with(exit::SOME_FAILED).says(&["/absolute: ", "../up: ", "d/none: ", "3 names failed"]);
         let there = |name: &str| scene.path(format!("{copy}/{name}")).exists();
         assert!(there("a") && there("d/b") && there("d/c") && !there("left"));
         assert_eq!(scene.read("failed"), b"../up\n/absolute\nd/none\n");
@@ -301,7 +301,10 @@ fn what_fails_is_named_however_short_its_name_is() {
     scene.write("tree/a", b"a");
     scene.write("server/copy/a/in/the/way", b"x");
     let server = scene.serve();
-    scene.run(["sync", "tree", &server.url("copy")]).ends_with(1).says(&["a: a directory with something in it"]);
+    scene
+        .run(["sync", "tree", &server.url("copy")])
+        .ends_with(exit::SOME_FAILED)
+        .says(&["a: a directory with something in it"]);
 }
 
 #[test]
@@ -322,8 +325,8 @@ fn patterns_leave_out_and_take_in_the_order_in_which_they_are_typed() {
     assert_eq!(taken(&keep, "two"), ["a.c", "lib/b.c", "lib/keep.o"]);
     let only_c = ["--include", "*/", "--include", "*.c", "--exclude", "*"];
     assert_eq!(taken(&only_c, "three"), ["a.c", "lib/b.c"]);
-    scene.run(["sync", "--exclude", "", "tree", &server.url("x")]).ends_with(2).says(&["--exclude", "empty"]);
-    scene.run(["sync", "--exclude", "[z-a]", "tree", &server.url("x")]).ends_with(2).says(&["--exclude"]);
+    scene.run(["sync", "--exclude", "", "tree", &server.url("x")]).ends_with(exit::USAGE).says(&["--exclude", "empty"]);
+    scene.run(["sync", "--exclude", "[z-a]", "tree", &server.url("x")]).ends_with(exit::USAGE).says(&["--exclude"]);
 }
 
 #[test]
@@ -335,7 +338,7 @@ fn an_export_that_takes_nothing_says_so_once() {
     let server = scene.serve_with(&["--export", "ro=fixed:ro"]);
     for (words, target) in [(["cp", "-r"], "new"), (["sync", "--delete"], "there"), (["sync", "-a"], "new")] {
         let outcome = scene.run(words.into_iter().chain(["tree", &server.url_in("ro", target)]));
-        outcome.ends_with(3).says(&["read-only"]);
+        outcome.ends_with(exit::PERMISSION_DENIED).says(&["read-only"]);
         let told = outcome.messages.lines().filter(|line| line.contains("read-only")).count();
         assert_eq!(told, 1, "{}", outcome.messages);
         assert!(!outcome.messages.contains("again"), "{}", outcome.messages);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{STAGING, Scene};
+use xdfs_test_cli::{STAGING, Scene, exit};
 
 use super::judge::{differences, plant, same};
 use super::unfinished::{is_clean, leftovers, plant_large, serve, signal_after};
@@ -28,7 +28,7 @@ fn what_others_plant_at_names_that_can_be_guessed_is_in_no_tree() {
     scene.run(["cp", "planted", &server.url(".new.xdfs-tree/planted")]).ends_with(0);
     let guess = format!("{STAGING}/tree-{:032x}", 7);
     for name in [guess.clone(), format!("{guess}/planted"), format!("{STAGING}/{:032x}-{:016x}.tree/t", 7, 7)] {
-        scene.run(["mkdir", "-p", &server.url(&name)]).ends_with(3).says(&["invalid path"]);
+        scene.run(["mkdir", "-p", &server.url(&name)]).ends_with(exit::REFUSED).says(&["invalid path"]);
         assert_ne!(scene.run(["cp", "planted", &server.url(&name)]).code, Some(0));
     }
     scene.run(["cp", "-r", "--atomic", "tree", &server.url("new")]).ends_with(0).is_silent();
@@ -45,7 +45,7 @@ fn a_tree_that_is_not_whole_is_out_of_everybody_s_reach() {
     scene.write(format!("tree/{STAGING}"), b"refused");
     let server = scene.serve();
     scene.directory("server/d");
-    scene.run(["cp", "-r", "--atomic", "tree", &server.url("d/new")]).ends_with(1).says(&["not there"]);
+    scene.run(["cp", "-r", "--atomic", "tree", &server.url("d/new")]).ends_with(exit::SOME_FAILED).says(&["not there"]);
     assert!(!scene.path("server/d/new").exists());
     let staging = format!("d/{STAGING}");
     let found = holders(&scene.path(format!("server/{staging}")));
@@ -87,10 +87,10 @@ fn what_came_to_have_the_name_meanwhile_is_not_replaced() {
     scene.write(format!("tree/{STAGING}"), b"refused");
     let server = scene.serve();
     let url = server.url("new");
-    scene.run(["sync", "--atomic", "tree", &url]).ends_with(1);
+    scene.run(["sync", "--atomic", "tree", &url]).ends_with(exit::SOME_FAILED);
     std::fs::remove_file(scene.path(format!("tree/{STAGING}"))).expect("it is there");
     scene.write("server/new/another", b"another's");
-    scene.run(["sync", "--atomic", "tree", &url]).ends_with(3).says(&["--atomic"]);
+    scene.run(["sync", "--atomic", "tree", &url]).ends_with(exit::EXISTS).says(&["--atomic"]);
     assert_eq!(scene.names("server/new"), ["another"]);
     std::fs::remove_dir_all(scene.path("server/new")).expect("it can be removed");
     scene.run(["sync", "--atomic", "tree", &url]).ends_with(0).is_silent();
@@ -106,7 +106,7 @@ fn an_unfinished_tree_keeps_no_directory_from_being_removed() {
     scene.write(format!("tree/{STAGING}"), b"refused");
     let server = scene.serve();
     scene.directory("server/d");
-    scene.run(["cp", "-r", "--atomic", "tree", &server.url("d/new")]).ends_with(1);
+    scene.run(["cp", "-r", "--atomic", "tree", &server.url("d/new")]).ends_with(exit::SOME_FAILED);
     scene.run(["rm", "-r", &server.url("d")]).ends_with(0);
     assert!(scene.names("server").is_empty());
 }

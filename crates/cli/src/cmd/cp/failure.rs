@@ -2,7 +2,7 @@
 
 use xdfs_client::{Error, ErrorKind};
 
-use crate::exit::{Exit, Failure, Side};
+use crate::exit::{Exit, Failure, Side, is_of_peer};
 use crate::output::CopyItem;
 
 /// One file that failed.
@@ -71,10 +71,11 @@ impl Failed {
 
     fn new(path: &str, error: Error, side: Side) -> Self {
         let exit = Exit::of_error(&error, side);
+        let local = side == Side::Here && !is_of_peer(error.kind);
         let what = error.to_string();
         // Messages about local files name them as they were typed; a server knows only its part of
         // a URL.
-        let subject = if exit == Exit::LocalStorage { String::new() } else { format!("{path}: ") };
+        let subject = if local { String::new() } else { format!("{path}: ") };
         let advice = advice(error.kind, side);
         let message = format!("{subject}{what}{}{advice}", if advice.is_empty() { "" } else { "; " });
         let connected = side == Side::Peer || error.kind == ErrorKind::ConnectionLost;
@@ -110,11 +111,11 @@ mod tests {
     #[test]
     fn the_side_of_a_download_that_failed_is_that_of_its_cause() {
         for (kind, began, exit, path) in [
-            (ErrorKind::NotFound, false, Exit::Refused, "xdfs://h/e/a"),
-            (ErrorKind::PermissionDenied, false, Exit::Refused, "xdfs://h/e/a"),
-            (ErrorKind::PermissionDenied, true, Exit::LocalStorage, "b"),
-            (ErrorKind::NoSpace, true, Exit::LocalStorage, "b"),
-            (ErrorKind::SourceChanged, true, Exit::Refused, "xdfs://h/e/a"),
+            (ErrorKind::NotFound, false, Exit::NotFound, "xdfs://h/e/a"),
+            (ErrorKind::PermissionDenied, false, Exit::PermissionDenied, "xdfs://h/e/a"),
+            (ErrorKind::PermissionDenied, true, Exit::PermissionDenied, "b"),
+            (ErrorKind::NoSpace, true, Exit::NoSpace, "b"),
+            (ErrorKind::SourceChanged, true, Exit::Changed, "xdfs://h/e/a"),
             (ErrorKind::ConnectionLost, true, Exit::ConnectionLost, "b"),
             (ErrorKind::Cancelled, true, Exit::Cancelled, "b"),
         ] {
@@ -127,10 +128,10 @@ mod tests {
     #[test]
     fn a_source_that_changed_during_an_upload_is_ours() {
         let failed = Failed::of_upload(&item(), Error::new(ErrorKind::SourceChanged, "it shrank"));
-        assert_eq!(failed.failure.exit, Exit::LocalStorage);
+        assert_eq!(failed.failure.exit, Exit::Changed);
         assert_eq!(failed.failure.message, "it shrank; copy the file again when nobody writes to it");
         let failed = Failed::of_upload(&item(), Error::new(ErrorKind::NoSpace, "full"));
-        assert_eq!(failed.failure.exit, Exit::Refused);
+        assert_eq!(failed.failure.exit, Exit::NoSpace);
         assert_eq!(failed.failure.message, "b: full; the server needs more room");
     }
 }

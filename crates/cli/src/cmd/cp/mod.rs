@@ -180,7 +180,7 @@ impl Copy<'_> {
             let begun = may_be_ours && !tree.atomic && !tree.dry_run && own.is_some();
             let exit =
                 self.under_mark(begun.then_some(&mark), &|copy| copy.tree_up(path, target, known.clone(), tree))?;
-            let failed = matches!(exit, Exit::SomeFailed | Exit::Refused);
+            let failed = !matches!(exit, Exit::Done | Exit::Cancelled | Exit::ConnectionLost);
             // Complete, or nothing was begun: whatever is made there later belongs to another
             // process.
             if begun && (exit == Exit::Done || failed && matches!(self.look(target), Ok(None))) {
@@ -464,7 +464,7 @@ fn written_place(path: &Path) -> Result<LocalPlace, Error> {
 /// accessible, is reported before any request to a server.
 fn is_directory(path: &Path) -> Result<bool, Failure> {
     let place = LocalPlace::of(path.as_os_str().as_bytes());
-    let place = place.map_err(|error| Failure::new(Exit::LocalStorage, error.to_string()))?;
+    let place = place.map_err(|error| Failure::local(&error))?;
     Ok(place.existing == Some(FileKind::Directory))
 }
 

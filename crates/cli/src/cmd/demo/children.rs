@@ -105,7 +105,7 @@ impl ServerProcess {
     pub(super) fn stop(mut self) -> Result<(), Failure> {
         let asked = Pid::from_raw(self.child.id() as i32).map(|pid| kill_process(pid, Signal::TERM));
         if !matches!(asked, Some(Ok(()))) {
-            return Err(Failure::new(Exit::LocalStorage, "the demo's server cannot be asked to stop"));
+            return Err(Failure::new(Exit::Local, "the demo's server cannot be asked to stop"));
         }
         let status = self.child.wait().map_err(|error| child_failure("the server", &error))?;
         if status.success() {
@@ -206,7 +206,7 @@ fn read_line(child: &mut Child) -> Result<Value, Failure> {
 }
 
 fn child_failure(who: &str, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::LocalStorage, format!("{who} cannot be run: {error}"))
+    Failure::new(Exit::Local, format!("{who} cannot be run: {error}"))
 }
 
 fn unexpected(who: &str, line: &Value) -> Failure {

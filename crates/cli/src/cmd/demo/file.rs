@@ -99,7 +99,7 @@ pub(super) fn warm_memory(size: u64, stop: &AtomicBool) {
 }
 
 fn failure(path: &Path, what: &str, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::LocalStorage, format!("{}: it {what}: {error}", printable_path(path)))
+    Failure::new(Exit::Local, format!("{}: it {what}: {error}", printable_path(path)))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl Scratch {
                 human(room),
                 human(needed)
             );
-            return Err(Failure::new(Exit::LocalStorage, message));
+            return Err(Failure::new(Exit::NoSpace, message));
         }
         Ok(Self { directory: make_unique(&base)?, room })
     }
@@ -122,7 +122,7 @@ fn available_memory() -> Option<u64> {
 }
 
 fn failure(path: &Path, what: &str, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::LocalStorage, format!("{}: it {what}: {error}", printable_path(path)))
+    Failure::new(Exit::Local, format!("{}: it {what}: {error}", printable_path(path)))
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_place_without_room_is_refused_before_anything_is_made() {
         let refused = Scratch::create(Some(&std::env::temp_dir()), 1 << 60).unwrap_err();
-        assert_eq!(refused.exit, Exit::LocalStorage);
+        assert_eq!(refused.exit, Exit::NoSpace);
         assert!(refused.message.contains("--size"), "{}", refused.message);
     }
 

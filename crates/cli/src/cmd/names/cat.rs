@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::{Done, NameError, Sessions, trouble, wire_name};
-use crate::exit::{Exit, Failure, Side};
+use crate::exit::{Exit, Failure, Side, is_of_peer};
 use crate::output::reader_is_gone;
 use crate::url::Url;
 use xdfs_client::file::{File, OpenOptions, Remote};
@@ -30,12 +30,11 @@ pub(super) fn run(session: &Session, url: &Url) -> Done {
     if reader_is_gone() {
         return Err(NameError::Output(Failure::new(Exit::Done, "")));
     }
-    match Exit::of_error(&error, Side::Here) {
-        Exit::LocalStorage if !matches!(error.kind, ErrorKind::SourceChanged | ErrorKind::OutOfRange) => Err(
-            NameError::Output(Failure::new(Exit::LocalStorage, format!("cannot write to standard output: {error}"))),
-        ),
-        _ => Err(trouble(url, &error)),
+    if is_of_peer(error.kind) || matches!(error.kind, ErrorKind::SourceChanged | ErrorKind::OutOfRange) {
+        return Err(trouble(url, &error));
     }
+    let message = format!("cannot write to standard output: {error}");
+    Err(NameError::Output(Failure::new(Exit::of_error(&error, Side::Here), message)))
 }
 
 /// Bytes that are read at a time.

@@ -18,7 +18,7 @@ use super::super::key::failed;
 use super::inside::{self, Offered, OwnFile};
 use super::site;
 use crate::descriptors;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Side};
 use crate::plan::{ExportPlan, Root, ServePlan};
 use crate::state;
 use crate::text::printable_path;
@@ -208,7 +208,7 @@ fn open(plan: &ExportPlan, key: &Arc<JournalKey>, limits: &ServerLimits) -> Resu
             let store = LocalStore::open_root(path, plan.writable).map_err(|error| {
                 let (name, shown) = (&plan.name, printable_path(path));
                 let message = format!("--export {name}={shown}: {error}; name a directory that is there");
-                Failure::new(Exit::LocalStorage, message)
+                Failure::new(Exit::of_error(&error, Side::Here), message)
             })?;
             Arc::new(with_journals(store, &plan.name, key, limits))
         }

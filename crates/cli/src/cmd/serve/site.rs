@@ -92,13 +92,13 @@ pub(super) fn read(chain: &Path, key: &Path) -> Result<SiteCertificate, Failure>
             SiteError::Chain(_) => ("--certificate", chain),
             SiteError::Key(_) => ("--certificate-key", key),
         };
-        Failure::new(Exit::LocalStorage, format!("{option} {}: {error}", printable_path(path)))
+        Failure::new(Exit::Local, format!("{option} {}: {error}", printable_path(path)))
     })?;
     let words = |text: String| format!("--certificate {}: {text}", printable_path(chain));
     match judge(site.validity(), calendar::now()) {
         Ok(None) => {}
         Ok(Some(warning)) => complain(&words(warning)),
-        Err(error) => return Err(Failure::new(Exit::LocalStorage, words(error))),
+        Err(error) => return Err(Failure::new(Exit::Local, words(error))),
     }
     Ok(site)
 }
@@ -125,7 +125,7 @@ fn judge(validity: &Validity, now: u64) -> Result<Option<String>, String> {
 fn bytes(option: &str, path: &Path, secrecy: Secrecy) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let missing = || {
         let text = format!("{option} {}: there is no such file; name one in PEM", printable_path(path));
-        Failure::new(Exit::LocalStorage, text)
+        Failure::new(Exit::NotFound, text)
     };
     let bytes = read_named(path, BYTES_MAX, secrecy).map_err(|error| failed(&error))?.ok_or_else(missing)?;
     Ok(Zeroizing::new(bytes))

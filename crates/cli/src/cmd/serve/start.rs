@@ -30,7 +30,7 @@ pub(super) fn check_entry(plan: &ServePlan, needs: &Needs) -> Result<(), Failure
             "{name}{}: permission denied; give the user who runs the server the right to enter it, or offer another directory",
             printable_path(path)
         );
-        return Err(Failure::new(Exit::LocalStorage, message));
+        return Err(Failure::new(Exit::PermissionDenied, message));
     }
     Ok(())
 }

@@ -150,7 +150,7 @@ fn exports() -> Result<Vec<Export>, Failure> {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let [root_name, home_name] = SSH_EXPORTS;
     let open = |path: &Path| LocalStore::open_as_user(path);
-    let root = open(Path::new("/")).map_err(|error| Failure::new(Exit::LocalStorage, error.to_string()))?;
+    let root = open(Path::new("/")).map_err(|error| Failure::local(&error))?;
     // Without a home directory paths start at the root, as ssh has it.
     let home = open(&home).unwrap_or_else(|_| root.clone());
     let export = |name, store| Export::new(name, Arc::new(store), access.clone());

@@ -58,7 +58,7 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
                 how_to_let_in(&args.name, &args.state),
                 state::option(args.state.state.as_deref())
             );
-            Failure::new(Exit::LocalStorage, message)
+            Failure::new(Exit::Exists, message)
         }
         _ => failed(&error),
     })?;
@@ -185,7 +185,7 @@ fn edit<T>(args: &StateArgs, name: &str, change: impl FnOnce(&mut Account) -> Re
             let option = state::option(args.state.as_deref());
             let message =
                 format!("{}; 'xdfs user list{option}' shows who is there (state: {})", error.message, state.shown());
-            Failure::new(Exit::LocalStorage, message)
+            Failure::new(Exit::NotFound, message)
         }
         _ => failed(&error),
     })
@@ -232,7 +232,7 @@ fn standard_input() -> Result<Zeroizing<String>, Failure> {
     use std::io::Read;
     let mut text = Zeroizing::new(String::new());
     let read = std::io::stdin().lock().take(KEY_BYTES_MAX as u64).read_to_string(&mut text);
-    read.map_err(|error| Failure::new(Exit::LocalStorage, format!("standard input: {error}")))?;
+    read.map_err(|error| Failure::new(Exit::of_io(&error), format!("standard input: {error}")))?;
     Ok(text)
 }
 

@@ -28,7 +28,7 @@ pub(super) fn run(args: &UserTokenArgs) -> Result<Exit, Failure> {
         create_named(path, content.as_bytes(), 0o600).map_err(|error| match error.kind {
             ErrorKind::AlreadyExists => {
                 let message = format!("{}: it exists already; name a new file", printable_path(path));
-                Failure::new(Exit::LocalStorage, message)
+                Failure::new(Exit::Exists, message)
             }
             _ => failed(&error),
         })?;

@@ -93,7 +93,7 @@ impl Only {
 
 fn read_list(path: &Path) -> Result<Only, Failure> {
     let fail = |error: &std::io::Error| {
-        Failure::new(Exit::LocalStorage, format!("--files-from {}: {error}", printable_path(path)))
+        Failure::new(Exit::of_io(error), format!("--files-from {}: {error}", printable_path(path)))
     };
     let mut text = Vec::new();
     let read = if path.as_os_str() == "-" {
@@ -104,7 +104,7 @@ fn read_list(path: &Path) -> Result<Only, Failure> {
     let bytes = read.map_err(|error| fail(&error))?;
     if bytes as u64 > LIST_BYTES_MAX {
         let message = format!("--files-from {}: it has more than {LIST_BYTES_MAX} bytes", printable_path(path));
-        return Err(Failure::new(Exit::LocalStorage, message));
+        return Err(Failure::new(Exit::Local, message));
     }
     let mut only = Only::default();
     for line in text.split(|&byte| byte == b'\n') {
@@ -183,7 +183,7 @@ impl Failures {
 }
 
 fn failed(shown: &str, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::LocalStorage, format!("--failures {shown}: {error}"))
+    Failure::new(Exit::of_io(error), format!("--failures {shown}: {error}"))
 }
 
 #[cfg(test)]
