@@ -6,6 +6,9 @@ use crate::text::printable;
 /// Longest line of a listing, in bytes.
 pub const LINE_BYTES_MAX: usize = 8 * 1024;
 
+/// Most lines of a listing.
+pub const ENTRIES_MAX: u32 = 1_000_000;
+
 /// What a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
@@ -47,6 +50,9 @@ pub enum ListingError {
     /// A line without an end.
     #[error("the server's listing has a line longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
+    /// More lines than anybody reads.
+    #[error("the server's listing has more than {ENTRIES_MAX} lines")]
+    TooMany,
 }
 
 /// The entry in a line of MLSD, without its line end.

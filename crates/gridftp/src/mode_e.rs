@@ -257,7 +257,7 @@ impl Assembly {
         if self.ends != Some(self.ended) {
             return Ok(false);
         }
-        let missing = (self.wanted.end - self.wanted.start) - self.received;
+        let missing = self.wanted.end.saturating_sub(self.wanted.start) - self.received;
         if missing > 0 { Err(BlockError::Missing(missing)) } else { Ok(true) }
     }
 

@@ -132,3 +132,13 @@ fn a_connection_that_closes_in_the_middle_is_cut() {
     feed(&mut assembly, connection, &end(), 7, &mut []).unwrap();
     assert_eq!(assembly.close(connection), Ok(()));
 }
+
+#[test]
+fn a_part_that_ends_before_it_begins_is_empty() {
+    let mut assembly = Assembly::new(Range { start: 100, end: 0 }, 1);
+    let connection = assembly.open().unwrap();
+    let head = Head::Data { count: 1, offset: 50, last: false }.encode();
+    assert!(matches!(assembly.clone().take(connection, &head), Err(BlockError::Outside { .. })));
+    assembly.take(connection, &Head::File { ends: 1, last: true }.encode()).unwrap();
+    assert_eq!(assembly.is_complete(), Ok(true));
+}

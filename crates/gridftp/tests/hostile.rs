@@ -14,6 +14,8 @@ use xdfs_gridftp::ranges::Range;
 
 /// How long the client waits for anything; the lies that are silence take as long.
 const WAIT: Duration = Duration::from_millis(700);
+/// The same where a server can make it wait again and again.
+const SHORT_WAIT: Duration = Duration::from_millis(30);
 
 /// What honest servers say to the commands before a transfer.
 const HONEST: &[(&str, &str)] = &[
@@ -48,7 +50,12 @@ enum Call {
     Rename,
     Down,
     DownFrom5,
+    DownFrom20,
     Parallel,
+    ParallelFrom20,
+    /// With little patience: what is told may take many waits.
+    DownAtOnce,
+    ParallelAtOnce,
     Up,
 }
 
@@ -93,6 +100,10 @@ fn serve(listener: TcpListener, to: &'static str, answer: &'static str, data: Ve
             // A client that has found the lie is gone.
             let _ = control.write_all(&rest.as_bytes()[..at]);
             let close = rest.find('}').unwrap();
+            if &rest[at..=close] == "{markers}" {
+                while control.write_all(b"112 still working\r\n").is_ok() {}
+                return;
+            }
             act(&rest[at + 1..close], &passive, active, &data);
             rest = &rest[close + 1..];
         }
@@ -123,7 +134,8 @@ fn act(what: &str, passive: &TcpListener, active: Option<SocketAddr>, data: &[Ve
 
 /// What the client made of it.
 fn outcome(call: Call, address: SocketAddr) -> Result<(), Error> {
-    let mut client = Client::connect(address, Login::anonymous(), WAIT)?;
+    let wait = if matches!(call, Call::DownAtOnce | Call::ParallelAtOnce) { SHORT_WAIT } else { WAIT };
+    let mut client = Client::connect(address, Login::anonymous(), wait)?;
     let whole = Range { start: 0, end: 10 };
     let mut sink = |_: u64, _: &[u8]| Ok(());
     match call {
@@ -133,9 +145,11 @@ fn outcome(call: Call, address: SocketAddr) -> Result<(), Error> {
         Call::Checksum => client.checksum("MD5", b"/f").map(drop),
         Call::List => client.list(b"/d", &mut |_| ()),
         Call::Rename => client.rename(b"/f", b"/g"),
-        Call::Down => client.download(b"/f", whole, &mut sink),
+        Call::Down | Call::DownAtOnce => client.download(b"/f", whole, &mut sink),
+        Call::DownFrom20 => client.download(b"/f", Range { start: 20, end: 10 }, &mut sink),
+        Call::ParallelFrom20 => client.download_parallel(b"/f", Range { start: 20, end: 10 }, 2, &mut sink),
         Call::DownFrom5 => client.download(b"/f", Range { start: 5, end: 10 }, &mut sink),
-        Call::Parallel => client.download_parallel(b"/f", whole, 2, &mut sink),
+        Call::Parallel | Call::ParallelAtOnce => client.download_parallel(b"/f", whole, 2, &mut sink),
         Call::Up => {
             let mut fill = |at: u64, into: &mut [u8]| {
                 let length = if at == 0 { 10 } else { 0 };
@@ -166,7 +180,8 @@ fn eof(ends: u64) -> Vec<u8> {
 }
 
 fn lies_of_replies() -> Vec<Lie> {
-    use Call::{Checksum, Down, DownFrom5, Facts, List, Login, Parallel, Rename, Size, Up};
+    use Call::{Checksum, Down, DownAtOnce, DownFrom5, DownFrom20, Facts, List, Login, Rename, Size, Up};
+    use Call::{Parallel, ParallelAtOnce, ParallelFrom20};
     vec![
         says(Login, "", "", "lost"),
         says(Login, "", "SSH-2.0-OpenSSH_9.2\r\n", "no FTP reply"),
@@ -200,6 +215,10 @@ fn lies_of_replies() -> Vec<Lie> {
         says(Parallel, "PORT", "500 no\r\n", "refused PORT"),
         says(Parallel, "RETR", "150 opening\r\n226 done\r\n", "nothing for"),
         says(Parallel, "RETR", "150 opening\r\n451 no\r\n", "refused RETR: 451 no"),
+        says(DownAtOnce, "RETR", "150 opening\r\n{data}{markers}", "nothing for"),
+        says(ParallelAtOnce, "RETR", "150 opening\r\n{markers}", "nothing for"),
+        says(DownFrom20, "SIZE", "213 10\r\n", "has 10 bytes and 20 are here"),
+        says(ParallelFrom20, "SIZE", "213 10\r\n", "has 10 bytes and 20 are here"),
         says(Up, "STOR", "553 no\r\n", "refused STOR: 553 no"),
         says(Up, "STOR", "150 opening\r\n{take}452 full\r\n", "refused STOR: 452 full"),
         says(Up, "STOR", "150 opening\r\n{take}", "nothing for"),
@@ -218,6 +237,7 @@ fn lies_of_data() -> Vec<Lie> {
         carries(List, &[b"total 5\r\n"], "cannot be used|without facts"),
         carries(List, &[b"Type=file; cut"], "middle of a line"),
         carries(List, &[&[b'x'; 9000]], "longer than"),
+        carries(List, &[&b"Type=file; x\r\n".repeat(1_000_001)], "more than 1000000 lines"),
         carries(Parallel, &[&block(0, b"0123456789x", true)], "outside the file"),
         carries(Parallel, &[&[block(0, ten, false), block(3, b"x", true)].concat()], "overlaps"),
         carries(Parallel, &[&[block(0, ten, false), eof(2)].concat(), &block(0, b"x", true)], "overlaps"),

@@ -58,6 +58,14 @@ pub enum Error {
         /// How many the server had said.
         expected: u64,
     },
+    /// The file ends before the part that is asked for.
+    #[error("the server's file has {length} bytes and {start} are here already; it was replaced: copy it anew")]
+    Shorter {
+        /// Where the part begins.
+        start: u64,
+        /// How many bytes the server has.
+        length: u64,
+    },
     /// The listing ended in the middle of a line.
     #[error("the server's listing ended in the middle of a line; try again")]
     ListingCut,

@@ -17,11 +17,15 @@ pub use self::error::Error;
 use crate::address::{of_epsv, of_pasv};
 use crate::command::{Command, Login, Mode};
 use crate::control::{Control, Event};
-use crate::listing::{Entry, Kind, Lines, number, of_mlsd, of_mlst};
+use crate::listing::{ENTRIES_MAX, Entry, Kind, Lines, ListingError, number, of_mlsd, of_mlst};
+use crate::ranges::Range;
 use crate::reply::Reply;
 
 /// Bytes that are read or written at a time on a data channel.
 const PIECE_BYTES: usize = 256 * 1024;
+
+/// So many waits the end of a transfer may take if the server only says that it still works.
+const WAITS_WITH_MARKERS: u32 = 60;
 
 /// Bytes that are read at a time on the control channel.
 const CONTROL_BYTES: usize = 4096;
@@ -139,11 +143,13 @@ impl Client {
     /// Gives every entry of a directory to `each`; the directory itself and its parent are left out.
     ///
     /// # Errors
-    /// If the server refuses, or lists what is no name of this directory.
+    /// If the server refuses, or lists what is no name of this directory, or too much.
     pub fn list(&mut self, name: &[u8], each: &mut dyn FnMut(Entry)) -> Result<(), Error> {
         let mut lines = Lines::default();
+        let mut left = ENTRIES_MAX;
         self.receive_stream(&Command::Mlsd(name.to_vec()), &mut |bytes| {
             lines.take(bytes, |line| {
+                left = left.checked_sub(1).ok_or(ListingError::TooMany)?;
                 let entry = of_mlsd(line)?;
                 if entry.kind != Kind::Itself {
                     each(entry);
@@ -186,7 +192,10 @@ impl Client {
     /// The next thing that the server says.
     fn event(&mut self) -> Result<Event, Error> {
         // Of the whole reply: a server that sends one byte a second does not hold us.
-        let deadline = Instant::now() + self.wait;
+        self.event_before(Instant::now() + self.wait)
+    }
+
+    fn event_before(&mut self, deadline: Instant) -> Result<Event, Error> {
         loop {
             if let Some(event) = self.control.poll() {
                 return Ok(event);
@@ -269,14 +278,23 @@ impl Client {
 
     /// Waits for the end of a transfer whose data have moved.
     fn finish(&mut self, command: &Command) -> Result<(), Error> {
+        let last = Instant::now() + self.wait * WAITS_WITH_MARKERS;
         loop {
-            match self.event()? {
+            match self.event_before(last.min(Instant::now() + self.wait))? {
                 Event::Answered(_) => return Ok(()),
                 Event::Refused(reply) => return Err(refused(command, &reply)),
                 _ => {}
             }
         }
     }
+}
+
+/// A range that ends before it begins: the server has less of the file than is here.
+fn check_range(wanted: Range) -> Result<(), Error> {
+    if wanted.start > wanted.end {
+        return Err(Error::Shorter { start: wanted.start, length: wanted.end });
+    }
+    Ok(())
 }
 
 fn refused(command: &Command, reply: &Reply) -> Error {

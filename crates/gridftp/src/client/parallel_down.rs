@@ -4,11 +4,11 @@
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{Client, Error, PIECE_BYTES, Sink, lost};
+use super::{Client, Error, PIECE_BYTES, Sink, WAITS_WITH_MARKERS, check_range, lost};
 use crate::command::{Command, Mode};
 use crate::mode_e::{Assembly, Piece};
 use crate::ranges::Range;
@@ -26,6 +26,7 @@ impl Client {
     /// # Errors
     /// If the server refuses, a block breaks a rule, or the sink fails.
     pub fn download_parallel(&mut self, name: &[u8], wanted: Range, streams: u16, sink: Sink<'_>) -> Result<(), Error> {
+        check_range(wanted)?;
         let command = Command::Retr(name.to_vec());
         command.encode()?;
         self.use_mode(Mode::Extended)?;
@@ -41,7 +42,11 @@ impl Client {
         let mut assembly = Assembly::new(wanted, streams);
         let mut connections: Vec<Connection> = Vec::new();
         let (mut is_answered, mut bytes) = (false, vec![0; PIECE_BYTES]);
+        let mut last = Instant::now() + self.wait * WAITS_WITH_MARKERS;
         while !(is_answered && assembly.is_complete()?) {
+            if last <= Instant::now() {
+                return Err(Error::Silent(self.wait.as_secs()));
+            }
             let ready = wait_for(&self.stream, &listener, &connections, self.wait)?;
             if ready[0] {
                 is_answered |= self.hear(&command)?;
@@ -51,6 +56,7 @@ impl Client {
             }
             // From the end: those that close are taken out.
             for at in (0..ready.len() - 2).rev().filter(|at| ready[at + 2]) {
+                last = Instant::now() + self.wait * WAITS_WITH_MARKERS;
                 if !receive(&mut connections[at], &mut assembly, &mut bytes, sink, self.wait)? {
                     connections.swap_remove(at);
                 }

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 
-use super::{Client, Error, Fill, PIECE_BYTES, Sink, lost};
+use super::{Client, Error, Fill, PIECE_BYTES, Sink, check_range, lost};
 use crate::command::{Command, Mode};
 use crate::ranges::Range;
 
@@ -13,6 +13,7 @@ impl Client {
     /// # Errors
     /// If the server refuses, sends more or fewer bytes, or the sink fails.
     pub fn download(&mut self, name: &[u8], wanted: Range, sink: Sink<'_>) -> Result<(), Error> {
+        check_range(wanted)?;
         let mut at = wanted.start;
         if at > 0 {
             // A name that cannot be sent is found before REST, which the next transfer would obey.
