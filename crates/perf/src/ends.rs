@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use xdfs_xio::{Error, ErrorKind, Handle, Options, Result, Server, Timeouts};
 
 /// Silence after which a receiver of datagrams takes the sender for gone, when it has heard it.
-const SILENCE: Duration = Duration::from_secs(2);
+pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
 fn options(plan: &Plan) -> Options {
     let timeout = Some(plan.limits.timeout);
@@ -42,8 +42,14 @@ pub(crate) fn accept(plan: &Plan, server: &Server) -> Result<Vec<Handle>> {
             ),
             _ => error,
         })?;
-        deadline.get_or_insert_with(|| Instant::now() + plan.limits.timeout);
-        handles.push(accepted.open(&options)?);
+        match accepted.open(&options) {
+            Ok(handle) => {
+                deadline.get_or_insert_with(|| Instant::now() + plan.limits.timeout);
+                handles.push(handle);
+            }
+            // Whoever fails at the handshake, a stranger perhaps, does not end it for the others.
+            Err(error) => eprintln!("xioperf: a connection is left out: {error}"),
+        }
     }
     Ok(handles)
 }

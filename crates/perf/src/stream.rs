@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::datagrams::{ENDS, Findings, Head, Kind};
+use crate::ends::SILENCE;
 use crate::options::Plan;
 use crate::tally::{Budget, Counter};
 use std::sync::{Mutex, PoisonError};
@@ -145,6 +146,8 @@ impl Shared<'_> {
             match findings.on_datagram(&buffer[..bytes], microseconds_since(base)) {
                 Kind::Data => {}
                 Kind::End => break,
+                // Whoever else sends does not make it wait longer for the sender.
+                Kind::Foreign if last.is_some_and(|last| last.elapsed() >= SILENCE) => break,
                 Kind::Foreign => continue,
             }
             drop(findings);

@@ -3,7 +3,9 @@
 
 mod support;
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
 use support::{Outcome, on_terminal, xioperf};
 
 /// A server and a client that connects to it over TCP, until both have ended well. Reports are JSON.
@@ -225,4 +227,44 @@ fn a_terminal_shows_the_rate_while_the_run_goes_on() {
     server.succeeds();
     let before_the_end = client.out.split("Closing").next().unwrap();
     assert!(before_the_end.contains("sent, "), "{client:?}");
+}
+
+#[test]
+fn a_stranger_who_fails_at_the_handshake_does_not_end_it_for_the_client() {
+    let mut server = xioperf("-s --json -D tcp -D http");
+    let port = server.json_port();
+    let mut stranger = TcpStream::connect(format!("localhost:{port}")).unwrap();
+    stranger.write_all(b"nonsense\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stranger.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    xioperf(&format!("-c http://localhost:{port}/ -D tcp -D http:POST -n 1M")).succeeds();
+    let server = server.succeeds();
+    assert_eq!(server.end()["received_bytes"], 1 << 20);
+    assert!(server.errors.contains("left out"), "{}", server.errors);
+}
+
+#[test]
+fn datagrams_of_others_do_not_keep_a_receiver_waiting_for_its_sender() {
+    let mut server = xioperf("-s --json -D udp");
+    let address = format!("127.0.0.1:{}", server.json_port());
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // The head of a datagram, with some data: the run has begun, and its sender is gone.
+    let first = [&b"xpf1"[..], &[0; 25], &[7; 100]].concat();
+    socket.send_to(&first, &address).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stopped = stop.clone();
+    let others = std::thread::spawn(move || {
+        while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+            // The receiver may be gone already.
+            let _ = socket.send_to(b"hello", &address);
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+    });
+    let outcome = server.succeeds();
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    others.join().unwrap();
+    assert!(Instant::now() < until, "the others kept it waiting: {outcome:?}");
+    assert_eq!(outcome.end()["received_bytes"], first.len());
 }
