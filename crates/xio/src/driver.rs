@@ -126,11 +126,11 @@ impl Listener for GuardedListener {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
+        guarded(|| Ok(self.inner.descriptor())).unwrap_or(None)
     }
 
     fn contact(&self) -> io::Result<String> {
-        self.inner.contact()
+        guarded(|| Ok(self.inner.contact())).map_err(|error| error.of_driver(&self.name))?
     }
 }
 

@@ -2,6 +2,7 @@
 //! puts the driver's name on errors. It costs one call an operation and touches no bytes.
 
 use crate::error::{Cause, DriverError, Error, ErrorKind, Result};
+use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,13 +14,13 @@ use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, Room, WriteInfo}
 pub(crate) struct Guard {
     flow: Box<dyn Flow>,
     /// It panicked: nothing is known of its state, and it is not called again.
-    broken: bool,
+    broken: Cell<bool>,
     name: Arc<str>,
 }
 
 impl Guard {
     pub(crate) fn new(flow: Box<dyn Flow>, name: Arc<str>) -> Self {
-        Self { flow, broken: false, name }
+        Self { flow, broken: Cell::new(false), name }
     }
 
     fn named(&self, cause: Cause) -> io::Error {
@@ -40,7 +41,7 @@ impl Guard {
                 _ => Err(self.named(Cause::Failed(error))),
             },
             Err(panic) => {
-                self.broken = true;
+                self.broken.set(true);
                 Err(self.named(Cause::Broke(format!("it panicked: {}", panic_text(&*panic)))))
             }
         }
@@ -53,19 +54,19 @@ impl Guard {
 
     #[cold]
     fn too_much(&mut self, claimed: usize, asked: usize) -> io::Error {
-        self.broken = true;
+        self.broken.set(true);
         self.named(Cause::Broke(format!("it claims to have moved {claimed} bytes of {asked}")))
     }
 
     /// Whoever waits for bytes would ask such an element again and again.
     #[cold]
     fn nothing(&mut self) -> io::Error {
-        self.broken = true;
+        self.broken.set(true);
         self.named(Cause::Broke("it claims to have received, but neither bytes nor an end".to_owned()))
     }
 
     fn call<T>(&mut self, call: impl FnOnce(&mut dyn Flow) -> io::Result<T>) -> io::Result<T> {
-        if self.broken {
+        if self.broken.get() {
             return self.refuse();
         }
         match catch_unwind(AssertUnwindSafe(|| call(&mut *self.flow))) {
@@ -73,6 +74,39 @@ impl Guard {
             Ok(Err(error)) => self.judge(Ok(error)),
             Err(panic) => self.judge(Err(panic)),
         }
+    }
+
+    /// Asks for something that cannot fail. A panic is told by the next call that can.
+    #[inline]
+    fn ask<'a, T>(&'a self, otherwise: T, ask: impl FnOnce(&'a dyn Flow) -> T) -> T {
+        if self.broken.get() {
+            return otherwise;
+        }
+        catch_unwind(AssertUnwindSafe(|| ask(&*self.flow))).unwrap_or_else(|_| {
+            self.broken.set(true);
+            otherwise
+        })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let flow = std::mem::replace(&mut self.flow, Box::new(Gone));
+        // Nobody is left to be told of a panic.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(flow)));
+    }
+}
+
+/// What is left of an element that was dropped.
+struct Gone;
+
+impl Flow for Gone {
+    fn receive(&mut self, _: &mut [IoSliceMut<'_>], _: &mut ReadInfo) -> io::Result<usize> {
+        Err(io::ErrorKind::NotConnected.into())
+    }
+
+    fn send(&mut self, _: &[IoSlice<'_>], _: &WriteInfo) -> io::Result<usize> {
+        Err(io::ErrorKind::NotConnected.into())
     }
 }
 
@@ -111,19 +145,19 @@ impl Flow for Guard {
     }
 
     fn room(&self) -> Option<Room> {
-        if self.broken { None } else { self.flow.room() }
+        self.ask(None, |flow| flow.room())
     }
 
     fn holds(&self) -> bool {
-        !self.broken && self.flow.holds()
+        self.ask(false, |flow| flow.holds())
     }
 
     fn wants(&self, asked: Interest) -> Interest {
-        if self.broken { asked } else { self.flow.wants(asked) }
+        self.ask(asked, |flow| flow.wants(asked))
     }
 
     fn deadline(&self) -> Option<Instant> {
-        if self.broken { None } else { self.flow.deadline() }
+        self.ask(None, |flow| flow.deadline())
     }
 
     fn on_deadline(&mut self) {
@@ -134,8 +168,27 @@ impl Flow for Guard {
         });
     }
 
+    fn holds_back(&self) -> bool {
+        self.ask(false, |flow| flow.holds_back())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.ask(None, |flow| flow.descriptor())
+    }
+
+    fn sending_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.ask(None, |flow| flow.sending_descriptor())
+    }
+
     fn direct(&self) -> Option<BorrowedFd<'_>> {
-        self.flow.direct()
+        self.ask(None, |flow| flow.direct())
+    }
+
+    fn moved_directly(&mut self, bytes: u64) {
+        let _ = self.call(|flow| {
+            flow.moved_directly(bytes);
+            Ok(())
+        });
     }
 
     fn finish_sending(&mut self) -> io::Result<()> {
@@ -150,10 +203,9 @@ impl Flow for Guard {
                 result => return result,
             }
         }
-        match self.flow.below_mut() {
-            Some(below) => below.control(command),
-            None => Err(io::ErrorKind::Unsupported.into()),
-        }
+        // What it says is left as it is: that nobody knows the command is for the handle to say.
+        self.call(|flow| Ok(flow.below_mut().map(|below| below.control(command))))?
+            .unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()))
     }
 }
 

@@ -161,10 +161,10 @@ impl Loop {
     }
 
     fn serve_deadlines(&mut self) {
-        let now = Instant::now();
-        while let Some(first) = self.deadlines.first().copied().filter(|first| first.0 <= now) {
-            self.deadlines.remove(&first);
-            if let Some(shared) = self.handles.get(&first.1).and_then(Weak::upgrade) {
+        // What becomes due meanwhile, or is due again, has its turn after the kernel's events.
+        let later = self.deadlines.split_off(&(Instant::now(), u64::MAX));
+        for (_, token) in std::mem::replace(&mut self.deadlines, later) {
+            if let Some(shared) = self.handles.get(&token).and_then(Weak::upgrade) {
                 self.turn(&shared, Interest::NONE);
             }
         }

@@ -4,15 +4,20 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 #![allow(clippy::disallowed_methods, reason = "makes the files of a certificate")]
 
+#[path = "support/never.rs"]
+mod support;
+
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use support::Never;
 use xdfs_secure::identity::{KeyPair, x509};
-use xdfs_xio::{Completed, Handle, Options, Server, Stack};
+use xdfs_xio::{Completed, Handle, Options, Registry, Server, Stack, Timeouts};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long nothing happens.
@@ -61,6 +66,16 @@ fn half_sent(text: &str, sent: &[u8], tell: &SyncSender<()>) -> (TcpStream, Hand
     (peer, accepted.register_open(&Options::default(), opened).unwrap())
 }
 
+/// Two openings of a driver that is always due: the reactor's, and one that a thread waits for.
+fn always_due() -> (Handle, thread::JoinHandle<()>) {
+    let mut registry = Registry::built_in();
+    registry.add("always_due", Arc::new(Never { due: true })).unwrap();
+    let stack = Stack::of(Arc::new(registry)).push("always_due", "").unwrap();
+    let opening = Handle::register_open(&stack, "nowhere:1", &Options::default(), |_, _| ()).unwrap();
+    let options = Options { timeouts: Timeouts { open: Some(5 * IDLE), ..Timeouts::default() } };
+    (opening, thread::spawn(move || drop(Handle::open(&stack, "nowhere:1", &options).unwrap_err())))
+}
+
 #[test]
 fn who_waits_uses_no_processor() {
     let directory = tempfile::tempdir().unwrap();
@@ -94,6 +109,7 @@ fn who_waits_uses_no_processor() {
     ];
     let halves: Vec<_> =
         halves.iter().map(|(text, sent)| half_sent(&text.replace("tls", &tls), sent.as_bytes(), &tell)).collect();
+    let (_opening, waiting) = always_due();
     // What was sent is taken, and nothing is left to do.
     assert!(told.recv_timeout(IDLE).is_err(), "a read that waits for more ended");
     let before = used();
@@ -101,4 +117,5 @@ fn who_waits_uses_no_processor() {
     let used = used().saturating_sub(before);
     assert!(used < USED_MAX, "{used:?} of processor time in {IDLE:?}");
     drop((pairs, halves));
+    waiting.join().unwrap();
 }

@@ -5,8 +5,11 @@
 //! element in `flow.rs` and in `tests.rs` the tests of what it promises.
 
 mod file;
+#[cfg(test)]
+mod flood;
 mod http;
 mod noop;
+mod opening;
 mod pipe;
 mod popen;
 mod queues;

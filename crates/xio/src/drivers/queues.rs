@@ -7,6 +7,10 @@ use xdfs_io::stack::{Flow, ReadInfo, WriteInfo};
 /// Bytes that are taken from the layer below at a time.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
+/// How often one call takes more from the layer below where nothing comes of it. Then it fails with
+/// `Interrupted`: others have their turn, and it goes on after them.
+pub(super) const FILLS_PER_CALL: usize = 16;
+
 /// Bytes for the layer below. Whoever adds some looks first whether those before have gone.
 #[derive(Default)]
 pub(super) struct Outgoing {

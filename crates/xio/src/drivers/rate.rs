@@ -75,7 +75,10 @@ impl Flow for RateFlow {
         let allowed = self.sending.allowed(Instant::now())?;
         let Some(first) = from.iter().find(|slice| !slice.is_empty()) else { return self.below.send(from, info) };
         let length = first.len().min(allowed);
-        let bytes = self.below.send(&[IoSlice::new(&first[..length])], info)?;
+        let is_part = length < from.iter().map(|slice| slice.len()).sum();
+        // The message ends with its last part.
+        let part = WriteInfo { end_of_message: info.end_of_message && !is_part, ..*info };
+        let bytes = self.below.send(&[IoSlice::new(&first[..length])], &part)?;
         self.sending.take(bytes);
         Ok(bytes)
     }

@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) ready: Interest,
     /// What the reactor watches.
     pub(crate) watched: Option<Watched>,
+    /// The deadline of the element that it was told of.
+    told_deadline: Option<Instant>,
     /// The deadline that the reactor has noted.
     pub(crate) noted: Option<Instant>,
     polling: [bool; 3],
@@ -130,6 +132,7 @@ impl Shared {
             closing: None,
             ready: Interest::BOTH,
             watched: None,
+            told_deadline: None,
             noted: None,
             polling: [false; 3],
         };
@@ -189,7 +192,7 @@ impl Shared {
         let Some(flow) = &core.flow else { return self.wait_for_change(core, deadline) };
         let interest = flow.wants(asked(lane));
         let descriptors = Watched::of(&**flow);
-        let flow_deadline = flow.deadline();
+        let flow_deadline = core.flow_deadline();
         let waker = self.waker(lane);
         let until = [deadline, flow_deadline, waker.is_none().then(|| Instant::now() + UNWAKEABLE_WAIT)];
         let until = until.into_iter().flatten().min();
@@ -206,9 +209,7 @@ impl Shared {
         }
         let mut core = self.lock();
         core.polling[lane as usize] = false;
-        if flow_deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            core.expire_flow();
-        }
+        core.expire_flow(Instant::now());
         core
     }
 
@@ -263,10 +264,18 @@ pub(crate) fn milliseconds_until(deadline: Instant) -> i32 {
 }
 
 impl Core {
-    /// The element's deadline is reached.
-    pub(crate) fn expire_flow(&mut self) {
-        if let Some(flow) = &mut self.flow {
+    /// When the element is to be told of its deadline. It is told once of each: one that stays due
+    /// would take all the time there is.
+    fn flow_deadline(&self) -> Option<Instant> {
+        self.flow.as_ref()?.deadline().filter(|deadline| self.told_deadline != Some(*deadline))
+    }
+
+    /// Tells the element if its deadline is reached.
+    pub(super) fn expire_flow(&mut self, now: Instant) {
+        let deadline = self.flow_deadline().filter(|deadline| *deadline <= now);
+        if let (Some(deadline), Some(flow)) = (deadline, &mut self.flow) {
             flow.on_deadline();
+            self.told_deadline = Some(deadline);
             self.ready = Interest::BOTH;
         }
     }
@@ -383,7 +392,7 @@ impl Core {
         let slots = self.slots.iter().filter_map(|slot| slot.deadline);
         let closing = self.closing.as_ref().and_then(|closing| closing.deadline);
         let serves = !self.slots.is_empty() || self.closing.is_some();
-        let flow = self.flow.as_ref().filter(|_| serves).and_then(|flow| flow.deadline());
+        let flow = if serves { self.flow_deadline() } else { None };
         slots.chain(closing).chain(flow).min()
     }
 
@@ -394,9 +403,7 @@ impl Core {
         for id in late {
             self.operations.on_timeout(id);
         }
-        if self.flow.as_ref().and_then(|flow| flow.deadline()).is_some_and(|deadline| deadline <= now) {
-            self.expire_flow();
-        }
+        self.expire_flow(now);
     }
 
     /// Whether an operation of the reactor's is to be tried.
@@ -453,7 +460,7 @@ fn write_step(
     info: &WriteInfo,
 ) -> (usize, Step) {
     let left: usize = from.iter().map(|slice| slice.len()).sum();
-    let begun = operations.front(Lane::Write).is_some_and(|front| front.moved > 0);
+    let begun = operations.front(Lane::Write).is_some_and(|front| front.begun);
     let mut bytes = 0;
     if left > 0 || !begun {
         let at = operations.front(Lane::Write).map_or(0, |front| front.moved) as u64;

@@ -25,6 +25,9 @@ use xdfs_io::stack::{Answer, Command, Flow, ReadInfo, WriteInfo};
 /// How long close waits, unless told otherwise, for what the drivers still have to send.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Calls of a driver for one blocking operation before the clock is looked at, and others get the lock.
+const STEPS_PER_LOOK: usize = 64;
+
 /// How long operations may take, counted from when they are asked for. None is for ever.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Timeouts {
@@ -201,9 +204,20 @@ impl Handle {
         let shared = self.shared();
         let mut failure = None;
         loop {
+            let mut steps = 0;
             while core.operations.front(lane).is_some_and(|front| front.id == id) {
                 match step(&mut core).1 {
-                    Step::Progress => {}
+                    // A peer that never lets it wait does not keep it for ever.
+                    Step::Progress if steps == STEPS_PER_LOOK => {
+                        drop(core);
+                        core = shared.lock();
+                        core.expire_flow(Instant::now());
+                        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                            core.operations.on_timeout(id);
+                        }
+                        steps = 0;
+                    }
+                    Step::Progress => steps += 1,
                     Step::Blocked => {
                         core.operations.on_blocked(lane);
                         break;

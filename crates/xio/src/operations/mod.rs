@@ -91,6 +91,8 @@ pub struct Outstanding {
     pub wait_for: usize,
     /// Bytes that moved.
     pub moved: usize,
+    /// The driver has taken something of it, if only an empty message.
+    pub begun: bool,
 }
 
 /// The end of an operation.
@@ -124,7 +126,7 @@ impl Operations {
     /// A handle that is being opened by `owner`, and the name of that operation.
     pub fn new(owner: Owner) -> (Self, OperationId) {
         let id = OperationId(0);
-        let opening = Outstanding { id, owner, wait_for: 0, moved: 0 };
+        let opening = Outstanding { id, owner, wait_for: 0, moved: 0, begun: false };
         let lanes = [VecDeque::from([opening]), VecDeque::new(), VecDeque::new()];
         let (for_reactor, for_callers) = (VecDeque::new(), Vec::new());
         (Self { phase: Phase::Opening, next: 1, lanes, for_reactor, for_callers, untold: 0 }, id)
@@ -148,7 +150,7 @@ impl Operations {
         }
         let id = OperationId(self.next);
         self.next += 1;
-        queue.push_back(Outstanding { id, owner, wait_for, moved: 0 });
+        queue.push_back(Outstanding { id, owner, wait_for, moved: 0, begun: false });
         Ok(id)
     }
 
@@ -161,6 +163,7 @@ impl Operations {
     pub fn on_moved(&mut self, lane: Lane, bytes: usize, complete: bool) {
         let Some(front) = self.lanes[lane as usize].front_mut() else { return };
         front.moved += bytes;
+        front.begun = true;
         if complete || front.moved >= front.wait_for {
             self.finish(lane, 0, Outcome::Done);
         }

@@ -12,6 +12,8 @@ const TRAILER_BYTES_MAX: usize = 8 * 1024;
 /// left unfinished by a write that is cancelled.
 const CHUNK_BYTES_MAX: usize = 256 * 1024;
 
+const TOO_SHORT: BadBody = "less is written than the length that was announced";
+
 /// Why a body is refused.
 pub(super) type BadBody = &'static str;
 
@@ -141,9 +143,10 @@ impl Encoder {
         }
     }
 
-    /// `asked` bytes are to be sent: how many of them may go next.
-    pub(super) fn allowed(&self, asked: usize) -> Result<usize, BadBody> {
+    /// `asked` bytes are to be sent, the last of the body if `ends`: how many of them may go next.
+    pub(super) fn allowed(&self, asked: usize, ends: bool) -> Result<usize, BadBody> {
         match self {
+            Self::Length(left) if ends && *left > asked as u64 => Err(TOO_SHORT),
             Self::Length(left) if usize::try_from(*left).is_ok_and(|left| left < asked) => {
                 Err("more is written than the length that was announced")
             }
@@ -165,13 +168,13 @@ impl Encoder {
 
     /// The body ends here. Puts its end behind `into`.
     pub(super) fn finish(&mut self, into: &mut Vec<u8>) -> Result<(), BadBody> {
-        match std::mem::replace(self, Self::End) {
-            Self::Length(_) => Err("less is written than the length that was announced"),
-            Self::Chunked => {
-                into.extend_from_slice(b"0\r\n\r\n");
-                Ok(())
-            }
-            Self::UntilClose | Self::Discard | Self::End => Ok(()),
+        match self {
+            // It has not ended: the peer waits for the rest, and nothing else may follow.
+            Self::Length(_) => return Err(TOO_SHORT),
+            Self::Chunked => into.extend_from_slice(b"0\r\n\r\n"),
+            Self::UntilClose | Self::Discard | Self::End => {}
         }
+        *self = Self::End;
+        Ok(())
     }
 }

@@ -65,6 +65,8 @@ enum Receiving {
         response: Response,
         body: Decoder,
     },
+    /// What came is no answer, and nothing behind it is taken for one.
+    Refused(String),
 }
 
 /// An open exchange.
@@ -87,27 +89,41 @@ impl ClientFlow {
 
     /// Receives heads until the one that counts is there.
     fn receive_head(&mut self) -> io::Result<()> {
+        if let Receiving::Refused(what) = &self.receiving {
+            return Err(refused(what.as_str()));
+        }
         while let Receiving::Head { interim } = &mut self.receiving {
             let head = match self.wire.receive_head() {
                 Ok(head) => head,
                 Err(NoHead::Left) => return Err(cut_off("the server left without an answer")),
-                Err(NoHead::Bad(bad)) => return Err(refused(format!("the answer is no HTTP: {}", bad.what))),
+                Err(NoHead::Bad(bad)) => return Err(self.refuse(bad.what)),
                 Err(NoHead::Failed(error)) => return Err(error),
             };
-            let read = head::read_response(&head);
-            let response = read.map_err(|bad| refused(format!("the answer is no HTTP: {}", bad.what)))?;
+            let response = match head::read_response(&head) {
+                Ok(response) => response,
+                Err(bad) => return Err(self.refuse(bad.what)),
+            };
             if response.status < 200 {
                 *interim += 1;
                 if response.status == 101 || *interim > INTERIM_MAX {
-                    return Err(refused("the server answers with a status that leads nowhere"));
+                    return Err(self.refuse("its status leads nowhere"));
                 }
                 continue;
             }
-            let framing = response.framing(&self.plan.method);
-            let framing = framing.map_err(|bad| refused(format!("the answer is no HTTP: {}", bad.what)))?;
+            let framing = match response.framing(&self.plan.method) {
+                Ok(framing) => framing,
+                Err(bad) => return Err(self.refuse(bad.what)),
+            };
             self.receiving = Receiving::Body { response, body: Decoder::new(framing) };
         }
         Ok(())
+    }
+
+    /// Nothing more is read: where the next answer begins cannot be told.
+    fn refuse(&mut self, what: &str) -> io::Error {
+        let what = format!("the answer is no HTTP: {what}");
+        self.receiving = Receiving::Refused(what.clone());
+        refused(what)
     }
 
     /// Begins another request on the same connection.
@@ -206,7 +222,8 @@ impl Flow for ClientFlow {
     }
 
     fn holds(&self) -> bool {
-        matches!(self.receiving, Receiving::Body { body: Decoder::End, .. }) || self.wire.holds()
+        let over = matches!(self.receiving, Receiving::Body { body: Decoder::End, .. } | Receiving::Refused(_));
+        over || self.wire.holds()
     }
 
     fn wants(&self, asked: Interest) -> Interest {
@@ -223,7 +240,7 @@ impl Flow for ClientFlow {
     fn control(&mut self, command: &Command) -> io::Result<Answer> {
         let response = match &self.receiving {
             Receiving::Body { response, .. } => Some(response),
-            Receiving::Head { .. } => None,
+            Receiving::Head { .. } | Receiving::Refused(_) => None,
         };
         match (&*command.name, response) {
             ("status", Some(response)) => Ok(Answer::Number(u64::from(response.status))),

@@ -110,21 +110,36 @@ fn read_length(text: &str) -> Result<u64, BadHead> {
     text.parse().ok().filter(|_| digits).ok_or(bad("the length is no number of bytes"))
 }
 
-/// Where the head ends that `bytes` begin with; none while it is incomplete.
-pub(super) fn end_of(bytes: &[u8]) -> Result<Option<usize>, BadHead> {
-    let mut line = 0;
-    for at in 0..bytes.len().min(HEAD_BYTES_MAX) {
-        match bytes[at] {
-            b'\r' if bytes.get(at + 1).is_some_and(|next| *next != b'\n') => return Err(bad("a CR without LF")),
-            b'\n' if at == 0 || bytes[at - 1] != b'\r' => return Err(bad("a LF without CR")),
-            b'\n' if at - line == 1 => {
-                return if line == 0 { Err(bad("an empty line in place of a head")) } else { Ok(Some(at + 1)) };
+/// Looks for the end of a head that arrives in pieces. Each byte is looked at once: a peer may send one
+/// at a time.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Scan {
+    /// Bytes that were looked at.
+    seen: usize,
+    /// Where the last line begins.
+    line: usize,
+}
+
+impl Scan {
+    /// Where the head ends that `bytes` begin with; none while it is incomplete. They are those of the
+    /// call before, and more.
+    pub(super) fn end_of(&mut self, bytes: &[u8]) -> Result<Option<usize>, BadHead> {
+        for at in self.seen..bytes.len().min(HEAD_BYTES_MAX) {
+            let follows_return = at > 0 && bytes[at - 1] == b'\r';
+            match bytes[at] {
+                b'\n' if !follows_return => return Err(bad("a LF without CR")),
+                b'\n' if at - self.line == 1 => {
+                    let empty = self.line == 0;
+                    return if empty { Err(bad("an empty line in place of a head")) } else { Ok(Some(at + 1)) };
+                }
+                b'\n' => self.line = at + 1,
+                _ if follows_return => return Err(bad("a CR without LF")),
+                _ => {}
             }
-            b'\n' => line = at + 1,
-            _ => {}
+            self.seen = at + 1;
         }
+        if bytes.len() < HEAD_BYTES_MAX { Ok(None) } else { Err(TOO_LONG) }
     }
-    if bytes.len() < HEAD_BYTES_MAX { Ok(None) } else { Err(TOO_LONG) }
 }
 
 fn malformed(error: httparse::Error) -> BadHead {

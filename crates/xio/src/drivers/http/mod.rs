@@ -134,8 +134,10 @@ fn lines(attributes: &Attributes) -> Result<Vec<String>> {
     let others = attributes.text("header").unwrap_or_default().split('|').map(|line| line.trim().to_owned());
     let lines: Vec<String> = media.into_iter().chain(others.filter(|line| !line.is_empty())).collect();
     if let Some(line) = lines.iter().find(|line| !head::may_send(line)) {
-        let what = format!("'{}' is no 'Name: value', or of a field that is HTTP's own", line.escape_debug());
-        return Err(usage(what));
+        // The value may be a password.
+        let name = line.split(|letter: char| !letter.is_ascii_graphic() || letter == ':').next().unwrap_or_default();
+        let what = "is no 'Name: value', or of a field that is HTTP's own";
+        return Err(usage(format!("the line of the head that begins with '{name}' {what}")));
     }
     Ok(lines)
 }

@@ -3,6 +3,7 @@
 use super::body::{Decoder, Encoder};
 use super::head::{self, BadHead, Framing, Request};
 use super::wire::{NoHead, Wire, refused};
+use crate::drivers::opening::Opening;
 use crate::drivers::queues::{cut_off, unless_blocked};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ enum Receiving {
     },
     /// The client has left between two requests.
     Left,
+    /// What came is no request, and nothing behind it is taken for one.
+    Refused(String),
 }
 
 /// What is sent next.
@@ -46,9 +49,8 @@ enum Sending {
 pub(super) struct ServerFlow {
     wire: Wire,
     answers: Answers,
-    /// When the first head has taken too long; none when it is there.
-    open_by: Option<Instant>,
-    below_open: bool,
+    /// It is open when the first head is there.
+    opening: Opening,
     receiving: Receiving,
     sending: Sending,
     /// The client waits for leave to send the body.
@@ -59,13 +61,12 @@ pub(super) struct ServerFlow {
 
 impl ServerFlow {
     pub(super) fn new(below: Box<dyn Flow>, answers: Answers) -> Self {
-        let open_by = Instant::now().checked_add(answers.timeout);
+        let opening = Opening::within(answers.timeout);
         let sending = Sending::Head { status: 200, length: answers.length };
         Self {
             wire: Wire::new(below),
             answers,
-            open_by,
-            below_open: false,
+            opening,
             receiving: Receiving::Head,
             sending,
             owes_continue: false,
@@ -75,12 +76,14 @@ impl ServerFlow {
 
     /// Receives the head of a request, if it is due.
     fn receive_head(&mut self) -> io::Result<()> {
-        if !matches!(self.receiving, Receiving::Head) {
-            return Ok(());
+        match &self.receiving {
+            Receiving::Head => {}
+            Receiving::Body { .. } | Receiving::Left => return Ok(()),
+            Receiving::Refused(what) => return Err(refused(what.as_str())),
         }
         let request = match self.wire.receive_head() {
             Ok(head) => head::read_request(&head).map_err(|bad| self.reject(bad))?,
-            Err(NoHead::Left) if self.open_by.is_none() => {
+            Err(NoHead::Left) if self.opening == Opening::Done => {
                 self.receiving = Receiving::Left;
                 return Ok(());
             }
@@ -95,13 +98,16 @@ impl ServerFlow {
         Ok(())
     }
 
-    /// Tells the client that its request is none, as far as it listens.
+    /// Tells the client that its request is none, as far as it listens. Nothing more is read: where
+    /// the next request begins cannot be told.
     fn reject(&mut self, bad: BadHead) -> io::Error {
         let (status, reason) = (bad.status, head::reason(bad.status));
         let answer = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         self.wire.outgoing.end().extend_from_slice(answer.as_bytes());
         let _ = self.wire.pass_on();
-        refused(format!("the request is refused with {status} {reason}: {}", bad.what))
+        let what = format!("the request is refused with {status} {reason}: {}", bad.what);
+        self.receiving = Receiving::Refused(what.clone());
+        refused(what)
     }
 
     /// Puts the answer's head into the queue, if that is due. `empty`: no body follows.
@@ -200,7 +206,7 @@ impl Flow for ServerFlow {
         }
         let bytes = match &mut self.receiving {
             Receiving::Body { body, .. } => self.wire.receive_body(body, into)?,
-            Receiving::Head | Receiving::Left => 0,
+            Receiving::Head | Receiving::Left | Receiving::Refused(_) => 0,
         };
         info.end = bytes == 0 && into.iter().any(|slice| !slice.is_empty());
         Ok(bytes)
@@ -221,19 +227,23 @@ impl Flow for ServerFlow {
     }
 
     fn connected(&mut self) -> io::Result<()> {
-        if !self.below_open {
-            self.wire.below.connected()?;
-            self.below_open = true;
+        loop {
+            match self.opening {
+                Opening::Below(by) => {
+                    self.wire.below.connected()?;
+                    self.opening = Opening::Peer(by);
+                }
+                Opening::Peer(_) => {
+                    self.receive_head()?;
+                    self.opening = Opening::Done;
+                }
+                Opening::Late => {
+                    let what = "the client did not send its request in time";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+                }
+                Opening::Done => return Ok(()),
+            }
         }
-        let received = self.receive_head();
-        if matches!(&received, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-            && self.open_by.is_some_and(|by| by <= Instant::now())
-        {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "the client did not send its request in time"));
-        }
-        received?;
-        self.open_by = None;
-        Ok(())
     }
 
     fn holds_back(&self) -> bool {
@@ -246,30 +256,36 @@ impl Flow for ServerFlow {
     }
 
     fn holds(&self) -> bool {
-        matches!(self.receiving, Receiving::Body { body: Decoder::End, .. } | Receiving::Left) || self.wire.holds()
+        let over = match &self.receiving {
+            Receiving::Head => false,
+            Receiving::Body { body, .. } => *body == Decoder::End,
+            Receiving::Left | Receiving::Refused(_) => true,
+        };
+        over || self.wire.holds()
     }
 
     fn wants(&self, asked: Interest) -> Interest {
-        match (self.below_open, self.open_by) {
-            (false, _) => self.wire.below.wants(asked),
-            (true, Some(_)) => self.wire.wants(Interest::READ),
-            (true, None) => self.wire.wants(asked),
+        match self.opening {
+            Opening::Below(_) => self.wire.below.wants(asked),
+            Opening::Peer(_) => self.wire.wants(Interest::READ),
+            Opening::Late | Opening::Done => self.wire.wants(asked),
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.open_by, self.wire.below.deadline()].into_iter().flatten().min()
+        [self.opening.deadline(), self.wire.below.deadline()].into_iter().flatten().min()
     }
 
     fn on_deadline(&mut self) {
+        self.opening.on_deadline();
         if self.wire.below.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
             self.wire.below.on_deadline();
         }
     }
 
     fn finish_sending(&mut self) -> io::Result<()> {
-        let waits = matches!(self.receiving, Receiving::Head | Receiving::Left);
-        let ended = if waits { Ok(()) } else { self.end_answer() };
+        let asked = matches!(self.receiving, Receiving::Body { .. });
+        let ended = if asked { self.end_answer() } else { Ok(()) };
         self.wire.pass_on()?;
         self.wire.below.finish_sending()?;
         ended
@@ -278,7 +294,7 @@ impl Flow for ServerFlow {
     fn control(&mut self, command: &Command) -> io::Result<Answer> {
         let request = match &self.receiving {
             Receiving::Body { request, .. } => Some(request),
-            Receiving::Head | Receiving::Left => None,
+            Receiving::Head | Receiving::Left | Receiving::Refused(_) => None,
         };
         match (&*command.name, request) {
             ("method", Some(request)) => Ok(Answer::Text(request.method.clone())),

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
-use super::body::{Decoder, Next};
-use super::head::{self, Framing, HEAD_BYTES_MAX};
+use super::body::{Decoder, Encoder, Next};
+use super::head::{self, Framing, HEAD_BYTES_MAX, Scan};
 use crate::{Answer, ErrorKind, Handle, Options, Server, Stack, Timeouts, WriteInfo};
 use std::io::{IoSlice, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -72,13 +72,14 @@ fn bad_requests() -> Vec<(Vec<u8>, u16)> {
 fn a_request_that_could_be_read_in_two_ways_is_refused_with_a_status() {
     for (request, status) in bad_requests() {
         let shown = String::from_utf8_lossy(&request[..request.len().min(120)]).into_owned();
-        let read = head::end_of(&request).and_then(|end| head::read_request(&request[..end.expect("a whole head")]));
+        let read =
+            Scan::default().end_of(&request).and_then(|end| head::read_request(&request[..end.expect("a whole head")]));
         let bad = read.map(|read| panic!("{shown:?} was taken for {read:?}")).unwrap_err();
         assert_eq!(bad.status, status, "{shown:?}: {}", bad.what);
     }
     let good = "PUT /a?b HTTP/1.1\r\nHost: h\r\ntransfer-encoding: Chunked\r\nX: \u{e9}\r\n\r\n";
-    assert_eq!(head::end_of(good.as_bytes()), Ok(Some(good.len())));
-    assert_eq!(head::end_of(&good.as_bytes()[..good.len() - 1]), Ok(None));
+    assert_eq!(Scan::default().end_of(good.as_bytes()), Ok(Some(good.len())));
+    assert_eq!(Scan::default().end_of(&good.as_bytes()[..good.len() - 1]), Ok(None));
     let request = head::read_request(good.as_bytes()).unwrap();
     assert_eq!((request.body, request.target.as_str()), (Framing::Chunked, "/a?b"));
 }
@@ -383,4 +384,81 @@ fn a_write_that_is_cancelled_leaves_no_chunk_unfinished() {
     let closing = thread::spawn(move || client.close());
     assert_eq!(read_all(&server).unwrap().len() + 1, error.transferred());
     closing.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_head_that_comes_byte_by_byte_is_looked_at_once() {
+    let (mut scan, head) = (Scan::default(), b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    for end in 0..head.len() {
+        // What was looked at may be anything by now.
+        let mut bytes = vec![b'\n'; end.saturating_sub(2)];
+        bytes.extend_from_slice(&head[bytes.len()..end]);
+        assert_eq!(scan.end_of(&bytes), Ok(None), "{end}");
+    }
+    assert_eq!(scan.end_of(head), Ok(Some(head.len())));
+    for bytes in [&b"a\rb"[..], b"a\nb", b"\r\n"] {
+        let mut scan = Scan::default();
+        let found: Vec<_> = (1..=bytes.len()).map(|end| scan.end_of(&bytes[..end])).collect();
+        assert!(found.iter().any(Result::is_err), "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
+fn a_body_that_is_too_short_has_not_ended() {
+    let mut body = Encoder::new(Framing::Length(10));
+    assert!(body.allowed(4, true).is_err());
+    body.sent(4);
+    assert!(body.finish(&mut Vec::new()).is_err());
+    assert_eq!(body, Encoder::Length(6));
+    let (client, server) = pair("PUT;length=10;keep", "keep", "/");
+    let info = WriteInfo { end_of_message: true, ..WriteInfo::default() };
+    let error = client.writev(&mut [IoSlice::new(b"four")], &info).unwrap_err();
+    assert_eq!((error.kind(), error.transferred()), (ErrorKind::Usage, 0), "{error}");
+    assert_eq!(client.control(None, "finish_sending", None).unwrap_err().kind(), ErrorKind::Usage);
+    client.writev(&mut [IoSlice::new(b"all of ten")], &info).unwrap();
+    assert_eq!(read_all(&server).unwrap(), b"all of ten");
+}
+
+#[test]
+fn a_message_ends_with_its_last_part_wherever_a_layer_above_divides_it() {
+    let parts = Stack::new().push_all("tcp,http=POST,rate=5MB/s").unwrap();
+    let server = Server::listen(&parts, "127.0.0.1:0").unwrap();
+    let contact = format!("http://{}/", server.contact().unwrap());
+    let accepting = thread::spawn(move || server.accept(Some(PATIENCE)).unwrap().open(&options()).unwrap());
+    let client = Handle::open(&parts, &contact, &options()).unwrap();
+    let server = accepting.join().unwrap();
+    let reading = thread::spawn(move || read_all(&server).unwrap().len());
+    let info = WriteInfo { end_of_message: true, ..WriteInfo::default() };
+    // More than goes at once.
+    client.writev(&mut [IoSlice::new(&vec![1; 700_000])], &info).unwrap();
+    assert_eq!(reading.join().unwrap(), 700_000);
+}
+
+#[test]
+fn behind_what_was_refused_nothing_is_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = Handle::open(&stack(""), &format!("http://{}/", listener.local_addr().unwrap()), &options()).unwrap();
+    let (mut peer, _) = listener.accept().unwrap();
+    peer.write_all(b"HTTP/1.1 099 Odd\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+    let server = Server::listen(&stack("keep"), "127.0.0.1:0").unwrap();
+    let mut asking = TcpStream::connect(server.contact().unwrap()).unwrap();
+    let get = "GET / HTTP/1.1\r\nHost: h\r\n";
+    asking.write_all(format!("{get}\r\n{get}Host: i\r\n\r\n{get}\r\n").as_bytes()).unwrap();
+    let server = server.accept(Some(PATIENCE)).unwrap().open(&options()).unwrap();
+    assert_eq!(read_all(&server).unwrap(), b"");
+    server.control(None, "finish_sending", None).unwrap();
+    server.control(None, "next", None).unwrap();
+    for handle in [client, server] {
+        for _ in 0..3 {
+            let error = handle.read(&mut [0; 10], 1).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+        }
+    }
+}
+
+#[test]
+fn an_error_about_a_line_of_the_head_does_not_show_its_value() {
+    let attributes = "header=Authorization: secret\u{e9}";
+    let error = Handle::open(&stack(attributes), "http://127.0.0.1:9/", &options()).unwrap_err().to_string();
+    assert!(error.contains("'Authorization'") && !error.contains("secret"), "{error}");
 }

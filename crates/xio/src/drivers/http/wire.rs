@@ -1,7 +1,7 @@
 //! What both ends of an exchange do with the layer below: heads and bodies, in and out.
 
 use super::body::{Decoder, Encoder, Next};
-use super::head::{self, BadHead};
+use super::head::{BadHead, Scan};
 use crate::drivers::queues::{Incoming, Outgoing, cut_off};
 use std::io::{self, IoSlice, IoSliceMut};
 use xdfs_io::stack::{Flow, Interest, ReadInfo, WriteInfo};
@@ -14,6 +14,8 @@ pub(super) struct Wire {
     pub(super) below: Box<dyn Flow>,
     pub(super) incoming: Incoming,
     pub(super) outgoing: Outgoing,
+    /// How far the head that arrives was looked at.
+    scan: Scan,
 }
 
 /// Why there is no head.
@@ -44,7 +46,8 @@ pub(super) fn refused(what: impl Into<String>) -> io::Error {
 
 impl Wire {
     pub(super) fn new(below: Box<dyn Flow>) -> Self {
-        Self { below, incoming: Incoming::default(), outgoing: Outgoing::default() }
+        let (incoming, outgoing, scan) = Default::default();
+        Self { below, incoming, outgoing, scan }
     }
 
     /// Passes on what waits: `WouldBlock` while some is left.
@@ -55,7 +58,8 @@ impl Wire {
     /// The next head: `WouldBlock` while it is incomplete.
     pub(super) fn receive_head(&mut self) -> Result<Vec<u8>, NoHead> {
         loop {
-            if let Some(end) = head::end_of(self.incoming.rest())? {
+            if let Some(end) = self.scan.end_of(self.incoming.rest())? {
+                self.scan = Scan::default();
                 let head = self.incoming.rest()[..end].to_vec();
                 self.incoming.consume(end);
                 return Ok(head);
@@ -119,7 +123,7 @@ impl Wire {
         self.pass_on()?;
         let asked = from.iter().map(|slice| slice.len()).sum();
         let usage = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-        let allowed = body.allowed(asked).map_err(usage)?;
+        let allowed = body.allowed(asked, info.end_of_message).map_err(usage)?;
         let below = WriteInfo { more: info.more, ..WriteInfo::default() };
         let sent = match body {
             _ if allowed == 0 => 0,

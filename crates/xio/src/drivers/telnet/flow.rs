@@ -1,7 +1,7 @@
 //! A telnet connection as an element of a stack.
 
 use super::code::{Decoded, Decoder, Encoder};
-use crate::drivers::queues::{CHUNK_BYTES, Incoming, Outgoing, cut_off, unless_blocked};
+use crate::drivers::queues::{CHUNK_BYTES, FILLS_PER_CALL, Incoming, Outgoing, cut_off, unless_blocked};
 use std::io::{self, IoSlice, IoSliceMut};
 use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, WriteInfo};
 
@@ -26,12 +26,14 @@ pub(super) struct TelnetFlow {
     /// Answers since nothing waited to be sent.
     answers: usize,
     sending: Sending,
+    /// Why nothing more is taken; what came before it is.
+    refused: Option<&'static str>,
 }
 
 impl TelnetFlow {
     pub(super) fn new(below: Box<dyn Flow>) -> Self {
         let (decoder, encoder, incoming, outgoing) = Default::default();
-        Self { below, decoder, encoder, incoming, outgoing, answers: 0, sending: Sending::Open }
+        Self { below, decoder, encoder, incoming, outgoing, answers: 0, sending: Sending::Open, refused: None }
     }
 
     fn pass_on(&mut self) -> io::Result<()> {
@@ -46,10 +48,9 @@ impl TelnetFlow {
 
     /// Takes content out of what came, as much as `into` holds.
     fn decode(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let refused = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         let (mut used, mut made) = (0, 0);
         let rest = self.incoming.rest();
-        while used < rest.len() && made < into.len() {
+        while used < rest.len() && made < into.len() && self.refused.is_none() {
             let plain = self.decoder.plain(&rest[used..]).min(into.len() - made);
             if plain > 0 {
                 into[made..made + plain].copy_from_slice(&rest[used..used + plain]);
@@ -58,32 +59,36 @@ impl TelnetFlow {
                 continue;
             }
             used += 1;
-            match self.decoder.decode(rest[used - 1]).map_err(refused)? {
-                Decoded::Content(byte) => {
+            match self.decoder.decode(rest[used - 1]) {
+                Ok(Decoded::Content(byte)) => {
                     into[made] = byte;
                     made += 1;
                 }
-                Decoded::Nothing => {}
+                Ok(Decoded::Nothing) => {}
                 // Who has finished sending refuses by silence.
-                Decoded::Answer(_) if self.sending != Sending::Open => {}
-                Decoded::Answer(answer) => {
+                Ok(Decoded::Answer(_)) if self.sending != Sending::Open => {}
+                Ok(Decoded::Answer(_)) if self.answers == ANSWERS_MAX => {
+                    self.refused = Some("the peer proposes options and does not read the answers");
+                }
+                Ok(Decoded::Answer(answer)) => {
                     self.answers += 1;
-                    if self.answers > ANSWERS_MAX {
-                        return Err(refused("the peer proposes options and does not read the answers"));
-                    }
                     self.outgoing.end().extend_from_slice(&answer);
                 }
+                Err(what) => self.refused = Some(what),
             }
         }
         self.incoming.consume(used);
-        Ok(made)
+        match self.refused {
+            Some(what) if made == 0 => Err(io::Error::new(io::ErrorKind::InvalidData, what)),
+            _ => Ok(made),
+        }
     }
 }
 
 impl Flow for TelnetFlow {
     fn receive(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> io::Result<usize> {
         let Some(first) = into.iter_mut().find(|slice| !slice.is_empty()) else { return Ok(0) };
-        loop {
+        for _ in 0..FILLS_PER_CALL {
             let made = self.decode(first)?;
             // That answers cannot be sent is told by the next write.
             let _ = self.pass_on();
@@ -99,6 +104,7 @@ impl Flow for TelnetFlow {
             }
             self.incoming.fill(&mut *self.below)?;
         }
+        Err(io::ErrorKind::Interrupted.into())
     }
 
     fn send(&mut self, from: &[IoSlice<'_>], _: &WriteInfo) -> io::Result<usize> {
@@ -136,7 +142,7 @@ impl Flow for TelnetFlow {
     }
 
     fn holds(&self) -> bool {
-        self.incoming.holds() || self.incoming.has_ended() || self.below.holds()
+        self.refused.is_some() || self.incoming.holds() || self.incoming.has_ended() || self.below.holds()
     }
 
     fn wants(&self, asked: Interest) -> Interest {

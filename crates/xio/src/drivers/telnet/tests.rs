@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use super::code::{DO, DONT, Decoded, Decoder, Encoder, IAC, PARAMETER_BYTES_MAX, SB, SE, WILL, WONT};
-use super::flow::ANSWERS_MAX;
-use crate::{ErrorKind, Handle, Options, Server, Stack, Timeouts, WriteInfo};
-use std::io::{Read, Write};
+use super::flow::{ANSWERS_MAX, TelnetFlow};
+use crate::drivers::flood::Flood;
+use crate::drivers::queues::FILLS_PER_CALL;
+use crate::{ErrorKind, Flow, Handle, Options, ReadInfo, Server, Stack, Timeouts, WriteInfo};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
@@ -127,4 +130,28 @@ fn a_peer_is_answered_and_one_that_floods_or_breaks_off_is_refused() {
     peer.write_all(&flood).unwrap();
     let error = handle.read(&mut [0; 2], 2).unwrap_err();
     assert_eq!((error.kind(), error.driver()), (ErrorKind::Protocol, Some("telnet")), "{error}");
+}
+
+#[test]
+fn commands_without_an_end_let_others_have_their_turn() {
+    let (flood, calls) = Flood::new(&[], &[IAC, 241]);
+    let mut flow = TelnetFlow::new(Box::new(flood));
+    let mut bytes = [0; 10];
+    let mut receive = || flow.receive(&mut [IoSliceMut::new(&mut bytes)], &mut ReadInfo::default());
+    assert_eq!(receive().unwrap_err().kind(), io::ErrorKind::Interrupted);
+    assert!(calls.load(Ordering::Relaxed) <= FILLS_PER_CALL);
+}
+
+#[test]
+fn what_came_before_a_breach_is_read_and_the_breach_is_final() {
+    let server = Server::listen(&stack(), "127.0.0.1:0").unwrap();
+    let mut peer = TcpStream::connect(server.contact().unwrap()).unwrap();
+    peer.write_all(&[b'h', b'i', IAC, 7, b'x', b'y']).unwrap();
+    let handle = server.accept(Some(PATIENCE)).unwrap().open(&options()).unwrap();
+    let mut bytes = [0; 4];
+    for moved in [2, 0, 0] {
+        let error = handle.read(&mut bytes, 4).unwrap_err();
+        assert_eq!((error.kind(), error.transferred()), (ErrorKind::Protocol, moved), "{error}");
+    }
+    assert_eq!(&bytes[..2], b"hi");
 }

@@ -1,20 +1,11 @@
 //! A TLS stream as an element of a stack.
 
-use crate::drivers::queues::{Incoming, Outgoing, cut_off, unless_blocked};
+use crate::drivers::opening::Opening;
+use crate::drivers::queues::{FILLS_PER_CALL, Incoming, Outgoing, cut_off, unless_blocked};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::time::{Duration, Instant};
 use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, WriteInfo};
 use xdfs_secure::handshake::tls::byte_stream::{StreamError, Taken, Tls};
-
-/// What the opening still waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Opening {
-    /// The layer below.
-    Below,
-    /// The handshake.
-    Handshake,
-    Done,
-}
 
 /// How far the own direction is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,15 +25,13 @@ pub(super) struct TlsFlow {
     outgoing: Outgoing,
     opening: Opening,
     sending: Sending,
-    /// When the opening has taken too long; none when it is done.
-    opened_by: Option<Instant>,
 }
 
 impl TlsFlow {
     pub(super) fn new(below: Box<dyn Flow>, tls: Tls, limit: Duration) -> Self {
         let (incoming, outgoing) = Default::default();
-        let opened_by = Instant::now().checked_add(limit);
-        Self { below, tls, incoming, outgoing, opening: Opening::Below, sending: Sending::Open, opened_by }
+        let opening = Opening::within(limit);
+        Self { below, tls, incoming, outgoing, opening, sending: Sending::Open }
     }
 
     /// Passes on what is to be sent: `WouldBlock` while some is left.
@@ -80,12 +69,6 @@ impl TlsFlow {
             if !self.tls.is_handshaking() {
                 return self.pass_on();
             }
-            if self.opened_by.is_some_and(|by| by <= Instant::now()) {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "the peer did not finish the TLS handshake in time",
-                ));
-            }
             self.decrypt_more("the peer left during the TLS handshake")?;
         }
     }
@@ -106,7 +89,7 @@ impl Flow for TlsFlow {
         let Some(first) = into.iter_mut().find(|slice| !slice.is_empty()) else { return Ok(0) };
         // Answers of TLS itself. That they cannot be sent is told by the next write.
         let _ = self.pass_on();
-        loop {
+        for _ in 0..FILLS_PER_CALL {
             match self.tls.take(first).map_err(failed)? {
                 Taken::Bytes(bytes) => return Ok(bytes),
                 Taken::End => {
@@ -116,6 +99,7 @@ impl Flow for TlsFlow {
                 Taken::Nothing => self.decrypt_more("the connection was cut: it ended without TLS's close_notify")?,
             }
         }
+        Err(io::ErrorKind::Interrupted.into())
     }
 
     fn send(&mut self, from: &[IoSlice<'_>], _: &WriteInfo) -> io::Result<usize> {
@@ -146,16 +130,23 @@ impl Flow for TlsFlow {
     }
 
     fn connected(&mut self) -> io::Result<()> {
-        if self.opening == Opening::Below {
-            self.below.connected()?;
-            self.opening = Opening::Handshake;
+        loop {
+            match self.opening {
+                Opening::Below(by) => {
+                    self.below.connected()?;
+                    self.opening = Opening::Peer(by);
+                }
+                Opening::Peer(_) => {
+                    self.shake_hands()?;
+                    self.opening = Opening::Done;
+                }
+                Opening::Late => {
+                    let what = "the TLS handshake was not finished in time";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+                }
+                Opening::Done => return Ok(()),
+            }
         }
-        if self.opening == Opening::Handshake {
-            self.shake_hands()?;
-            self.opening = Opening::Done;
-            self.opened_by = None;
-        }
-        Ok(())
     }
 
     fn holds_back(&self) -> bool {
@@ -174,20 +165,20 @@ impl Flow for TlsFlow {
     fn wants(&self, asked: Interest) -> Interest {
         let waiting = if self.outgoing.is_empty() { Interest::NONE } else { Interest::WRITE };
         let asked = match self.opening {
-            Opening::Below => asked,
-            Opening::Handshake => Interest::READ.with(waiting),
-            Opening::Done => asked.with(waiting),
+            Opening::Below(_) => asked,
+            Opening::Peer(_) => Interest::READ.with(waiting),
+            Opening::Late | Opening::Done => asked.with(waiting),
         };
         self.below.wants(asked)
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.opened_by, self.below.deadline()].into_iter().flatten().min()
+        [self.opening.deadline(), self.below.deadline()].into_iter().flatten().min()
     }
 
     fn on_deadline(&mut self) {
-        let now = Instant::now();
-        if self.below.deadline().is_some_and(|deadline| deadline <= now) {
+        self.opening.on_deadline();
+        if self.below.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
             self.below.on_deadline();
         }
     }

@@ -1,6 +1,6 @@
 //! A compressed stream as an element of a stack.
 
-use crate::drivers::queues::{CHUNK_BYTES, Incoming, Outgoing, cut_off, unless_blocked};
+use crate::drivers::queues::{CHUNK_BYTES, FILLS_PER_CALL, Incoming, Outgoing, cut_off, unless_blocked};
 use std::io::{self, IoSlice, IoSliceMut};
 use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, WriteInfo};
 use zstd::stream::raw::{CParameter, DParameter, Decoder, Encoder, InBuffer, Operation, OutBuffer};
@@ -102,9 +102,12 @@ impl Flow for ZstdFlow {
             // That it cannot be sent is told by the close.
             let _ = self.finish_sending();
         }
+        let mut fills = 0;
         while self.receiving != Receiving::Ended {
             match self.decode(first)? {
+                (0, 0) if fills == FILLS_PER_CALL => return Err(io::ErrorKind::Interrupted.into()),
                 (0, 0) if !self.incoming.has_ended() => {
+                    fills += 1;
                     self.incoming.fill(&mut *self.below)?;
                 }
                 (0, 0) if self.receiving == Receiving::Between => self.receiving = Receiving::Ended,

@@ -3,9 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 #![allow(clippy::disallowed_methods, reason = "makes and looks at compressed files")]
 
-use crate::{ErrorKind, Handle, Options, Server, Stack, Timeouts, WriteInfo};
+use super::flow::ZstdFlow;
+use crate::drivers::flood::Flood;
+use crate::drivers::queues::FILLS_PER_CALL;
+use crate::{ErrorKind, Flow, Handle, Options, ReadInfo, Server, Stack, Timeouts, WriteInfo};
+use std::io::{self, IoSliceMut};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
@@ -150,4 +155,15 @@ fn a_stream_that_is_cut_or_damaged_is_an_error_and_a_bomb_takes_no_memory() {
             "{level}"
         );
     }
+}
+
+#[test]
+fn empty_blocks_without_an_end_let_others_have_their_turn() {
+    // The head of a frame with the smallest history, and blocks of no bytes.
+    let (flood, calls) = Flood::new(&[0x28, 0xb5, 0x2f, 0xfd, 0, 0], &[0, 0, 0]);
+    let mut flow = ZstdFlow::new(Box::new(flood), 3).unwrap();
+    let mut bytes = [0; 10];
+    let mut receive = || flow.receive(&mut [IoSliceMut::new(&mut bytes)], &mut ReadInfo::default());
+    assert_eq!(receive().unwrap_err().kind(), io::ErrorKind::Interrupted);
+    assert!(calls.load(Ordering::Relaxed) <= FILLS_PER_CALL);
 }
