@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::handle::IN_CALLBACK;
 use crate::handle::closing::too_slow;
 use crate::handle::core::{Core, Shared, Watched, milliseconds_until};
+use crate::handle::step::drive_pooled;
 use crate::operations::Phase;
 use crate::pool;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -174,7 +175,7 @@ impl Loop {
     /// long enough.
     fn turn(&mut self, shared: &Arc<Shared>, ready: Interest) {
         if shared.pooled.load(Ordering::Acquire) {
-            // It has no descriptor, so no event is lost. Its thread holds the lock while the disk works, and gives it another turn.
+            // It has no descriptor, so no event is lost. Its thread gives it another turn.
             return;
         }
         let mut core = shared.lock();
@@ -292,7 +293,7 @@ fn submit(shared: &Arc<Shared>) {
     shared.pooled.store(true, Ordering::Release);
     let shared = shared.clone();
     pool::submit(Box::new(move || {
-        shared.lock().drive();
+        drive_pooled(&shared);
         shared.pooled.store(false, Ordering::Release);
         Reactor::notify(&shared);
     }));

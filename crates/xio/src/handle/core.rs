@@ -1,6 +1,7 @@
 //! What a handle consists of, and one step of an operation. The lock is held while a driver is
 //! called, which never waits, and never while somebody waits.
 
+use super::step::{Moved, PooledCall, STEPS_PER_TURN, Step, read_once, write_once};
 use super::{Buffers, Callback, Completed, Handle, Received};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operations::{Finished, Lane, OperationId, Operations, Outcome, Owner, Phase};
@@ -14,9 +15,6 @@ use xdfs_io::stack::{Flow, Interest, PollEntry, ReadInfo, WriteInfo, poll};
 
 /// How long a thread waits that cannot be woken because there is no descriptor left for it.
 const UNWAKEABLE_WAIT: Duration = Duration::from_millis(20);
-
-/// Calls of a driver for one operation before others have their turn.
-const STEPS_PER_TURN: usize = 16;
 
 /// A handle, as its owners and the reactor share it.
 pub(crate) struct Shared {
@@ -39,8 +37,10 @@ pub(crate) struct Shared {
 pub(crate) struct Core {
     pub(crate) operations: Operations,
     pub(crate) flow: Option<Box<dyn Flow>>,
+    /// The element is with a thread that may wait for a disk: who needs it waits until it is back.
+    pub(super) away: bool,
     /// Whether written bytes have to be flushed.
-    holds_back: bool,
+    pub(super) holds_back: bool,
     /// What the reactor needs of its operations, in no order.
     pub(crate) slots: Vec<Slot>,
     pub(crate) closing: Option<Closing>,
@@ -105,16 +105,6 @@ pub(crate) struct Closing {
     pub(crate) _handle: Handle,
 }
 
-/// What one call of a driver came to.
-pub(super) enum Step {
-    /// Something moved, or the operation is finished.
-    Progress,
-    /// It is worth trying again when the driver says so.
-    Blocked,
-    /// The driver failed.
-    Failed(Error),
-}
-
 impl Shared {
     pub(super) fn new(
         stack: Arc<str>,
@@ -127,6 +117,7 @@ impl Shared {
         let core = Core {
             operations,
             flow,
+            away: false,
             holds_back: false,
             slots: Vec::new(),
             closing: None,
@@ -289,35 +280,40 @@ impl Core {
                 self.operations.on_moved(Lane::Open, 0, true);
                 Step::Progress
             }
-            Err(error) => blocked_or_failed(error),
+            Err(error) => Step::of(error),
         }
     }
 
     /// One step of the first read.
     pub(super) fn read_step(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> (usize, Step) {
         let Some(flow) = &mut self.flow else { return (0, Step::Blocked) };
-        read_step(&mut **flow, &mut self.operations, into, info)
+        let moved = read_once(&mut **flow, into, info);
+        (moved.bytes, moved.apply(&mut self.operations, Lane::Read))
     }
 
     /// One step of the first write.
     pub(super) fn write_step(&mut self, from: &[IoSlice<'_>], info: &WriteInfo) -> (usize, Step) {
-        let Some(flow) = &mut self.flow else { return (0, Step::Blocked) };
-        write_step(&mut **flow, &mut self.operations, self.holds_back, from, info)
+        let (Some(flow), Some(front)) = (&mut self.flow, self.operations.front(Lane::Write)) else {
+            return (0, Step::Blocked);
+        };
+        let moved = write_once(&mut **flow, front, self.holds_back, from, info);
+        (moved.bytes, moved.apply(&mut self.operations, Lane::Write))
     }
 
     /// Drives the first operation of each lane, if it is the reactor's and trying is worth it, until
     /// it is finished, blocks or had its share.
     pub(crate) fn drive(&mut self) {
-        for lane in Lane::ALL {
-            let Some(front) = self.operations.front(lane).filter(|front| front.owner == Owner::Reactor) else {
-                continue;
-            };
-            let id = front.id;
-            for _ in 0..STEPS_PER_TURN {
-                let first = self.operations.front(lane).is_some_and(|front| front.id == id);
-                if !first || !self.is_ready(lane) || !self.reactor_step(lane, id) {
-                    break;
-                }
+        Lane::ALL.into_iter().for_each(|lane| self.drive_lane(lane));
+    }
+
+    /// The same for one lane.
+    pub(super) fn drive_lane(&mut self, lane: Lane) {
+        let front = self.operations.front(lane).filter(|front| front.owner == Owner::Reactor);
+        let Some(id) = front.map(|front| front.id) else { return };
+        for _ in 0..STEPS_PER_TURN {
+            let first = self.operations.front(lane).is_some_and(|front| front.id == id);
+            if !first || !self.is_ready(lane) || !self.reactor_step(lane, id) {
+                return;
             }
         }
     }
@@ -325,21 +321,26 @@ impl Core {
     /// One step of a registered operation; false where it blocked.
     fn reactor_step(&mut self, lane: Lane, id: OperationId) -> bool {
         let Some(at) = self.slots.iter().position(|slot| slot.id == id) else { return false };
-        let done = self.operations.front(lane).map_or(0, |front| front.moved);
+        let Some(front) = self.operations.front(lane) else { return false };
         let step = match (lane, &mut self.flow) {
             (Lane::Open, _) => self.open_step(),
             (Lane::Read, Some(flow)) => {
                 let Slot { buffers, read, .. } = &mut self.slots[at];
-                let operations = &mut self.operations;
-                buffers.rest_mut(done, |into| read_step(&mut **flow, operations, into, read)).1
+                let moved = buffers.rest_mut(front.moved, |into| read_once(&mut **flow, into, read));
+                moved.apply(&mut self.operations, lane)
             }
             (Lane::Write, Some(flow)) => {
-                let Slot { buffers, write, .. } = &mut self.slots[at];
-                let (operations, holds_back) = (&mut self.operations, self.holds_back);
-                buffers.rest(done, |from| write_step(&mut **flow, operations, holds_back, from, write)).1
+                let Slot { buffers, write, .. } = &self.slots[at];
+                let send = |from: &[IoSlice<'_>]| write_once(&mut **flow, front, self.holds_back, from, write);
+                buffers.rest(front.moved, send).apply(&mut self.operations, lane)
             }
             (_, None) => Step::Blocked,
         };
+        self.after_step(lane, at, step)
+    }
+
+    /// What a step of the registered operation `at` leads to; false where nothing more is to be tried.
+    fn after_step(&mut self, lane: Lane, at: usize, step: Step) -> bool {
         match step {
             Step::Progress => return true,
             Step::Blocked => {
@@ -353,6 +354,36 @@ impl Core {
             }
         }
         false
+    }
+
+    /// Takes out what the next call for a registered operation of `lane` needs, if one is worth trying.
+    pub(super) fn begin_call(&mut self, lane: Lane) -> Option<PooledCall> {
+        let front = self.operations.front(lane).filter(|front| front.owner == Owner::Reactor).copied()?;
+        if !self.is_ready(lane) {
+            return None;
+        }
+        let slot = self.slots.iter_mut().find(|slot| slot.id == front.id)?;
+        let flow = self.flow.take()?;
+        self.away = true;
+        self.operations.on_called(lane);
+        let buffers = std::mem::replace(&mut slot.buffers, Buffers::One(Vec::new()));
+        let (read, write, holds_back) = (slot.read, slot.write, self.holds_back);
+        Some(PooledCall { lane, front, flow, buffers, read, write, holds_back })
+    }
+
+    /// Puts it back, and notes what the call came to; false where nothing more is to be tried.
+    pub(super) fn end_call(&mut self, call: PooledCall, moved: Moved) -> bool {
+        let PooledCall { lane, front, flow, buffers, read, .. } = call;
+        self.flow = Some(flow);
+        self.away = false;
+        let Some(at) = self.slots.iter().position(|slot| slot.id == front.id) else { return false };
+        self.slots[at].buffers = buffers;
+        self.slots[at].read = read;
+        if self.operations.on_returned(lane, moved.bytes) {
+            return true;
+        }
+        let step = moved.apply(&mut self.operations, lane);
+        self.after_step(lane, at, step)
     }
 
     /// The kernel cannot watch the descriptor: what the reactor drives cannot go on.
@@ -427,56 +458,4 @@ impl Core {
         }
         Some(Ok(()))
     }
-}
-
-fn blocked_or_failed(error: io::Error) -> Step {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => Step::Blocked,
-        io::ErrorKind::Interrupted => Step::Progress,
-        _ => Step::Failed(Error::from_io(error)),
-    }
-}
-
-fn read_step(
-    flow: &mut dyn Flow,
-    operations: &mut Operations,
-    into: &mut [IoSliceMut<'_>],
-    info: &mut ReadInfo,
-) -> (usize, Step) {
-    match flow.receive(into, info) {
-        Ok(bytes) => {
-            operations.on_moved(Lane::Read, bytes, info.end || info.end_of_message);
-            (bytes, Step::Progress)
-        }
-        Err(error) => (0, blocked_or_failed(error)),
-    }
-}
-
-fn write_step(
-    flow: &mut dyn Flow,
-    operations: &mut Operations,
-    holds_back: bool,
-    from: &[IoSlice<'_>],
-    info: &WriteInfo,
-) -> (usize, Step) {
-    let left: usize = from.iter().map(|slice| slice.len()).sum();
-    let begun = operations.front(Lane::Write).is_some_and(|front| front.begun);
-    let mut bytes = 0;
-    if left > 0 || !begun {
-        let at = operations.front(Lane::Write).map_or(0, |front| front.moved) as u64;
-        let info = WriteInfo { offset: info.offset.map(|offset| offset + at), ..*info };
-        match flow.send(from, &info) {
-            Ok(sent) => bytes = sent,
-            Err(error) => return (0, blocked_or_failed(error)),
-        }
-        operations.on_moved(Lane::Write, bytes, false);
-        if bytes < left {
-            return (bytes, Step::Progress);
-        }
-    }
-    if holds_back && let Err(error) = flow.flush() {
-        return (bytes, blocked_or_failed(error));
-    }
-    operations.on_moved(Lane::Write, 0, true);
-    (bytes, Step::Progress)
 }

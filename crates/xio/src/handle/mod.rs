@@ -8,10 +8,12 @@ mod buffers;
 pub(crate) mod closing;
 pub(crate) mod core;
 mod registered;
+pub(crate) mod step;
 
 pub use buffers::Buffers;
 
-use self::core::{Core, Shared, Step};
+use self::core::{Core, Shared};
+use self::step::Step;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operations::{Finished, Lane, OperationId, Outcome, Owner, Phase, Refused};
 use crate::reactor::{self, Reactor};
@@ -205,7 +207,7 @@ impl Handle {
         let mut failure = None;
         loop {
             let mut steps = 0;
-            while core.operations.front(lane).is_some_and(|front| front.id == id) {
+            while !core.away && core.operations.front(lane).is_some_and(|front| front.id == id) {
                 match step(&mut core).1 {
                     // A peer that never lets it wait does not keep it for ever.
                     Step::Progress if steps == STEPS_PER_LOOK => {
@@ -277,12 +279,7 @@ impl Handle {
 
     fn cancel_all(&self, lane: Lane) -> usize {
         let mut core = self.shared().lock();
-        let mut count = 0;
-        while let Some(front) = core.operations.front(lane) {
-            let id = front.id;
-            core.operations.cancel(id);
-            count += 1;
-        }
+        let count = core.operations.cancel_lane(lane);
         self.after_cancel(&core, count > 0);
         count
     }
@@ -302,6 +299,9 @@ impl Handle {
         let command =
             Command { driver: driver.map(str::to_owned), name: name.to_owned(), value: value.map(str::to_owned) };
         let mut core = self.shared().lock();
+        while core.away {
+            core = self.shared().wait_for_change(core, None);
+        }
         let Some(flow) = &mut core.flow else { return Err(self.refused(Refused::Closed)) };
         flow.control(&command).map_err(|error| {
             let error = if error.kind() == std::io::ErrorKind::Unsupported && error.get_ref().is_none() {

@@ -80,6 +80,17 @@ pub enum Refused {
     TooMany,
 }
 
+/// Whether a driver works on an operation while nobody else is kept from the handle.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Call {
+    /// It does not.
+    None,
+    /// It does.
+    Running,
+    /// It does, and the operation ends so when the call returns: what it moves is not lost.
+    Ending(Outcome),
+}
+
 /// An operation that is not finished.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Outstanding {
@@ -93,6 +104,8 @@ pub struct Outstanding {
     pub moved: usize,
     /// The driver has taken something of it, if only an empty message.
     pub begun: bool,
+    /// A call of the driver that is under way.
+    pub call: Call,
 }
 
 /// The end of an operation.
@@ -126,7 +139,7 @@ impl Operations {
     /// A handle that is being opened by `owner`, and the name of that operation.
     pub fn new(owner: Owner) -> (Self, OperationId) {
         let id = OperationId(0);
-        let opening = Outstanding { id, owner, wait_for: 0, moved: 0, begun: false };
+        let opening = Outstanding { id, owner, wait_for: 0, moved: 0, begun: false, call: Call::None };
         let lanes = [VecDeque::from([opening]), VecDeque::new(), VecDeque::new()];
         let (for_reactor, for_callers) = (VecDeque::new(), Vec::new());
         (Self { phase: Phase::Opening, next: 1, lanes, for_reactor, for_callers, untold: 0 }, id)
@@ -150,7 +163,7 @@ impl Operations {
         }
         let id = OperationId(self.next);
         self.next += 1;
-        queue.push_back(Outstanding { id, owner, wait_for, moved: 0, begun: false });
+        queue.push_back(Outstanding { id, owner, wait_for, moved: 0, begun: false, call: Call::None });
         Ok(id)
     }
 
@@ -183,9 +196,33 @@ impl Operations {
         }
     }
 
+    /// The driver is called for the first one, and others may change the operations meanwhile.
+    pub fn on_called(&mut self, lane: Lane) {
+        if let Some(front) = self.lanes[lane as usize].front_mut() {
+            front.call = Call::Running;
+        }
+    }
+
+    /// That call has returned, and moved so many bytes. True where the operation is finished by that: it
+    /// was to end early.
+    pub fn on_returned(&mut self, lane: Lane, bytes: usize) -> bool {
+        let Some(front) = self.lanes[lane as usize].front_mut() else { return false };
+        let Call::Ending(outcome) = std::mem::replace(&mut front.call, Call::None) else { return false };
+        front.moved += bytes;
+        self.finish(lane, 0, outcome);
+        true
+    }
+
     /// Ends an operation early; false where it is finished or never was.
     pub fn cancel(&mut self, id: OperationId) -> bool {
         self.end_early(id, Outcome::Cancelled)
+    }
+
+    /// Ends all operations of a lane early; how many there were.
+    pub fn cancel_lane(&mut self, lane: Lane) -> usize {
+        let queue = &self.lanes[lane as usize];
+        let ids: Vec<_> = queue.iter().map(|operation| operation.id).collect();
+        ids.into_iter().filter(|id| self.cancel(*id)).count()
     }
 
     /// The time of an operation is up; false where it is finished.
@@ -199,9 +236,7 @@ impl Operations {
             return Err(Refused::Closed);
         }
         for lane in Lane::ALL {
-            while !self.lanes[lane as usize].is_empty() {
-                self.finish(lane, 0, Outcome::Cancelled);
-            }
+            self.cancel_lane(lane);
         }
         self.phase = Phase::Closing;
         Ok(())
@@ -209,7 +244,12 @@ impl Operations {
 
     /// Whether close may proceed: nothing is outstanding, and everything was told.
     pub fn is_quiet(&self) -> bool {
-        self.phase == Phase::Closing && self.for_reactor.is_empty() && self.for_callers.is_empty() && self.untold == 0
+        let empty = self.lanes.iter().all(VecDeque::is_empty);
+        self.phase == Phase::Closing
+            && empty
+            && self.for_reactor.is_empty()
+            && self.for_callers.is_empty()
+            && self.untold == 0
     }
 
     /// The drivers are closed.
@@ -241,7 +281,11 @@ impl Operations {
         for lane in Lane::ALL {
             let found = self.lanes[lane as usize].iter().position(|operation| operation.id == id);
             if let Some(at) = found {
-                self.finish(lane, at, outcome);
+                match &mut self.lanes[lane as usize][at].call {
+                    Call::None => self.finish(lane, at, outcome),
+                    call @ Call::Running => *call = Call::Ending(outcome),
+                    Call::Ending(_) => return false,
+                }
                 return true;
             }
         }
@@ -250,7 +294,7 @@ impl Operations {
 
     fn finish(&mut self, lane: Lane, at: usize, outcome: Outcome) {
         let Some(operation) = self.lanes[lane as usize].remove(at) else { return };
-        if lane == Lane::Open {
+        if lane == Lane::Open && self.phase == Phase::Opening {
             self.phase = if outcome == Outcome::Done { Phase::Open } else { Phase::Failed };
         }
         let finished = Finished { id: operation.id, lane, outcome, moved: operation.moved };

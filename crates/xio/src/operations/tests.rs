@@ -13,6 +13,9 @@ enum Happens {
     Moved(Lane),
     Failed(Lane),
     Blocked(Lane),
+    /// The driver is called without the lock, or returns.
+    Called(Lane),
+    Returned(Lane, usize),
     Cancel(u64),
     Timeout(u64),
     Close,
@@ -47,7 +50,16 @@ impl World {
             }
         }
         for lane in Lane::ALL {
-            events.extend([Happens::Moved(lane), Happens::Failed(lane), Happens::Blocked(lane)]);
+            let Some(front) = self.machine.front(lane) else { continue };
+            match front.call {
+                Call::None => {
+                    events.extend([Happens::Moved, Happens::Failed, Happens::Blocked].map(|event| event(lane)))
+                }
+                Call::Running | Call::Ending(_) => events.extend([0, 1].map(|bytes| Happens::Returned(lane, bytes))),
+            }
+            if front.call == Call::None && lane == Lane::Read && front.owner == Owner::Reactor {
+                events.push(Happens::Called(lane));
+            }
         }
         events.extend((0..self.begun as u64 + 2).flat_map(|id| [Happens::Cancel(id), Happens::Timeout(id)]));
         events.extend((self.in_callback > 0).then_some(Happens::Told));
@@ -78,12 +90,22 @@ impl World {
             Happens::Moved(lane) => self.machine.on_moved(lane, 1, lane == Lane::Open),
             Happens::Failed(lane) => self.machine.on_failed(lane),
             Happens::Blocked(lane) => self.machine.on_blocked(lane),
+            Happens::Called(lane) => self.machine.on_called(lane),
+            Happens::Returned(lane, bytes) => {
+                let front = *self.machine.front(lane).expect("an operation stays while its call runs");
+                let early = matches!(front.call, Call::Ending(_));
+                assert_eq!(self.machine.on_returned(lane, bytes), early);
+                if !early {
+                    self.machine.on_moved(lane, bytes, false);
+                }
+            }
             Happens::Cancel(id) => drop(self.machine.cancel(OperationId(id))),
             Happens::Timeout(id) => drop(self.machine.on_timeout(OperationId(id))),
             Happens::Close => {
                 let closed = self.machine.close();
                 assert_eq!(closed.is_ok(), !matches!(phase, Phase::Closing | Phase::Closed));
-                assert!(Lane::ALL.iter().all(|lane| self.machine.front(*lane).is_none()), "close leaves nothing");
+                let left = Lane::ALL.iter().filter_map(|lane| self.machine.front(*lane));
+                assert!(left.into_iter().all(|front| front.call != Call::None), "close leaves nothing but calls");
             }
             Happens::Take => {
                 if let Some(finished) = self.machine.take_for_reactor() {
@@ -143,4 +165,27 @@ fn operations_of_one_direction_follow_each_other_and_are_bounded() {
     machine.on_moved(Lane::Read, 1, false);
     let ended: Vec<_> = std::iter::from_fn(|| machine.take_for_reactor()).map(|one| (one.id, one.outcome)).collect();
     assert_eq!(ended, [(ids[1], Outcome::Cancelled), (ids[0], Outcome::Done), (ids[2], Outcome::Done)]);
+}
+
+#[test]
+fn what_is_cancelled_during_a_call_ends_with_it_and_keeps_what_it_moved() {
+    let (mut machine, opening) = Operations::new(Owner::Caller);
+    machine.on_moved(Lane::Open, 0, true);
+    assert!(machine.take(opening).is_some());
+    let first = machine.begin(Lane::Read, 10, Owner::Reactor).unwrap();
+    let second = machine.begin(Lane::Read, 10, Owner::Reactor).unwrap();
+    machine.on_moved(Lane::Read, 2, false);
+    machine.on_called(Lane::Read);
+    assert!(machine.cancel(first));
+    assert!(!machine.cancel(first), "once");
+    assert!(machine.take_for_reactor().is_none(), "its buffers are with the driver");
+    machine.close().unwrap();
+    assert_eq!(machine.take_for_reactor().map(|one| one.id), Some(second));
+    machine.on_told();
+    assert!(!machine.is_quiet());
+    assert!(machine.on_returned(Lane::Read, 3));
+    let ended = machine.take_for_reactor().unwrap();
+    assert_eq!((ended.id, ended.outcome, ended.moved), (first, Outcome::Cancelled, 5));
+    machine.on_told();
+    assert!(machine.is_quiet());
 }
