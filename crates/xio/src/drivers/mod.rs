@@ -4,6 +4,7 @@
 //! `tests/handles.rs` run over stacks of them. A directory has the driver in `mod.rs`, its open
 //! element in `flow.rs` and in `tests.rs` the tests of what it promises.
 
+mod fault;
 mod file;
 #[cfg(test)]
 mod flood;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 /// The drivers by name.
 pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
     vec![
+        ("fault", Arc::<fault::Fault>::default()),
         ("file", Arc::new(file::File)),
         ("http", Arc::new(http::Http)),
         ("noop", Arc::new(noop::Noop)),

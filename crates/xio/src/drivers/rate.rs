@@ -91,6 +91,11 @@ impl Flow for RateFlow {
         Some(&mut *self.below)
     }
 
+    fn holds(&self) -> bool {
+        // What is below may be taken when the bucket has something again, and not before.
+        self.receiving.refills.is_none() && self.below.holds()
+    }
+
     fn wants(&self, asked: Interest) -> Interest {
         let empty = Interest { read: self.receiving.refills.is_some(), write: self.sending.refills.is_some() };
         let left = asked.without(empty);
@@ -150,5 +155,39 @@ impl Bucket {
     fn take(&mut self, bytes: usize) {
         let nanoseconds = (bytes as u128 * 1_000_000_000).div_ceil(u128::from(self.rate));
         self.empty_at += Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A layer that always has something.
+    struct Full;
+
+    impl Flow for Full {
+        fn receive(&mut self, into: &mut [IoSliceMut<'_>], _: &mut ReadInfo) -> io::Result<usize> {
+            Ok(into[0].len())
+        }
+
+        fn send(&mut self, from: &[IoSlice<'_>], _: &WriteInfo) -> io::Result<usize> {
+            Ok(from[0].len())
+        }
+
+        fn holds(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn what_the_layer_below_holds_is_not_tried_before_it_may_go() {
+        let mut flow = RateFlow::new(Box::new(Full), 1);
+        let mut bytes = [0; 100];
+        let mut receive = |flow: &mut RateFlow| {
+            flow.receive(&mut [IoSliceMut::new(&mut bytes)], &mut ReadInfo::default()).map_err(|error| error.kind())
+        };
+        assert!(flow.holds());
+        assert_eq!(receive(&mut flow), Err(io::ErrorKind::WouldBlock));
+        assert!(!flow.holds(), "whoever drives it would turn in a circle");
     }
 }
