@@ -1,11 +1,14 @@
 //! An open file without a position: calls that survive the loss of the session.
 
+mod recovery;
+
 use super::options::OpenOptions;
 use super::remote::{Answered, Backoff, PendingFileReply, Remote, is_lost};
 use super::unsynced::{Change, Unsynced};
 use crate::calls::failed;
 use crate::session::Session;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind};
@@ -17,9 +20,6 @@ const UNSYNCED_BYTES_MAX: usize = 64 << 20;
 
 /// Writes that are on their way before the next one waits.
 const BEHIND_MAX: usize = 24;
-
-/// How long a lost lock is tried again: the server that had it may take a moment to end.
-const LOCK_AGAIN: Duration = Duration::from_secs(2);
 
 /// What a batch takes besides its data.
 const FRAME_BYTES: usize = 1024;
@@ -35,8 +35,8 @@ struct Connection {
     change: u64,
     /// The known end of the file: what an append is compared with.
     end: u64,
-    /// Changes without an answer.
-    unanswered: usize,
+    /// Changes that were sent in this session and have no answer: made or not.
+    in_flight: usize,
     lock: LockState,
     /// Why the file cannot be used any more.
     broken: Option<Error>,
@@ -50,11 +50,18 @@ enum LockState {
     Exclusive,
 }
 
-/// A write that was sent.
+/// A batch that was sent.
+pub(super) struct Sent {
+    pending: PendingFileReply,
+    generation: u64,
+    changes: bool,
+}
+
+/// A write that was sent, unless that failed.
 struct Behind {
     number: u64,
     change: Change,
-    pending: Option<PendingFileReply>,
+    sent: Option<Sent>,
 }
 
 /// An open file.
@@ -65,6 +72,8 @@ pub(super) struct Core {
     connection: Mutex<Connection>,
     recovering: Mutex<()>,
     behind: Mutex<VecDeque<Behind>>,
+    /// Counts what makes bytes stale that were read before it: changes, and locks.
+    epoch: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -73,6 +82,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) fn unexpected() -> Error {
     Error::new(ErrorKind::Protocol, "the server answered something else")
+}
+
+/// The number that another one follows after every change.
+fn change_number(answer: &FileAnswer<'_>) -> Option<u64> {
+    match answer {
+        FileAnswer::Changed { change } => Some(*change),
+        _ => None,
+    }
 }
 
 fn opened_of(answered: &Answered, path: &[u8]) -> Result<OpenedFile, Error> {
@@ -90,8 +107,8 @@ fn open_with(session: &Session, batch: FileBatch<'_>, path: &[u8]) -> Result<Ope
 impl Core {
     /// Opens the file.
     pub(super) fn open(remote: &Arc<Remote>, path: &[u8], options: &OpenOptions) -> Result<Self, Error> {
-        let request = if options.is_once() { random::array()? } else { [0; 16] };
-        let (began, mut backoff, mut age_ms) = (Instant::now(), remote.backoff(), None);
+        let draw = || if options.is_once() { random::array() } else { Ok([0; 16]) };
+        let (mut request, mut began, mut backoff, mut age_ms) = (draw()?, Instant::now(), remote.backoff(), None);
         let mut session = remote.session()?;
         let opened = loop {
             let calls = vec![FileCall::Open(options.call(path))];
@@ -103,21 +120,24 @@ impl Core {
                     break open_with(&session, FileBatch { calls, ..FileBatch::default() }, path)?;
                 }
                 Ok(opened) => break opened,
-                Err(error) if remote.may_retry(&error) => {
-                    if is_lost(&error) {
-                        remote.lost(&session);
-                    }
+                Err(error) if is_lost(&error) && remote.may_retry(&error) => {
+                    remote.lost(&session);
                     backoff.wait(error)?;
                     session = Self::reconnect(remote, &mut backoff)?;
                     age_ms = options.is_once().then(|| began.elapsed().as_millis() as u64 + 1);
                 }
+                // The server remembers this answer: what is tried now is another request.
+                Err(error) if remote.may_retry(&error) => {
+                    backoff.wait(error)?;
+                    (request, began, age_ms) = (draw()?, Instant::now(), None);
+                }
                 Err(error) => return Err(error),
             }
         };
-        let (generation, unanswered, broken) = (0, 0, None);
+        let (generation, in_flight, broken) = (0, 0, None);
         let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
         let lock = LockState::Unlocked;
-        let connection = Connection { session, opened, generation, unsynced, change, end, unanswered, lock, broken };
+        let connection = Connection { session, opened, generation, unsynced, change, end, in_flight, lock, broken };
         Ok(Self {
             remote: Arc::clone(remote),
             path: path.to_vec(),
@@ -125,18 +145,8 @@ impl Core {
             connection: Mutex::new(connection),
             recovering: Mutex::new(()),
             behind: Mutex::default(),
+            epoch: AtomicU64::new(0),
         })
-    }
-
-    fn reconnect(remote: &Remote, backoff: &mut Backoff) -> Result<Arc<Session>, Error> {
-        loop {
-            match remote.session() {
-                Err(error) if remote.may_retry(&error) || error.kind == ErrorKind::ConnectionLost => {
-                    backoff.wait(error)?;
-                }
-                outcome => return outcome,
-            }
-        }
     }
 
     pub(super) fn options(&self) -> &OpenOptions {
@@ -156,19 +166,58 @@ impl Core {
         }
     }
 
+    /// Bytes that were read before this number changed may be stale.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    fn begin_epoch(&self) {
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn send(&self, session: &Session, generation: u64, batch: FileBatch<'_>) -> Result<Sent, Error> {
+        let changes = batch.calls.iter().any(FileCall::changes);
+        let count = |by: isize| {
+            let mut connection = lock(&self.connection);
+            if changes && connection.generation == generation {
+                connection.in_flight = connection.in_flight.saturating_add_signed(by);
+            }
+        };
+        count(1);
+        match session.call_file(batch) {
+            Ok(pending) => Ok(Sent { pending, generation, changes }),
+            Err(error) => {
+                count(-1);
+                Err(error)
+            }
+        }
+    }
+
+    fn wait(&self, sent: Sent) -> Result<Answered, Error> {
+        let answered = sent.pending.wait()?;
+        let told = match answered.read()?.first() {
+            Some(Ok(FileAnswer::Changed { change } | FileAnswer::Appended { change, .. })) => Some(*change),
+            _ => None,
+        };
+        let mut connection = lock(&self.connection);
+        if let Some(told) = told.filter(|_| sent.changes && connection.generation == sent.generation) {
+            connection.in_flight = connection.in_flight.saturating_sub(1);
+            connection.change = connection.change.max(told);
+        }
+        drop(connection);
+        Ok(answered)
+    }
+
     /// Sends calls that need no order; none if that fails, which [`Self::finish`] makes up for.
-    pub(super) fn start(&self, calls: Vec<FileCall<'_>>) -> Option<PendingFileReply> {
-        let (session, handle, _) = self.current().ok()?;
-        session.call_file(FileBatch { unordered: true, handle, calls, ..FileBatch::default() }).ok()
+    pub(super) fn start(&self, calls: Vec<FileCall<'_>>) -> Option<Sent> {
+        let (session, handle, generation) = self.current().ok()?;
+        let batch = FileBatch { unordered: true, handle, calls, ..FileBatch::default() };
+        self.send(&session, generation, batch).ok()
     }
 
     /// Waits for the reply to calls that may be made twice, and makes them again if there is none.
-    pub(super) fn finish(
-        &self,
-        pending: Option<PendingFileReply>,
-        calls: Vec<FileCall<'_>>,
-    ) -> Result<Answered, Error> {
-        match pending.map(PendingFileReply::wait) {
+    pub(super) fn finish(&self, sent: Option<Sent>, calls: Vec<FileCall<'_>>) -> Result<Answered, Error> {
+        match sent.map(|sent| self.wait(sent)) {
             Some(Ok(answered)) => Ok(answered),
             _ => self.exchange([0; 16], calls),
         }
@@ -180,7 +229,7 @@ impl Core {
         loop {
             let (session, handle, generation) = self.current()?;
             let batch = FileBatch { request, age_ms, handle, calls: calls.clone(), ..FileBatch::default() };
-            let error = match session.call_file(batch).and_then(PendingFileReply::wait) {
+            let error = match self.send(&session, generation, batch).and_then(|sent| self.wait(sent)) {
                 Ok(answered) => return Ok(answered),
                 Err(error) if !self.remote.may_retry(&error) => return Err(error),
                 Err(error) => error,
@@ -221,82 +270,10 @@ impl Core {
         }
     }
 
-    /// Opens the file again in another session, unless another thread did it meanwhile, and makes
-    /// again what may be lost.
-    fn recover(&self, generation: u64, backoff: &mut Backoff) -> Result<(), Error> {
-        let _turn = lock(&self.recovering);
-        if lock(&self.connection).generation != generation {
-            return Ok(());
-        }
-        loop {
-            let session = Self::reconnect(&self.remote, backoff)?;
-            let error = match self.open_again(&session) {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            if is_lost(&error) {
-                self.remote.lost(&session);
-            }
-            // Another client may have it open in a way that excludes this one.
-            if !self.remote.may_retry(&error) && error.kind != ErrorKind::Locked {
-                lock(&self.connection).broken = Some(error.clone());
-                return Err(error);
-            }
-            backoff.wait(error)?;
-        }
-    }
-
-    fn open_again(&self, session: &Arc<Session>) -> Result<(), Error> {
-        let before = lock(&self.connection).opened;
-        let calls = vec![FileCall::Open(self.options.again(&self.path, &before))];
-        let opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &self.path)?;
-        let lost = {
-            let connection = lock(&self.connection);
-            let unsynced = connection.unsynced.all();
-            let restarted = connection.opened.verifier != opened.verifier && !unsynced.is_empty();
-            // Without an answer the change number may be that of an own change.
-            let changed = connection.unanswered == 0 && opened.change > connection.change;
-            if changed && (restarted || connection.lock == LockState::Exclusive) {
-                let text = "somebody else changed the file while its server was lost: what was written and not \
-                            synced is not written again, and a lock is lost";
-                return Err(Error::new(ErrorKind::TargetChanged, text));
-            }
-            if restarted { unsynced } else { Vec::new() }
-        };
-        self.lock_again(session, opened.handle)?;
-        for change in &lost {
-            let (handle, calls) = (opened.handle, vec![change.call()]);
-            let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
-            self.answer(&answered, "write again", |_| Some(()))?;
-        }
-        let mut connection = lock(&self.connection);
-        (connection.session, connection.opened) = (Arc::clone(session), opened);
-        connection.generation += 1;
-        Ok(())
-    }
-
-    fn lock_again(&self, session: &Session, handle: u64) -> Result<(), Error> {
-        let exclusive = match lock(&self.connection).lock {
-            LockState::Unlocked => return Ok(()),
-            LockState::Shared => false,
-            LockState::Exclusive => true,
-        };
-        let mut backoff = Backoff::within(LOCK_AGAIN);
-        loop {
-            let calls = vec![FileCall::Lock { exclusive }];
-            let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
-            let error = match self.answer(&answered, "lock again", |_| Some(())) {
-                Err(error) if error.kind == ErrorKind::Locked => error,
-                outcome => return outcome,
-            };
-            let text = "the lock was lost with the session, and somebody else has it now";
-            backoff.wait(error).map_err(|_| Error::new(ErrorKind::TargetChanged, text))?;
-        }
-    }
-
     /// Locks the file if that is possible now.
     pub(super) fn lock_now(&self, exclusive: bool) -> Result<(), Error> {
         let done = self.call(FileCall::Lock { exclusive }, "lock", |_| Some(()));
+        self.begin_epoch();
         let mut connection = lock(&self.connection);
         connection.lock = match (&done, exclusive) {
             (Err(_), _) => LockState::Unlocked,
@@ -326,17 +303,14 @@ impl Core {
     }
 
     fn note(&self, change: &Change) -> u64 {
-        let mut connection = lock(&self.connection);
-        connection.unanswered += 1;
-        connection.unsynced.add(change.clone())
+        self.begin_epoch();
+        lock(&self.connection).unsynced.add(change.clone())
     }
 
     fn noted(&self, number: u64, change: &Change, outcome: Result<u64, Error>) -> Result<(), Error> {
         let mut connection = lock(&self.connection);
-        connection.unanswered -= 1;
         match outcome {
-            Ok(told) => {
-                connection.change = connection.change.max(told);
+            Ok(_) => {
                 connection.end = match change {
                     Change::Write { offset, data } => connection.end.max(offset + data.len() as u64),
                     Change::SetLength { length } => *length,
@@ -362,12 +336,7 @@ impl Core {
     }
 
     fn changed(&self, number: u64, change: &Change, answered: Result<Answered, Error>) -> Result<(), Error> {
-        let told = answered.and_then(|answered| {
-            self.answer(&answered, "write", |answer| match answer {
-                FileAnswer::Changed { change } => Some(*change),
-                _ => None,
-            })
-        });
+        let told = answered.and_then(|answered| self.answer(&answered, "write", change_number));
         self.noted(number, change, told)
     }
 
@@ -378,10 +347,10 @@ impl Core {
             self.settle()?;
         }
         let number = self.note(&change);
-        let pending = self.start(vec![change.call()]);
+        let sent = self.start(vec![change.call()]);
         let early = {
             let mut behind = lock(&self.behind);
-            behind.push_back(Behind { number, change, pending });
+            behind.push_back(Behind { number, change, sent });
             if behind.len() > BEHIND_MAX { behind.pop_front() } else { None }
         };
         early.map_or(Ok(()), |early| self.settle_one(early))?;
@@ -389,8 +358,8 @@ impl Core {
     }
 
     fn settle_one(&self, behind: Behind) -> Result<(), Error> {
-        let Behind { number, change, pending } = behind;
-        let answered = self.finish(pending, vec![change.call()]);
+        let Behind { number, change, sent } = behind;
+        let answered = self.finish(sent, vec![change.call()]);
         self.changed(number, &change, answered)
     }
 
@@ -414,24 +383,24 @@ impl Core {
         let request: [u8; 16] = random::array()?;
         let answered = match self.exchange(request, vec![FileCall::Append { data }]) {
             Err(error) if error.kind == ErrorKind::UnknownOutcome => match self.find_appended(data, error)? {
-                Some(offset) => return self.appended(offset, data, None),
+                Some(offset) => return self.appended(offset, data),
                 None => self.exchange(random::array()?, vec![FileCall::Append { data }])?,
             },
             outcome => outcome?,
         };
-        let (offset, change) = self.answer(&answered, "append to", |answer| match answer {
-            FileAnswer::Appended { offset, change } => Some((*offset, *change)),
+        let offset = self.answer(&answered, "append to", |answer| match answer {
+            FileAnswer::Appended { offset, .. } => Some(*offset),
             _ => None,
         })?;
-        self.appended(offset, data, Some(change))
+        self.appended(offset, data)
     }
 
-    fn appended(&self, offset: u64, data: &[u8], change: Option<u64>) -> Result<u64, Error> {
+    fn appended(&self, offset: u64, data: &[u8]) -> Result<u64, Error> {
+        self.begin_epoch();
         {
             let mut connection = lock(&self.connection);
             connection.unsynced.add(Change::Write { offset, data: bytes::Bytes::copy_from_slice(data) });
             connection.end = connection.end.max(offset + data.len() as u64);
-            connection.change = connection.change.max(change.unwrap_or(0));
         }
         self.hold_to_bounds()?;
         Ok(offset)
@@ -456,6 +425,7 @@ impl Core {
     /// Waits until everything changed so far is on stable storage.
     pub(super) fn sync(&self, data_only: bool) -> Result<(), Error> {
         self.settle()?;
+        let mut backoff = self.remote.backoff();
         loop {
             let last = lock(&self.connection).unsynced.last();
             let told = self.call(FileCall::Sync { data_only }, "sync", |answer| match answer {
@@ -463,29 +433,27 @@ impl Core {
                 _ => None,
             })?;
             let mut connection = lock(&self.connection);
-            // Another one: the server restarted, and what it may have lost was written again after
-            // that.
             if connection.opened.verifier == told {
                 connection.unsynced.synced(last);
                 return Ok(());
             }
+            drop(connection);
+            // The server restarted, and what it may have lost was written again after that.
+            let text = format!("the server of '{}' restarts again and again", self.path.escape_ascii());
+            backoff.wait(Error::new(ErrorKind::ConnectionLost, text))?;
         }
     }
 
-    /// Gives the handle back; nobody waits for the answer.
-    pub(super) fn close_quietly(&self) {
-        drop(self.start(vec![FileCall::Close]));
-    }
-
-    /// Gives the handle back.
+    /// Waits for what was written, and gives the handle back: both, whatever becomes of the other.
     pub(super) fn close(&self) -> Result<(), Error> {
-        self.settle()?;
+        let settled = self.settle();
         let (session, handle, _) = self.current()?;
         let batch = FileBatch { handle, calls: vec![FileCall::Close], ..FileBatch::default() };
-        match session.call_file(batch).and_then(PendingFileReply::wait) {
+        let closed = match session.call_file(batch).and_then(PendingFileReply::wait) {
             // It is closed with its session.
             Err(error) if is_lost(&error) => Ok(()),
             outcome => outcome.map(drop),
-        }
+        };
+        settled.and(closed)
     }
 }

@@ -92,11 +92,12 @@ use xdfs_proto::base::Error;
 use xdfs_proto::wire::file::{FileAnswer, FileCall};
 use xdfs_proto::wire::path::Wanted;
 
-/// A remote file that is open. Dropping it waits for nothing: [`File::close`] reports errors of
-/// writes that are still on their way.
+/// A remote file that is open. Dropping it waits for the writes that are on their way, as
+/// [`File::close`] does, but only that one reports their errors.
 pub struct File {
     core: Core,
     stream: Stream,
+    closed: bool,
 }
 
 impl std::fmt::Debug for File {
@@ -108,7 +109,7 @@ impl std::fmt::Debug for File {
 impl File {
     /// Opens `path` (`EXPORT/path`, nothing encoded).
     pub fn open(remote: &Arc<Remote>, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<Self, Error> {
-        Ok(Self { core: Core::open(remote, path.as_ref(), options)?, stream: Stream::default() })
+        Ok(Self { core: Core::open(remote, path.as_ref(), options)?, stream: Stream::default(), closed: false })
     }
 
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
@@ -124,8 +125,10 @@ impl File {
 
     /// Writes all of `data` at `offset`, and waits until everybody sees it.
     pub fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
-        for (at, part) in (0..).zip(data.chunks(self.core.chunk())) {
-            let offset = offset + at * self.core.chunk() as u64;
+        // Read once: another session may have another one.
+        let chunk = self.core.chunk();
+        for (at, part) in (0..).zip(data.chunks(chunk)) {
+            let offset = offset + at * chunk as u64;
             self.core.write_behind(Change::Write { offset, data: Bytes::copy_from_slice(part) })?;
         }
         self.core.settle()
@@ -209,15 +212,16 @@ impl File {
 
     /// Waits for the answers to all writes, and closes the file. Nothing is synced.
     pub fn close(mut self) -> Result<(), Error> {
-        self.stream.closed = true;
+        self.closed = true;
         self.core.close()
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        if !self.stream.closed {
-            self.core.close_quietly();
+        if !self.closed {
+            // Nobody is there to tell.
+            let _ = self.core.close();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads at an offset: many calls on their way at a time.
 
-use super::core::{Core, unexpected};
-use super::remote::{Answered, PendingFileReply};
+use super::core::{Core, Sent, unexpected};
+use super::remote::Answered;
 use std::collections::VecDeque;
 use xdfs_proto::base::Error;
 use xdfs_proto::limits;
@@ -14,7 +14,7 @@ pub(super) const AHEAD_MAX: usize = 32;
 /// One range to read, and its reply.
 pub(super) struct PendingRead {
     pub range: ReadRange,
-    pending: Option<PendingFileReply>,
+    sent: Option<Sent>,
 }
 
 fn call_of(range: ReadRange) -> Vec<FileCall<'static>> {
@@ -24,12 +24,12 @@ fn call_of(range: ReadRange) -> Vec<FileCall<'static>> {
 impl Core {
     /// Requests a range that fits into one reply.
     pub(super) fn request(&self, range: ReadRange) -> PendingRead {
-        PendingRead { range, pending: self.start(call_of(range)) }
+        PendingRead { range, sent: self.start(call_of(range)) }
     }
 
     /// Waits for a range, and passes its bytes on: fewer than requested at the end of the file.
     pub(super) fn received<T>(&self, read: PendingRead, take: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
-        let answered = self.finish(read.pending, call_of(read.range))?;
+        let answered = self.finish(read.sent, call_of(read.range))?;
         let mut take = Some(take);
         self.parts(&answered, |parts| match parts {
             [part] if part.len() <= read.range.length as usize => take.take().map(|take| take(part)),

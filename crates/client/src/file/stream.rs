@@ -19,7 +19,8 @@ pub(super) struct Stream {
     ahead: VecDeque<PendingRead>,
     /// How many are requested next: more as long as the file is read in order.
     window: usize,
-    pub(super) closed: bool,
+    /// When all of that was requested: [`super::core::Core::epoch`].
+    epoch: u64,
 }
 
 impl Stream {
@@ -57,6 +58,10 @@ impl File {
     fn arrive(&mut self) -> Result<(), Error> {
         self.core.settle()?;
         let stream = &mut self.stream;
+        if stream.epoch != self.core.epoch() {
+            stream.forget();
+            stream.epoch = self.core.epoch();
+        }
         if !stream.arrived.is_empty() {
             return Ok(());
         }
@@ -99,7 +104,6 @@ impl Write for File {
     /// Sends the data without waiting for the answer: an error may be reported by a later call, at
     /// the latest by `flush`, a sync or [`File::close`].
     fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
-        self.stream.forget();
         let part = &data[..data.len().min(self.core.chunk())];
         if part.is_empty() {
             return Ok(0);

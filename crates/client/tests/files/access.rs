@@ -1,7 +1,7 @@
 //! What each call does to the file, and how files are opened.
 
 use super::support::serving::Serving;
-use super::support::{assert_same, pattern};
+use super::support::{PATIENCE, assert_same, pattern};
 use super::{BOTH, refused, remote};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -221,4 +221,65 @@ fn the_log_names_who_opened_what_changed_it_and_how_much_was_written() {
     });
     let expected = [("open", None), ("write", None), ("close", Some(100))];
     assert_eq!(told(&serving), expected.map(|(call, bytes)| ("data/f".to_owned(), call, bytes)));
+}
+
+#[test]
+fn what_was_read_ahead_is_read_again_after_an_own_change_and_after_a_lock() {
+    let serving = Serving::start();
+    let (remote, content) = (remote(&serving), vec![b'.'; 2_000_000]);
+    let changes: [fn(&File); 6] = [
+        |file| file.write_at(b"X", 500_000).unwrap(),
+        |file| file.set_len(500_000).unwrap(),
+        |file| file.punch(500_000, 100_000).unwrap(),
+        |file| assert_eq!(file.append(b"X").unwrap(), 2_000_000),
+        |file| file.allocate(2_000_000, 100, false).unwrap(),
+        |file| file.lock(true, PATIENCE).unwrap(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let path = serving.directory.write("f", &content);
+        let mut file = File::open(&remote, "data/f", &BOTH).unwrap();
+        let mut read = vec![0; 1000];
+        file.read_exact(&mut read).unwrap();
+        if number == 5 {
+            // Somebody else, before the lock is had.
+            std::fs::write(&path, vec![b'!'; 2_000_000]).unwrap();
+        }
+        change(&file);
+        file.read_to_end(&mut read).unwrap();
+        assert!(read[1000..] == serving.directory.read("f")[1000..], "change {number}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_for_a_moment_is_opened_then() {
+    let serving = Serving::start();
+    let program = serving.directory.file("program");
+    std::fs::copy("/bin/cat", &program).unwrap();
+    let mut running = std::process::Command::new(&program).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::scope(|scope| {
+        // A program that runs is not opened to write: "text file busy".
+        let options = OpenOptions::new().write(true).truncate(true);
+        let remote = remote(&serving);
+        let opened = scope.spawn(move || File::open(&remote, "data/program", &options));
+        serving.heard("an open that failed", |event| match event {
+            LogEvent::Calls { calls, .. } => calls.iter().find(|call| call.error.is_some()).map(|_| ()),
+            _ => None,
+        });
+        drop(running.stdin.take());
+        running.wait().unwrap();
+        opened.join().unwrap().unwrap().close().unwrap();
+    });
+    assert_eq!(serving.directory.read("program"), b"");
+}
+
+#[test]
+fn a_file_whose_last_write_failed_is_closed_all_the_same() {
+    let serving = Serving::start();
+    let remote = remote(&serving);
+    let mut file = File::open(&remote, "data/f", &BOTH.create(true).deny(true, true)).unwrap();
+    // Behind the end of every file.
+    file.seek(SeekFrom::Start((1 << 62) - 1)).unwrap();
+    file.write_all(b"x").unwrap();
+    file.close().unwrap_err();
+    File::open(&remote, "data/f", &BOTH).unwrap();
 }

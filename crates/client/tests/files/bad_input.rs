@@ -1,13 +1,15 @@
 //! What a server answers to handles, ranges and names that are none, each with its row.
 
+use super::support::PATIENCE;
+use super::support::relay::{Cut, Relay};
 use super::support::serving::{Serving, Setup};
 use super::{BOTH, refused, remote};
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
-use xdfs_client::ErrorKind;
-use xdfs_client::file::{File, OpenOptions};
+use xdfs_client::file::{File, OpenOptions, Remote};
+use xdfs_client::{ConnectOptions, ErrorKind};
 use xdfs_io::store::LocalStore;
-use xdfs_server::{Export, Policy};
+use xdfs_server::{Access, Anonymous, Export, Policy};
 
 #[test]
 fn names_that_are_no_regular_file_of_an_export_are_not_opened() {
@@ -113,4 +115,47 @@ fn rights_that_end_while_a_file_is_open_end_for_its_next_call() {
     serving.wait_for_status("the reload", |_| true);
     assert_eq!(file.read_at(&mut read, 0).unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(serving.directory.read("f"), b"Content");
+}
+
+/// An export where visitors may read and create, and nothing else.
+fn inbox() -> (tempfile::TempDir, Export) {
+    let scratch = tempfile::tempdir().unwrap();
+    let store = Arc::new(LocalStore::open_root(scratch.path(), true).unwrap());
+    let access = Access { writable: true, anonymous: Anonymous::Create, ..Access::default() };
+    (scratch, Export::new("inbox", store, access))
+}
+
+#[test]
+fn whoever_may_not_change_a_file_shuts_nobody_out_of_it() {
+    let (scratch, export) = inbox();
+    let serving = Serving::with(Setup { more: vec![export], ..Setup::default() });
+    serving.directory.write("f", b"content");
+    std::fs::write(scratch.path().join("old"), b"content").unwrap();
+    let remote = remote(&serving);
+    let reads = OpenOptions::new().read(true);
+    for (path, expected) in [("fixed/f", ErrorKind::ReadOnly), ("inbox/old", ErrorKind::Refused)] {
+        assert_eq!(refused(&remote, path, &reads.deny(true, false)), expected, "{path}");
+        assert_eq!(refused(&remote, path, &reads.deny(false, true)), expected, "{path}");
+        let file = File::open(&remote, path, &reads).unwrap();
+        for exclusive in [true, false] {
+            assert_eq!(file.try_lock(exclusive).map_err(|error| error.kind), Err(expected), "{path}");
+        }
+    }
+    let own = File::open(&remote, "inbox/new", &BOTH.create_new(true).deny(true, true)).unwrap();
+    own.try_lock(true).unwrap();
+}
+
+#[test]
+fn a_file_that_only_its_creator_may_write_is_his_in_the_next_session_too() {
+    let (scratch, export) = inbox();
+    let serving = Serving::with(Setup { more: vec![export], ..Setup::default() });
+    let relay = Relay::to(&serving.address);
+    let options = ConnectOptions { address: relay.address.clone(), ..serving.options(1) };
+    let remote = Remote::with_patience(options, PATIENCE);
+    let file = File::open(&remote, "inbox/new", &BOTH.create_new(true)).unwrap();
+    file.write_at(b"before", 0).unwrap();
+    relay.cut(relay.connections() - 1, Cut::Rst);
+    file.write_at(b", and after", 6).unwrap();
+    assert_eq!(std::fs::read(scratch.path().join("new")).unwrap(), b"before, and after");
+    assert_eq!(refused(&remote, "inbox/new", &BOTH), ErrorKind::Refused, "nobody else's");
 }

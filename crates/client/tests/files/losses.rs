@@ -73,6 +73,17 @@ fn a_file_goes_on_when_its_server_restarts_and_what_was_not_synced_is_written_ag
     assert_eq!(serving.directory.read("f"), b"synced and not synced, appended");
 }
 
+/// Changes the file `f` as a program of the server's machine does.
+fn change_f(directory: &std::path::Path) {
+    use std::os::unix::fs::MetadataExt;
+    let changed = || std::fs::metadata(directory.join("f")).unwrap();
+    let before = (changed().ctime(), changed().ctime_nsec());
+    // Until the file system's clock has gone on.
+    while (changed().ctime(), changed().ctime_nsec()) == before {
+        std::fs::write(directory.join("f"), b"somebody else's").unwrap();
+    }
+}
+
 #[test]
 fn what_somebody_else_changed_during_a_restart_is_not_overwritten() {
     let mut serving = at_a_socket();
@@ -80,15 +91,7 @@ fn what_somebody_else_changed_during_a_restart_is_not_overwritten() {
     let mut file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
     file.write_all(b"not synced").unwrap();
     file.flush().unwrap();
-    serving.stop_and(|directory| {
-        let changed = || std::fs::metadata(directory.join("f")).unwrap();
-        use std::os::unix::fs::MetadataExt;
-        let before = (changed().ctime(), changed().ctime_nsec());
-        // Until the file system's clock has gone on.
-        while (changed().ctime(), changed().ctime_nsec()) == before {
-            std::fs::write(directory.join("f"), b"somebody else's").unwrap();
-        }
-    });
+    serving.stop_and(change_f);
     assert_eq!(file.sync_all().unwrap_err().kind, ErrorKind::TargetChanged);
     assert_eq!(file.write_at(b"x", 0).unwrap_err().kind, ErrorKind::TargetChanged, "and stays so");
     assert_eq!(serving.directory.read("f"), b"somebody else's");
@@ -126,4 +129,51 @@ fn a_server_that_stays_away_is_an_error_when_patience_ends() {
     assert_eq!(file.read_at(&mut [0; 2], 0).unwrap_err().kind, ErrorKind::ConnectionLost);
     assert!(began.elapsed() < std::time::Duration::from_secs(5));
     serving.restart_stopped();
+}
+
+#[test]
+fn a_write_that_finds_the_server_restarted_does_not_overwrite_what_somebody_else_changed() {
+    let mut serving = at_a_socket();
+    let remote = remote(&serving);
+    let mut file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
+    let beside = File::open(&remote, "data/g", &BOTH.create(true)).unwrap();
+    file.write_all(b"not synced").unwrap();
+    file.flush().unwrap();
+    serving.stop_and(change_f);
+    // Their session is known to be lost: the write below is sent in the next one only.
+    beside.length().unwrap();
+    assert_eq!(file.write_at(b"x", 0).unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(serving.directory.read("f"), b"somebody else's");
+}
+
+#[test]
+fn a_file_that_was_written_again_is_not_taken_for_changed_by_somebody_else() {
+    let mut serving = at_a_socket();
+    let file = File::open(&remote(&serving), "data/f", &BOTH.create(true)).unwrap();
+    file.write_at(b"not synced", 0).unwrap();
+    for _ in 0..3 {
+        serving.restart();
+        assert_eq!(file.length().unwrap(), 10);
+    }
+    file.sync_all().unwrap();
+}
+
+#[test]
+fn a_file_that_is_dropped_with_writes_on_their_way_has_them_all() {
+    let serving = Serving::start();
+    let (remote, part) = (remote(&serving), vec![7; 100_000]);
+    for round in 0..30 {
+        let name = format!("f{round}");
+        let mut file = File::open(&remote, format!("data/{name}"), &BOTH.create(true)).unwrap();
+        for _ in 0..20 {
+            file.write_all(&part).unwrap();
+        }
+        drop(file);
+        let written = serving.directory.read(&name);
+        assert!(
+            written.len() == 2_000_000 && written.iter().all(|byte| *byte == 7),
+            "round {round}: {}",
+            written.len()
+        );
+    }
 }

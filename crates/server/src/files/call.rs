@@ -67,13 +67,17 @@ impl FileCalls {
 
     fn open(&mut self, open: &OpenCall<'_>) -> Result<OpenedFile, Error> {
         // What is created by this handle alone needs no more than the right to create.
-        let own = open.exclusive;
+        let own = open.exclusive
+            || open.again.is_some_and(|before| self.files.server.is_own(before, open.path, &self.budget));
         let mut at = None;
         if open.read {
             at = Some(self.authorise(open.path, Want::Read)?);
         }
         if open.write {
             at = Some(self.authorise(open.path, if own { Want::Write { keep: true } } else { Want::Change })?);
+        }
+        if open.deny_read || open.deny_write {
+            self.must_shut_others_out(open.path, own)?;
         }
         let at = at.ok_or_else(|| Error::new(ErrorKind::Protocol, "opened neither to read nor to write"))?;
         let reserved = self.files.server.reserve(&self.budget, open.path.len())?;
@@ -108,8 +112,7 @@ impl FileCalls {
             unsynced_name: AtomicBool::new(created),
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
-            open: Mutex::default(),
-            locked: Mutex::default(),
+            locking: Mutex::default(),
             retired: RwLock::new(false),
             reserved,
         });
@@ -127,6 +130,11 @@ impl FileCalls {
             size: node.size,
             change: change_of(&node),
         })
+    }
+
+    /// Whoever shuts others out must have the right to change the file.
+    fn must_shut_others_out(&self, name: &[u8], own: bool) -> Result<(), Error> {
+        self.authorise(name, if own { Want::Write { keep: true } } else { Want::Change }).map(drop)
     }
 
     fn close(&mut self) -> Result<FileAnswer<'static>, Error> {
@@ -219,9 +227,15 @@ impl FileCalls {
     fn lock(&self, call: &FileCall<'_>) -> Result<FileAnswer<'static>, Error> {
         let (file, _) = self.opened_anyhow()?;
         let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+        let visitor = self.principal.method == Method::Anonymous;
         match call {
-            FileCall::Lock { exclusive } => handle.lock(&file, *exclusive)?,
-            _ => handle.unlock(&file)?,
+            FileCall::Lock { exclusive } => {
+                if *exclusive || visitor {
+                    self.must_shut_others_out(&handle.name, handle.own)?;
+                }
+                handle.lock(&file, *exclusive)?;
+            }
+            _ => handle.unlock()?,
         }
         Ok(FileAnswer::Done)
     }

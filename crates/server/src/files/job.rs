@@ -89,6 +89,13 @@ impl FileJob {
         };
         while let Some(call) = batch.calls.get(execution.done) {
             if self.whom.is_stopped() {
+                if execution.done == 0 {
+                    // Nothing was done: what is asked again is asked for the first time.
+                    if let Some(doing) = once {
+                        doing.end(None);
+                    }
+                    return Poll::Ready(Err(Error::new(ErrorKind::Cancelled, "cancelled before it was begun")));
+                }
                 break;
             }
             if execution.next(call).is_err() && (batch.stop || matches!(call, FileCall::Open(_))) {

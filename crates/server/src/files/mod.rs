@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use xdfs_io::store::OpenFile;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::file::{FileIdentity, Verifier};
+use xdfs_proto::wire::file::{FileIdentity, OpenedBefore, Verifier};
 use xdfs_secure::random;
 
 /// Handles that one user may have open in all sessions: a busy mount has thousands.
@@ -70,9 +70,8 @@ pub(crate) struct Handle {
     written: AtomicU64,
     /// Kinds of changes that are in the log, one bit for each code.
     logged: AtomicU64,
-    open: Mutex<Option<Arc<OpenFile>>>,
-    /// It holds a lock: the descriptor stays open.
-    locked: Mutex<bool>,
+    /// Held while its lock changes.
+    locking: Mutex<()>,
     /// Set when no further call may use it; held by each call that does.
     retired: RwLock<bool>,
     reserved: Reservation,
@@ -102,6 +101,14 @@ impl OpenFiles {
             shares: Mutex::default(),
             descriptors: Mutex::new(Descriptors::new(descriptors)),
             handles: Mutex::default(),
+        })
+    }
+
+    /// Whether a lost session of this user created the file with that handle.
+    fn is_own(&self, before: OpenedBefore, name: &[u8], user: &str) -> bool {
+        let old = lock(&self.handles).get(&before.handle).and_then(Weak::upgrade);
+        old.is_some_and(|old| {
+            old.own && *old.reserved.user == *user && old.name == name && old.identity == before.identity
         })
     }
 
@@ -142,59 +149,49 @@ impl Drop for Reservation {
 }
 
 impl Handle {
+    fn descriptors(&self) -> MutexGuard<'_, Descriptors> {
+        lock(&self.reserved.server.descriptors)
+    }
+
     /// The descriptor, if it is still open; it is then the one used last.
-    fn descriptor(self: &Arc<Self>) -> Option<Arc<OpenFile>> {
-        let open = lock(&self.open).clone()?;
-        lock(&self.reserved.server.descriptors).used(self);
-        Some(open)
+    fn descriptor(&self) -> Option<Arc<OpenFile>> {
+        self.descriptors().of(self.id)
     }
 
     /// Keeps a descriptor open, and closes the ones that are too many.
-    fn keep(self: &Arc<Self>, file: Arc<OpenFile>) {
-        *lock(&self.open) = Some(file);
-        let closed = lock(&self.reserved.server.descriptors).opened(self);
-        // Outside the lock: closing a file may take long.
-        for handle in closed {
-            drop(lock(&handle.open).take());
-        }
+    fn keep(&self, file: Arc<OpenFile>) {
+        let closed = self.descriptors().keep(self.id, &self.reserved.user, file);
+        drop(closed);
     }
-}
 
-impl Handle {
-    /// Locks the file, whose descriptor is this one.
-    fn lock(self: &Arc<Self>, file: &Arc<OpenFile>, exclusive: bool) -> Result<(), Error> {
-        let (mut locked, descriptors) = (lock(&self.locked), &self.reserved.server.descriptors);
-        if !*locked {
-            if !lock(descriptors).pin(self.id, &self.reserved.user) {
-                return Err(Error::new(ErrorKind::LimitExceeded, "you hold too many locks; release some first"));
+    /// Locks the file, of which `file` is a descriptor.
+    fn lock(&self, file: &Arc<OpenFile>, exclusive: bool) -> Result<(), Error> {
+        let _turn = lock(&self.locking);
+        let pinned = self.descriptors().pin(self.id, &self.reserved.user, file);
+        let file = pinned
+            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "you hold too many locks; release some first"))?;
+        match file.lock(exclusive) {
+            Ok(true) => Ok(()),
+            refused => {
+                // A lock that it had may be lost or not: what the handle has is none, in any case.
+                self.end_lock(&file)?;
+                refused?;
+                Err(Error::new(ErrorKind::Locked, "somebody else has a lock on the file; try again later"))
             }
-            *locked = true;
-            *lock(&self.open) = Some(Arc::clone(file));
-        }
-        let outcome = file.lock(exclusive);
-        if outcome != Ok(true) {
-            self.unpin(&mut locked, file);
-        }
-        match outcome? {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::Locked, "somebody else has a lock on the file; try again later")),
         }
     }
 
-    fn unlock(self: &Arc<Self>, file: &Arc<OpenFile>) -> Result<(), Error> {
-        let mut locked = lock(&self.locked);
-        if !*locked {
-            return Ok(());
-        }
+    fn unlock(&self) -> Result<(), Error> {
+        let _turn = lock(&self.locking);
+        let pinned = self.descriptors().pinned(self.id);
+        pinned.map_or(Ok(()), |file| self.end_lock(&file))
+    }
+
+    fn end_lock(&self, file: &OpenFile) -> Result<(), Error> {
         file.unlock()?;
-        self.unpin(&mut locked, file);
+        let closed = self.descriptors().unpin(self.id);
+        drop(closed);
         Ok(())
-    }
-
-    fn unpin(self: &Arc<Self>, locked: &mut bool, file: &Arc<OpenFile>) {
-        *locked = false;
-        lock(&self.reserved.server.descriptors).unpin(&self.reserved.user);
-        self.keep(Arc::clone(file));
     }
 
     /// Waits for the calls that use it, and lets no other one begin.
@@ -203,13 +200,9 @@ impl Handle {
         if std::mem::replace(&mut *retired, true) {
             return;
         }
-        let server = &self.reserved.server;
-        if std::mem::take(&mut *lock(&self.locked)) {
-            lock(&server.descriptors).unpin(&self.reserved.user);
-        }
-        lock(&server.descriptors).gone(self.id, &self.reserved.user);
-        lock(&server.shares).close(&self.identity, self.sharing);
-        drop(lock(&self.open).take());
+        let closed = self.descriptors().gone(self.id);
+        lock(&self.reserved.server.shares).close(&self.identity, self.sharing);
+        drop(closed);
     }
 }
 

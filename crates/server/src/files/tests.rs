@@ -35,13 +35,16 @@ impl Scene {
             unsynced_name: AtomicBool::new(false),
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
-            open: Mutex::default(),
-            locked: Mutex::default(),
+            locking: Mutex::default(),
             retired: RwLock::new(false),
             reserved: self.server.reserve(user, 6).unwrap(),
         });
         handle.keep(self.file());
         handle
+    }
+
+    fn is_open(&self, handle: &Handle) -> bool {
+        lock(&self.server.descriptors).is_open(handle.id)
     }
 
     fn open(&self) -> usize {
@@ -56,12 +59,12 @@ fn a_user_keeps_a_quarter_of_the_descriptors_open_those_used_last() {
     let first = scene.handle(1, &bob);
     let handles: Vec<_> = (2..10).map(|id| scene.handle(id, &ada)).collect();
     assert!(first.descriptor().is_some(), "another user closes nothing of his");
-    let open = |handles: &[Arc<Handle>]| handles.iter().filter(|one| lock(&one.open).is_some()).count();
+    let open = |handles: &[Arc<Handle>]| handles.iter().filter(|one| scene.is_open(one)).count();
     assert_eq!((open(&handles), open(&handles[4..]), scene.open()), (4, 4, 5));
     assert!(handles[4].descriptor().is_some());
     handles[0].keep(scene.file());
-    assert!(lock(&handles[4].open).is_some(), "it was used, and the next one is closed");
-    assert!(lock(&handles[5].open).is_none());
+    assert!(scene.is_open(&handles[4]), "it was used, and the next one is closed");
+    assert!(!scene.is_open(&handles[5]));
     drop((first, handles));
     assert_eq!(scene.open(), 0);
     assert!(lock(&scene.server.usage).is_empty() && *lock(&scene.server.shares) == Shares::default());
@@ -72,7 +75,7 @@ fn all_users_together_have_no_more_descriptors_than_the_server() {
     let scene = Scene::new(8);
     let handles: Vec<_> = (0..20).map(|id| scene.handle(id, &format!("user {id}").into())).collect();
     assert_eq!(scene.open(), 8);
-    assert_eq!(handles.iter().filter(|one| lock(&one.open).is_some()).count(), 8);
+    assert_eq!(handles.iter().filter(|one| scene.is_open(one)).count(), 8);
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
     scene.server.take_over(2, "ada");
     assert!(!retired());
     scene.server.take_over(1, "ada");
-    assert!(retired() && lock(&handle.open).is_none());
+    assert!(retired() && !scene.is_open(&handle));
     assert_eq!(*lock(&scene.server.shares), Shares::default(), "it denies nothing any more");
     drop((session, handle));
     assert!(lock(&scene.server.handles).is_empty());
@@ -123,14 +126,37 @@ fn a_locked_file_stays_open_and_a_user_locks_a_bounded_number() {
     assert_eq!((lock_it(0), lock_it(1)), (Ok(()), Ok(())));
     assert_eq!(lock_it(2).map_err(|error| error.kind), Err(ErrorKind::LimitExceeded));
     let more: Vec<_> = (10..30).map(|id| scene.handle(id, &ada)).collect();
-    let is_open = |at: usize| lock(&handles[at].open).is_some();
+    let is_open = |at: usize| scene.is_open(&handles[at]);
     assert_eq!((is_open(0), is_open(1), is_open(2)), (true, true, false));
-    let file = handles[0].descriptor().unwrap();
-    handles[0].unlock(&file).unwrap();
+    handles[0].unlock().unwrap();
     assert!(more[19].lock(&more[19].descriptor().unwrap(), false).is_ok(), "there is room for another lock");
     let others: Vec<_> = (40..50).map(|id| scene.handle(id, &ada)).collect();
     assert!(!is_open(0), "it is closed again as others are");
-    drop((file, more, others, handles));
+    drop((more, others, handles));
     assert_eq!(scene.open(), 0);
-    assert!(lock(&scene.server.descriptors).pin(1, &ada), "no lock is left");
+    assert!(lock(&scene.server.descriptors).pin(1, &ada, &scene.file()).is_some(), "no lock is left");
+}
+
+#[test]
+fn a_lock_stays_whatever_is_opened_and_closed_beside_it() {
+    let scene = Scene::new(4);
+    let ada: Arc<str> = "ada".into();
+    let (handle, local) = (scene.handle(1, &ada), scene.file());
+    // Its descriptor was closed; two calls opened the file again, and one of them locks it.
+    let _other = scene.handle(2, &ada);
+    assert!(!scene.is_open(&handle));
+    let (reads, locks) = (scene.file(), scene.file());
+    handle.lock(&locks, true).unwrap();
+    drop(locks);
+    handle.keep(reads);
+    assert_eq!(local.lock(true), Ok(false), "the descriptor of the lock is still open");
+    assert_eq!(handle.lock(&scene.file(), false), Ok(()), "its own lock excludes nobody but others");
+    assert_eq!((local.lock(true), local.lock(false)), (Ok(false), Ok(true)), "it is shared now");
+    assert_eq!(handle.lock(&scene.file(), true).map_err(|error| error.kind), Err(ErrorKind::Locked));
+    assert_eq!(local.lock(true), Ok(true), "nothing is left of a lock that was not changed");
+    local.unlock().unwrap();
+    handle.lock(&scene.file(), true).unwrap();
+    handle.unlock().unwrap();
+    assert_eq!(local.lock(true), Ok(true));
+    drop(handle);
 }

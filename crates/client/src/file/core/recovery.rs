@@ -1,0 +1,110 @@
+//! An open file whose session was lost: opened again in another one, if it is still as it was left.
+
+use super::super::remote::{Backoff, Remote, is_lost};
+use super::super::unsynced::Change;
+use super::{Core, LockState, change_number, lock, open_with};
+use crate::session::Session;
+use std::sync::Arc;
+use std::time::Duration;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::file::{FileBatch, FileCall, OpenedFile};
+
+/// How long a lost lock is tried again: the server that had it may take a moment to end.
+const LOCK_AGAIN: Duration = Duration::from_secs(2);
+
+impl Core {
+    pub(super) fn reconnect(remote: &Remote, backoff: &mut Backoff) -> Result<Arc<Session>, Error> {
+        loop {
+            match remote.session() {
+                Err(error) if remote.may_retry(&error) || error.kind == ErrorKind::ConnectionLost => {
+                    backoff.wait(error)?;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Opens the file again in another session, unless another thread did it meanwhile, and makes
+    /// again what may be lost.
+    pub(super) fn recover(&self, generation: u64, backoff: &mut Backoff) -> Result<(), Error> {
+        let _turn = lock(&self.recovering);
+        if lock(&self.connection).generation != generation {
+            return Ok(());
+        }
+        loop {
+            let session = Self::reconnect(&self.remote, backoff)?;
+            let error = match self.open_again(&session) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if is_lost(&error) {
+                self.remote.lost(&session);
+            }
+            // Another client may have it open in a way that excludes this one.
+            if !self.remote.may_retry(&error) && error.kind != ErrorKind::Locked {
+                lock(&self.connection).broken = Some(error.clone());
+                return Err(error);
+            }
+            backoff.wait(error)?;
+        }
+    }
+
+    fn open_again(&self, session: &Arc<Session>) -> Result<(), Error> {
+        let before = lock(&self.connection).opened;
+        let calls = vec![FileCall::Open(self.options.again(&self.path, &before))];
+        let opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &self.path)?;
+        let lost = self.to_be_made_again(&opened)?;
+        self.lock_again(session, opened.handle)?;
+        let mut last = opened.change;
+        for change in &lost {
+            // If this session is lost too, the change number may be that of this change.
+            lock(&self.connection).in_flight += 1;
+            let (handle, calls) = (opened.handle, vec![change.call()]);
+            let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
+            last = self.answer(&answered, "write again", change_number)?;
+        }
+        let mut connection = lock(&self.connection);
+        (connection.session, connection.opened) = (Arc::clone(session), opened);
+        (connection.change, connection.in_flight) = (last, 0);
+        connection.generation += 1;
+        drop(connection);
+        self.begin_epoch();
+        Ok(())
+    }
+
+    /// The changes that the server may have lost; an error if the file is not as it was left.
+    fn to_be_made_again(&self, opened: &OpenedFile) -> Result<Vec<Change>, Error> {
+        let connection = lock(&self.connection);
+        let restarted = connection.opened.verifier != opened.verifier;
+        let unsynced = if restarted { connection.unsynced.all() } else { Vec::new() };
+        let differs = connection.change != opened.change;
+        // With an own change on its way the number may be that change's; but a lock must be known to
+        // have excluded the others.
+        let by_others = differs && connection.in_flight == 0 && !unsynced.is_empty();
+        if by_others || (differs && connection.lock == LockState::Exclusive) {
+            let text = "somebody else changed the file while its server was lost, or may have done so though it was \
+                        locked: what was written and not synced is not written again, and a lock is lost";
+            return Err(Error::new(ErrorKind::TargetChanged, text));
+        }
+        Ok(unsynced)
+    }
+
+    fn lock_again(&self, session: &Session, handle: u64) -> Result<(), Error> {
+        let exclusive = match lock(&self.connection).lock {
+            LockState::Unlocked => return Ok(()),
+            LockState::Shared => false,
+            LockState::Exclusive => true,
+        };
+        let mut backoff = Backoff::within(LOCK_AGAIN);
+        loop {
+            let calls = vec![FileCall::Lock { exclusive }];
+            let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
+            let error = match self.answer(&answered, "lock again", |_| Some(())) {
+                Err(error) if error.kind == ErrorKind::Locked => error,
+                outcome => return outcome,
+            };
+            let text = "the lock was lost with the session, and somebody else has it now";
+            backoff.wait(error).map_err(|_| Error::new(ErrorKind::TargetChanged, text))?;
+        }
+    }
+}
