@@ -79,8 +79,24 @@ pub enum Command {
     Mlst(Vec<u8>),
     /// Facts of every name in a directory.
     Mlsd(Vec<u8>),
+    /// A file's time is set to this one (`YYYYMMDDHHMMSS`, UTC).
+    Mfmt([u8; 14], Vec<u8>),
+    /// The same as servers had it before MFMT.
+    MdtmSet([u8; 14], Vec<u8>),
+    /// The names in the working directory, and nothing else of them.
+    Nlst,
+    /// Make a directory the working directory.
+    Cwd(Vec<u8>),
+    /// The working directory.
+    Pwd,
     /// A file's checksum.
     Cksm(&'static str, Vec<u8>),
+    /// Which checksum HASH says.
+    HashOption(&'static str),
+    /// A file's checksum, of the kind that was chosen.
+    Hash(Vec<u8>),
+    /// A file's SHA-256, as servers had it before HASH.
+    Xsha256(Vec<u8>),
     /// Make a directory.
     Mkd(Vec<u8>),
     /// Remove a directory.
@@ -130,6 +146,8 @@ pub(crate) enum Sequence {
     Partial,
     /// 1xx when the data channel opens, more 1xx as markers, then 2xx; or refused at any time.
     Transfer,
+    /// 1xx while the server reads a whole file, then 2xx; or refused at any time.
+    Long,
 }
 
 impl Command {
@@ -154,7 +172,15 @@ impl Command {
             Self::Mdtm(_) => "MDTM",
             Self::Mlst(_) => "MLST",
             Self::Mlsd(_) => "MLSD",
+            Self::Mfmt(..) => "MFMT",
+            Self::MdtmSet(..) => "MDTM",
+            Self::Nlst => "NLST",
+            Self::Cwd(_) => "CWD",
+            Self::Pwd => "PWD",
             Self::Cksm(..) => "CKSM",
+            Self::HashOption(_) => "OPTS HASH",
+            Self::Hash(_) => "HASH",
+            Self::Xsha256(_) => "XSHA256",
             Self::Mkd(_) => "MKD",
             Self::Rmd(_) => "RMD",
             Self::Dele(_) => "DELE",
@@ -168,7 +194,8 @@ impl Command {
     pub(crate) fn sequence(&self) -> Sequence {
         match self {
             Self::Rest(_) | Self::RestRanges(_) | Self::Rnfr(_) => Sequence::Partial,
-            Self::Retr(_) | Self::Stor(_) | Self::Mlsd(_) => Sequence::Transfer,
+            Self::Retr(_) | Self::Stor(_) | Self::Mlsd(_) | Self::Nlst => Sequence::Transfer,
+            Self::Cksm(..) | Self::Hash(_) | Self::Xsha256(_) => Sequence::Long,
             _ => Sequence::Plain,
         }
     }
@@ -180,10 +207,14 @@ impl Command {
     pub fn encode(&self) -> Result<Vec<u8>, NameError> {
         let argument = match self {
             Self::Feat | Self::Binary | Self::Mode(_) | Self::Pasv | Self::Epsv | Self::Abor | Self::Quit => None,
+            Self::Nlst | Self::Pwd => None,
             Self::User(text) | Self::Pass(Password(text)) => Some(checked(text)?.to_vec()),
             Self::Retr(name) | Self::Stor(name) | Self::Size(name) | Self::Mdtm(name) => Some(checked(name)?.to_vec()),
             Self::Mlst(name) | Self::Mlsd(name) | Self::Mkd(name) | Self::Rmd(name) => Some(checked(name)?.to_vec()),
             Self::Dele(name) | Self::Rnfr(name) | Self::Rnto(name) => Some(checked(name)?.to_vec()),
+            Self::Cwd(name) | Self::Hash(name) | Self::Xsha256(name) => Some(checked(name)?.to_vec()),
+            Self::Mfmt(time, name) | Self::MdtmSet(time, name) => Some([&time[..], b" ", checked(name)?].concat()),
+            Self::HashOption(algorithm) => Some(algorithm.as_bytes().to_vec()),
             Self::Parallelism(streams) => Some(format!("Parallelism={streams},{streams},{streams};").into_bytes()),
             Self::Port(address) => Some(match address.ip().to_canonical() {
                 IpAddr::V4(ip) => port_argument(ip, address.port()).into_bytes(),
@@ -229,6 +260,7 @@ mod tests {
         assert_eq!(written(Command::Retr(b"/a b".to_vec())), "RETR /a b\r\n");
         assert_eq!(written(Command::Parallelism(4)), "OPTS RETR Parallelism=4,4,4;\r\n");
         assert_eq!(written(Command::Cksm("SHA256", b"/x".to_vec())), "CKSM SHA256 0 -1 /x\r\n");
+        assert_eq!(written(Command::Mfmt(*b"20200102030405", b"/x".to_vec())), "MFMT 20200102030405 /x\r\n");
         assert_eq!(written(Command::Port("[::1]:2000".parse().unwrap())), "EPRT |2|::1|2000|\r\n");
         let ranges = vec![Range { start: 0, end: 5 }, Range { start: 9, end: 12 }];
         assert_eq!(written(Command::RestRanges(ranges)), "REST 0-5,9-12\r\n");
@@ -236,7 +268,7 @@ mod tests {
 
     #[test]
     fn no_name_becomes_a_second_command() {
-        let commands: [fn(Vec<u8>) -> Command; 12] = [
+        let commands: [fn(Vec<u8>) -> Command; 16] = [
             Command::User,
             |text| Command::Pass(Password(text)),
             Command::Retr,
@@ -249,6 +281,10 @@ mod tests {
             Command::Rnfr,
             Command::Rnto,
             |text| Command::Cksm("MD5", text),
+            |text| Command::Mfmt([b'0'; 14], text),
+            Command::Cwd,
+            Command::Hash,
+            Command::Xsha256,
         ];
         for command in commands {
             for name in [&b"a\r\nDELE b"[..], b"a\nb", b"a\rb", b"a\0b"] {

@@ -68,6 +68,8 @@ enum State {
     Ready,
     /// A command with one reply was sent.
     Answering { done: Class },
+    /// A command was sent for which the server may say for a while that it is at work.
+    Working,
     /// A transfer was asked for; its data channel is not open.
     Opening,
     /// A transfer's data are moving.
@@ -110,6 +112,7 @@ impl Control {
             Sequence::Plain => State::Answering { done: Class::Done },
             Sequence::Partial => State::Answering { done: Class::More },
             Sequence::Transfer => State::Opening,
+            Sequence::Long => State::Working,
         };
         Ok(bytes)
     }
@@ -172,8 +175,9 @@ impl Control {
             (State::Answering { done }, class) if class == done => (State::Ready, Some(Event::Answered(reply))),
             (State::Opening, Class::Preliminary) => (State::Moving, Some(Event::Opened)),
             (State::Moving, Class::Preliminary) => (State::Moving, Some(Event::Marker(reply))),
-            (State::Moving, Class::Done) => (State::Ready, Some(Event::Answered(reply))),
-            (State::Answering { .. } | State::Opening | State::Moving, Class::Refused) => {
+            (State::Working, Class::Preliminary) => (State::Working, Some(Event::Marker(reply))),
+            (State::Moving | State::Working, Class::Done) => (State::Ready, Some(Event::Answered(reply))),
+            (State::Answering { .. } | State::Working | State::Opening | State::Moving, Class::Refused) => {
                 (State::Ready, Some(Event::Refused(reply)))
             }
             _ => return Err(ControlError::Unexpected(reply.shown())),
@@ -209,6 +213,16 @@ mod tests {
         control.receive(b"150 opening\r\n112 marker\r\n226 done\r\n").unwrap();
         assert_eq!(control.poll(), Some(Event::Opened));
         assert!(matches!(control.poll(), Some(Event::Marker(_))));
+        assert!(matches!(control.poll(), Some(Event::Answered(_))));
+        assert!(control.is_ready());
+    }
+
+    #[test]
+    fn a_server_may_say_that_it_is_still_computing_a_checksum() {
+        let mut control = ready();
+        control.begin(&Command::Cksm("SHA256", name())).unwrap();
+        control.receive(b"113 at work\r\n113 at work\r\n213 ab\r\n").unwrap();
+        assert!(matches!(control.poll(), Some(Event::Marker(_))) && matches!(control.poll(), Some(Event::Marker(_))));
         assert!(matches!(control.poll(), Some(Event::Answered(_))));
         assert!(control.is_ready());
     }

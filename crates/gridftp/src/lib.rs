@@ -14,6 +14,7 @@ pub mod address;
 pub mod client;
 pub mod command;
 pub mod control;
+pub mod features;
 pub mod listing;
 pub mod mode_e;
 pub mod ranges;

@@ -33,6 +33,8 @@ pub struct Entry {
     pub size: Option<u64>,
     /// Its time in UTC, `YYYYMMDDHHMMSS`, if the server said it.
     pub modified: Option<[u8; 14]>,
+    /// Its permission bits, if the server said them.
+    pub mode: Option<u32>,
 }
 
 /// Why a line is no entry.
@@ -86,7 +88,8 @@ fn read(line: &[u8]) -> Result<Entry, ListingError> {
     if name.is_empty() {
         return Err(unreadable());
     }
-    let mut entry = Entry { name: name.to_vec(), kind: Kind::Other, size: None, modified: None };
+    let mut entry = Entry::unknown(name);
+    let mut is_link = false;
     for fact in facts.split(|&byte| byte == b';').filter(|fact| !fact.is_empty()) {
         let equals = fact.iter().position(|&byte| byte == b'=').ok_or_else(unreadable)?;
         let (key, value) = (fact[..equals].to_ascii_lowercase(), &fact[equals + 1..]);
@@ -106,10 +109,70 @@ fn read(line: &[u8]) -> Result<Entry, ListingError> {
                 let digits = value.get(..14).and_then(|digits| <[u8; 14]>::try_from(digits).ok());
                 entry.modified = Some(digits.filter(|digits| digits.iter().all(u8::is_ascii_digit)).ok_or_else(wrong)?);
             }
+            b"unix.mode" => {
+                let digits = str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+                let mode = digits.and_then(|text| u32::from_str_radix(text, 8).ok());
+                entry.mode = Some(mode.filter(|mode| *mode <= 0o7777).ok_or_else(wrong)?);
+            }
+            b"unix.slink" => is_link = true,
             _ => {}
         }
     }
+    // A link to a directory may lead up: a walk that followed it would not end.
+    if is_link && entry.kind == Kind::Directory {
+        entry.kind = Kind::Other;
+    }
     Ok(entry)
+}
+
+impl Entry {
+    /// A name of which nothing is known.
+    pub fn unknown(name: &[u8]) -> Self {
+        Self { name: name.to_vec(), kind: Kind::Other, size: None, modified: None, mode: None }
+    }
+}
+
+/// The name in a line of NLST, without its line end: some servers write the path of the directory in
+/// front. `None` for the directory itself and its parent.
+///
+/// # Errors
+/// If it is no name of this directory.
+pub fn of_nlst<'a>(line: &'a [u8], directory: &[u8]) -> Result<Option<&'a [u8]>, ListingError> {
+    let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+    let below = line.strip_prefix(directory).and_then(|rest| rest.strip_prefix(b"/"));
+    let name = below.or_else(|| line.strip_prefix(b"./")).unwrap_or(line);
+    if matches!(name, b"" | b"." | b"..") {
+        return Ok(None);
+    }
+    if name.contains(&b'/') || name.contains(&0) {
+        return Err(ListingError::Name(printable(line)));
+    }
+    Ok(Some(name))
+}
+
+/// The time in a reply to MDTM.
+///
+/// # Errors
+/// If it has none.
+pub fn of_mdtm(reply: &Reply) -> Result<[u8; 14], ListingError> {
+    let line = reply.lines.first().map_or(&b""[..], |line| line.trim_ascii());
+    let digits = line.get(..14).and_then(|digits| <[u8; 14]>::try_from(digits).ok());
+    let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_digit));
+    digits.ok_or_else(|| ListingError::Fact(printable(line)))
+}
+
+/// The path in a reply to PWD: between quotes, of which one in the path is written twice.
+pub fn of_pwd(reply: &Reply) -> Option<Vec<u8>> {
+    let line = reply.lines.first()?.trim_ascii().strip_prefix(b"\"")?;
+    let mut path = Vec::new();
+    let mut rest = line.iter().copied();
+    while let Some(byte) = rest.next() {
+        if byte == b'"' && rest.next() != Some(b'"') {
+            return Some(path).filter(|path| path.starts_with(b"/") && !path.contains(&0));
+        }
+        path.push(byte);
+    }
+    None
 }
 
 /// A number of decimal digits alone.
@@ -162,6 +225,9 @@ mod tests {
         let entry = of_mlsd(line).unwrap();
         assert_eq!((entry.kind, entry.size, entry.modified), (Kind::File, Some(3_000_000), Some(*b"20261123145618")));
         assert_eq!(entry.name, b"with space ");
+        assert_eq!(entry.mode, Some(0o644));
+        let up = of_mlsd(b"Type=dir;UNIX.slink=/; up").unwrap();
+        assert_eq!(up.kind, Kind::Other, "a walk that followed it would not end");
         assert_eq!(of_mlsd(b"type=cdir; .").unwrap().kind, Kind::Itself);
         assert_eq!(of_mlsd(b"type=OS.unix=slink:/x;modify=20260101000000.123; l").unwrap().kind, Kind::Other);
         let reply =
@@ -178,13 +244,43 @@ mod tests {
     }
 
     #[test]
+    fn a_plain_list_has_names_of_its_directory_alone() {
+        for (line, name) in
+            [("a", Some("a")), ("/d/a b", Some("a b")), ("./a", Some("a")), (".", None), ("/d/..", None), ("", None)]
+        {
+            assert_eq!(of_nlst(line.as_bytes(), b"/d"), Ok(name.map(str::as_bytes)), "{line}");
+        }
+        assert_eq!(of_nlst(b"/a", b"/"), Ok(Some(&b"a"[..])));
+        for line in ["/e/a", "../a", "a/b", "/d/a/b", "a\0"] {
+            assert!(matches!(of_nlst(line.as_bytes(), b"/d"), Err(ListingError::Name(_))), "{line}");
+        }
+    }
+
+    #[test]
+    fn times_and_working_directories_are_read() {
+        let reply = |text: &str| Reply { code: 213, lines: vec![text.as_bytes().to_vec()] };
+        assert_eq!(of_mdtm(&reply("20261123173008.5")), Ok(*b"20261123173008"));
+        assert!(of_mdtm(&reply("2026112317300")).is_err() && of_mdtm(&reply("2026112317300x")).is_err());
+        assert_eq!(of_pwd(&reply("\"/\" is the current directory")), Some(b"/".to_vec()));
+        assert_eq!(of_pwd(&reply("\"/a\"\"b\" is current directory.")), Some(b"/a\"b".to_vec()));
+        for text in ["", "/a", "\"a\"", "\"/a", "\"\""] {
+            assert_eq!(of_pwd(&reply(text)), None, "{text}");
+        }
+    }
+
+    #[test]
     fn a_line_that_is_no_entry_is_refused() {
         for line in ["", "x", "Type=file;", "Type=file; ", "Type; x", "-rw-r--r-- 1 root x"] {
             assert!(matches!(of_mlsd(line.as_bytes()), Err(ListingError::Line(_))), "{line}");
         }
-        for line in
-            ["Size=-1; x", "Size=; x", "Size=18446744073709551616; x", "Modify=2026; x", "Modify=2026112314561x; x"]
-        {
+        for line in [
+            "UNIX.mode=9; x",
+            "Size=-1; x",
+            "Size=; x",
+            "Size=18446744073709551616; x",
+            "Modify=2026; x",
+            "Modify=2026112314561x; x",
+        ] {
             assert!(matches!(of_mlsd(line.as_bytes()), Err(ListingError::Fact(_))), "{line}");
         }
     }

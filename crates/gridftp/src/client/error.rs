@@ -69,6 +69,9 @@ pub enum Error {
     /// The listing ended in the middle of a line.
     #[error("the server's listing ended in the middle of a line; try again")]
     ListingCut,
+    /// More names than are taken.
+    #[error("the server lists more than {0} names in one directory")]
+    TooManyNames(usize),
     /// The connection was lost.
     #[error("the connection to the server was lost: {0}")]
     Lost(io::Error),

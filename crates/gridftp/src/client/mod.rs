@@ -7,6 +7,7 @@
 mod error;
 mod parallel_down;
 mod parallel_up;
+mod session;
 mod stream;
 
 use std::io::{self, Read, Write};
@@ -14,6 +15,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 pub use self::error::Error;
+pub use self::session::{Listed, Session};
 use crate::address::{of_epsv, of_pasv};
 use crate::command::{Command, Login, Mode};
 use crate::control::{Control, Event};
