@@ -12,6 +12,7 @@
 //! No secret type can be cloned, compared or printed; each wipes its bytes when it is dropped.
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 pub mod content;
 pub mod error;
 pub mod handshake;
