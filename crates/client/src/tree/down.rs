@@ -197,6 +197,11 @@ impl Download {
         let mut remote = SessionRemote::new(session, Arc::clone(&self.store), Some(self.writers.clone()));
         scheduler::run(self, &mut remote, observer)
     }
+
+    /// The same over anything that carries out what a session would.
+    pub fn run_over(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Ended {
+        scheduler::run(self, remote, observer)
+    }
 }
 
 impl TreeCopy for Download {

@@ -48,7 +48,7 @@ pub(super) trait Local: Tree + std::fmt::Debug {
 
 /// Why a transfer was not begun.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum NotBegun {
+pub enum NotBegun {
     /// The local file cannot be read.
     Unreadable(Error),
     /// The session is lost.
@@ -56,17 +56,27 @@ pub(super) enum NotBegun {
 }
 
 /// What is done here for a file that is received as a transfer.
-pub(super) struct Receive {
-    pub(super) target: RelPath,
-    pub(super) existing: Existing,
-    pub(super) holes: bool,
+pub struct Receive {
+    /// Its name below the top of the local tree.
+    pub target: RelPath,
+    /// What becomes of a file of that name.
+    pub existing: Existing,
+    /// Runs of zeros take no room.
+    pub holes: bool,
     /// Removes what else has the target's name, once the server has opened the file.
-    pub(super) clear: Box<dyn FnOnce() -> Result<(), Error> + Send>,
-    pub(super) options: GetOptions,
+    pub clear: Box<dyn FnOnce() -> Result<(), Error> + Send>,
+    /// How it is received.
+    pub options: GetOptions,
+}
+
+impl std::fmt::Debug for Receive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receive").field("target", &self.target).finish_non_exhaustive()
+    }
 }
 
 /// The session with the server, the threads that write files here, and the queue of all answers.
-pub(super) trait Remote {
+pub trait Remote {
     /// Longest payload of a batch, and of its reply.
     fn batch_bytes_max(&self) -> usize;
 
@@ -99,7 +109,7 @@ pub(super) trait Remote {
 }
 
 /// Writes small files; one result for each.
-pub(super) type WriteFiles = Box<dyn FnOnce() -> Vec<Result<Safety, Error>> + Send>;
+pub type WriteFiles = Box<dyn FnOnce() -> Vec<Result<Safety, Error>> + Send>;
 
 impl Local for LocalStore {
     fn open(&self, path: &RelPath) -> Result<Source, Error> {

@@ -43,13 +43,20 @@ pub trait Observer {
 
 /// An answer to a request in flight.
 #[derive(Debug)]
-pub(super) enum Event {
+pub enum Event {
     /// To a batch of calls: the payload of its reply.
     Reply(u64, Result<Bytes, Error>),
     /// The result of a transfer.
     Report(u64, Result<Report, Error>),
     /// Small files that were written locally: one outcome for each.
     Placed(u64, Result<Vec<Result<Safety, Error>>, Error>),
+}
+
+impl Event {
+    /// The reply to a batch, or why there is none.
+    pub fn reply(number: u64, reply: Result<Vec<u8>, Error>) -> Self {
+        Self::Reply(number, reply.map(Bytes::from))
+    }
 }
 
 /// Interval between checks whether to continue.

@@ -35,7 +35,8 @@ mod temp_list;
 mod up;
 
 pub use down::Download;
-pub use events::{EntryAction, Observer};
+pub use endpoints::{NotBegun, Receive, Remote, WriteFiles};
+pub use events::{EntryAction, Event, Observer};
 pub use up::Upload;
 
 use std::sync::Arc;
