@@ -132,6 +132,8 @@ fn urls(seeds: &mut Vec<Seed>) {
         ("no-export", "xdfs://h".to_owned()),
         ("other-scheme", "http://h/data/x".to_owned()),
         ("server", "[::1]:2799".to_owned()),
+        ("ftp", "ftp://anna%40site:a%2fb@h:2121//d/x/".to_owned()),
+        ("gsiftp", "gsiftp://h/~/d/.".to_owned()),
     ] {
         seeds.push(("urls", name.to_owned(), text.into_bytes()));
     }

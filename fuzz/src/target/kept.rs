@@ -31,7 +31,9 @@ pub(super) fn urls(input: &[u8]) {
         match parsed {
             Ok(parsed) => {
                 let again = url::Url::parse_listed(OsStr::new(&parsed.to_string()));
-                assert_eq!(again.as_ref(), Ok(&parsed));
+                // A password is not shown again, and of a directory not that its contents were meant.
+                let shown = url::Url { password: None, contents: false, ..parsed };
+                assert_eq!(again.as_ref(), Ok(&shown));
             }
             Err(error) => assert!(!error.to_string().is_empty() && !error.example().is_empty()),
         }

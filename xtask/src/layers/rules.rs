@@ -87,7 +87,7 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
     CrateRule {
         name: "xdfs",
-        ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-client", "xdfs-server"],
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-client", "xdfs-gridftp", "xdfs-server"],
         foreign: &[
             "clap",
             "clap_complete",

@@ -45,6 +45,7 @@ Examples:
   xdfs cp -r photos xdfs://anna@host/data/             send a directory
   xdfs cp -r photos ssh:anna@host:data/                send it over ssh, without a server
   xdfs sync photos xdfs://anna@host/data/photos        send what changed in it
+  xdfs cp ftp://ftp.example.org/pub/image.bin .        fetch a file of an FTP server
   xdfs ls -l xdfs://anna@host/data/                    see what is there
   xdfs stat xdfs://anna@host/data/image.bin            look at it
   xdfs sum image.bin xdfs://anna@host/data/image.bin   compare it
@@ -138,6 +139,9 @@ Examples:
 
   xdfs cp --offset 1GiB --length 16MiB xdfs://localhost/data/image.bin part.bin
       a part of a file; part.bin holds exactly that part
+
+  xdfs cp -r ftp://ftp.example.org/pub/photos .
+      from an FTP server; gsiftp:// is GridFTP, with -P connections for a file
 
   xdfs cp -P 8 random:10GB xdfs://localhost/mem/null
       the speed of the network alone, to a server with --export mem=memory:

@@ -4,6 +4,7 @@ mod authorities;
 mod connect;
 mod cp;
 mod demo;
+mod ftp;
 mod generate;
 mod key;
 mod login;

@@ -141,6 +141,11 @@ impl Sessions {
                 let (opened, tunnel) = ssh::connect(url, &self.wishes, &self.login, open)?;
                 Ok((opened, Some(tunnel)))
             }
+            // Each command has its own way there; what has none is refused by the plan.
+            Via::Ftp(_) => {
+                let failure = Failure::new(Exit::Usage, format!("{url}: this is not possible on an FTP server"));
+                Err((failure, ErrorKind::Unsupported))
+            }
         }
     }
 

@@ -1,10 +1,15 @@
 //! `xdfs sum`: the BLAKE3 hashes of files, computed on the machine that holds them.
 
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use xdfs_client::{Digest, Error, ErrorKind, Payload, hexadecimal};
+use xdfs_gridftp::listing::Kind;
+use xdfs_gridftp::ranges::Range;
+use xdfs_io::store::stream::StreamSource;
 use xdfs_io::store::{LocalPlace, Source};
 
+use super::ftp::{FtpServers, error_of};
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, SumLine, complain, print, told};
@@ -15,10 +20,12 @@ use crate::url::Url;
 /// Hashes every readable file; errors of the others are reported and do not stop it.
 pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
     let mut sessions = Sessions::new(SessionRequest::default(), plan.login.clone());
+    let mut servers = FtpServers::new(plan.login.clone());
     let mut exits = Vec::with_capacity(plan.files.len());
     for (of, typed) in &plan.files {
         let summed = match of {
             SumOf::Here(local) => here(local, plan),
+            SumOf::There(url) if url.is_ftp() => there_by_ftp(&mut servers, url, plan),
             SumOf::There(url) => there(&mut sessions, url, plan),
         };
         let (name, escaped) = told(typed.as_bytes());
@@ -46,6 +53,7 @@ pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
         exits.push(Exit::Done);
     }
     sessions.close();
+    servers.close();
     Ok(Exit::of_all(&exits))
 }
 
@@ -64,6 +72,44 @@ fn there(sessions: &mut Sessions, url: &Url, plan: &SumPlan) -> Result<Digest, (
     let (session, _) = sessions.with(url)?;
     let summed = session.sum(wire_name(url), plan.offset, plan.length);
     summed.map_err(|error| failed(&format!("{url}: "), &error, Side::Peer))
+}
+
+/// FTP servers compute no BLAKE3: the file comes here, through a pipe, and is hashed here.
+fn there_by_ftp(servers: &mut FtpServers, url: &Url, plan: &SumPlan) -> Result<Digest, (Failure, ErrorKind)> {
+    let server = servers.with(url)?;
+    let path = server.path(url);
+    let told = |error: Error| failed(&format!("{url}: "), &error, Side::Peer);
+    let looked = server.session.look(&path).map_err(|error| told(error_of(error)))?;
+    let file = looked.filter(|entry| entry.kind == Kind::File);
+    let file = file.ok_or_else(|| told(Error::new(ErrorKind::NotFound, "no such file")))?;
+    let size = match file.size {
+        Some(size) => size,
+        None => server.session.client().size(&path).map_err(|error| told(error_of(error)))?,
+    };
+    let end = plan.length.map_or(size, |length| plan.offset.saturating_add(length));
+    if plan.offset > end || end > size {
+        return Err(told(Error::new(ErrorKind::OutOfRange, format!("the file has {size} bytes"))));
+    }
+    let pipe = std::io::pipe().map_err(|error| told(Error::new(ErrorKind::Resources, error.to_string())))?;
+    let (receiver, mut sender) = pipe;
+    let client = server.session.client();
+    let (received, summed) = std::thread::scope(|scope| {
+        let source = Source::Stream(StreamSource::new(receiver.into(), url.to_string()));
+        let length = end - plan.offset;
+        let summing = scope.spawn(move || Payload::source(source, 0, Some(length)).and_then(Payload::sum));
+        let received = client.download(&path, Range { start: plan.offset, end: size }, &mut |at, bytes| {
+            let wanted = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX).min(bytes.len());
+            sender.write_all(&bytes[..wanted])
+        });
+        drop(sender);
+        let panicked = || Err(Error::new(ErrorKind::Resources, "hashing ended early"));
+        (received, summing.join().unwrap_or_else(|_| panicked()))
+    });
+    if let Err(error) = received {
+        servers.forget(url);
+        return Err(told(error_of(error)));
+    }
+    summed.map_err(told)
 }
 
 /// Messages about local files name them already.

@@ -5,6 +5,7 @@
 //! are refused here, by the name that was typed; the error names the version part that adds them.
 
 mod copy;
+mod ftp;
 mod names;
 mod serve;
 mod sum;
@@ -252,6 +253,9 @@ pub(crate) enum PlanError {
         "--verify wire: this checks the tag of every block, and at --protection clear blocks have none; use --protection integrity or --verify hash"
     )]
     WireAtClear,
+    /// Something that FTP servers do not have.
+    #[error("{0}: FTP servers cannot do that; xdfs:// and ssh:// can")]
+    NotByFtp(&'static str),
     /// Data and reports into one stream.
     #[error("--json: it writes to standard output, which is the target here; copy to a file, or leave --json out")]
     JsonIntoTarget,
@@ -265,6 +269,17 @@ impl From<PlanError> for Failure {
 
 /// Turns the command line into a plan.
 pub(crate) fn resolve(typed: Cli) -> Result<Plan, PlanError> {
+    let plan = resolve_command(typed)?;
+    match &plan {
+        Plan::Copy(plan) => ftp::check_copy(plan)?,
+        Plan::Sync(plan) => ftp::check_sync(plan)?,
+        Plan::Names(plan) => ftp::check_names(plan)?,
+        _ => {}
+    }
+    Ok(plan)
+}
+
+fn resolve_command(typed: Cli) -> Result<Plan, PlanError> {
     match typed.command {
         Command::Serve(args) if args.stdio => serve::resolve_stdio(&args).map(Plan::ServeStdio),
         Command::Serve(args) => serve::resolve(*args).map(Plan::Serve),

@@ -1,9 +1,10 @@
 //! The URL of a file: `xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]`, or over ssh
-//! `ssh://[user@]host[:port]/path` and `ssh:[user@]host:path`.
+//! `ssh://[user@]host[:port]/path` and `ssh:[user@]host:path`; on FTP servers `ftp://` and `gsiftp://`.
 //!
 //! %XX is decoded only here, once. The result is an export's name and a list of path components; no
 //! later step splits or decodes them again. Nothing here resolves a name or opens a connection.
 
+mod ftp;
 mod ssh;
 
 use std::ffi::OsStr;
@@ -12,6 +13,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::os::unix::ffi::OsStrExt;
 
 use xdfs_proto::base::{PathError, RelPath};
+
+pub(crate) use self::ftp::{Ftp, UrlPassword};
 
 /// The default port of `xdfs serve`.
 pub(crate) const PORT_DEFAULT: u16 = 2799;
@@ -42,10 +45,18 @@ pub(crate) enum Via {
     Port,
     /// By starting it with ssh, for this command alone.
     Ssh,
+    /// It is an FTP server.
+    Ftp(Ftp),
 }
 
-/// The exports of a server that ssh starts: the whole file system, and the user's home directory.
-pub(crate) const SSH_EXPORTS: [&str; 2] = ["root", "home"];
+/// The export that is the whole file system, of a server that has none of its own: over ssh and FTP.
+pub(crate) const FROM_ROOT: &str = "root";
+
+/// The one that is the directory in which a login begins there.
+pub(crate) const FROM_HOME: &str = "home";
+
+/// The exports of a server that ssh starts.
+pub(crate) const SSH_EXPORTS: [&str; 2] = [FROM_ROOT, FROM_HOME];
 
 /// A file or directory on a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,6 +65,8 @@ pub(crate) struct Url {
     pub(crate) via: Via,
     /// The user who logs in.
     pub(crate) user: Option<String>,
+    /// The password for an FTP server, if it was typed with the user; it is not shown again.
+    pub(crate) password: Option<UrlPassword>,
     /// Where the server is.
     pub(crate) host: Host,
     /// Its port; for ssh 0 where none was named, since ssh has a configuration of its own.
@@ -84,7 +97,7 @@ pub(crate) enum Host {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum UrlError {
     /// It has another scheme.
-    #[error("it starts neither with {SCHEME} nor with {SSH_SCHEME}")]
+    #[error("it starts neither with {SCHEME} nor with {SSH_SCHEME}, ftp:// or gsiftp://")]
     Scheme,
     /// `ssh:` without a path.
     #[error("it names no path: write ssh://HOST/path, or ssh:HOST:path for a path in the home directory there")]
@@ -100,6 +113,12 @@ pub(crate) enum UrlError {
         "what follows its '#' is for xdfs servers; ssh knows the keys of its hosts itself, and a '#' in a file's name is written %23"
     )]
     SshKey,
+    /// A fragment of a URL of FTP.
+    #[error("what follows its '#' is for xdfs servers; a '#' in a file's name is written %23")]
+    FtpKey,
+    /// The part before `@` of a URL of FTP.
+    #[error("its user name is empty, or user name or password has a character that no login has")]
+    FtpUser,
     /// The part before `@`.
     #[error("its user name is empty or has a character other than letters, digits, '.', '_' and '-'")]
     User,
@@ -164,6 +183,7 @@ impl UrlError {
             | Self::Path(_) => "xdfs://localhost/data/run7/image.bin",
             Self::User | Self::Password => "xdfs://anna@localhost/data/image.bin",
             Self::SshPath | Self::SshUp | Self::SshUser | Self::SshKey => "ssh://anna@localhost/data/image.bin",
+            Self::FtpKey | Self::FtpUser => "ftp://anna@localhost/data/image.bin",
             Self::Brackets(_) | Self::Ipv6(_) => "xdfs://[::1]:2799/data/image.bin",
             Self::Port(_) => "xdfs://localhost:2799/data/image.bin",
             Self::Percent => "xdfs://localhost/data/100%25.bin",
@@ -205,6 +225,9 @@ impl Url {
         if text.as_bytes().starts_with(SSH_PREFIX.as_bytes()) {
             return ssh::read(text.as_bytes());
         }
+        if let Some((ftp, rest)) = ftp::scheme_of(text.as_bytes()) {
+            return ftp::read(ftp, rest);
+        }
         let rest = text.as_bytes().strip_prefix(SCHEME.as_bytes()).ok_or(UrlError::Scheme)?;
         let (rest, key) = match split_once(rest, b'#') {
             Some((rest, fragment)) => (rest, Some(parse_key(fragment)?)),
@@ -221,7 +244,7 @@ impl Url {
             b"" if server => (String::new(), RelPath::default(), true),
             path => parse_path(path)?,
         };
-        Ok(Self { via: Via::Port, user, host, port, export, path, directory, contents: false, key })
+        Ok(Self { via: Via::Port, user, password: None, host, port, export, path, directory, contents: false, key })
     }
 
     /// The last component of the path; the root has none.
@@ -233,6 +256,11 @@ impl Url {
     /// behind a name means what it means to every program of the user.
     pub(crate) fn is_followed(&self) -> bool {
         self.via == Via::Ssh && self.directory
+    }
+
+    /// Whether it names a file of an FTP server.
+    pub(crate) fn is_ftp(&self) -> bool {
+        matches!(self.via, Via::Ftp(_))
     }
 
     /// The URL of its parent directory; `None` for the top of an export.
@@ -270,8 +298,10 @@ impl fmt::Display for Host {
 impl fmt::Display for Url {
     /// The URL in its canonical form, in ASCII: [`Url::parse`] reads it back as the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.via == Via::Ssh {
-            return ssh::show(self, f);
+        match self.via {
+            Via::Port => {}
+            Via::Ssh => return ssh::show(self, f),
+            Via::Ftp(ftp) => return ftp::show(self, ftp, f),
         }
         f.write_str(SCHEME)?;
         if let Some(user) = &self.user {

@@ -56,7 +56,8 @@ fn of_parts(authority: &[u8], from_root: bool, components: &[Vec<u8>]) -> Result
     let export = SSH_EXPORTS[usize::from(!from_root)].to_owned();
     let directory = matches!(last, Some(b"" | b".")) || path.is_root();
     let contents = last == Some(b".");
-    Ok(Url { via: Via::Ssh, user, host, port: port.unwrap_or(0), export, path, directory, contents, key: None })
+    let port = port.unwrap_or(0);
+    Ok(Url { via: Via::Ssh, user, password: None, host, port, export, path, directory, contents, key: None })
 }
 
 /// The form in which it can be typed again.

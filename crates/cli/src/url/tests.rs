@@ -237,6 +237,7 @@ proptest! {
         }
         let url = Url {
             via: Via::Port,
+            password: None,
             user: Some("anna".to_owned()),
             host: Host::Address(IpAddr::V6(address.into())),
             port,

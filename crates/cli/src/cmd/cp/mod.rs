@@ -2,6 +2,7 @@
 //! each server.
 
 mod failure;
+mod ftp;
 mod input;
 mod items;
 mod monitor;
@@ -26,6 +27,7 @@ use self::failure::Failed;
 use self::items::{Download, Upload};
 use self::monitor::{FileOutcome, Staged, TransferMonitor};
 use self::unfinished::UnfinishedMark;
+use super::ftp::FtpServers;
 use super::remote::{SessionRequest, Sessions, check_congestion, wire_name};
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
@@ -89,6 +91,7 @@ fn with_sessions(
     let sessions = Sessions::new(wishes, login.clone());
     let mut copy = Copy {
         sessions,
+        ftp: FtpServers::new(login.clone()),
         options,
         login: login.clone(),
         monitor: TransferMonitor::new(output.as_mut(), stop),
@@ -97,6 +100,7 @@ fn with_sessions(
     };
     let exit = act(&mut copy)?;
     let whole = std::mem::take(&mut copy.whole);
+    copy.ftp.close();
     match exit {
         Exit::Cancelled => copy.sessions.leave(),
         _ => copy.sessions.close(),
@@ -110,6 +114,7 @@ fn with_sessions(
 /// A copy in progress.
 struct Copy<'a> {
     sessions: Sessions,
+    ftp: FtpServers,
     options: &'a Options,
     login: LoginPlan,
     monitor: TransferMonitor<'a>,
@@ -245,6 +250,9 @@ impl Copy<'_> {
     }
 
     fn upload(&mut self, pair: &Upload, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
+        if pair.target.is_ftp() {
+            return self.upload_ftp(pair, (number, count));
+        }
         let source = source_of(&pair.source);
         let here = |error: Error| Failed::of_local(source.shown(), error);
         // Before connecting: a missing source is reported without a server.
@@ -359,6 +367,9 @@ impl Copy<'_> {
     }
 
     fn download(&mut self, pair: &Download, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
+        if pair.source.is_ftp() {
+            return self.download_ftp(pair, (number, count));
+        }
         let target_name = target_of(&pair.target);
         let item = CopyItem { source: (&pair.source).into(), target: target_name.clone(), number, count };
         let place = match &pair.target {
@@ -441,16 +452,19 @@ fn numbered(index: usize, count: usize) -> (usize, usize) {
 
 /// The local data to send; of a named pipe, once it has a writer.
 fn payload(source: &Local, options: &Options, stopped: &dyn Fn() -> bool) -> Result<Payload, Error> {
-    let source = match source {
+    Payload::source(open_source(source, stopped)?, options.offset, options.length)
+}
+
+fn open_source(source: &Local, stopped: &dyn Fn() -> bool) -> Result<Source, Error> {
+    match source {
         Local::File(path) => match input::open_pipe(path, stopped)? {
-            Some(pipe) => pipe,
-            None => LocalPlace::of(path.as_os_str().as_bytes())?.open()?,
+            Some(pipe) => Ok(pipe),
+            None => LocalPlace::of(path.as_os_str().as_bytes())?.open(),
         },
-        Local::Stdin => input::open()?,
-        Local::Zero(size) => Source::zero(Some(*size)),
-        Local::Random(size) => Source::random(Some(*size))?,
-    };
-    Payload::source(source, options.offset, options.length)
+        Local::Stdin => input::open(),
+        Local::Zero(size) => Ok(Source::zero(Some(*size))),
+        Local::Random(size) => Source::random(Some(*size)),
+    }
 }
 
 /// The local target of a download, with the key for its journal.

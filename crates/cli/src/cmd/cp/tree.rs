@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use xdfs_client::tree::{Download, Ended, Observer, Summary, TreeOptions, Upload};
 use xdfs_client::wire::{FileType, Wanted};
-use xdfs_client::{Error, ErrorKind, Existing, Facts, Session};
+use xdfs_client::{Error, ErrorKind, Existing, Facts, Level, Session};
 use xdfs_io::store::{FileKind, LocalPlace, LocalStore, Tree as _};
 use xdfs_proto::base::RelPath;
 
@@ -21,23 +21,59 @@ use super::failure::Failed;
 use super::retry::Backoff;
 use super::whole::IntoPlace;
 use super::{Copy, verify_of, wire_name};
+use crate::cmd::ftp::{FtpRemote, FtpServers};
+use crate::cmd::remote::Sessions;
 use crate::exit::{Exit, Failure};
 use crate::output::{CopiedTree, Endpoint};
 use crate::plan::{Sides, SyncPlan, TreePlan, WhenDone};
 use crate::text::printable_path;
 use crate::url::Url;
 
+/// The server of a tree copy.
+pub(super) enum Link<'s> {
+    /// A session with an xdfs server.
+    Session(&'s Session),
+    /// Sessions with an FTP server.
+    Ftp(FtpRemote),
+}
+
+impl<'s> Link<'s> {
+    /// The link with a URL's server, and whether its session is new. `local` is the other end of the
+    /// tree, and an FTP server gets so many sessions at most.
+    fn open(
+        (sessions, ftp): (&'s mut Sessions, &mut FtpServers),
+        server: &Url,
+        (local, most): (&LocalStore, u16),
+    ) -> Result<(Self, bool), (Failure, ErrorKind)> {
+        match server.is_ftp() {
+            true => ftp.remote(server, local, most).map(|remote| (Self::Ftp(remote), false)),
+            false => sessions.with(server).map(|(session, new)| (Self::Session(session), new)),
+        }
+    }
+
+    /// Channels, and how the data are protected.
+    fn facts(&self) -> (u16, Level) {
+        match self {
+            Self::Session(session) => (session.facts().channels, session.facts().level),
+            Self::Ftp(remote) => (remote.sessions(), Level::Clear),
+        }
+    }
+}
+
 /// One direction of a tree copy, over consecutive sessions.
 pub(super) trait DirectionRun {
-    fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended;
+    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended;
 
     /// Why nothing of the tree can be copied.
     fn refused(&self, target: &str, error: Error) -> Failed;
 }
 
 impl DirectionRun for Upload {
-    fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
-        self.run(session, observer)
+    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
+        match link {
+            Link::Session(session) => self.run(session, observer),
+            Link::Ftp(remote) => self.run_over(remote, observer),
+        }
     }
 
     fn refused(&self, target: &str, error: Error) -> Failed {
@@ -46,8 +82,11 @@ impl DirectionRun for Upload {
 }
 
 impl DirectionRun for Download {
-    fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
-        self.run(session, observer)
+    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
+        match link {
+            Link::Session(session) => self.run(session, observer),
+            Link::Ftp(remote) => self.run_over(remote, observer),
+        }
     }
 
     fn refused(&self, target: &str, error: Error) -> Failed {
@@ -80,6 +119,8 @@ impl Copy<'_> {
         let outcome = (|| {
             let here = |error| Failed::of_local(&shown, error);
             let store = directory(source).map_err(here)?;
+            self.prepare_ftp_tree(target, None)?;
+            let local = store.clone();
             let found = known.map_or_else(|| self.look(target), Ok)?;
             let atomic = plan.atomic && !plan.dry_run;
             let named = found.as_ref().filter(|_| atomic).and_then(|found| self.named_before(source, target, found));
@@ -91,22 +132,22 @@ impl Copy<'_> {
             };
             let (base, fresh) = whole.as_ref().map_or((target, fresh), |(whole, fresh)| (&whole.place, *fresh));
             let upload = Upload::new(store, wire_name(base), fresh, options).map_err(here)?;
-            Ok((upload, listed, whole.map(|(whole, _)| whole), named))
+            Ok((upload, listed, whole.map(|(whole, _)| whole), named, local))
         })();
-        let (mut upload, listed, whole, named) = match outcome {
+        let (mut upload, listed, whole, named, local) = match outcome {
             Ok(both) => both,
             Err(failed) => return self.monitor.tell(Err(failed)),
         };
         let ends = (&Endpoint::from(source), &Endpoint::from(target));
         let Some(whole) = whole else {
-            let exit = self.carry(&mut upload, target, ends, plan, listed.as_deref())?;
+            let exit = self.carry(&mut upload, (target, &local), ends, plan, listed.as_deref())?;
             if let Some(mark) = named.filter(|_| exit == Exit::Done) {
                 self.end_named_before(mark, source, target);
             }
             return Ok(exit);
         };
         let mut course = IntoPlace { upload: &mut upload, whole: &whole };
-        let exit = self.carry(&mut course, target, ends, plan, listed.as_deref())?;
+        let exit = self.carry(&mut course, (target, &local), ends, plan, listed.as_deref())?;
         if exit == Exit::Done {
             return self.publish(&whole);
         }
@@ -119,6 +160,7 @@ impl Copy<'_> {
     pub(super) fn tree_down(&mut self, source: &Url, target: &Path, plan: &TreePlan) -> Result<Exit, Failure> {
         let shown = printable_path(target);
         let outcome = (|| {
+            self.prepare_ftp_tree(source, plan.delete)?;
             let top = self.look(source)?;
             let top = top.ok_or_else(|| not_found(source))?;
             if top.kind != FileType::Directory {
@@ -132,14 +174,16 @@ impl Copy<'_> {
                 false => None,
             };
             let (store, fresh) = made(way.as_deref().unwrap_or(target), plan.dry_run).map_err(here)?;
+            let local = store.clone();
             let download = Download::new(store, wire_name(source), fresh, options);
-            Ok((download.with_top(&top), listed, way))
+            Ok((download.with_top(&top), listed, way, local))
         })();
-        let (mut download, listed, way) = match outcome {
+        let (mut download, listed, way, local) = match outcome {
             Ok(both) => both,
             Err(failed) => return self.monitor.tell(Err(failed)),
         };
-        let exit = self.carry(&mut download, source, (&source.into(), &target.into()), plan, listed.as_deref())?;
+        let exit =
+            self.carry(&mut download, (source, &local), (&source.into(), &target.into()), plan, listed.as_deref())?;
         match way {
             Some(way) if exit == Exit::Done => match local_publish(&way, target) {
                 Ok(()) => Ok(exit),
@@ -160,7 +204,7 @@ impl Copy<'_> {
     fn carry(
         &mut self,
         course: &mut dyn DirectionRun,
-        server: &Url,
+        (server, local): (&Url, &LocalStore),
         (source, target): (&Endpoint, &Endpoint),
         plan: &TreePlan,
         listed: Option<&Only>,
@@ -170,14 +214,15 @@ impl Copy<'_> {
         let mut failures = Failures::open(plan.failures.as_deref())?;
         self.monitor.begin();
         let (ended, facts) = loop {
-            let failed = match self.sessions.with(server) {
-                Ok((session, new)) => {
-                    if new {
+            let opened = Link::open((&mut self.sessions, &mut self.ftp), server, (local, self.options.channels));
+            let failed = match opened {
+                Ok((mut link, new)) => {
+                    if let (Link::Session(session), true) = (&link, new) {
                         self.monitor.report_grant(session, self.options);
                     }
-                    let facts = (session.facts().channels, session.facts().level);
+                    let facts = link.facts();
                     let mut news = TreeReporter::new(&mut self.monitor, &mut failures, plan, (source, target));
-                    match course.run(session, &mut news) {
+                    match course.run(&mut link, &mut news) {
                         Ended::Lost(error) => {
                             news.check()?;
                             Failed::of_peer(&server.to_string(), error)
@@ -202,6 +247,7 @@ impl Copy<'_> {
                 return self.monitor.tell(Err(failed));
             }
             self.sessions.forget(server);
+            self.ftp.forget(server);
         };
         failures.close()?;
         let (summary, stopped) = match ended {
@@ -210,11 +256,8 @@ impl Copy<'_> {
             Ended::Lost(_) => (Summary::default(), true),
             Ended::Refused(error) => return self.monitor.tell(Err(course.refused(target.shown(), error))),
         };
-        let exit = match (stopped, summary.failed) {
-            (true, _) => Exit::Cancelled,
-            (false, 0) => Exit::Done,
-            (false, _) => Exit::SomeFailed,
-        };
+        let failed = if summary.failed == 0 { Exit::Done } else { Exit::SomeFailed };
+        let exit = if stopped { Exit::Cancelled } else { failed };
         let (source, target) = (source.clone(), target.clone());
         let ((channels, level), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
         let elapsed = started.elapsed();
@@ -266,6 +309,9 @@ impl Copy<'_> {
 
     /// The attributes of a URL; `None` if it does not exist.
     pub(super) fn look(&mut self, url: &Url) -> Result<Option<Facts>, Failed> {
+        if url.is_ftp() {
+            return self.look_ftp(url);
+        }
         let wanted = Wanted::MODE.and(Wanted::MODIFIED).and(Wanted::OWNER).and(Wanted::NAMES).and(Wanted::INODE);
         match self.session_of(url)?.look(wire_name(url), wanted) {
             Ok(file) if file.kind == FileType::Symlink && url.is_followed() => {

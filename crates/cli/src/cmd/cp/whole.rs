@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use xdfs_client::tree::{Ended, Observer, Upload};
 use xdfs_client::wire::FileType;
-use xdfs_client::{Error, ErrorKind, Facts, Session};
+use xdfs_client::{Error, ErrorKind, Facts};
 use xdfs_proto::base::Retry;
 use xdfs_server::users::StateFolder;
 
 use super::failure::Failed;
-use super::tree::DirectionRun;
+use super::tree::{DirectionRun, Link};
 use super::unfinished::UnfinishedMark;
 use super::{Copy, wire_name};
 use crate::exit::{Exit, Failure};
@@ -36,8 +36,11 @@ pub(super) struct IntoPlace<'a> {
 }
 
 impl DirectionRun for IntoPlace<'_> {
-    fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
+    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
         let whole = self.whole;
+        let Link::Session(session) = link else {
+            return Ended::Refused(Error::new(ErrorKind::Unsupported, "only an xdfs server has a place for it"));
+        };
         match session.stage_tree(wire_name(&whole.target), whole.client) {
             Ok(place) if place == whole.place.path => self.upload.run(session, observer),
             Ok(_) => {

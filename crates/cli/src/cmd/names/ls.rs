@@ -28,12 +28,20 @@ struct LsLine {
     told: StatAttributes,
 }
 
-struct LsEntry {
+/// A name and what is known of it.
+pub(super) struct LsEntry {
     name: Vec<u8>,
     facts: Facts,
 }
 
-struct Listing<'p> {
+impl LsEntry {
+    pub(super) fn new(name: &[u8], facts: Facts) -> Self {
+        Self { name: name.to_vec(), facts }
+    }
+}
+
+/// How names are shown.
+pub(super) struct Listing<'p> {
     plan: &'p NamesPlan,
     long: bool,
     recursive: bool,
@@ -43,9 +51,8 @@ struct Listing<'p> {
 }
 
 pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
-    let Verb::Ls { long, recursive, human, sort } = plan.verb else { return Ok(()) };
-    let wanted = if long || plan.json { SHOWN } else { Wanted::NOTHING };
-    let listing = Listing { plan, long, recursive, human, sort, wanted };
+    let Some(listing) = Listing::of(plan) else { return Ok(()) };
+    let (recursive, wanted) = (listing.recursive, listing.wanted);
     let facts = session.look(wire_name(url), wanted).map_err(|error| trouble(url, &error))?;
     if facts.kind != FileType::Directory && !(facts.kind == FileType::Symlink && url.is_followed()) {
         return listing.show(url, &[LsEntry { name: url.name().unwrap_or_default().to_vec(), facts }]);
@@ -74,7 +81,19 @@ fn size(url: &Url) -> usize {
     url.path.as_bytes().len() + NAME_BYTES
 }
 
-impl Listing<'_> {
+impl<'p> Listing<'p> {
+    /// As the plan of `ls` has it.
+    pub(super) fn of(plan: &'p NamesPlan) -> Option<Self> {
+        let Verb::Ls { long, recursive, human, sort } = plan.verb else { return None };
+        let wanted = if long || plan.json { SHOWN } else { Wanted::NOTHING };
+        Some(Self { plan, long, recursive, human, sort, wanted })
+    }
+
+    /// Whether subdirectories are listed too.
+    pub(super) fn recursive(&self) -> bool {
+        self.recursive
+    }
+
     /// Lists one directory, and returns its subdirectories if they are to be listed, too: their
     /// names are added to `held`, and an invalid name is stored in `wrong`.
     fn directory(
@@ -118,7 +137,8 @@ impl Listing<'_> {
         Ok(below)
     }
 
-    fn show(&self, url: &Url, entries: &[LsEntry]) -> Done {
+    /// Shows these names of a directory.
+    pub(super) fn show(&self, url: &Url, entries: &[LsEntry]) -> Done {
         let mut text = String::new();
         for entry in entries {
             if self.plan.json {

@@ -4,6 +4,7 @@ mod cat;
 mod chmod;
 mod df;
 mod du;
+mod ftp;
 mod ln;
 mod ls;
 mod mkdir;
@@ -15,6 +16,7 @@ mod touch;
 use serde::Serialize;
 use xdfs_client::{Error, ErrorKind, Session};
 
+use super::ftp::FtpServers;
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, complain, told};
@@ -95,9 +97,11 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let many = matches!(plan.verb, Verb::Ls { .. } | Verb::Rm { .. } | Verb::Du { .. } | Verb::Cat);
     let channels = if many { CHANNELS } else { 1 };
     let mut sessions = Sessions::new(SessionRequest { channels, ..SessionRequest::default() }, plan.login.clone());
+    let mut servers = FtpServers::new(plan.login.clone());
     let mut exits = Vec::with_capacity(plan.urls.len());
     for (at, url) in plan.urls.iter().enumerate() {
         let done = match plan.verb {
+            _ if url.is_ftp() => ftp::run(plan, &mut servers, url),
             Verb::CatRange { offset, length, follow } => {
                 let follow = follow && at + 1 == plan.urls.len();
                 cat::in_place(&sessions, url, &cat::Part { offset, length, follow })
@@ -122,6 +126,7 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
         });
     }
     sessions.close();
+    servers.close();
     Ok(Exit::of_all(&exits))
 }
 

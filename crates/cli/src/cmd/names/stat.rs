@@ -69,10 +69,15 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
         let text = format!("{url}: this is not a directory");
         return Err(NameError::Told(Failure::new(Exit::Refused, text), ErrorKind::NotDirectory));
     }
+    show(plan, url, &facts)
+}
+
+/// Shows what is known of a name.
+pub(super) fn show(plan: &NamesPlan, url: &Url, facts: &Facts) -> Done {
     if plan.json {
-        JsonLines.write(&line(url, &facts))?
+        JsonLines.write(&line(url, facts))?
     } else {
-        print(&describe(url, &facts))?
+        print(&describe(url, facts))?
     }
     Ok(())
 }

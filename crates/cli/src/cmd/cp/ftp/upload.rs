@@ -1,0 +1,247 @@
+//! From this machine to an FTP server.
+
+use std::time::Instant;
+
+use xdfs_client::{Error, ErrorKind, Safety, hexadecimal};
+use xdfs_gridftp::client;
+use xdfs_gridftp::listing::Kind;
+use xdfs_io::store::Source;
+use xdfs_secure::checksum::Sha256;
+use xdfs_secure::naming::transfer_id;
+use xdfs_secure::random;
+
+use super::super::failure::Failed;
+use super::super::items::Upload;
+use super::super::monitor::FileOutcome;
+use super::super::{Copy, open_source, source_of};
+use super::{LARGE_BYTES_MIN, OwnError, Progress, copied, is_usable_after, streams};
+use crate::cmd::ftp::error_of;
+use crate::cmd::ftp::facts::digits_of;
+use crate::output::{CopiedFile, CopyItem};
+use crate::plan::{Check, WhenDone};
+use crate::url::Url;
+
+/// Bytes of a source that are hashed at a time.
+const HASH_BYTES: usize = 1 << 20;
+
+/// Where an upload is written.
+struct Target<'u> {
+    url: &'u Url,
+    path: Vec<u8>,
+    /// Under this name until it is whole; `None` where the server renames nothing.
+    staged: Option<Vec<u8>>,
+}
+
+impl Target<'_> {
+    fn written(&self) -> &[u8] {
+        self.staged.as_deref().unwrap_or(&self.path)
+    }
+}
+
+impl Copy<'_> {
+    /// Uploads a file.
+    pub(in crate::cmd::cp) fn upload_ftp(
+        &mut self,
+        pair: &Upload,
+        (number, count): (usize, usize),
+    ) -> Result<FileOutcome, Failed> {
+        let name = source_of(&pair.source);
+        let here = |error: Error| Failed::of_local(name.shown(), error);
+        let mut source = open_source(&pair.source, &|| self.monitor.stopped()).map_err(here)?;
+        let item = CopyItem { source: name.clone(), target: (&pair.target).into(), number, count };
+        let shown = item.target.shown().to_owned();
+        let server = self.ftp.with(&pair.target).map_err(|failed| Failed::of_session(&shown, failed))?;
+        let path = server.path(&pair.target);
+        let staged = (!server.in_place).then(|| staged_name(&path, &source)).transpose().map_err(here)?;
+        let found = server.session.look(&path);
+        match found.map_err(|error| self.failed_upload(&pair.target, error))? {
+            Some(entry) if entry.kind == Kind::Directory => {
+                return Err(Failed::of_peer(&shown, Error::new(ErrorKind::IsDirectory, "is a directory")));
+            }
+            Some(_) if self.options.keep_existing => return Ok(FileOutcome::Kept(item)),
+            _ => {}
+        }
+        let mut target = Target { url: &pair.target, path, staged };
+        let sent = loop {
+            match self.send_ftp(&item, &mut source, &target) {
+                // Said once; from now on this server's files are written under their names.
+                Err((error, false))
+                    if target.staged.is_some() && is_refused_name(&error) && !source.is_sequential() =>
+                {
+                    target.staged = None;
+                    self.note_in_place(&pair.target)?;
+                }
+                other => break other,
+            }
+        };
+        sent.map(|copied| FileOutcome::Copied(item.clone(), copied)).map_err(|(error, is_ours)| {
+            if is_ours {
+                self.ftp.forget(&pair.target);
+            }
+            Failed::of_upload(&item, error)
+        })
+    }
+
+    /// Sends the bytes, verifies them and gives the file its name. An error comes with whether the
+    /// session is of no more use.
+    fn send_ftp(
+        &mut self,
+        item: &CopyItem,
+        source: &mut Source,
+        target: &Target<'_>,
+    ) -> Result<CopiedFile, (Error, bool)> {
+        let began = Instant::now();
+        let size = source.attributes().size.filter(|_| !source.is_sequential());
+        let server = self.ftp.with(target.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), true))?;
+        let streams = if source.is_sequential() { 1 } else { streams(target.url, server, size, self.options) };
+        let may_resume = self.options.resume && streams == 1 && target.staged.is_some() && source.identity().is_some();
+        let start = match size.filter(|size| may_resume && *size >= LARGE_BYTES_MIN) {
+            // Its name says that it is of this very source.
+            Some(size) => {
+                server.session.client().size(target.written()).map_or(0, |there| if there <= size { there } else { 0 })
+            }
+            None => 0,
+        };
+        if start > 0 {
+            let percent = u128::from(start) * 100 / u128::from(size.unwrap_or(1).max(1));
+            self.monitor.output().note(&format!("{}: resumes at {percent} %", item.target));
+        }
+        let asked =
+            matches!(self.options.check, Check::Hash | Check::Reread) && server.session.features().sha256.is_some();
+        let mut sum = Sha256::default();
+        if asked && start > 0 {
+            hash_range(source, 0, start, &mut sum).map_err(|error| (error, false))?;
+        }
+        let mut own = OwnError::default();
+        let mut progress = Progress::new(&mut self.monitor, item, size, start);
+        let mut fill = |at: u64, into: &mut [u8]| {
+            let read = if source.is_sequential() { source.read(into) } else { source.read_at(into, at) };
+            if let (Ok(read), true) = (&read, asked && streams == 1) {
+                sum.update(&into[..*read]);
+            }
+            own.keep(read.and_then(|read| progress.add(read).map(|()| read)))
+        };
+        let client = server.session.client();
+        let sent = match streams {
+            1 => client.upload(target.written(), start, &mut fill),
+            streams => client.upload_parallel(target.written(), streams, &mut fill),
+        };
+        let length = sent.map_err(|error| {
+            let is_lost = !is_usable_after(&error);
+            (own.of(error), is_lost)
+        })?;
+        if asked && streams > 1 {
+            hash_range(source, 0, length, &mut sum).map_err(|error| (error, false))?;
+        }
+        source.revalidate().map_err(|error| (error, false))?;
+        let check = self.verify_upload(target, length, asked.then(|| sum.finish()))?;
+        self.name_upload(source, target)?;
+        Ok(copied(length, start, streams, Safety::Written, check, began.elapsed()))
+    }
+
+    /// Compares what the server has with what was sent.
+    fn verify_upload(&mut self, target: &Target<'_>, length: u64, sum: Option<String>) -> Result<Check, (Error, bool)> {
+        let server = self.ftp.with(target.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), true))?;
+        let session = &mut server.session;
+        let there = session.client().size(target.written());
+        let wrong = |text: String| Err((Error::new(ErrorKind::Corrupted, text), false));
+        match there {
+            Ok(there) if there != length => return wrong(format!("the server has {there} bytes of {length}")),
+            Err(error) if !is_usable_after(&error) => return Err((error_of(error), true)),
+            Ok(_) | Err(_) => {}
+        }
+        let told = match &sum {
+            Some(_) => session.sha256(target.written()).map_err(|error| (error_of(error), true))?,
+            None => None,
+        };
+        match (sum, told) {
+            (Some(sum), Some(told)) if sum != told => {
+                wrong(format!("what was sent has the SHA-256 {sum}, what the server has {told}"))
+            }
+            (Some(_), Some(_)) => Ok(Check::Hash),
+            _ => {
+                if self.options.check != Check::None {
+                    self.note_unverified(target.url)
+                        .map_err(|failed| (Error::new(ErrorKind::ConnectionLost, failed.failure.message), true))?;
+                }
+                Ok(Check::None)
+            }
+        }
+    }
+
+    /// Sets the time and gives the file its name.
+    fn name_upload(&mut self, source: &Source, target: &Target<'_>) -> Result<(), (Error, bool)> {
+        let server = self.ftp.with(target.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), true))?;
+        let told = |error: client::Error| {
+            let is_lost = !is_usable_after(&error);
+            (error_of(error), is_lost)
+        };
+        if let Some(time) = source.modified().and_then(digits_of)
+            && !server.session.set_modified(target.written(), time).map_err(told)?
+            && !std::mem::replace(&mut server.told_undated, true)
+        {
+            self.monitor.output().note(&format!("{}: the server sets no times", target.url.host));
+        }
+        if let Some(staged) = &target.staged
+            && let Err(error) = server.session.client().rename(staged, &target.path)
+        {
+            let (error, is_lost) = told(error);
+            if !is_lost {
+                // It is uploaded again, under its name.
+                let _ = server.session.client().remove(staged);
+            }
+            return Err((error, is_lost));
+        }
+        if self.options.durability == WhenDone::DurableAsked {
+            self.monitor.output().note(&format!("{}: written; FTP servers promise no more", target.url));
+        }
+        Ok(())
+    }
+
+    fn note_in_place(&mut self, url: &Url) -> Result<(), Failed> {
+        let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&url.to_string(), failed))?;
+        server.in_place = true;
+        let text = "the server takes no temporary names: uploads that are cut leave a part under the final name";
+        self.monitor.output().note(&format!("{}: {text}", url.host));
+        Ok(())
+    }
+
+    fn failed_upload(&mut self, url: &Url, error: client::Error) -> Failed {
+        if !is_usable_after(&error) {
+            self.ftp.forget(url);
+        }
+        Failed::of_peer(&url.to_string(), error_of(error))
+    }
+}
+
+/// Whether a server refused a temporary name, or to rename it: then the final name is tried, which
+/// brings out what else may be wrong.
+fn is_refused_name(error: &Error) -> bool {
+    !matches!(
+        error.kind,
+        ErrorKind::SourceChanged | ErrorKind::NoSpace | ErrorKind::Corrupted | ErrorKind::Cancelled | ErrorKind::Busy
+    )
+}
+
+/// The temporary name of an upload: the same for the same source, so that it can be gone on with.
+fn staged_name(path: &[u8], source: &Source) -> Result<Vec<u8>, Error> {
+    let id = match source.identity() {
+        Some(version) => transfer_id(&[b"ftp", path, version]),
+        None => random::array().map_err(Error::from)?,
+    };
+    let mut digest = [0; 32];
+    digest[..16].copy_from_slice(&id);
+    let directory = path.iter().rposition(|&byte| byte == b'/').map_or(&path[..0], |slash| &path[..=slash]);
+    Ok([directory, b".xdfs-", &hexadecimal(&digest).as_bytes()[..32], b".part"].concat())
+}
+
+fn hash_range(source: &Source, from: u64, to: u64, sum: &mut Sha256) -> Result<(), Error> {
+    let (mut at, mut bytes) = (from, vec![0; HASH_BYTES]);
+    while at < to {
+        let length = HASH_BYTES.min(usize::try_from(to - at).unwrap_or(usize::MAX));
+        source.read_exact_at(&mut bytes[..length], at)?;
+        sum.update(&bytes[..length]);
+        at += length as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What an FTP server says, in the kinds of errors that the command knows.
+
+use xdfs_client::{Error, ErrorKind};
+use xdfs_gridftp::client;
+use xdfs_gridftp::control::ControlError;
+
+/// The error of a session, in its own words.
+pub(in crate::cmd) fn error_of(error: client::Error) -> Error {
+    let kind = match &error {
+        client::Error::Connect { .. } | client::Error::Lost(_) | client::Error::ListingCut => ErrorKind::ConnectionLost,
+        client::Error::Silent(_) => ErrorKind::TimedOut,
+        client::Error::Refused { code, reply, .. } => kind_of(*code, reply),
+        client::Error::Control(ControlError::Login(_)) => ErrorKind::LoginRefused,
+        client::Error::Control(ControlError::Name(_)) => ErrorKind::InvalidPath,
+        client::Error::Control(ControlError::Closing(_)) => ErrorKind::Draining,
+        client::Error::TooManyNames(_) => ErrorKind::LimitExceeded,
+        client::Error::Length { .. } => ErrorKind::SourceChanged,
+        client::Error::Local(_) => ErrorKind::Storage,
+        client::Error::Control(_)
+        | client::Error::Address(_)
+        | client::Error::Block(_)
+        | client::Error::Listing(_)
+        | client::Error::Answer { .. } => ErrorKind::Protocol,
+        #[allow(unreachable_patterns, reason = "the crate may learn of more")]
+        _ => ErrorKind::Protocol,
+    };
+    Error::new(kind, error.to_string())
+}
+
+/// Codes say little: 550 stands for most of what can be wrong with a name, so the text decides
+/// between the usual reasons.
+fn kind_of(code: u16, reply: &str) -> ErrorKind {
+    let text = reply.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match code {
+        425 | 426 => ErrorKind::ConnectionLost,
+        421 => ErrorKind::Draining,
+        450 => ErrorKind::Busy,
+        452 | 552 => ErrorKind::NoSpace,
+        500 | 501 | 502 | 504 => ErrorKind::Unsupported,
+        530 | 532 => ErrorKind::LoginRefused,
+        _ if says(&["permission", "denied", "not permitted"]) => ErrorKind::PermissionDenied,
+        _ if says(&["not empty"]) => ErrorKind::NotEmpty,
+        _ if says(&["is a directory"]) => ErrorKind::IsDirectory,
+        _ if says(&["not a directory"]) => ErrorKind::NotDirectory,
+        _ if says(&["no such", "not found", "path_not_found"]) => ErrorKind::NotFound,
+        _ if says(&["exists", "already"]) => ErrorKind::AlreadyExists,
+        _ if says(&["no space", "quota"]) => ErrorKind::NoSpace,
+        550 => ErrorKind::NotFound,
+        553 => ErrorKind::PermissionDenied,
+        _ => ErrorKind::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_real_servers_say_has_the_kind_that_is_meant() {
+        for (code, text, kind) in [
+            (550, "550 Could not get file size.", ErrorKind::NotFound),
+            (550, "550 Permission denied.", ErrorKind::PermissionDenied),
+            (550, "550 GlobusError: v=1 c=PATH_NOT_FOUND No such file or directory", ErrorKind::NotFound),
+            (553, "553 GlobusError: v=1 c=PATH_EXISTS File exists End.", ErrorKind::AlreadyExists),
+            (451, "451 System error in rmdir Directory not empty End.", ErrorKind::NotEmpty),
+            (550, "550 System error in unlink Is a directory End.", ErrorKind::IsDirectory),
+            (553, "553 Could not create file.", ErrorKind::PermissionDenied),
+            (552, "552 full", ErrorKind::NoSpace),
+            (500, "500 Unknown command.", ErrorKind::Unsupported),
+            (426, "426 Failure writing network stream.", ErrorKind::ConnectionLost),
+            (451, "451 what", ErrorKind::Refused),
+        ] {
+            assert_eq!(kind_of(code, text), kind, "{text}");
+        }
+    }
+}

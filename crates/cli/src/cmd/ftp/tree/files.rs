@@ -1,0 +1,216 @@
+//! Whole files of a tree, to and from an FTP server.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use xdfs_client::tree::Receive;
+use xdfs_client::wire::Put;
+use xdfs_client::{Error, ErrorKind, Level, PutOptions, Report, Safety, Verify, hexadecimal};
+use xdfs_gridftp::listing::Kind;
+use xdfs_gridftp::ranges::Range;
+use xdfs_io::store::{CommitRequest, Source, StageRequest, Store};
+use xdfs_secure::checksum::Sha256;
+use xdfs_secure::random;
+
+use super::super::facts::{digits_of, facts_of};
+use super::calls::found;
+use super::worker::{Trouble, Worker};
+use crate::cmd::ftp::commit;
+
+/// Gives the bytes of a source from an offset, and adds them to a checksum.
+type Read<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> Result<usize, Error>;
+
+/// A file to write.
+struct Upload<'a> {
+    path: &'a [u8],
+    modified: Option<(i64, u32)>,
+    keep_existing: bool,
+    verify: bool,
+}
+
+/// Writes a small file.
+pub(super) fn put(worker: &mut Worker<'_>, path: &[u8], put: &Put<'_>) -> Result<(), Trouble> {
+    let upload = Upload { path, modified: put.modified, keep_existing: put.keep_existing, verify: put.hash.is_some() };
+    upload_as(worker, &upload, &mut |at, into| {
+        let rest = usize::try_from(at).ok().and_then(|at| put.content.get(at..)).unwrap_or_default();
+        let length = rest.len().min(into.len());
+        into[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    })
+    .map(drop)
+}
+
+/// Sends a file.
+pub(super) fn send(
+    worker: &mut Worker<'_>,
+    source: &mut Source,
+    to: &[u8],
+    options: &PutOptions,
+) -> Result<Report, Trouble> {
+    let (began, path) = (Instant::now(), worker.path(to));
+    let upload = Upload {
+        path: &path,
+        modified: source.modified(),
+        keep_existing: options.keep_existing,
+        verify: options.verify > Verify::None,
+    };
+    let (length, is_verified) = upload_as(worker, &upload, &mut |at, into| source.read_at(into, at))?;
+    source.revalidate()?;
+    Ok(report(length, Safety::Written, is_verified, began))
+}
+
+/// Writes a file under a temporary name and renames it, where the server does so. Returns its length
+/// and whether its content was verified.
+fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>, read: Read<'_>) -> Result<(u64, bool), Trouble> {
+    if upload.keep_existing && worker.session.look(upload.path)?.is_some() {
+        return Err(Error::new(ErrorKind::AlreadyExists, "it already exists").into());
+    }
+    if worker.shared.in_place.load(Ordering::Relaxed) {
+        return upload_to(worker, upload, upload.path, read);
+    }
+    let id: [u8; 32] = random::array().map_err(Error::from)?;
+    let slash = upload.path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    let staged = [&upload.path[..slash], b".xdfs-", &hexadecimal(&id).as_bytes()[..32], b".part"].concat();
+    let written = upload_to(worker, upload, &staged, read);
+    let named = match written {
+        Ok(written) => worker.session.client().rename(&staged, upload.path).map(|()| written).map_err(Trouble::from),
+        Err(trouble) => Err(trouble),
+    };
+    let Err(Trouble::Refused(refused)) = named else { return named };
+    // Nothing stays of it, if the server allows that.
+    let _ = worker.session.client().remove(&staged);
+    if matches!(
+        refused.kind,
+        ErrorKind::NoSpace | ErrorKind::Corrupted | ErrorKind::SourceChanged | ErrorKind::Cancelled
+    ) {
+        return Err(refused.into());
+    }
+    let written = upload_to(worker, upload, upload.path, read)?;
+    // It works under the final name, so it is the temporary one that the server does not want.
+    worker.shared.in_place.store(true, Ordering::Relaxed);
+    Ok(written)
+}
+
+fn upload_to(
+    worker: &mut Worker<'_>,
+    upload: &Upload<'_>,
+    path: &[u8],
+    read: Read<'_>,
+) -> Result<(u64, bool), Trouble> {
+    let (mut sum, mut own, mut moved) = (Sha256::default(), None, 0);
+    let verify = upload.verify && worker.session.features().sha256.is_some();
+    let shared = worker.shared;
+    let sent = worker.session.client().upload(path, 0, &mut |at, into| {
+        let read = if shared.cancelled.load(Ordering::Acquire) { Err(cancelled()) } else { read(at, into) };
+        let read = read.map_err(|error| {
+            own = Some(error);
+            std::io::Error::from(std::io::ErrorKind::Other)
+        })?;
+        if verify {
+            sum.update(&into[..read]);
+        }
+        moved += read as u64;
+        shared.moving.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    });
+    shared.moving.fetch_sub(moved, Ordering::Relaxed);
+    let length = match sent {
+        Ok(length) => length,
+        Err(error) => return Err(own.map_or_else(|| error.into(), Trouble::Broken)),
+    };
+    match worker.session.client().size(path) {
+        Ok(there) if there != length => {
+            let text = format!("the server has {there} bytes of {length}");
+            return Err(Error::new(ErrorKind::Corrupted, text).into());
+        }
+        Err(error) if !matches!(error, xdfs_gridftp::client::Error::Refused { .. }) => return Err(error.into()),
+        Ok(_) | Err(_) => {}
+    }
+    let is_verified = verify && same_sum(worker, path, &sum.finish())?;
+    if let Some(digits) = upload.modified.and_then(digits_of) {
+        worker.session.set_modified(path, digits)?;
+    }
+    Ok((length, is_verified))
+}
+
+/// Compares a checksum with the server's; false where it says none.
+fn same_sum(worker: &mut Worker<'_>, path: &[u8], own: &str) -> Result<bool, Trouble> {
+    match worker.session.sha256(path)? {
+        None => Ok(false),
+        Some(told) if told == own => Ok(true),
+        Some(told) => {
+            let text = format!("what moved has the SHA-256 {own}, the server's file {told}");
+            Err(Error::new(ErrorKind::Corrupted, text).into())
+        }
+    }
+}
+
+/// Receives a file.
+pub(super) fn receive(worker: &mut Worker<'_>, from: &[u8], receive: Receive) -> Result<Report, Trouble> {
+    let (began, path) = (Instant::now(), worker.path(from));
+    let entry = found(worker, &path)?;
+    if entry.kind != Kind::File {
+        return Err(Error::new(ErrorKind::NotRegular, "no file").into());
+    }
+    let size = match entry.size {
+        Some(size) => size,
+        None => worker.session.client().size(&path)?,
+    };
+    (receive.clear)()?;
+    let shared = worker.shared;
+    let mut stage = shared.store.stage(&StageRequest {
+        target: receive.target,
+        size: Some(size),
+        existing: receive.existing,
+        transfer: random::array().map_err(Error::from)?,
+        resume: None,
+        base: None,
+        holes: receive.holes,
+    })?;
+    let verify = receive.options.verify > Verify::None && worker.session.features().sha256.is_some();
+    let (mut sum, mut own, mut moved) = (Sha256::default(), None, 0);
+    let got = worker.session.client().download(&path, Range { start: 0, end: size }, &mut |at, bytes| {
+        let written = match shared.cancelled.load(Ordering::Acquire) {
+            true => Err(cancelled()),
+            false => stage.write(bytes, at),
+        };
+        if verify {
+            sum.update(bytes);
+        }
+        moved += bytes.len() as u64;
+        shared.moving.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        written.map_err(|error| {
+            own = Some(error);
+            std::io::Error::from(std::io::ErrorKind::Other)
+        })
+    });
+    shared.moving.fetch_sub(moved, Ordering::Relaxed);
+    if let Err(error) = got {
+        return Err(own.map_or_else(|| error.into(), Trouble::Broken));
+    }
+    let is_verified = verify && same_sum(worker, &path, &sum.finish())?;
+    let facts = facts_of(&entry);
+    let request = CommitRequest { length: size, mode: facts.mode.unwrap_or(0o644) & 0o777, modified: facts.modified };
+    let safety = commit(&mut stage, &request, receive.options.durable)?;
+    Ok(report(size, safety, is_verified, began))
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "cancelled")
+}
+
+fn report(length: u64, safety: Safety, is_verified: bool, began: Instant) -> Report {
+    Report {
+        length,
+        resumed: 0,
+        moved: length,
+        channel_bytes: BTreeMap::new(),
+        safety,
+        level: Level::Clear,
+        verified: if is_verified { Verify::Hash } else { Verify::None },
+        hash: None,
+        seconds: began.elapsed().as_secs_f64(),
+        remote: None,
+    }
+}

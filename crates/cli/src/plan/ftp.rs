@@ -1,0 +1,62 @@
+//! What FTP servers cannot do, so that it is refused before anything is asked of one.
+
+use xdfs_client::tree::Keep;
+
+use super::{Copies, CopyPlan, NamesPlan, PlanError, Sides, SyncPlan, TreePlan, Verb};
+use crate::url::Url;
+
+/// Refuses a copy of a range, and what only xdfs servers keep.
+pub(super) fn check_copy(plan: &CopyPlan) -> Result<(), PlanError> {
+    let (is_ftp, to_ftp) = match &plan.copies {
+        Copies::Upload { target, .. } => (target.is_ftp(), target.is_ftp()),
+        Copies::Download { sources, .. } => (sources.iter().any(Url::is_ftp), false),
+    };
+    if !is_ftp {
+        return Ok(());
+    }
+    if plan.options.offset > 0 || plan.options.length.is_some() {
+        return Err(PlanError::NotByFtp("--offset and --length"));
+    }
+    plan.tree.as_ref().map_or(Ok(()), |tree| check_tree(tree, to_ftp))
+}
+
+/// The same of a `sync`.
+pub(super) fn check_sync(plan: &SyncPlan) -> Result<(), PlanError> {
+    match &plan.sides {
+        Sides::Up(_, target) if target.is_ftp() => check_tree(&plan.tree, true),
+        Sides::Down(source, _) if source.is_ftp() => check_tree(&plan.tree, false),
+        Sides::Up(..) | Sides::Down(..) => Ok(()),
+    }
+}
+
+fn check_tree(tree: &TreePlan, to_ftp: bool) -> Result<(), PlanError> {
+    if tree.keep != Keep::default() {
+        return Err(PlanError::NotByFtp("-a (owners, links, attributes; -r copies names, contents and times)"));
+    }
+    if tree.checksum {
+        return Err(PlanError::NotByFtp("--checksum"));
+    }
+    if tree.atomic && to_ftp {
+        return Err(PlanError::NotByFtp("--atomic"));
+    }
+    Ok(())
+}
+
+/// Refuses calls that FTP does not have.
+pub(super) fn check_names(plan: &NamesPlan) -> Result<(), PlanError> {
+    if !plan.urls.iter().any(Url::is_ftp) {
+        return Ok(());
+    }
+    let what = match plan.verb {
+        Verb::Ln { .. } | Verb::Symlink { .. } => "ln",
+        Verb::Chmod { .. } => "chmod",
+        Verb::Touch { .. } => "touch",
+        Verb::CatRange { .. } => "cat --offset, --length and --follow",
+        Verb::Du { .. } => "du",
+        Verb::Df { .. } => "df",
+        Verb::Ls { .. } | Verb::Stat | Verb::Mkdir { .. } | Verb::Rm { .. } | Verb::Mv { .. } | Verb::Cat => {
+            return Ok(());
+        }
+    };
+    Err(PlanError::NotByFtp(what))
+}
