@@ -67,8 +67,7 @@ impl FileCalls {
 
     fn open(&mut self, open: &OpenCall<'_>) -> Result<OpenedFile, Error> {
         // What is created by this handle alone needs no more than the right to create.
-        let own = open.exclusive
-            || open.again.is_some_and(|before| self.files.server.is_own(before, open.path, &self.budget));
+        let own = open.exclusive || open.again.is_some_and(|before| self.files.server.is_own(before, &self.budget));
         let mut at = None;
         if open.read {
             at = Some(self.authorise(open.path, Want::Read)?);
@@ -108,7 +107,7 @@ impl FileCalls {
             name: open.path.to_vec(),
             identity,
             sharing,
-            own,
+            own: AtomicBool::new(own),
             unsynced_name: AtomicBool::new(created),
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
@@ -149,7 +148,7 @@ impl FileCalls {
         let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
         let (granted, want) = match want {
             Want::Read => (handle.sharing.read, want),
-            _ if handle.own => (handle.sharing.write, Want::Write { keep: true }),
+            _ if handle.own.load(Ordering::Relaxed) => (handle.sharing.write, Want::Write { keep: true }),
             _ => (handle.sharing.write, Want::Change),
         };
         let at = self.authorise(&handle.name, want)?;
@@ -231,7 +230,7 @@ impl FileCalls {
         match call {
             FileCall::Lock { exclusive } => {
                 if *exclusive || visitor {
-                    self.must_shut_others_out(&handle.name, handle.own)?;
+                    self.must_shut_others_out(&handle.name, handle.own.load(Ordering::Relaxed))?;
                 }
                 handle.lock(&file, *exclusive)?;
             }

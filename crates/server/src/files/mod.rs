@@ -14,9 +14,10 @@ mod tests;
 
 use descriptors::Descriptors;
 use shares::{Shares, Sharing};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::{Duration, Instant};
 use xdfs_io::store::OpenFile;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileIdentity, OpenedBefore, Verifier};
@@ -30,6 +31,19 @@ const HANDLE_BYTES_MAX: usize = 16 << 20;
 
 /// Memory of a handle besides its path, generously.
 const HANDLE_BYTES: usize = 512;
+
+/// Files that their creators alone may write, and whose sessions ended: most that are remembered, and
+/// for how long. A client whose session is lost comes back within that time.
+const CREATED_MAX: usize = 4096;
+const CREATED_KEPT: Duration = Duration::from_secs(600);
+
+/// A file that was created by a handle which went away with its session.
+struct Created {
+    handle: u64,
+    user: Arc<str>,
+    identity: FileIdentity,
+    since: Instant,
+}
 
 /// What one user has open.
 #[derive(Clone, Copy, Default, Debug)]
@@ -47,6 +61,8 @@ pub(crate) struct OpenFiles {
     descriptors: Mutex<Descriptors>,
     /// Every handle, by its number.
     handles: Mutex<BTreeMap<u64, Weak<Handle>>>,
+    /// The oldest first.
+    created: Mutex<VecDeque<Created>>,
 }
 
 /// Some of a user's limits, given back when it is dropped.
@@ -64,7 +80,7 @@ pub(crate) struct Handle {
     identity: FileIdentity,
     sharing: Sharing,
     /// It was created by this handle, which its user may therefore write.
-    own: bool,
+    own: AtomicBool,
     /// The directory does not have its name on stable storage yet.
     unsynced_name: AtomicBool,
     written: AtomicU64,
@@ -101,15 +117,31 @@ impl OpenFiles {
             shares: Mutex::default(),
             descriptors: Mutex::new(Descriptors::new(descriptors)),
             handles: Mutex::default(),
+            created: Mutex::default(),
         })
     }
 
     /// Whether a lost session of this user created the file with that handle.
-    fn is_own(&self, before: OpenedBefore, name: &[u8], user: &str) -> bool {
+    fn is_own(&self, before: OpenedBefore, user: &str) -> bool {
         let old = lock(&self.handles).get(&before.handle).and_then(Weak::upgrade);
-        old.is_some_and(|old| {
-            old.own && *old.reserved.user == *user && old.name == name && old.identity == before.identity
+        if let Some(old) = old {
+            let own = old.own.load(Ordering::Relaxed);
+            return own && *old.reserved.user == *user && old.identity == before.identity;
+        }
+        lock(&self.created).iter().any(|one| {
+            one.handle == before.handle
+                && *one.user == *user
+                && one.identity == before.identity
+                && one.since.elapsed() < CREATED_KEPT
         })
+    }
+
+    fn remember_created(&self, one: Created) {
+        let mut created = lock(&self.created);
+        while created.front().is_some_and(|one| created.len() >= CREATED_MAX || one.since.elapsed() >= CREATED_KEPT) {
+            created.pop_front();
+        }
+        created.push_back(one);
     }
 
     /// Closes the handle that a lost session of this user had.
@@ -200,6 +232,10 @@ impl Handle {
         if std::mem::replace(&mut *retired, true) {
             return;
         }
+        if self.own.load(Ordering::Relaxed) {
+            let (user, identity) = (Arc::clone(&self.reserved.user), self.identity);
+            self.reserved.server.remember_created(Created { handle: self.id, user, identity, since: Instant::now() });
+        }
         let closed = self.descriptors().gone(self.id);
         lock(&self.reserved.server.shares).close(&self.identity, self.sharing);
         drop(closed);
@@ -224,7 +260,9 @@ impl SessionFiles {
     }
 
     fn close(&self, id: u64) -> Result<Arc<Handle>, Error> {
-        lock(&self.handles).remove(&id).ok_or_else(|| stale("this session has no such handle"))
+        let closed = lock(&self.handles).remove(&id).ok_or_else(|| stale("this session has no such handle"))?;
+        closed.own.store(false, Ordering::Relaxed);
+        Ok(closed)
     }
 
     fn adopt(&self, handle: &Arc<Handle>) {
@@ -239,5 +277,12 @@ impl SessionFiles {
         // The counter keeps them apart within the session, whatever was drawn; both fit into 62 bits.
         let count = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         Ok((u64::from_be_bytes(drawn) & 0x3fff_ffff) << 32 | (count & 0xffff_ffff))
+    }
+}
+
+impl Drop for SessionFiles {
+    fn drop(&mut self) {
+        // Before the handles are gone: at any moment a creator finds his file there, or remembered.
+        lock(&self.handles).values().for_each(|handle| handle.retire());
     }
 }

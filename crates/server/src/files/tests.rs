@@ -31,7 +31,7 @@ impl Scene {
             name: b"data/f".to_vec(),
             identity: [7; 24],
             sharing,
-            own: false,
+            own: AtomicBool::new(false),
             unsynced_name: AtomicBool::new(false),
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
@@ -159,4 +159,30 @@ fn a_lock_stays_whatever_is_opened_and_closed_beside_it() {
     handle.unlock().unwrap();
     assert_eq!(local.lock(true), Ok(true));
     drop(handle);
+}
+
+#[test]
+fn a_file_stays_its_creators_until_he_closes_it_and_nobody_elses() {
+    let scene = Scene::new(4);
+    let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
+    let session = SessionFiles::new(&scene.server);
+    let create = |id| {
+        let handle = scene.handle(id, &ada);
+        handle.own.store(true, Ordering::Relaxed);
+        session.adopt(&handle);
+    };
+    let before = |handle| OpenedBefore { handle, identity: [7; 24] };
+    [1, 2].into_iter().for_each(create);
+    let own = |id, user: &Arc<str>| scene.server.is_own(before(id), user);
+    assert!(own(1, &ada) && !own(1, &bob) && !own(9, &ada));
+    drop(session.close(1));
+    assert!(!own(1, &ada), "it was closed");
+    drop(session);
+    assert!(own(2, &ada) && !own(2, &bob), "its session was lost");
+    assert!(!scene.server.is_own(OpenedBefore { handle: 2, identity: [8; 24] }, &ada), "another file has its name");
+    for id in 0..2 * CREATED_MAX as u64 {
+        let created = Created { handle: id, user: Arc::clone(&bob), identity: [7; 24], since: Instant::now() };
+        scene.server.remember_created(created);
+    }
+    assert_eq!(lock(&scene.server.created).len(), CREATED_MAX);
 }
