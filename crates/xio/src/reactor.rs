@@ -190,6 +190,9 @@ impl Loop {
                 core.drive();
             }
             if let Some((callback, handle, completed)) = core.take_completion(shared) {
+                if core.caller_is_next() {
+                    shared.tell_waiting();
+                }
                 drop(core);
                 call(|| callback(&handle, completed));
                 drop(handle);

@@ -3,13 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 #![allow(clippy::disallowed_methods, reason = "makes the files of a certificate")]
 
-use std::sync::OnceLock;
+#[path = "support/certificate.rs"]
+mod certificate;
+
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use certificate::tls;
 use tempfile::TempDir;
-use xdfs_secure::identity::{KeyPair, x509};
 use xdfs_xio::{
     Completed, ErrorKind, Flow, Handle, Kind, Options, ReadInfo, Registry, Server, Stack, Timeouts, WriteInfo,
 };
@@ -35,18 +37,7 @@ const STACKS: [&str; 10] = [
 
 /// `tls` stands for it with a certificate, which both ends show and trust.
 fn stack(text: &str) -> Stack {
-    static CERTIFICATE: OnceLock<(TempDir, String)> = OnceLock::new();
-    let (_, tls) = CERTIFICATE.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap();
-        let (pem, key_file) = (directory.path().join("pem"), directory.path().join("key"));
-        let key = KeyPair::generate().unwrap();
-        std::fs::write(&pem, x509::certificate_pem(&key, &["127.0.0.1".to_owned()]).unwrap()).unwrap();
-        std::fs::write(&key_file, x509::private_pem(&key).as_bytes()).unwrap();
-        let (pem, key_file) = (pem.display(), key_file.display());
-        let attributes = format!("certificate={pem};key={key_file};trust={pem}");
-        (directory, format!("tls:{attributes}"))
-    });
-    Stack::new().push_all(&text.replace("tls", tls)).unwrap()
+    Stack::new().push_all(&text.replace("tls", tls())).unwrap()
 }
 
 /// Both ends of a connection.

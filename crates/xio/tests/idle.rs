@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 #![allow(clippy::disallowed_methods, reason = "makes the files of a certificate")]
 
+#[path = "support/certificate.rs"]
+mod certificate;
 #[path = "support/never.rs"]
 mod support;
 
@@ -14,9 +16,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use certificate::tls;
 use rustix::time::{ClockId, clock_gettime};
 use support::Never;
-use xdfs_secure::identity::{KeyPair, x509};
 use xdfs_xio::{Completed, Handle, Options, Registry, Server, Stack, Timeouts};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -78,13 +80,6 @@ fn always_due() -> (Handle, thread::JoinHandle<()>) {
 
 #[test]
 fn who_waits_uses_no_processor() {
-    let directory = tempfile::tempdir().unwrap();
-    let (pem, key_file) = (directory.path().join("pem"), directory.path().join("key"));
-    let key = KeyPair::generate().unwrap();
-    std::fs::write(&pem, x509::certificate_pem(&key, &["127.0.0.1".to_owned()]).unwrap()).unwrap();
-    std::fs::write(&key_file, x509::private_pem(&key).as_bytes()).unwrap();
-    let (pem, key_file) = (pem.display(), key_file.display());
-    let tls = format!("tls:certificate={pem};key={key_file};trust={pem}");
     let (tell, told): (_, Receiver<()>) = sync_channel(100);
     let stacks = [
         "tcp",
@@ -96,7 +91,7 @@ fn who_waits_uses_no_processor() {
         "tcp,http=POST",
         "tcp,tls,zstd,telnet,http=PUT",
     ];
-    let pairs: Vec<_> = stacks.iter().map(|text| half_read(&text.replace("tls", &tls), &tell)).collect();
+    let pairs: Vec<_> = stacks.iter().map(|text| half_read(&text.replace("tls", tls()), &tell)).collect();
     let chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
     let halves = [
         ("tcp,http", "GET / HT".to_owned()),
@@ -108,7 +103,7 @@ fn who_waits_uses_no_processor() {
         ("tcp,tls", "\u{16}\u{3}\u{1}".to_owned()),
     ];
     let halves: Vec<_> =
-        halves.iter().map(|(text, sent)| half_sent(&text.replace("tls", &tls), sent.as_bytes(), &tell)).collect();
+        halves.iter().map(|(text, sent)| half_sent(&text.replace("tls", tls()), sent.as_bytes(), &tell)).collect();
     let (_opening, waiting) = always_due();
     // What was sent is taken, and nothing is left to do.
     assert!(told.recv_timeout(IDLE).is_err(), "a read that waits for more ended");

@@ -443,6 +443,12 @@ impl Core {
         Lane::ALL.iter().filter(|lane| mine(lane)).any(|lane| self.is_ready(*lane))
     }
 
+    /// Whether an operation that a thread waits for is the first of its lane.
+    pub(crate) fn caller_is_next(&self) -> bool {
+        let mut fronts = Lane::ALL.into_iter().filter_map(|lane| self.operations.front(lane));
+        fronts.any(|front| front.owner == Owner::Caller)
+    }
+
     /// One step of closing: passes on what is held back and tells the peer. `None`: not done yet.
     pub(crate) fn close_step(&mut self) -> Option<Result<()>> {
         let Some(flow) = &mut self.flow else { return Some(Ok(())) };
