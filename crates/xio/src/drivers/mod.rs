@@ -1,8 +1,9 @@
-//! The drivers of this crate, one file or directory each, and the table of their names.
+//! The drivers of this crate, one directory each, and the table of their names.
 //!
-//! Each says at its head what its driver promises beside the contract of [`crate::Flow`]; the tests in
-//! `tests/handles.rs` run over stacks of them. A directory has the driver in `mod.rs`, its open
-//! element in `flow.rs` and in `tests.rs` the tests of what it promises.
+//! A directory has the driver in `mod.rs`, which says at its head what the driver promises beside the
+//! contract of [`crate::Flow`], its open element in `flow.rs` where it is not that of another, and in
+//! `tests.rs` the tests of what it promises. What all promise is tested by one suite, `tests/conformance`,
+//! which has a row for each; docs/xio.md has a section for each.
 
 mod fault;
 mod file;
@@ -11,6 +12,7 @@ mod flood;
 mod http;
 mod noop;
 mod opening;
+mod ordering;
 mod pipe;
 mod popen;
 mod queues;
@@ -19,6 +21,7 @@ mod sockets;
 mod tcp;
 mod telnet;
 mod tls;
+mod trace;
 mod udp;
 mod unix;
 mod zstd;
@@ -33,12 +36,14 @@ pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
         ("file", Arc::new(file::File)),
         ("http", Arc::new(http::Http)),
         ("noop", Arc::new(noop::Noop)),
+        ("ordering", Arc::new(ordering::Ordering)),
         ("pipe", Arc::new(pipe::Pipe)),
         ("popen", Arc::new(popen::Popen)),
         ("rate", Arc::new(rate::Rate)),
         ("tcp", Arc::new(tcp::Tcp)),
         ("telnet", Arc::new(telnet::Telnet)),
         ("tls", Arc::new(tls::TlsDriver)),
+        ("trace", Arc::<trace::Trace>::default()),
         ("udp", Arc::new(udp::Udp)),
         ("unix", Arc::new(unix::Unix)),
         ("zstd", Arc::new(zstd::Zstd)),
@@ -47,6 +52,16 @@ pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn every_driver_has_its_directory_with_the_same_files() {
+        for (name, _) in super::built_in() {
+            for file in ["mod.rs", "tests.rs"] {
+                let path = format!("{}/src/drivers/{name}/{file}", env!("CARGO_MANIFEST_DIR"));
+                assert!(rustix::fs::stat(&path).is_ok(), "there is no {path}");
+            }
+        }
+    }
+
     /// The page that people read and the tables that the drivers have say the same.
     #[test]
     fn the_page_describes_every_driver_and_every_attribute() {

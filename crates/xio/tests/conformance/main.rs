@@ -108,6 +108,15 @@ fn several_buffers_are_written_and_filled_in_order() {
         let read = ends.reader.readv(&mut slices, 17).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(read.bytes, 17, "{name}");
         assert_eq!([&first[..], &last].concat(), parts.concat(), "{name}");
+        // The same, registered.
+        let (done, told) = telling();
+        let parts = parts.map(<[u8]>::to_vec).to_vec();
+        ends.writer.register_write(parts.clone(), WriteInfo::default(), done.clone()).unwrap();
+        assert_eq!(told.recv_timeout(PATIENCE).expect(name).buffers, parts.clone().into(), "{name}");
+        ends.reader.register_read(vec![vec![0; 5], Vec::new(), vec![0; 12]], 17, done).unwrap();
+        let filled = told.recv_timeout(PATIENCE).expect(name);
+        assert_eq!(filled.result.unwrap().bytes, 17, "{name}");
+        assert_eq!(filled.buffers.into_one(), parts.concat(), "{name}");
     });
 }
 

@@ -97,6 +97,8 @@ pub fn subjects() -> Vec<Subject> {
         over_tcp("rate", "rate=1GB/s"),
         over_tcp("fault", "fault:seed=1;blocked=300;short=300;late=300"),
         over_tcp("telnet", "telnet"),
+        over_tcp("ordering", "ordering"),
+        over_tcp("trace", "trace=/dev/null"),
         over_tcp("zstd", "zstd"),
         over_tcp("http", "http=POST"),
         over_tcp("tls", tls()),
