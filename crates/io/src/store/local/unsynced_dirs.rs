@@ -4,14 +4,14 @@
 
 use crate::store::resolve::Root;
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::RelPath;
 
 /// Maximum number remembered: a tree has many directories, and putting files into it syncs them
-/// gradually. Beyond the limit, every directory counts as just created, which costs a sync each and
-/// is never wrong.
+/// gradually. Beyond the limit, every directory counts as just created until it was synced once,
+/// which is never wrong.
 const REMEMBERED_MAX: usize = 1024;
 
 /// Total length of the remembered paths: usual ones need a tenth of it, and a peer may send paths
@@ -34,7 +34,10 @@ pub(super) struct UnsyncedDirs {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Made {
     path: RelPath,
-    serial: u64,
+    /// Its serial number, if it is in the list.
+    listed: Option<u64>,
+    /// The last serial number when it was looked for.
+    at: u64,
 }
 
 /// The directories above a file that are not synced.
@@ -53,8 +56,18 @@ pub(super) struct List {
     /// Total length of the paths in `made`.
     bytes: usize,
     serial: u64,
-    /// Some entries were dropped.
-    forgetful: bool,
+    dropped: Option<Dropped>,
+}
+
+/// Not every new directory is in the list.
+#[derive(Debug, Default)]
+struct Dropped {
+    /// The serial number when the last one was left out.
+    serial: u64,
+    /// Directories that are synced although they are not in the list; within the same limits.
+    synced: BTreeSet<RelPath>,
+    /// Total length of the paths in `synced`.
+    bytes: usize,
 }
 
 impl UnsyncedDirs {
@@ -69,16 +82,16 @@ impl UnsyncedDirs {
     pub(super) fn above(&self, directory: &RelPath) -> Above {
         let list = self.lock();
         let mut found = Vec::new();
-        if list.made.is_empty() && !list.forgetful {
+        if list.made.is_empty() && list.dropped.is_none() {
             return Above::Each(found);
         }
         let mut path = directory.clone();
         while let Some(above) = path.parent() {
-            let serial = list.made.get(&path).copied().or(list.forgetful.then_some(0));
-            if serial.is_some() && found.len() == EACH_MAX {
+            let made = list.unsynced(&path);
+            if made.is_some() && found.len() == EACH_MAX {
                 return Above::Many(list.serial);
             }
-            found.extend(serial.map(|serial| Made { path, serial }));
+            found.extend(made);
             path = above;
         }
         Above::Each(found)
@@ -86,18 +99,20 @@ impl UnsyncedDirs {
 
     /// The parent directory was synced, and that sync began when `made` was known.
     pub(super) fn synced(&self, made: &Made) {
-        let mut list = self.lock();
-        if list.made.get(&made.path) == Some(&made.serial) {
-            list.forget(&made.path);
-        }
+        self.lock().synced(made);
     }
 
     /// The file system of `directory` was synced, and that sync began when `serial` was known.
     pub(super) fn all_synced(&self, directory: &RelPath, serial: u64) {
         let mut list = self.lock();
-        let synced = |(path, made): &(&RelPath, &u64)| **made <= serial && directory.is_within(path);
-        let paths: Vec<_> = list.made.iter().filter(synced).map(|(path, _)| path.clone()).collect();
-        paths.iter().for_each(|path| list.forget(path));
+        let mut path = directory.clone();
+        while let Some(above) = path.parent() {
+            let made = list.unsynced(&path).filter(|made| made.listed.is_none_or(|listed| listed <= serial));
+            if let Some(made) = made {
+                list.synced(&Made { at: serial, ..made });
+            }
+            path = above;
+        }
     }
 }
 
@@ -106,11 +121,14 @@ impl List {
     pub(super) fn note(&mut self, path: &RelPath) {
         let length = path.as_bytes().len();
         let full = self.made.len() >= REMEMBERED_MAX || self.bytes + length > REMEMBERED_BYTES_MAX;
+        self.serial += 1;
+        if let Some(dropped) = &mut self.dropped {
+            dropped.forget(path);
+        }
         if full && !self.made.contains_key(path) {
-            self.forgetful = true;
+            self.dropped.get_or_insert_default().serial = self.serial;
             return;
         }
-        self.serial += 1;
         if self.made.insert(path.clone(), self.serial).is_none() {
             self.bytes += length;
         }
@@ -122,10 +140,51 @@ impl List {
         }
     }
 
+    /// A directory, if it is not known to be synced.
+    fn unsynced(&self, path: &RelPath) -> Option<Made> {
+        let listed = self.made.get(path).copied();
+        let left_out = || self.dropped.as_ref().is_some_and(|dropped| !dropped.synced.contains(path));
+        (listed.is_some() || left_out()).then(|| Made { path: path.clone(), listed, at: self.serial })
+    }
+
+    fn synced(&mut self, made: &Made) {
+        if self.made.get(&made.path).copied() != made.listed {
+            return;
+        }
+        self.forget(&made.path);
+        if let Some(dropped) = self.dropped.as_mut().filter(|dropped| dropped.serial <= made.at) {
+            dropped.remember(&made.path);
+        }
+    }
+
     /// A directory was renamed to `to`; which listed names were below it is unknown.
     pub(super) fn moved(&mut self, to: &RelPath) {
-        self.forgetful |= !self.made.is_empty();
+        self.serial += 1;
+        if !self.made.is_empty() || self.dropped.is_some() {
+            let dropped = self.dropped.get_or_insert_default();
+            dropped.serial = self.serial;
+            let below: Vec<_> = dropped.synced.iter().filter(|synced| synced.is_within(to)).cloned().collect();
+            below.iter().for_each(|path| dropped.forget(path));
+        }
         self.note(to);
+    }
+}
+
+impl Dropped {
+    fn remember(&mut self, path: &RelPath) {
+        let length = path.as_bytes().len();
+        if self.synced.len() >= REMEMBERED_MAX || self.bytes + length > REMEMBERED_BYTES_MAX {
+            (self.synced, self.bytes) = Default::default();
+        }
+        if length <= REMEMBERED_BYTES_MAX && self.synced.insert(path.clone()) {
+            self.bytes += length;
+        }
+    }
+
+    fn forget(&mut self, path: &RelPath) {
+        if self.synced.remove(path) {
+            self.bytes -= path.as_bytes().len();
+        }
     }
 }
 
@@ -236,7 +295,7 @@ mod tests {
         let kept = |list: &List| list.made.keys().map(|path| path.as_bytes().len()).sum::<usize>();
         let list = fresh.lock();
         assert_eq!(kept(&list), list.bytes);
-        assert!(list.bytes <= REMEMBERED_BYTES_MAX && list.forgetful, "{} bytes", list.bytes);
+        assert!(list.bytes <= REMEMBERED_BYTES_MAX && list.dropped.is_some(), "{} bytes", list.bytes);
     }
 
     #[test]
@@ -253,5 +312,40 @@ mod tests {
         let list = fresh.lock();
         assert_eq!(list.made.keys().collect::<Vec<_>>(), [&path("a"), &path("b")]);
         assert_eq!(list.bytes, 2);
+    }
+
+    #[test]
+    fn a_directory_that_the_full_list_left_out_is_synced_once_and_not_for_each_file() {
+        let fresh = UnsyncedDirs::default();
+        for number in 0..=REMEMBERED_MAX {
+            fresh.lock().note(&path(&format!("d{number}")));
+        }
+        let sync = |directory: &str| above(&fresh, directory).iter().for_each(|made| fresh.synced(made));
+        sync("other/e");
+        sync("d7/e");
+        assert_eq!((places(&fresh, "other/e"), places(&fresh, "d7/e")), (vec![], vec![]));
+        // What was made again, or came from elsewhere with all that is below it, is synced again.
+        let earlier = above(&fresh, "new/e");
+        fresh.lock().note(&path("other"));
+        fresh.lock().moved(&path("d7"));
+        earlier.iter().for_each(|made| fresh.synced(made));
+        assert_eq!(places(&fresh, "other/e"), [path("")]);
+        assert_eq!(places(&fresh, "d7/e"), [path("d7"), path("")]);
+        assert_eq!(places(&fresh, "new/e"), [path("new"), path("")], "it may be what was moved");
+    }
+
+    #[test]
+    fn what_is_known_to_be_synced_is_bounded_too() {
+        let fresh = UnsyncedDirs::default();
+        fresh.lock().dropped = Some(Dropped::default());
+        for number in 0..3 * REMEMBERED_MAX {
+            let directory = path(&format!("{number}"));
+            above(&fresh, &format!("{number}")).iter().for_each(|made| fresh.synced(made));
+            assert_eq!(fresh.above(&directory), Above::Each(vec![]));
+        }
+        let list = fresh.lock();
+        let dropped = list.dropped.as_ref().unwrap();
+        let bytes: usize = dropped.synced.iter().map(|path| path.as_bytes().len()).sum();
+        assert!(dropped.synced.len() <= REMEMBERED_MAX && dropped.bytes == bytes);
     }
 }
