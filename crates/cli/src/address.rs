@@ -11,10 +11,8 @@ pub(crate) fn resolve(url: &Url) -> Result<Vec<SocketAddr>, Failure> {
         Host::Address(address) => Ok(vec![SocketAddr::new(*address, url.port)]),
         Host::Name(name) => {
             let unknown = |reason: String| {
-                Failure::new(
-                    Exit::ConnectionLost,
-                    format!("{url}: the host {name} is not known ({reason}); check its name"),
-                )
+                Failure::new(Exit::ConnectionLost, format!("{url}: the host {name} is not known ({reason})"))
+                    .help(format!("check its name: getent hosts {name}"))
             };
             let addresses: Vec<SocketAddr> =
                 (name.as_str(), url.port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?.collect();

@@ -47,6 +47,11 @@ pub(crate) fn new_password(user: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(first)
 }
 
+/// Whether somebody is present to answer.
+pub(crate) fn is_possible() -> bool {
+    std::io::stderr().is_terminal() && File::options().read(true).write(true).open(TERMINAL).is_ok()
+}
+
 fn ask(question: &str, echo: bool) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     if !std::io::stderr().is_terminal() {
         return Ok(None);

@@ -167,6 +167,9 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// What stands between the cause of a failure and each of its remedies.
+pub(crate) const HELP: &str = "\nhelp: ";
+
 /// Why a command failed: the exit code, and the message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
@@ -180,6 +183,19 @@ impl Failure {
     /// A failure with `message`.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
+    }
+
+    /// The same with what to do about it: a sentence, with a command that can be pasted where there
+    /// is one.
+    pub(crate) fn help(mut self, remedy: impl fmt::Display) -> Self {
+        self.message.push_str(&format!("{HELP}{remedy}"));
+        self
+    }
+
+    /// Adds to the cause, in front of the remedies.
+    pub(crate) fn add_to_cause(&mut self, text: &str) {
+        let end = self.message.find(HELP).unwrap_or(self.message.len());
+        self.message.insert_str(end, text);
     }
 
     /// An error of this machine's files: no peer is involved.
@@ -249,6 +265,16 @@ mod tests {
             assert_eq!(Exit::from_code(exit as i32), Some(exit));
         }
         assert_eq!(Exit::from_code(15), None);
+    }
+
+    #[test]
+    fn the_cause_comes_first_and_each_remedy_has_a_line() {
+        let mut failure = Failure::new(Exit::Local, "cannot open 'x'").help("make it").help("or name another");
+        failure.add_to_cause(" (tried twice)");
+        assert_eq!(failure.message, "cannot open 'x' (tried twice)\nhelp: make it\nhelp: or name another");
+        failure = Failure::new(Exit::Local, "no remedy");
+        failure.add_to_cause(" at all");
+        assert_eq!(failure.message, "no remedy at all");
     }
 
     #[test]

@@ -28,7 +28,7 @@ use exit::{Exit, Failure};
 fn main() -> ExitCode {
     let exit = run().unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
-            output::complain(&failure.message);
+            output::report(&failure.message);
         }
         failure.exit
     });

@@ -17,8 +17,8 @@ fn dead_address() -> String {
 fn a_missing_source_is_named() {
     let scene = Scene::new();
     let server = scene.serve();
-    scene.run(["cp", "gone", &server.url("x")]).ends_with(exit::NOT_FOUND).says(&["xdfs: ", "gone", "no such file"]);
-    scene.run(["cp", &server.url("gone"), "x"]).ends_with(exit::NOT_FOUND).says(&["xdfs: ", "gone", "no such file"]);
+    scene.run(["cp", "gone", &server.url("x")]).ends_with(exit::NOT_FOUND).says(&["error: ", "gone", "no such file"]);
+    scene.run(["cp", &server.url("gone"), "x"]).ends_with(exit::NOT_FOUND).says(&["error: ", "gone", "no such file"]);
     scene.run(["cp", &server.url_in("nowhere", "x"), "x"]).ends_with(exit::NOT_FOUND).says(&["nowhere"]);
     assert!(!scene.path("x").exists());
     assert!(scene.names("server").is_empty());
@@ -37,7 +37,7 @@ fn a_server_that_is_not_there_is_told_with_its_address() {
     scene.write("a", b"x");
     let address = dead_address();
     let url = format!("xdfs://{address}/data/x");
-    scene.run(["cp", "a", &url]).ends_with(exit::CONNECTION_LOST).says(&["xdfs: ", &address, "refused", "xdfs serve"]);
+    scene.run(["cp", "a", &url]).ends_with(exit::CONNECTION_LOST).says(&["error: ", &address, "refused", "xdfs serve"]);
     scene.run(["cp", &url, "b"]).ends_with(exit::CONNECTION_LOST).says(&[&address]);
     scene.run(["stat", &url]).ends_with(exit::CONNECTION_LOST).says(&[&address]);
     let json = scene.run(["cp", "--json", &url, "b"]);

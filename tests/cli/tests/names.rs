@@ -75,7 +75,10 @@ fn names_move_and_multiply_and_their_attributes_change() {
     scene.directory("server/d");
     scene.run(["chmod", "604", &server.url("f")]).ends_with(0).is_silent();
     assert_eq!(std::fs::metadata(scene.path("server/f")).unwrap().permissions().mode() & 0o7777, 0o604);
-    scene.run(["chmod", "4755", &server.url("f")]).ends_with(exit::PERMISSION_DENIED).says(&["refused by policy"]);
+    scene
+        .run(["chmod", "4755", &server.url("f")])
+        .ends_with(exit::PERMISSION_DENIED)
+        .says(&["your rights on this export", "help: ask the administrator"]);
     scene.run(["chmod", "u+x", &server.url("f")]).ends_with(exit::USAGE).says(&["octal"]);
     scene.run(["ln", &server.url("f"), &server.url("d/g")]).ends_with(0);
     scene.run(["ln", "-s", "../f", &server.url("d/s")]).ends_with(0);

@@ -6,7 +6,7 @@ use xdfs_test_cli::{Scene, exit};
 fn refused(line: &str, parts: &[&str]) {
     let outcome = Scene::new().run(line.split_whitespace());
     outcome.ends_with(exit::USAGE).says(parts);
-    assert!(outcome.messages.starts_with("xdfs: "), "{line}: {}", outcome.messages);
+    assert!(outcome.messages.starts_with("error: "), "{line}: {}", outcome.messages);
     assert_eq!(outcome.text(), "", "{line}");
 }
 
@@ -38,7 +38,10 @@ fn an_unknown_command_is_told_which_exist() {
 
 #[test]
 fn what_comes_later_is_refused_by_name() {
-    refused("cp xdfs://localhost/data/x xdfs://localhost/data/y", &["comes with third-party transfers"]);
+    refused(
+        "cp xdfs://localhost/data/x xdfs://localhost/data/y",
+        &["one of the two must be on this machine", "help: copy to this machine first"],
+    );
     refused("cp -r --offset 5 a xdfs://localhost/data/x", &["--offset", "-r"]);
     refused("sync a b", &["neither side is on a server"]);
     refused("sync - xdfs://localhost/data/x", &["-", "name a directory"]);
@@ -89,7 +92,7 @@ fn values_out_of_range_name_the_option() {
 fn sides_that_cannot_be_are_refused() {
     refused("cp a b", &["neither side is on a server"]);
     refused("cp a xdfs://localhost/data/x .", &["a: the sources are partly local"]);
-    refused("cp xdfs://localhost/data/x xdfs://localhost/data/y", &["third-party"]);
+    refused("cp xdfs://localhost/data/x xdfs://localhost/data/y", &["on this machine"]);
     refused("cp xdfs://localhost/data/x xdfs://localhost/data/y -", &["several sources"]);
     refused("cp --json xdfs://localhost/data/x -", &["--json"]);
     refused("cp - xdfs://localhost/data/", &["standard input has no name"]);

@@ -173,7 +173,7 @@ impl Connecting<'_> {
         };
         let host = &self.host;
         let question = format!(
-            "The server {host} shows the key {shown}.\nIs that the key that 'xdfs serve' told there? Trust it?"
+            "The server {host} is not known here. Its key is {shown}.\nThe same key must be shown on the server by              'xdfs key show --host'. Trust it and go on?"
         );
         match ask::agree(&question).map_err(|error| failed(&error))? {
             Some(true) => {}
@@ -181,13 +181,12 @@ impl Connecting<'_> {
                 return Err(Failure::new(Exit::NotTrusted, format!("{host} is not trusted; nothing was sent")));
             }
             None => {
-                let message = format!(
-                    "{}, and there is no terminal to ask; nothing was sent. Compare the fingerprint with the server's \
-                     ('xdfs key show --host' there), then run\n  xdfs trust pin {host} {shown}{}",
-                    doubt.describe(host),
+                let message = format!("{}, and there is no terminal to ask; nothing was sent", doubt.describe(host));
+                let remedy = format!(
+                    "compare the key with the server's ('xdfs key show --host' there), then run\n  xdfs trust pin {host} {shown}{}",
                     self.state_option
                 );
-                return Err(Failure::new(Exit::NotTrusted, message));
+                return Err(Failure::new(Exit::NotTrusted, message).help(remedy));
             }
         }
         let remembered = Remembered { fingerprint: shown, since: calendar::now() };
@@ -200,13 +199,6 @@ impl Connecting<'_> {
 
     fn cannot_connect(&self, error: &Error) -> (Failure, ErrorKind) {
         let url = self.url;
-        let advice = match error.kind {
-            ErrorKind::ConnectionLost | ErrorKind::TimedOut => "; is 'xdfs serve' running there?".to_owned(),
-            ErrorKind::Protocol => "; is that an xdfs server?".to_owned(),
-            ErrorKind::LoginRefused => self.offers.describe(),
-            ErrorKind::Storage => format!("; see {}", self.folder.display()),
-            _ => String::new(),
-        };
         let user = url.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
         let reason = match error.kind {
             // The rest of the message lists the offers with their origin, not only their
@@ -214,20 +206,36 @@ impl Connecting<'_> {
             ErrorKind::LoginRefused if self.offers.any() => "the server refused the login".to_owned(),
             _ => error.to_string(),
         };
-        let message = format!("{user}{}:{}: {reason}{advice}", url.host, url.port);
-        (Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
+        let failure =
+            Failure::new(Exit::of_error(error, Side::Peer), format!("{user}{}:{}: {reason}", url.host, url.port));
+        let port = url.port;
+        let failure = match error.kind {
+            ErrorKind::ConnectionLost => failure.help(format!(
+                "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve --export data=DIRECTORY"
+            )),
+            ErrorKind::TimedOut => failure.help(format!(
+                "a firewall may drop what goes to port {port}; there TCP must be let in, or use ssh: xdfs ls ssh://{}/",
+                url.host
+            )),
+            ErrorKind::Protocol => failure.help(format!(
+                "another program listens on port {port}; name the port of 'xdfs serve', as in xdfs://{}:PORT/",
+                url.host
+            )),
+            ErrorKind::LoginRefused => self.offers.describe(failure),
+            ErrorKind::Storage => failure.help(format!("see {}", self.folder.display())),
+            ErrorKind::Busy | ErrorKind::Draining => failure.help("try again later"),
+            _ => failure,
+        };
+        (failure, error.kind)
     }
 }
 
 /// A key that is not the expected one: a loud error, and never accepted without confirmation.
 fn changed(url: &Url, host: &HostName, doubt: KeyRejection, state_option: &str) -> Failure {
     let KeyRejection::Changed { shown, expected, since } = doubt else {
-        let message = format!(
-            "{}; nothing was sent. Connect by the name that the certificate is for, and name the authority that signed it with \
-             --ca; or leave --ca out, and know the server by its own key ('xdfs key show --host' there)",
-            doubt.describe(host)
-        );
-        return Failure::new(Exit::NotTrusted, message);
+        let remedy = "connect by the name that the certificate is for, and name the authority that signed it with --ca; or leave \
+                      --ca out, and know the server by its own key ('xdfs key show --host' there)";
+        return Failure::new(Exit::NotTrusted, format!("{}; nothing was sent", doubt.describe(host))).help(remedy);
     };
     let (from, remedy) = match since {
         Some(since) => (
@@ -240,9 +248,10 @@ fn changed(url: &Url, host: &HostName, doubt: KeyRejection, state_option: &str) 
         ),
     };
     let message = format!(
-        "THE KEY OF THE SERVER {host} IS NOT THE EXPECTED ONE.\n  expected: {expected}, {from}\n  shown:    {shown}\nEither \
-         somebody is between you and the server, or the server has a new key. Nothing was sent.\nAsk the server's \
-         administrator ('xdfs key show --host' there). Only if the new key is right:\n  {remedy}"
+        "THE KEY OF THE SERVER {host} IS NOT THE EXPECTED ONE\n  expected: {expected}, {from}\n  shown:    {shown}\nEither \
+         somebody is between you and the server, or the server has a new key. Nothing was sent."
     );
-    Failure::new(Exit::NotTrusted, message)
+    Failure::new(Exit::NotTrusted, message).help(format!(
+        "ask the server's administrator ('xdfs key show --host' there); only if the new key is right:\n  {remedy}"
+    ))
 }

@@ -93,6 +93,14 @@ fn keep(key: &KeyPair, wanted: &KeepArgs) -> Result<Exit, Failure> {
     };
     let named = NamedKey { key: key.public(), comment };
     tell(&named, &printable_path(&from), wanted.json)?;
+    if !wanted.json {
+        let line = write_public(&named.key, &named.comment).unwrap_or_default();
+        complain(&format!(
+            "this key logs you in where it is known; send the administrator of the server this command:\n  echo '{}' | xdfs \
+             user add NAME --key -",
+            printable(line.as_bytes())
+        ));
+    }
     Ok(Exit::Done)
 }
 
@@ -115,8 +123,8 @@ fn show(args: &KeyShowArgs) -> Result<Exit, Failure> {
         let reasons =
             if args.all { String::new() } else { unusable.iter().map(|reason| format!("; {reason}")).collect() };
         let option = state::option(args.state.state.as_deref());
-        let message = format!("you have no key yet{reasons}; make one with 'xdfs key create{option}'");
-        return Err(Failure::new(Exit::NotFound, message));
+        let message = format!("you have no key yet{reasons}");
+        return Err(Failure::new(Exit::NotFound, message).help(format!("make one: xdfs key create{option}")));
     }
     for identity in found.iter().take(if args.all { usize::MAX } else { 1 }) {
         let named = NamedKey { key: identity.public(), comment: identity.comment.clone() };

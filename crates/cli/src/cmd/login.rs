@@ -58,6 +58,8 @@ pub(super) struct Offers {
     kept_locked: bool,
     /// Nobody was present to type the password.
     nobody: bool,
+    /// What the server did not accept before the ready offers, as texts.
+    refused: Vec<String>,
     /// What could not be used, as texts.
     unusable: Vec<String>,
     /// The ready offer was typed just now.
@@ -76,6 +78,7 @@ impl Offers {
             line: None,
             kept_locked: false,
             nobody: false,
+            refused: Vec::new(),
             unusable: Vec::new(),
             typed: false,
         };
@@ -133,6 +136,7 @@ impl Offers {
 
     /// After a refusal: prompts for one more offer. False if there is none, or nobody to answer.
     pub(super) fn ask_for_more(&mut self, server: &str) -> Result<bool, Error> {
+        self.set_aside(server);
         if !self.locked.is_empty() {
             let identity = self.locked.remove(0);
             let asked = identity.signer(&|question: &str| ask::secret(question));
@@ -165,74 +169,94 @@ impl Offers {
         Ok(true)
     }
 
+    /// Remembers the offers that were not accepted, and says so about keys before a person is asked
+    /// for something else: they expect their key to be enough.
+    fn set_aside(&mut self, server: &str) {
+        for (offer, from) in &self.ready {
+            let text = offered(offer, from);
+            if self.refused.contains(&text) {
+                continue;
+            }
+            if matches!(offer, Offer::Key(_)) && (self.passwords > 0 || !self.locked.is_empty()) && ask::is_possible() {
+                complain(&format!("your {text} was not accepted by {server}"));
+            }
+            self.refused.push(text);
+        }
+    }
+
     /// Whether there was a login attempt.
     pub(super) fn any(&self) -> bool {
         self.ready.iter().any(|(offer, _)| !matches!(offer, Offer::Anonymous))
     }
 
-    /// What was offered and what to do about it, for a user whose login was refused.
-    pub(super) fn describe(&self) -> String {
+    /// Adds what was offered and what to do about it, for a user whose login was refused.
+    pub(super) fn describe(&self, mut failure: Failure) -> Failure {
         if !self.any() && self.user.is_empty() {
-            return "; to log in name a user, as in xdfs://anna@HOST/..., or set XDFS_TOKEN_FILE".to_owned();
+            return failure.help("to log in name a user, as in xdfs://anna@HOST/..., or set XDFS_TOKEN_FILE");
         }
-        let mut text = String::new();
-        for (offer, from) in &self.ready {
-            let what = match offer {
-                Offer::Key(key) => format!("key {}, ", key.public().fingerprint()),
-                Offer::Token(key) => format!("token {}, ", key.public().fingerprint()),
-                Offer::Password(_) | Offer::Anonymous => String::new(),
-            };
-            text.push_str(&format!("\n  offered: {what}{from}"));
+        let mut tried = self.refused.clone();
+        let ready = self.ready.iter().filter(|(offer, _)| !matches!(offer, Offer::Anonymous));
+        tried.extend(ready.map(|(offer, from)| offered(offer, from)));
+        let mut seen = std::collections::BTreeSet::new();
+        tried.retain(|text| seen.insert(text.clone()));
+        for text in tried {
+            failure.add_to_cause(&format!("\n  offered: {text}"));
         }
         for reason in &self.unusable {
-            text.push_str(&format!("\n  not usable: {reason}"));
+            failure.add_to_cause(&format!("\n  not usable: {reason}"));
         }
-        text + &self.remedy()
+        self.remedies().into_iter().fold(failure, Failure::help)
     }
 
-    /// What to do about refused offers.
-    fn remedy(&self) -> String {
+    /// What to do about refused offers; the line for the server's administrator comes last.
+    fn remedies(&self) -> Vec<String> {
         if self.user.is_empty() {
-            return "\nit may have run out or been revoked: 'xdfs user list' on the server tells; there 'xdfs user token NAME \
-                    --export EXPORT' makes another"
-                .to_owned();
+            let text = "it may have run out or been revoked: 'xdfs user list' on the server tells; there 'xdfs user token NAME \
+                        --export EXPORT' makes another";
+            return vec![text.to_owned()];
         }
-        let mut text = String::new();
+        let mut texts = Vec::new();
         // A user who sets it expects it to be used for the login.
         if let Some(name) = ["XDFS_TOKEN", "XDFS_TOKEN_FILE"].into_iter().find(|name| variable(name).is_some()) {
-            text = format!("\n{name} is set, and used only for URLs without a user, as in xdfs://HOST/...");
+            texts.push(format!("{name} is set, and used only for URLs without a user, as in xdfs://HOST/..."));
         }
         let user = &self.user;
-        if let [(Offer::Password(_), _)] = &self.ready[..] {
-            text.push_str(&format!(
-                "\nis it the right password? On the server its administrator sets another with 'xdfs user password {user}'"
+        let password = matches!(&self.ready[..], [(Offer::Password(_), _)]);
+        if password {
+            texts.push(format!(
+                "is it the right password? On the server its administrator sets another with\n  xdfs user password {user}"
             ));
-            return text;
         }
         if self.nobody {
-            text.push_str(
-                "\nthere is no terminal to ask for a password: --password-file FILE or XDFS_PASSWORD_FILE names a file with it",
-            );
+            let text = "there is no terminal to ask for a password: --password-file FILE or XDFS_PASSWORD_FILE names a file with it";
+            texts.push(text.to_owned());
         }
         if self.kept_locked {
-            text.push_str(
-                "\na key with a passphrase logs in from an SSH agent ('ssh-add FILE'), or on a terminal, where it is asked for",
-            );
+            let text = "a key with a passphrase logs in from an SSH agent ('ssh-add FILE'), or on a terminal, where it is asked for";
+            texts.push(text.to_owned());
         }
         match &self.line {
-            None if self.kept_locked => {}
-            Some(line) => text.push_str(&format!(
-                "\non the server its administrator lets this key in with\n  echo '{}' | xdfs user add {user} --key -\n(for \
-                 a user who is there already: xdfs user key {user} -)",
+            None if self.kept_locked || password => {}
+            Some(line) => texts.push(format!(
+                "on the server its administrator lets this key in with\n  echo '{}' | xdfs user add {user} --key -\n(for a \
+                 user who is there already: xdfs user key {user} -)",
                 printable(line.as_bytes())
             )),
-            None => text.push_str(&format!(
-                "\nyou have no key: to log in by key make one with 'xdfs key create{}' and hand what it shows to the server's \
-                 administrator",
+            None => texts.push(format!(
+                "you have no key: make one, and hand the line that it prints to the server's administrator\n  xdfs key create{}",
                 self.state_option
             )),
         }
-        text
+        texts
+    }
+}
+
+/// An offer and its origin, as a text.
+fn offered(offer: &Offer, from: &str) -> String {
+    match offer {
+        Offer::Key(key) => format!("key {}, {from}", key.public().fingerprint()),
+        Offer::Token(key) => format!("token {}, {from}", key.public().fingerprint()),
+        Offer::Password(_) | Offer::Anonymous => from.to_owned(),
     }
 }
 

@@ -12,7 +12,7 @@ use xdfs_io::store::{LocalPlace, Source};
 use super::ftp::{FtpServers, error_of};
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
-use crate::output::{JsonLines, SumLine, complain, print, told};
+use crate::output::{JsonLines, SumLine, print, report, told};
 use crate::plan::{Local, SumOf, SumPlan};
 use crate::text::printable;
 use crate::url::Url;
@@ -42,7 +42,7 @@ pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
             }
             Ok(digest) => print(&line(&hexadecimal(&digest), typed.as_bytes()))?,
             Err((failure, kind)) => {
-                complain(&failure.message);
+                report(&failure.message);
                 if plan.json {
                     JsonLines.error(&name, kind, &failure.message)?;
                 }

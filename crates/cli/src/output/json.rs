@@ -9,8 +9,8 @@ use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::{Plain, kept_message, tree_notes};
-use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output};
-use crate::exit::Failure;
+use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, without_errno};
+use crate::exit::{Failure, HELP};
 use crate::text::{escaped, json_line};
 
 /// A server is ready.
@@ -170,7 +170,11 @@ struct TreeLine<'a> {
 struct ErrorLine<'a> {
     path: &'a str,
     code: String,
-    message: &'a str,
+    /// What happened.
+    message: String,
+    /// What to do about it, if that is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    help: Vec<&'a str>,
 }
 
 /// Writes objects to standard output, each on a line of its own and at once.
@@ -187,7 +191,9 @@ impl JsonLines {
 
     /// Writes an error.
     pub(crate) fn error(&self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure> {
-        self.write(&ErrorLine { path, code: code_of(kind), message })
+        let mut parts = message.split(HELP);
+        let cause = without_errno(parts.next().unwrap_or_default());
+        self.write(&ErrorLine { path, code: code_of(kind), message: cause, help: parts.collect() })
     }
 }
 

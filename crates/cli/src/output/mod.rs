@@ -190,9 +190,62 @@ pub(crate) fn reader_is_gone() -> bool {
     poll(&mut files, Some(&Timespec::default())).is_ok_and(|_| files.iter().any(|file| file.revents().intersects(gone)))
 }
 
+/// A failure for people, on standard error: its cause, and lines that say what to do about it.
+pub(crate) fn report(message: &str) {
+    write_line(&error_text(message));
+}
+
+/// The same as a text.
+fn error_text(message: &str) -> String {
+    format!("error: {}", without_errno(message))
+}
+
 /// A message for people, on standard error. A lost terminal is no reason to stop a transfer.
 pub(crate) fn complain(message: &str) {
+    write_line(&format!("xdfs: {}", without_errno(message)));
+}
+
+fn write_line(line: &str) {
     use std::io::Write;
     // In one piece: standard error has no buffer, and a busy server writes many lines.
-    let _ = std::io::stderr().write_all(format!("xdfs: {}\n", shown(message)).as_bytes());
+    let _ = std::io::stderr().write_all(format!("{}\n", shown(line)).as_bytes());
+}
+
+/// A message without the numbers that the standard library adds to the texts of the system:
+/// `(os error 111)` tells nobody more than "Connection refused".
+pub(crate) fn without_errno(message: &str) -> String {
+    const MARK: &str = " (os error ";
+    let (mut rest, mut text) = (message, String::with_capacity(message.len()));
+    while let Some((before, after)) = rest.split_once(MARK) {
+        text.push_str(before);
+        let digits = after.trim_start_matches(|character: char| character.is_ascii_digit());
+        match digits.strip_prefix(')') {
+            Some(behind) if digits.len() < after.len() => rest = behind,
+            _ => {
+                text.push_str(MARK);
+                rest = after;
+            }
+        }
+    }
+    text + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_an_error_of_the_system_is_left_out_and_nothing_else() {
+        for (message, plain) in [
+            ("refused (os error 111); again", "refused; again"),
+            ("a (os error 1)b (os error 22)", "ab"),
+            ("(os error 5)", "(os error 5)"),
+            ("a (os error x) b", "a (os error x) b"),
+            ("a (os error ) b", "a (os error ) b"),
+            ("a (os error 5", "a (os error 5"),
+        ] {
+            assert_eq!(without_errno(message), plain);
+        }
+        assert_eq!(error_text("no\nhelp: yes"), "error: no\nhelp: yes");
+    }
 }

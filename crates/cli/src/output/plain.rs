@@ -3,7 +3,7 @@
 use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
-use super::{CopiedFile, CopiedTree, CopyItem, Output, complain};
+use super::{CopiedFile, CopiedTree, CopyItem, Output, complain, report};
 use crate::exit::Failure;
 
 /// No progress, no success: only errors and, unless quiet, notes.
@@ -33,7 +33,7 @@ impl Output for Plain {
     }
 
     fn failed(&mut self, _path: &str, _kind: ErrorKind, message: &str) -> Result<(), Failure> {
-        complain(message);
+        report(message);
         Ok(())
     }
 
@@ -74,7 +74,8 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     if summary.reduced > 0 {
         let (count, s) = (summary.reduced, plural(summary.reduced));
         notes.push(format!(
-            "{}: {count} attribute{s} or special file{s} could not be kept: see 'keep' of the server's export",
+            "{}: {count} attribute{s} or special file{s} could not be kept; the server's administrator allows them with \
+             keep = [...] of the export in its configuration",
             tree.target
         ));
     }

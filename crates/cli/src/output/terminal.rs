@@ -12,7 +12,7 @@ use xdfs_client::tree::Summary;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::kept_message;
-use super::{CopiedFile, CopiedTree, CopyItem, Output};
+use super::{CopiedFile, CopiedTree, CopyItem, Output, error_text, without_errno};
 use crate::exit::Failure;
 use crate::size::{human, human_rate};
 use crate::text::shown;
@@ -126,7 +126,7 @@ impl Output for Terminal {
 
     fn failed(&mut self, _path: &str, _kind: ErrorKind, message: &str) -> Result<(), Failure> {
         self.clear();
-        self.note(message);
+        self.say(&error_text(message));
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Output for Terminal {
     }
 
     fn note(&mut self, message: &str) {
-        self.say(&format!("xdfs: {message}"));
+        self.say(&format!("xdfs: {}", without_errno(message)));
     }
 }
 

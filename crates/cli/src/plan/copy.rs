@@ -8,7 +8,7 @@ use std::time::Duration;
 use xdfs_proto::base::{Extent, Level};
 
 use super::tree::TreePlan;
-use super::{Later, LoginPlan, PlanError, is_empty, level_of, parse_url, show};
+use super::{LoginPlan, PlanError, is_empty, level_of, parse_url, show};
 use crate::args::{CopyArgs, Durability, MovingArgs, Verify};
 use crate::size;
 use crate::url::{Url, looks_like_url};
@@ -257,8 +257,7 @@ fn resolve_copies(sources: &[OsString], target: &OsString, trees: bool) -> Resul
     if looks_like_url(target) {
         if let Some(source) = sources.iter().find(|source| looks_like_url(source)) {
             let what = format!("{} to {}", show(source), show(target));
-            let instead = "copy to this machine first";
-            return Err(PlanError::Later { what, later: Later::ThirdParty, instead });
+            return Err(PlanError::TwoServers { what });
         }
         let target = parse_url(target)?;
         let sources = sources.iter().map(|source| local_source(source)).collect::<Result<Vec<_>, _>>()?;

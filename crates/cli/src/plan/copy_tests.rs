@@ -138,7 +138,7 @@ fn what_checks_a_copy_follows_from_level_and_option() {
 fn what_comes_later_is_refused_by_the_name_it_was_typed_with() {
     let refusal = refusal("xdfs://localhost/e/x xdfs://localhost/e/y");
     assert!(refusal.starts_with("xdfs://localhost/e/x to xdfs://localhost/e/y"), "{refusal}");
-    assert!(refusal.contains("comes with third-party"), "{refusal}");
+    assert!(refusal.contains("copy to this machine first"), "{refusal}");
 }
 
 #[test]

@@ -100,33 +100,16 @@ pub(crate) struct DemoPlan {
     pub(crate) directory: Option<PathBuf>,
 }
 
-/// The later part of xdfs that adds a feature.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Later {
-    /// Copies between two servers.
-    ThirdParty,
-}
-
-impl Later {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::ThirdParty => "third-party transfers",
-        }
-    }
-}
-
 /// Why a command line is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum PlanError {
-    /// A feature that this version does not have yet.
-    #[error("{what}: comes with {}; {instead}", later.name())]
-    Later {
-        /// As it was typed.
+    /// Both ends are on servers.
+    #[error(
+        "cannot copy {what}: one of the two must be on this machine\nhelp: copy to this machine first, or run the copy on one of the servers"
+    )]
+    TwoServers {
+        /// Source and target as they were typed.
         what: String,
-        /// The part that adds it.
-        later: Later,
-        /// What to do now.
-        instead: &'static str,
     },
     /// A URL with a fault.
     #[error("{url}: {fault}; for example {}", fault.example())]

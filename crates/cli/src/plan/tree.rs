@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use xdfs_client::tree::Keep;
 
 use super::copy::{format_of, made_in_memory, resolve_options};
-use super::{Format, Later, LoginPlan, Options, PlanError, is_empty, parse_url, show};
+use super::{Format, LoginPlan, Options, PlanError, is_empty, parse_url, show};
 use crate::args::{Pattern, SyncArgs, TreeArgs};
 use crate::url::{Url, looks_like_url};
 
@@ -84,7 +84,7 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
         (false, false) => return Err(PlanError::NothingRemote { target: show(&args.target) }),
         (true, true) => {
             let what = format!("{} to {}", show(&args.source), show(&args.target));
-            return Err(PlanError::Later { what, later: Later::ThirdParty, instead: "copy to this machine first" });
+            return Err(PlanError::TwoServers { what });
         }
     };
     let options = resolve_options(&args.moving)?;

@@ -194,7 +194,8 @@ pub fn failed(failure: Failure, what: &str) -> Error {
 /// A helpful text for the error of a call: the wire carries none.
 pub fn in_full(kind: ErrorKind) -> &'static str {
     match kind {
-        ErrorKind::Refused => "refused by policy: your rights do not go so far; the server's log says why",
+        ErrorKind::Refused => "your rights on this export do not allow it (the server's log names the missing one)",
+        ErrorKind::LimitExceeded => "it is more than the server allows at a time (see 'limits' of its configuration)",
         other => other.text(),
     }
 }

@@ -63,7 +63,9 @@ impl TreeState {
         }
         if self.cleared.saturating_add(count) > most {
             self.summary.failed += 1;
-            let text = format!("more than {most}: none of them was; raise --max-delete");
+            let text = format!(
+                "more than {most}: nothing was removed; allow more with --max-delete N, or look first with --dry-run"
+            );
             return Some(format!("{count} names would be removed, {text}"));
         }
         None
@@ -97,8 +99,9 @@ impl TreeState {
     /// removed.
     pub(super) fn may_clear(&mut self, most: u64) -> Result<(), Error> {
         if self.cleared >= most {
-            let text =
-                format!("a directory is in the way, and more than {most} names would be removed; raise --max-delete");
+            let text = format!(
+                "a directory is in the way, and more than {most} names would be removed; allow more with --max-delete N"
+            );
             return Err(Error::new(ErrorKind::IsDirectory, text));
         }
         self.cleared += 1;

@@ -183,7 +183,7 @@ fn a_token_that_is_set_for_a_url_with_a_user_is_told_as_not_used() {
             let refused = Running::start(command).wait();
             refused
                 .ends_with(exit::LOGIN_REFUSED)
-                .says(&[&format!("\n{name} is set, and used only for URLs without a user")]);
+                .says(&[&format!("\nhelp: {name} is set, and used only for URLs without a user")]);
         }
     }
     scene.run_as("robot", ["key", "create"]).ends_with(0);

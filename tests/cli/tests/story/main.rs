@@ -78,7 +78,7 @@ fn a_first_time_user_gets_in_as_the_quick_start_says() {
     let target = url("anna", &server, "");
     let mut terminal = scene.terminal_as("anna", ["cp", "image.bin", &target]);
     terminal.expect(&format!("The server {} shows the key {}.", server.address(), server.host_key()));
-    terminal.expect("Trust it? [y/N] ");
+    terminal.expect("Trust it and go on? [y/N] ");
     terminal.type_line("y");
     let (code, shown) = terminal.wait();
     assert_eq!(code, Some(0), "{shown}");
@@ -103,7 +103,7 @@ fn the_readme_shows_this_story() {
         "| xdfs user add anna --key -\n",
         "\nxdfs cp big.dat xdfs://anna@host/data/\n",
         "The server host:2799 shows the key SHA256:",
-        "Is that the key that 'xdfs serve' told there? Trust it? [y/N] y\n",
+        "Trust it and go on? [y/N] y\n",
     ] {
         let (_, rest) = story.split_once(words).unwrap_or_else(|| panic!("the README does not show '{words}'"));
         assert!(rest.contains("\n```"), "'{words}' is a line of a block");
@@ -128,7 +128,7 @@ fn without_a_terminal_an_unknown_server_is_refused_with_the_command_that_pins_it
     scene.run_as("anna", ["stat", &url]).ends_with(0);
     // And no leaves it as it was.
     let mut terminal = scene.terminal_as("bert", ["stat", &url]);
-    terminal.expect("Trust it? [y/N] ");
+    terminal.expect("Trust it and go on? [y/N] ");
     terminal.type_line("");
     let (code, shown) = terminal.wait();
     assert_eq!(code, Some(exit::NOT_TRUSTED), "{shown}");
@@ -151,8 +151,8 @@ fn a_remedy_names_the_state_folder_that_it_is_about() {
     as_anna(&["stat", &url]).ends_with(exit::NOT_TRUSTED).says(&[&pin]);
     // Exactly that command.
     scene.run_as("anna", pin.split_whitespace().skip(1)).ends_with(0);
-    as_anna(&["stat", &url]).ends_with(exit::LOGIN_REFUSED).says(&["'xdfs key create --state mine'"]);
-    as_anna(&["key", "show"]).ends_with(exit::NOT_FOUND).says(&["'xdfs key create --state mine'"]);
+    as_anna(&["stat", &url]).ends_with(exit::LOGIN_REFUSED).says(&["xdfs key create --state mine"]);
+    as_anna(&["key", "show"]).ends_with(exit::NOT_FOUND).says(&["xdfs key create --state mine"]);
     as_anna(&["key", "create"]).ends_with(0);
     as_anna(&["key", "create"]).ends_with(exit::EXISTS).says(&["'xdfs key show --state mine'"]);
     as_anna(&["trust", "forget", "other.example"]).ends_with(exit::NOT_FOUND).says(&["'xdfs trust list --state mine'"]);

@@ -76,10 +76,13 @@ impl Failed {
         // Messages about local files name them as they were typed; a server knows only its part of
         // a URL.
         let subject = if local { String::new() } else { format!("{path}: ") };
-        let advice = advice(error.kind, side);
-        let message = format!("{subject}{what}{}{advice}", if advice.is_empty() { "" } else { "; " });
+        let failure = Failure::new(exit, format!("{subject}{what}"));
+        let failure = match advice(error.kind, side) {
+            "" => failure,
+            advice => failure.help(advice),
+        };
         let connected = side == Side::Peer || error.kind == ErrorKind::ConnectionLost;
-        Self { path: path.to_owned(), kind: Some(error.kind), failure: Failure::new(exit, message), connected }
+        Self { path: path.to_owned(), kind: Some(error.kind), failure, connected }
     }
 }
 
@@ -87,12 +90,17 @@ impl Failed {
 fn advice(kind: ErrorKind, side: Side) -> &'static str {
     match (kind, side) {
         (ErrorKind::ConnectionLost | ErrorKind::TimedOut, _) => {
-            "copy the file again: what has arrived is not sent twice"
+            "run the same command again: what has arrived is not sent twice"
         }
-        (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Here) => "make room, or choose another place",
-        (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Peer) => "the server needs more room",
-        (ErrorKind::SourceChanged, _) => "copy the file again when nobody writes to it",
-        (ErrorKind::ReadOnly, Side::Peer) => "ask for an export that may be written",
+        (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Here) => {
+            "make room, or choose another place: 'df -h' shows where there is some"
+        }
+        (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Peer) => {
+            "the server needs more room: 'xdfs df -h URL' shows how much it has"
+        }
+        (ErrorKind::SourceChanged, _) => "run the same command again when nobody writes to the file",
+        (ErrorKind::ReadOnly, Side::Peer) => "choose an export that may be written: 'xdfs ls xdfs://HOST/' lists them",
+        (ErrorKind::Refused, Side::Peer) => "ask the administrator of the server for the right",
         (ErrorKind::IsDirectory, _) => "copy it with -r, or name a file",
         (ErrorKind::Busy | ErrorKind::Draining, _) => "try again later",
         _ => "",
@@ -129,9 +137,12 @@ mod tests {
     fn a_source_that_changed_during_an_upload_is_ours() {
         let failed = Failed::of_upload(&item(), Error::new(ErrorKind::SourceChanged, "it shrank"));
         assert_eq!(failed.failure.exit, Exit::Changed);
-        assert_eq!(failed.failure.message, "it shrank; copy the file again when nobody writes to it");
+        assert_eq!(
+            failed.failure.message,
+            "it shrank\nhelp: run the same command again when nobody writes to the file"
+        );
         let failed = Failed::of_upload(&item(), Error::new(ErrorKind::NoSpace, "full"));
         assert_eq!(failed.failure.exit, Exit::NoSpace);
-        assert_eq!(failed.failure.message, "b: full; the server needs more room");
+        assert!(failed.failure.message.starts_with("b: full\nhelp: the server needs more room"));
     }
 }

@@ -92,7 +92,7 @@ impl<'a> TransferMonitor<'a> {
             return Err(failed.cancelled());
         }
         if !again {
-            failed.failure.message.push_str(&patience.story());
+            failed.failure.add_to_cause(&patience.story());
             return Err(failed);
         }
         self.tell_again(&failed);

@@ -19,7 +19,7 @@ use xdfs_client::{Error, ErrorKind, Session};
 use super::ftp::FtpServers;
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
-use crate::output::{JsonLines, complain, told};
+use crate::output::{JsonLines, report, told};
 use crate::plan::{NamesPlan, Verb};
 use crate::text::printable;
 use crate::url::Url;
@@ -58,8 +58,18 @@ fn trouble(url: &Url, error: &Error) -> NameError {
         0 => shortened(error),
         _ => error.kind.text().to_owned(),
     };
-    let message = format!("{}: {said}", shortened(url));
-    NameError::Told(Failure::new(Exit::of_error(error, Side::Peer), message), error.kind)
+    let failure = Failure::new(Exit::of_error(error, Side::Peer), format!("{}: {said}", shortened(url)));
+    NameError::Told(helped(failure, error.kind), error.kind)
+}
+
+/// The same failure with what can be done about it.
+fn helped(failure: Failure, kind: ErrorKind) -> Failure {
+    match kind {
+        ErrorKind::Refused => failure.help("ask the administrator of the server for the right"),
+        ErrorKind::ConnectionLost | ErrorKind::TimedOut => failure.help("run the same command again"),
+        ErrorKind::Busy | ErrorKind::Draining | ErrorKind::Locked => failure.help("try again later"),
+        _ => failure,
+    }
 }
 
 /// The error of a directory with an entry that cannot be named: it is deeper than a path may be, or
@@ -116,7 +126,7 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
             Err(NameError::Output(failure)) => return Err(failure),
             Err(NameError::Told(failure, kind)) => {
                 if !failure.message.is_empty() {
-                    complain(&failure.message);
+                    report(&failure.message);
                     if plan.json {
                         JsonLines.error(&url.to_string(), kind, &failure.message)?;
                     }

@@ -207,8 +207,8 @@ fn open(plan: &ExportPlan, key: &Arc<JournalKey>, limits: &ServerLimits) -> Resu
         Root::Directory(path) => {
             let store = LocalStore::open_root(path, plan.writable).map_err(|error| {
                 let (name, shown) = (&plan.name, printable_path(path));
-                let message = format!("--export {name}={shown}: {error}; name a directory that is there");
-                Failure::new(Exit::of_error(&error, Side::Here), message)
+                let message = format!("--export {name}={shown}: {error}");
+                Failure::new(Exit::of_error(&error, Side::Here), message).help("name a directory that is there")
             })?;
             Arc::new(with_journals(store, &plan.name, key, limits))
         }

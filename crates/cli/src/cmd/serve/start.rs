@@ -26,11 +26,12 @@ pub(super) fn check_entry(plan: &ServePlan, needs: &Needs) -> Result<(), Failure
         let of_path = |export: &&ExportPlan| matches!(&export.root, Root::Directory(root) if root == path);
         let name =
             plan.exports.iter().find(of_path).map_or(String::new(), |export| format!("--export {}=", export.name));
-        let message = format!(
-            "{name}{}: permission denied; give the user who runs the server the right to enter it, or offer another directory",
+        let message = format!("{name}{}: permission denied", printable_path(path));
+        let remedy = format!(
+            "give the user who runs the server the right to enter it, or offer another directory:\n  chmod o+rx '{}'",
             printable_path(path)
         );
-        return Err(Failure::new(Exit::PermissionDenied, message));
+        return Err(Failure::new(Exit::PermissionDenied, message).help(remedy));
     }
     Ok(())
 }
@@ -49,13 +50,10 @@ pub(super) fn tell_channels(offer: &ServerOffer, limit: u64) {
 /// The kernel refused the address; reported once, with the option that selects another.
 pub(super) fn cannot_listen(listen: SocketAddr, error: &Error) -> Failure {
     let of_address = [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL, Errno::ACCESS].map(std::io::Error::from);
-    let message = match of_address.iter().find(|answer| error.message.ends_with(&answer.to_string())) {
-        Some(answer) => {
-            format!(
-                "cannot listen on {listen}: {answer}; name another address with --listen ADDR:PORT (port 0 takes a free one)"
-            )
-        }
-        None => error.to_string(),
-    };
-    Failure::new(Exit::ConnectionLost, message)
+    let failure = |message: String| Failure::new(Exit::ConnectionLost, message);
+    match of_address.iter().find(|answer| error.message.ends_with(&answer.to_string())) {
+        Some(answer) => failure(format!("cannot listen on {listen}: {answer}"))
+            .help("name another address with --listen ADDR:PORT (port 0 takes a free one)"),
+        None => failure(error.to_string()),
+    }
 }
