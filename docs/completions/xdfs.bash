@@ -400,7 +400,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-n -r -a -P -w -b -v -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1726,7 +1726,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__sync)
-            opts="-n -c -a -P -w -b -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-n -c -a -P -w -b -v -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -110,6 +110,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l no-resume -d 'Start fro
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l atomic -d 'A tree that is new at the target appears there whole or not at all. Until then it is beside it, under a name that begins with a dot; the same command goes on with it'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l numeric-ids -d 'With -a, keep owners and groups by number, not by name'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s v -l stats -l verbose -d 'Say in one line at the end what was done, as on a terminal'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s q -l quiet -d 'Only errors'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l max-delete -d 'Remove nothing where more than N names would go; a directory counts once, with all in it' -r
@@ -147,6 +148,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s a -l archive -d 'Keep
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l atomic -d 'A tree that is new at the target appears there whole or not at all. Until then it is beside it, under a name that begins with a dot; the same command goes on with it'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l numeric-ids -d 'With -a, keep owners and groups by number, not by name'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s v -l stats -l verbose -d 'Say in one line at the end what was done, as on a terminal'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s q -l quiet -d 'Only errors'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F

@@ -68,7 +68,7 @@ pub fn state(world: &World) -> PathBuf {
 impl Xdfs {
     /// `xdfs cp` with what every run has in common.
     pub fn copy(&self, world: &World, channels: u32) -> Command {
-        self.command_of(world, "cp", channels).arg("--json")
+        self.command_of(world, "cp", channels).args(["--json", "--progress", "none"])
     }
 
     /// A command with what every run has in common.

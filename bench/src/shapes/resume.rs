@@ -116,7 +116,10 @@ impl Attempts<'_> {
         }
         let (port, pin) = self.server.as_ref().map_or((0, ""), |server| (server.port, server.pin.as_str()));
         let url = format!("xdfs://127.0.0.1:{port}/f/target{pin}");
-        let command = Command::new(&self.world.xdfs).args(["cp", "--json", "--retry", "0"]).arg(self.source).arg(url);
+        let command = Command::new(&self.world.xdfs)
+            .args(["cp", "--json", "--progress", "none", "--retry", "0"])
+            .arg(self.source)
+            .arg(url);
         let mut account = Account::open("resume");
         let running = command.start(self.world.scratch.path(), "resume", &mut account, Stdio::null())?;
         Ok((running, account))

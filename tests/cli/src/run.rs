@@ -47,9 +47,16 @@ impl Outcome {
         self
     }
 
-    /// The JSON objects of standard output, one a line.
+    /// The JSON objects of standard output, one a line, without those that tell the progress: how
+    /// many there are depends on how quick the machine is.
     #[track_caller]
     pub fn objects(&self) -> Vec<Value> {
+        self.all_objects().into_iter().filter(|object| object["event"] != "progress").collect()
+    }
+
+    /// The JSON objects of standard output, one a line.
+    #[track_caller]
+    pub fn all_objects(&self) -> Vec<Value> {
         let text = std::str::from_utf8(&self.output).expect("JSON is UTF-8");
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
     }

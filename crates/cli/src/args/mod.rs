@@ -243,6 +243,10 @@ pub(crate) struct MovingArgs {
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 
+    /// Say in one line at the end what was done, as on a terminal
+    #[arg(short = 'v', long, visible_alias = "verbose", help_heading = "Output")]
+    pub(crate) stats: bool,
+
     /// Only errors
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: bool,

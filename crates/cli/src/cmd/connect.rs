@@ -173,7 +173,8 @@ impl Connecting<'_> {
         };
         let host = &self.host;
         let question = format!(
-            "The server {host} is not known here. Its key is {shown}.\nThe same key must be shown on the server by              'xdfs key show --host'. Trust it and go on?"
+            "The server {host} is not known here. Its key is {shown}.\nThe same key must be shown on the server by \
+             'xdfs key show --host'. Trust it and go on?"
         );
         match ask::agree(&question).map_err(|error| failed(&error))? {
             Some(true) => {}

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use xdfs_client::tree::EntryAction;
+use xdfs_client::tree::{EntryAction, Summary};
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::{Plain, kept_message, tree_notes};
@@ -164,6 +165,55 @@ struct TreeLine<'a> {
     escaped: EscapedEnds,
 }
 
+/// How far a file or tree is, about once a second.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "progress")]
+struct ProgressLine<'a> {
+    source: Cow<'a, str>,
+    target: Cow<'a, str>,
+    /// Files that are done, of a tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<u64>,
+    /// Bytes that are done, those of earlier attempts included.
+    bytes: u64,
+    /// The size of the file; `None` while it is not known, and for trees.
+    size: Option<u64>,
+    seconds: f64,
+    #[serde(flatten)]
+    escaped: EscapedEnds,
+}
+
+/// Time between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// What is being copied, for lines of progress.
+#[derive(Debug)]
+struct Current {
+    source: Endpoint,
+    target: Endpoint,
+    began: Instant,
+    told: Instant,
+}
+
+impl Current {
+    fn new(source: Endpoint, target: Endpoint) -> Self {
+        let now = Instant::now();
+        Self { source, target, began: now, told: now }
+    }
+
+    /// Writes a line if the last one is a second old.
+    fn tell(&mut self, files: Option<u64>, bytes: u64, size: Option<u64>) {
+        if self.told.elapsed() < PROGRESS_EVERY {
+            return;
+        }
+        self.told = Instant::now();
+        let (source, target, escaped) = ends(&self.source, &self.target);
+        let seconds = self.began.elapsed().as_secs_f64();
+        // Where nothing can be written, the line of the result reports it.
+        let _ = JsonLines.write(&ProgressLine { source, target, files, bytes, size, seconds, escaped });
+    }
+}
+
 /// Something that failed.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "error")]
@@ -202,11 +252,14 @@ impl JsonLines {
 pub(super) struct Json {
     lines: JsonLines,
     messages: Plain,
+    /// Lines of progress are wanted.
+    progress: bool,
+    current: Option<Current>,
 }
 
 impl Json {
-    pub(super) fn new(quiet: bool) -> Self {
-        Self { lines: JsonLines, messages: Plain::new(quiet) }
+    pub(super) fn new(quiet: bool, progress: bool) -> Self {
+        Self { lines: JsonLines, messages: Plain::new(quiet), progress, current: None }
     }
 }
 
@@ -223,6 +276,7 @@ impl Output for Json {
     }
 
     fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
+        self.current = None;
         let summary = &tree.summary;
         let (source, target, escaped) = ends(&tree.source, &tree.target);
         JsonLines.write(&TreeLine {
@@ -249,9 +303,20 @@ impl Output for Json {
         Ok(())
     }
 
-    fn begin(&mut self, _item: &CopyItem) {}
+    fn begin(&mut self, item: &CopyItem) {
+        self.current = self.progress.then(|| Current::new(item.source.clone(), item.target.clone()));
+    }
 
-    fn progress(&mut self, _bytes: u64, _size: Option<u64>) {}
+    fn progress(&mut self, bytes: u64, size: Option<u64>) {
+        self.current.iter_mut().for_each(|current| current.tell(None, bytes, size));
+    }
+
+    fn tree_progress(&mut self, (source, target): (&Endpoint, &Endpoint), summary: &Summary, bytes_moving: u64) {
+        if self.progress {
+            let current = self.current.get_or_insert_with(|| Current::new(source.clone(), target.clone()));
+            current.tell(Some(summary.files), summary.bytes + bytes_moving, None);
+        }
+    }
 
     fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure> {
         self.lines.write(&line_of(item, transfer))
@@ -313,8 +378,6 @@ fn code_of(kind: ErrorKind) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use xdfs_proto::base::{Level, Safety};
 
     use super::*;

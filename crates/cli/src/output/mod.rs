@@ -5,6 +5,7 @@
 
 mod json;
 mod plain;
+mod summary;
 mod terminal;
 
 use std::io::IsTerminal;
@@ -151,7 +152,7 @@ pub(crate) trait Output {
         }
     }
     /// The progress of a tree.
-    fn tree_progress(&mut self, _names: (&str, &str), _summary: &Summary, _bytes_moving: u64) {}
+    fn tree_progress(&mut self, _ends: (&Endpoint, &Endpoint), _summary: &Summary, _bytes_moving: u64) {}
     /// A tree copy has ended.
     fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
         plain::tree_notes(tree).iter().for_each(|note| self.note(note));
@@ -159,12 +160,20 @@ pub(crate) trait Output {
     }
     /// A note that stops nothing.
     fn note(&mut self, message: &str);
+    /// The command has done all that it can do.
+    fn ended(&mut self) {}
 }
 
 /// The requested format, or the one that suits standard error.
 pub(crate) fn choose(format: Format) -> Box<dyn Output> {
+    let summary = format.summary || (!format.quiet && !format.json && std::io::stderr().is_terminal());
+    Box::new(summary::Summarised::new(of_format(format), summary))
+}
+
+fn of_format(format: Format) -> Box<dyn Output> {
     if format.json {
-        return Box::new(json::Json::new(format.quiet));
+        let progress = !format.quiet && format.progress != Progress::None;
+        return Box::new(json::Json::new(format.quiet, progress));
     }
     let bar = !format.quiet && format.progress != Progress::None && std::io::stderr().is_terminal();
     if bar {

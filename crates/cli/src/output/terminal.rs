@@ -5,14 +5,14 @@
 //! first: the first moments measure how quickly buffers were filled, and resumed bytes did not
 //! move.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use xdfs_client::tree::Summary;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::kept_message;
-use super::{CopiedFile, CopiedTree, CopyItem, Output, error_text, without_errno};
+use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, error_text, without_errno};
 use crate::exit::Failure;
 use crate::size::{human, human_rate};
 use crate::text::shown;
@@ -40,20 +40,126 @@ const COLUMNS: usize = 80;
 /// Time before a rate is shown.
 const RATE_AFTER: Duration = Duration::from_secs(1);
 
+/// The widest form without a bar.
+const WITHOUT_BAR: usize = 79;
+
+/// Time without progress after which the bar says so.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
+
+/// What stands in place of the middle of a name that is too long.
+const GAP: &str = "...";
+
 /// Bars on standard error.
 #[derive(Debug)]
 pub(super) struct Terminal {
     bars: MultiProgress,
-    file: Option<ProgressBar>,
+    file: Option<Bar>,
     show_channels: bool,
-    /// The last drawn bar: the columns of the terminal, and whether the size is known.
-    drawn: Option<(usize, bool)>,
+}
+
+/// The bar of a file or tree, over all its attempts.
+#[derive(Debug)]
+struct Bar {
+    bar: ProgressBar,
+    /// The source as it is shown, and its number.
+    name: String,
+    number: usize,
+    /// The last drawn form: the columns of the terminal, whether the size is known, and the seconds
+    /// without progress.
+    drawn: Option<(usize, bool, u64)>,
+    /// The most that was reached, and when. An attempt after a lost connection begins at zero until
+    /// the server says what it has.
+    reached: u64,
+    moved: Instant,
+}
+
+impl Bar {
+    /// This many bytes are done, of this size if known.
+    fn show(&mut self, bytes: u64, size: Option<u64>) {
+        let first = self.drawn.is_none();
+        if bytes > self.reached {
+            (self.reached, self.moved) = (bytes, Instant::now());
+        }
+        let still = self.moved.elapsed();
+        let still = if still < STALLED_AFTER { 0 } else { still.as_secs() };
+        let (columns, sized) = (columns(), size.is_some());
+        if self.drawn.replace((columns, sized, still)) != Some((columns, sized, still)) {
+            size.iter().for_each(|size| self.bar.set_length(*size));
+            // A bar that does not move says less than the reason.
+            let form = if still > 0 { columns.min(WITHOUT_BAR) } else { columns };
+            self.bar.set_style(style(form, sized));
+            let fixed = fixed_columns(form, sized, &self.bar.prefix());
+            self.bar.set_message(message(&self.name, still, columns.saturating_sub(fixed)));
+        }
+        self.bar.set_position(self.reached);
+        if first {
+            // What an earlier attempt left did not move now.
+            self.bar.reset_eta();
+        }
+    }
+}
+
+/// The text before a bar, in so many columns: the name, and the time without an answer.
+fn message(name: &str, still: u64, columns: usize) -> String {
+    match still {
+        0 => in_the_middle(name, columns),
+        still => {
+            let stalled = format!("no answer for {still} s ");
+            let left = columns.saturating_sub(stalled.len());
+            stalled + &in_the_middle(name, left)
+        }
+    }
+}
+
+/// A name in at most so many columns: of a longer one its start and its end, which tells files of
+/// one directory apart.
+fn in_the_middle(name: &str, columns: usize) -> String {
+    if console_width(name) <= columns {
+        return name.to_owned();
+    }
+    let Some(rest) = columns.checked_sub(GAP.len()) else { return String::new() };
+    let (mut start, mut end) = (String::new(), Vec::new());
+    let half = rest / 2;
+    for character in name.chars() {
+        if console_width(&start) + console_width(character.encode_utf8(&mut [0; 4])) > half {
+            break;
+        }
+        start.push(character);
+    }
+    let mut left = rest - console_width(&start);
+    for character in name.chars().rev() {
+        let width = console_width(character.encode_utf8(&mut [0; 4]));
+        if width > left {
+            break;
+        }
+        left -= width;
+        end.push(character);
+    }
+    start + GAP + &end.iter().rev().collect::<String>()
+}
+
+/// Columns that a text takes: characters outside of ASCII may take two.
+fn console_width(text: &str) -> usize {
+    text.chars().map(|character| if character.is_ascii() { 1 } else { 2 }).sum()
+}
+
+/// Columns that a template needs for everything but the message.
+fn fixed_columns(form: usize, sized: bool, prefix: &str) -> usize {
+    match (form, sized) {
+        (80.., true) => 64 + console_width(prefix),
+        (80.., false) => 26 + console_width(prefix),
+        (50.., true) => 29,
+        (50.., false) => 24,
+        (30.., true) => 16,
+        (30.., false) => 11,
+        _ => 0,
+    }
 }
 
 impl Terminal {
     pub(super) fn new(show_channels: bool) -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
-        Self { bars, file: None, show_channels, drawn: None }
+        Self { bars, file: None, show_channels }
     }
 
     fn say(&self, line: &str) {
@@ -63,30 +169,14 @@ impl Terminal {
     }
 
     /// A bar for a file or tree; its size is set when the server has reported it.
-    fn add(&mut self, name: String) -> ProgressBar {
+    fn add(&mut self, name: String, number: usize) -> &mut Bar {
         let bar = self.bars.add(ProgressBar::no_length());
-        bar.set_message(name);
-        self.drawn = None;
-        bar
-    }
-
-    /// This many bytes have moved, of this size if known.
-    fn show(&mut self, bytes: u64, size: Option<u64>) {
-        let Some(bar) = &self.file else { return };
-        let first = self.drawn.is_none();
-        let looks = (columns(), size.is_some());
-        if self.drawn.replace(looks) != Some(looks) {
-            size.iter().for_each(|size| bar.set_length(*size));
-            bar.set_style(style(looks.0, looks.1));
-        }
-        bar.set_position(bytes);
-        if first {
-            bar.reset_eta();
-        }
+        let bar = Bar { bar, name, number, drawn: None, reached: 0, moved: Instant::now() };
+        self.file.insert(bar)
     }
 
     fn clear(&mut self) {
-        if let Some(bar) = self.file.take() {
+        if let Some(Bar { bar, .. }) = self.file.take() {
             bar.finish_and_clear();
             self.bars.remove(&bar);
         }
@@ -95,16 +185,20 @@ impl Terminal {
 
 impl Output for Terminal {
     fn begin(&mut self, item: &CopyItem) {
-        self.clear();
-        let bar = self.add(item.source.to_string());
-        if item.count > 1 {
-            bar.set_prefix(format!("[{}/{}] ", item.number, item.count));
+        let same = |bar: &Bar| bar.name == item.source.shown() && bar.number == item.number;
+        if self.file.as_ref().is_some_and(same) {
+            // Another attempt: the bar keeps its place.
+            return;
         }
-        self.file = Some(bar);
+        self.clear();
+        let bar = self.add(item.source.to_string(), item.number);
+        if item.count > 1 {
+            bar.bar.set_prefix(format!("[{}/{}] ", item.number, item.count));
+        }
     }
 
     fn progress(&mut self, bytes: u64, size: Option<u64>) {
-        self.show(bytes, size);
+        self.file.iter_mut().for_each(|bar| bar.show(bytes, size));
     }
 
     fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure> {
@@ -130,19 +224,18 @@ impl Output for Terminal {
         Ok(())
     }
 
-    fn tree_progress(&mut self, (source, _): (&str, &str), summary: &Summary, bytes_moving: u64) {
+    fn tree_progress(&mut self, (source, _): (&Endpoint, &Endpoint), summary: &Summary, bytes_moving: u64) {
         if self.file.is_none() {
-            self.file = Some(self.add(source.to_owned()));
+            self.add(source.to_string(), 0);
         }
-        if let Some(bar) = &self.file {
-            bar.set_prefix(format!("{} files ", summary.files + summary.skipped));
+        if let Some(bar) = &mut self.file {
+            bar.bar.set_prefix(format!("{} files ", summary.files + summary.skipped));
+            bar.show(summary.bytes + bytes_moving, None);
         }
-        self.show(summary.bytes + bytes_moving, None);
     }
 
     fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
         self.clear();
-        self.say(&tree_line(tree));
         super::plain::tree_notes(tree).iter().for_each(|note| self.note(note));
         Ok(())
     }
@@ -162,22 +255,6 @@ fn finished_line(item: &CopyItem, transfer: &CopiedFile) -> String {
         transfer.channels,
         if transfer.channels == 1 { "," } else { "s," },
         transfer.level.name(),
-    )
-}
-
-fn tree_line(tree: &CopiedTree) -> String {
-    let CopiedTree { summary, elapsed, .. } = tree;
-    let counted = |count: u64, words: &str| if count == 0 { String::new() } else { format!(", {count} {words}") };
-    format!(
-        "{}  {} files  {}  {}  {}{}{}{}",
-        tree.source,
-        summary.files,
-        human(summary.bytes),
-        duration(*elapsed),
-        human_rate(summary.bytes, *elapsed),
-        counted(summary.skipped, "the same"),
-        counted(summary.deleted, "deleted"),
-        counted(summary.failed, "failed"),
     )
 }
 
@@ -230,7 +307,6 @@ mod tests {
     use xdfs_proto::base::{Level, Safety};
 
     use super::*;
-    use crate::output::Endpoint;
     use crate::plan::Check;
 
     #[test]
@@ -238,6 +314,19 @@ mod tests {
         for template in TEMPLATES.iter().flat_map(|(_, sized, unsized_)| [sized, unsized_]) {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
+    }
+
+    #[test]
+    fn a_name_is_shortened_in_the_middle_and_a_stall_is_told() {
+        assert_eq!(in_the_middle("short", 5), "short");
+        assert_eq!(in_the_middle("a-file-with-a-long-name.bin", 15), "a-file...me.bin");
+        assert_eq!(in_the_middle("gr\u{fc}\u{fc}\u{fc}\u{fc}n", 8), "gr...\u{fc}n");
+        assert_eq!(in_the_middle("name", 2), "");
+        for columns in 0..40 {
+            assert!(console_width(&in_the_middle("a-file-with-a-long-name.bin", columns)) <= columns);
+        }
+        assert_eq!(message("name", 0, 20), "name");
+        assert_eq!(message("name", 8, 30), "no answer for 8 s name");
     }
 
     #[test]

@@ -160,6 +160,8 @@ pub(crate) struct Format {
     pub(crate) json: bool,
     /// Only errors on standard error.
     pub(crate) quiet: bool,
+    /// One line at the end says what was done, also without a terminal.
+    pub(crate) summary: bool,
     /// What a terminal shows while data move.
     pub(crate) progress: Progress,
 }
@@ -197,7 +199,7 @@ pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
 }
 
 pub(super) fn format_of(args: &MovingArgs) -> Format {
-    Format { json: args.json, quiet: args.quiet, progress: args.progress }
+    Format { json: args.json, quiet: args.quiet, summary: args.stats, progress: args.progress }
 }
 
 pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {

@@ -92,7 +92,7 @@ fn options_that_are_left_out_have_the_documented_values() {
             retry: std::time::Duration::from_secs(60),
         }
     );
-    assert_eq!(plan.format, Format { json: false, quiet: false, progress: Progress::Total });
+    assert_eq!(plan.format, Format { json: false, quiet: false, summary: false, progress: Progress::Total });
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn options_reach_the_plan() {
             retry: std::time::Duration::from_secs(5),
         }
     );
-    assert_eq!(plan.format, Format { json: true, quiet: true, progress: Progress::Channels });
+    assert_eq!(plan.format, Format { json: true, quiet: true, summary: false, progress: Progress::Channels });
 }
 
 #[test]
@@ -135,9 +135,9 @@ fn what_checks_a_copy_follows_from_level_and_option() {
 }
 
 #[test]
-fn what_comes_later_is_refused_by_the_name_it_was_typed_with() {
+fn two_servers_are_refused_by_the_names_that_were_typed() {
     let refusal = refusal("xdfs://localhost/e/x xdfs://localhost/e/y");
-    assert!(refusal.starts_with("xdfs://localhost/e/x to xdfs://localhost/e/y"), "{refusal}");
+    assert!(refusal.starts_with("cannot copy xdfs://localhost/e/x to xdfs://localhost/e/y"), "{refusal}");
     assert!(refusal.contains("copy to this machine first"), "{refusal}");
 }
 

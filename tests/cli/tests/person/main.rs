@@ -71,7 +71,7 @@ fn a_tree_that_is_cancelled_says_so_in_one_line() {
         running.signal(signal);
         relay.release();
         let outcome = running.wait();
-        outcome.ends_with(exit::CANCELLED).says(&["cancelled; the same command goes on with the rest"]);
+        outcome.ends_with(exit::CANCELLED).says(&["cancelled: copied ", "; run the same command to continue"]);
         assert_eq!(outcome.messages.lines().count(), 1, "{words}: {}", outcome.messages);
     }
 }

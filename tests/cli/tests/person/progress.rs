@@ -48,3 +48,17 @@ fn a_bar_fits_into_its_line_and_shows_no_rate_before_there_is_one() {
         }
     }
 }
+
+#[test]
+fn a_transfer_that_stands_still_says_for_how_long() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("source", &pattern(8 << 20, 1));
+    let relay = Relay::holding(&server, 1, 2 << 20);
+    let terminal = scene.terminal_as("somebody", ["cp", "-P", "1", "source", &relay.url("copy")]);
+    relay.wait_until_held();
+    terminal.expect("no answer for 5 s source");
+    relay.release();
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Some(0), "{screen}");
+}

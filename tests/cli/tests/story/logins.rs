@@ -58,6 +58,31 @@ fn a_password_that_was_mistyped_is_asked_for_again_and_not_for_ever() {
 }
 
 #[test]
+fn a_key_that_is_not_accepted_is_told_before_a_password_is_asked_for() {
+    let scene = Scene::new();
+    write_secret(&scene, "secret", b"canary horse battery\n");
+    scene.run_as("admin", ["user", "add", "bert", "--password-file", "secret"]).ends_with(0);
+    let server = serve(&scene, &[]);
+    pin(&scene, "bert", &server);
+    let line = scene.run_as("bert", ["key", "create"]).text().trim().to_owned();
+    let mut terminal = scene.terminal_as("bert", ["stat", &url("bert", &server, "")]);
+    for number in 1..=3 {
+        terminal.expect_times("Password of bert", number);
+        terminal.type_line("a wrong guess");
+    }
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(exit::LOGIN_REFUSED), "{shown}");
+    let told = format!("was not accepted by {}", server.address());
+    let (key, question) = (shown.find(&told), shown.find("Password of bert"));
+    assert!(key.is_some() && key < question && shown.matches(&told).count() == 1, "{shown}");
+    for tried in ["offered: key SHA256:", "offered: the password that was typed"] {
+        assert_eq!(shown.matches(tried).count(), 1, "{shown}");
+    }
+    let last = shown.rfind("help: ").map(|at| &shown[at..]).unwrap_or_default();
+    assert!(last.contains(&format!("echo '{line}' | xdfs user add bert --key -")), "{shown}");
+}
+
+#[test]
 fn a_password_is_typed_once_for_a_copy_whose_connection_is_lost() {
     let scene = Scene::new();
     write_secret(&scene, "secret", b"canary horse battery\n");

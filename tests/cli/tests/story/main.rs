@@ -77,7 +77,7 @@ fn a_first_time_user_gets_in_as_the_quick_start_says() {
     wait_for_change(&scene, 1);
     let target = url("anna", &server, "");
     let mut terminal = scene.terminal_as("anna", ["cp", "image.bin", &target]);
-    terminal.expect(&format!("The server {} shows the key {}.", server.address(), server.host_key()));
+    terminal.expect(&format!("The server {} is not known here. Its key is {}.", server.address(), server.host_key()));
     terminal.expect("Trust it and go on? [y/N] ");
     terminal.type_line("y");
     let (code, shown) = terminal.wait();
@@ -102,7 +102,7 @@ fn the_readme_shows_this_story() {
         "\nxdfs serve --export data=/srv/data\n",
         "| xdfs user add anna --key -\n",
         "\nxdfs cp big.dat xdfs://anna@host/data/\n",
-        "The server host:2799 shows the key SHA256:",
+        "The server host:2799 is not known here. Its key is SHA256:",
         "Trust it and go on? [y/N] y\n",
     ] {
         let (_, rest) = story.split_once(words).unwrap_or_else(|| panic!("the README does not show '{words}'"));

@@ -29,14 +29,12 @@ use self::monitor::{FileOutcome, Staged, TransferMonitor};
 use self::unfinished::UnfinishedMark;
 use super::ftp::FtpServers;
 use super::remote::{SessionRequest, Sessions, check_congestion, wire_name};
-use crate::descriptors;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, CopyItem, Endpoint};
 use crate::plan::{Check, Copies, CopyPlan, Format, Local, LocalTarget, LoginPlan, Options, TreePlan, WhenDone};
-use crate::signal;
-use crate::state;
 use crate::text::printable_path;
 use crate::url::Url;
+use crate::{descriptors, signal, state};
 
 pub(super) use self::retry::Backoff;
 pub(super) use tree::sync;
@@ -108,6 +106,7 @@ fn with_sessions(
     // Last of all: if this command is killed it is repeated, and the repetition must not copy into
     // a complete tree.
     whole.iter().for_each(UnfinishedMark::clear);
+    output.ended();
     Ok(exit)
 }
 

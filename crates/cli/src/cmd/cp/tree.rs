@@ -265,7 +265,7 @@ impl Copy<'_> {
             CopiedTree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
         self.monitor.tell_tree(&tree)?;
         if stopped {
-            let message = format!("{}: cancelled; the same command goes on with the rest", tree.target);
+            let message = format!("{}: cancelled", tree.target);
             self.monitor.output().failed(tree.target.shown(), ErrorKind::Cancelled, &message)?;
         }
         Ok(exit)

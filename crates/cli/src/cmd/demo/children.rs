@@ -127,9 +127,11 @@ impl Drop for ServerProcess {
 pub(super) fn copy(plan: &DemoPlan, states: &States, source: &OsStr, target: &OsStr) -> Result<Report, Failure> {
     let channels = plan.channels.to_string();
     let identity = states.identity();
-    let words: [&OsStr; 12] = [
+    let words: [&OsStr; 14] = [
         "cp".as_ref(),
         "--json".as_ref(),
+        "--progress".as_ref(),
+        "none".as_ref(),
         "-P".as_ref(),
         channels.as_ref(),
         "--protection".as_ref(),

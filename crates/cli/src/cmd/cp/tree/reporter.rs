@@ -20,8 +20,8 @@ pub(super) struct TreeReporter<'m, 'o> {
     moving: &'m mut TransferMonitor<'o>,
     failures: &'m mut Failures,
     dry_run: bool,
-    source: &'m str,
-    target: &'m str,
+    source: &'m Endpoint,
+    target: &'m Endpoint,
     shown: Instant,
     /// An output error: the copy stops.
     broken: Option<Failure>,
@@ -34,7 +34,6 @@ impl<'m, 'o> TreeReporter<'m, 'o> {
         plan: &TreePlan,
         (source, target): (&'m Endpoint, &'m Endpoint),
     ) -> Self {
-        let (source, target) = (source.shown(), target.shown());
         Self { moving, failures, dry_run: plan.dry_run, source, target, shown: Instant::now(), broken: None }
     }
 

@@ -1,0 +1,115 @@
+//! docs/json.md against the program: every object that a command prints has the documented fields.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+use xdfs_test_cli::{Relay, Scene, exit, pattern};
+
+/// Events that need an old part file, and the suite that shows them.
+const SHOWN_ELSEWHERE: [&str; 1] = ["recovered"];
+
+/// The fields of an event: those that are always there, and all.
+#[derive(Default)]
+struct Fields {
+    always: BTreeSet<String>,
+    all: BTreeSet<String>,
+}
+
+/// The rows of the page's tables. A field is in back quotes; in italics it may be left out. What
+/// stands in parentheses explains it.
+fn documented() -> BTreeMap<String, Fields> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let mut events = BTreeMap::new();
+    for line in page.lines() {
+        let Some((event, rest)) = line.strip_prefix("| `").and_then(|line| line.split_once("` | ")) else { continue };
+        let (mut fields, mut depth, mut plain) = (Fields::default(), 0, String::new());
+        for character in rest.chars() {
+            depth += i32::from(character == '(') - i32::from(character == ')');
+            if depth == 0 && character != ')' {
+                plain.push(character);
+            }
+        }
+        for field in plain.trim_end_matches(" |").split(',') {
+            let field = field.trim();
+            let name = field.trim_matches('*').trim_matches('`').to_owned();
+            if !field.starts_with('*') {
+                fields.always.insert(name.clone());
+            }
+            fields.all.insert(name);
+        }
+        events.insert(event.to_owned(), fields);
+    }
+    events
+}
+
+fn check(page: &BTreeMap<String, Fields>, seen: &mut BTreeSet<String>, objects: &[Value]) {
+    for object in objects {
+        let object = object.as_object().expect("an object");
+        let event = object["event"].as_str().expect("a name");
+        let fields = page.get(event).unwrap_or_else(|| panic!("docs/json.md has no event '{event}'"));
+        let keys: BTreeSet<String> = object.keys().filter(|key| *key != "event").cloned().collect();
+        assert!(keys.is_superset(&fields.always), "{event} lacks {:?}", fields.always.difference(&keys));
+        assert!(keys.is_subset(&fields.all), "{event}: {:?} are not documented", keys.difference(&fields.all));
+        seen.insert(event.to_owned());
+    }
+}
+
+#[test]
+fn every_object_has_the_fields_of_its_row_and_every_row_is_met() {
+    let scene = Scene::new();
+    scene.write("here", b"content");
+    scene.write("tree/file", b"content");
+    scene.write("server/there", b"content");
+    let server = scene.serve();
+    let (page, mut seen) = (documented(), BTreeSet::new());
+    let (there, new, target) = (server.url("there"), server.url("new"), server.url("d/x"));
+    let rows: [&[&str]; 19] = [
+        &["cp", "--json", "here", &new],
+        &["cp", "--json", "-n", "here", &new],
+        &["sync", "--json", "tree", &server.url("copy")],
+        &["cp", "--json", &server.url("gone"), "x"],
+        &["ls", "--json", &server.url("")],
+        &["stat", "--json", &there],
+        &["du", "--json", &server.url("")],
+        &["df", "--json", &server.url("")],
+        &["sum", "--json", &there],
+        &["mkdir", "--json", &server.url("d")],
+        &["mv", "--json", &there, &target],
+        &["ln", "--json", "-s", "x", &server.url("link")],
+        &["chmod", "--json", "600", &target],
+        &["touch", "--json", &target],
+        &["rm", "--json", &target],
+        &["key", "create", "--json"],
+        &["user", "add", "anna"],
+        &["user", "list", "--json"],
+        &["trust", "list", "--json"],
+    ];
+    check(&page, &mut seen, std::slice::from_ref(server.ready()));
+    for words in rows {
+        let outcome = scene.run(words);
+        assert!(words.contains(&"user") || !outcome.objects().is_empty(), "{words:?}: {outcome:?}");
+        if words.contains(&"--json") {
+            check(&page, &mut seen, &outcome.objects());
+        }
+    }
+    // Two seconds and more on the way.
+    scene.write("large", &pattern(6 << 20, 1));
+    let relay = Relay::paced(&server, 2 << 20);
+    let large = scene.run(["cp", "--json", "-P", "1", "large", &relay.url("large")]);
+    large.ends_with(exit::DONE);
+    let objects = large.all_objects();
+    check(&page, &mut seen, &objects);
+    let bytes: Vec<u64> = objects
+        .iter()
+        .filter(|object| object["event"] == "progress")
+        .filter_map(|object| object["bytes"].as_u64())
+        .collect();
+    assert!(!bytes.is_empty() && bytes.is_sorted() && bytes.iter().all(|bytes| *bytes <= 6 << 20), "{bytes:?}");
+    assert_eq!(objects.last().expect("the result")["event"], "transfer");
+    let silent = scene.run(["cp", "--json", "--progress", "none", "-P", "1", "large", &relay.url("again")]);
+    assert_eq!(silent.ends_with(exit::DONE).all_objects().len(), 1);
+    let missing: Vec<_> = page.keys().filter(|event| !seen.contains(*event)).collect();
+    assert_eq!(missing, SHOWN_ELSEWHERE, "a row of docs/json.md that no command of this test prints");
+}

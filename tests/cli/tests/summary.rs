@@ -1,0 +1,27 @@
+//! The line at the end of a copy, on a terminal and without one.
+
+use xdfs_test_cli::{Scene, exit};
+
+#[test]
+fn a_copy_ends_with_what_was_done_on_a_terminal_and_on_request() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for name in ["a", "b", "c"] {
+        scene.write(format!("tree/{name}"), &[7; 1000]);
+    }
+    let url = server.url("copy");
+    let (code, shown) = scene.terminal_as("somebody", ["sync", "--dry-run", "tree", &server.url("")]).wait();
+    assert_eq!(code, Some(exit::DONE), "{shown}");
+    assert!(shown.contains("would copy 3 files (3.00 kB)"), "{shown}");
+    let (code, shown) = scene.terminal_as("somebody", ["sync", "tree", &url]).wait();
+    assert_eq!(code, Some(exit::DONE), "{shown}");
+    assert!(shown.contains("copied 3 files, 3.00 kB in "), "{shown}");
+    // Without a terminal nothing is said unless it was asked for.
+    scene.run(["sync", "tree", &url]).ends_with(exit::DONE).is_silent();
+    for option in ["-v", "--stats", "--verbose"] {
+        let said = scene.run(["sync", option, "tree", &url]);
+        said.ends_with(exit::DONE).says(&["copied 0 files, 0 B in ", " 3 left as they were"]);
+    }
+    let quiet = scene.terminal_as("somebody", ["sync", "-q", "tree", &url]).wait();
+    assert_eq!(quiet, (Some(exit::DONE), String::new()));
+}
