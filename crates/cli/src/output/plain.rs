@@ -74,8 +74,8 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     if summary.reduced > 0 {
         let (count, s) = (summary.reduced, plural(summary.reduced));
         notes.push(format!(
-            "{}: {count} attribute{s} or special file{s} could not be kept; the server's administrator allows them with \
-             keep = [...] of the export in its configuration",
+            "{}: {count} attribute{s} or special file{s} could not be kept; the server's administrator grants them with \
+             'keep' in the configuration of the export",
             tree.target
         ));
     }
