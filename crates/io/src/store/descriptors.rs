@@ -43,6 +43,12 @@ pub(super) fn must_be_below_line(file: impl AsFd, verb: Verb, shown: &str) -> Re
     if number < line(limit) { Ok(()) } else { Err(errors::failed(verb, shown, Errno::MFILE)) }
 }
 
+/// Refuses what needs another descriptor, if that would leave too few; `any` is open.
+pub(super) fn must_leave_room(any: impl AsFd, verb: Verb, shown: &str) -> Result<()> {
+    let next = rustix::io::fcntl_dupfd_cloexec(any, 0).map_err(|errno| errors::failed(verb, shown, errno))?;
+    must_be_below_line(next, verb, shown)
+}
+
 /// The lowest descriptor number that no transfer may use.
 fn line(limit: u64) -> u64 {
     limit - (limit / 3).min(ABOVE_MAX).max(limit / 8)

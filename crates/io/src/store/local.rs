@@ -218,10 +218,17 @@ impl Store for LocalStore {
         if request.write {
             self.must_be_writable(verb, path)?;
         }
+        if request.create {
+            // Before there is a file: one that was created and refused would be there at the next try.
+            let (parent, _) = self.root.parent_of(path).map_err(|stop| self.blocked(verb, path, &stop))?;
+            descriptors::must_leave_room(parent.directory(), verb, &self.shown(path))?;
+        }
         let mode = Mode::from_raw_mode(request.mode & 0o7777 & !self.umask);
         let opened = self.root.open_in_place(path, request, mode);
         let (file, _, created) = opened.map_err(|stop| self.blocked(verb, path, &stop))?;
-        descriptors::must_be_below_line(&file, verb, &self.shown(path))?;
+        if !created {
+            descriptors::must_be_below_line(&file, verb, &self.shown(path))?;
+        }
         Ok((OpenFile::new(file, self.shown(path)), created))
     }
 

@@ -1,7 +1,7 @@
 //! The calls on an open file and their arguments.
 
 use super::super::call_codes::call_codes;
-use super::super::codec::{Reader, WireError, Writer};
+use super::super::codec::{INTEGER_MAX, Reader, WireError, Writer};
 use super::super::path::{REPLY_CALL_BYTES, Wanted, mode, read_path};
 use super::FileIdentity;
 use crate::limits;
@@ -211,6 +211,20 @@ impl<'a> FileCall<'a> {
         match self {
             Self::Open(open) => open.create || open.truncate,
             _ => FileCode::from_number(self.code()).is_some_and(FileCode::changes),
+        }
+    }
+
+    /// Whether its offsets and lengths can be said: they are below 2^62.
+    pub fn fits_the_wire(&self) -> bool {
+        let sayable = |number: u64| number <= INTEGER_MAX;
+        match self {
+            Self::Read { ranges } => ranges.iter().all(|range| sayable(range.offset)),
+            Self::Write { offset, .. } | Self::Seek { offset, .. } => sayable(*offset),
+            Self::SetLength { length } => sayable(*length),
+            Self::Allocate { offset, length, .. } | Self::Punch { offset, length } => {
+                sayable(*offset) && sayable(*length)
+            }
+            _ => true,
         }
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::ErrorKind;
 use crate::limits;
 use crate::wire::path::{Attributes, Failure, FileType, REPLY_BYTES, ReplyWriter, Wanted};
-use crate::wire::{WireError, Writer};
+use crate::wire::{Reader, WireError, Writer};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -148,4 +148,33 @@ fn a_reply_to_no_handle_or_to_a_strange_call_is_refused() {
     assert_eq!(FileReply::decode(&payload, &codes), Err(WireError::Invalid("handle")));
     let yes = FileReply { outcomes: vec![Ok(FileAnswer::Done)] }.encode();
     assert_eq!(FileReply::decode(&yes, &[99]), Err(WireError::Invalid("status")));
+}
+
+#[test]
+fn places_that_cannot_be_said_are_known_before_they_are_sent() {
+    let last = (1 << 62) - 1;
+    for (place, fits) in [(0, true), (last, true), (last + 1, false), (u64::MAX, false)] {
+        let calls = [
+            FileCall::Read { ranges: vec![ReadRange { offset: 0, length: 1 }, ReadRange { offset: place, length: 1 }] },
+            FileCall::Write { offset: place, data: b"" },
+            FileCall::SetLength { length: place },
+            FileCall::Allocate { offset: place, length: 1, keep_size: false },
+            FileCall::Allocate { offset: 1, length: place, keep_size: false },
+            FileCall::Punch { offset: place, length: 1 },
+            FileCall::Punch { offset: 1, length: place },
+            FileCall::Seek { offset: place, hole: false },
+        ];
+        for call in calls {
+            assert_eq!(call.fits_the_wire(), fits, "{call:?}");
+        }
+    }
+}
+
+#[test]
+fn a_size_that_cannot_be_said_is_the_largest_that_can() {
+    let mut writer = Writer::new();
+    Attributes { size: Some(1 << 63), ..Attributes::of(FileType::Regular) }.write(&mut writer);
+    let bytes = writer.finish();
+    let read = Attributes::read(&mut Reader::new(&bytes)).unwrap();
+    assert_eq!(read.size, Some((1 << 62) - 1));
 }

@@ -1,6 +1,6 @@
 //! Attributes of a name. Each field is present if it was requested and is known.
 
-use super::super::codec::{Reader, WireError, Writer};
+use super::super::codec::{INTEGER_MAX, Reader, WireError, Writer};
 use super::super::request::{read_time, write_time};
 use super::{mode, number};
 use crate::limits;
@@ -206,7 +206,8 @@ impl<'a> Attributes<'a> {
             writer.integer(mode.into());
         }
         if let Some(size) = self.size {
-            writer.integer(size);
+            // Longer ones cannot be said.
+            writer.integer(size.min(INTEGER_MAX));
         }
         for time in [self.modified, self.accessed].into_iter().flatten() {
             write_time(writer, time);
