@@ -406,14 +406,19 @@ impl Core {
         Ok(offset)
     }
 
-    /// Looks for an append whose answer was lost: where it is, or none if it was not made.
+    /// Looks for an append whose answer was lost: where it is, or none if it was not made. The
+    /// same bytes may be somebody else's, unless this handle keeps others out.
     fn find_appended(&self, data: &[u8], unknown: Error) -> Result<Option<u64>, Error> {
-        let end = lock(&self.connection).end;
+        let (end, locked) = {
+            let connection = lock(&self.connection);
+            (connection.end, connection.lock == LockState::Exclusive)
+        };
+        let alone = locked || self.options.denies_writing();
         let length = self.length()?;
         if length == end {
             return Ok(None);
         }
-        if length == end + data.len() as u64 && self.options.call(b"").read {
+        if length == end + data.len() as u64 && alone && self.options.call(b"").read {
             let mut found = vec![0; data.len()];
             if self.read_at(&mut found, end)? == data.len() && found == data {
                 return Ok(Some(end));

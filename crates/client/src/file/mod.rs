@@ -88,7 +88,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use stream::Stream;
 use unsynced::Change;
-use xdfs_proto::base::Error;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::codec::INTEGER_MAX;
 use xdfs_proto::wire::file::{FileAnswer, FileCall};
 use xdfs_proto::wire::path::Wanted;
 
@@ -98,6 +99,12 @@ pub struct File {
     core: Core,
     stream: Stream,
     closed: bool,
+}
+
+/// No file reaches further, and no offset can be said.
+fn must_be_below_limit(offset: u64, length: usize) -> Result<(), Error> {
+    let last = offset.checked_add((length as u64).saturating_sub(1)).filter(|last| *last <= INTEGER_MAX);
+    last.map(drop).ok_or_else(|| Error::new(ErrorKind::TooLarge, "the range reaches behind 2^62 - 1"))
 }
 
 impl std::fmt::Debug for File {
@@ -114,17 +121,20 @@ impl File {
 
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        must_be_below_limit(offset, 0)?;
         self.core.read_at(buf, offset)
     }
 
     /// Reads ranges, each an offset and a length, with few round trips; a range that reaches behind
     /// the end of the file is shorter.
     pub fn read_ranges(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, Error> {
+        ranges.iter().try_for_each(|(offset, _)| must_be_below_limit(*offset, 0))?;
         self.core.read_ranges(ranges)
     }
 
     /// Writes all of `data` at `offset`, and waits until everybody sees it.
     pub fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        must_be_below_limit(offset, data.len())?;
         // Read once: another session may have another one.
         let chunk = self.core.chunk();
         for (at, part) in (0..).zip(data.chunks(chunk)) {

@@ -121,6 +121,11 @@ impl OpenOptions {
         self.create_new || self.truncate
     }
 
+    /// Whether no other client writes the file meanwhile.
+    pub(super) const fn denies_writing(&self) -> bool {
+        self.deny_write
+    }
+
     pub(super) fn call<'a>(&self, path: &'a [u8]) -> OpenFile<'a> {
         OpenFile {
             path,

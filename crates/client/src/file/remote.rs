@@ -181,6 +181,9 @@ impl Answered {
 impl Session {
     /// Sends a batch about a file; its room is what its results take at most.
     pub(super) fn call_file(&self, mut batch: FileBatch<'_>) -> Result<PendingFileReply, Error> {
+        if !batch.calls.iter().all(FileCall::fits_the_wire) {
+            return Err(Error::new(ErrorKind::TooLarge, "no file has a place behind 2^62 - 1"));
+        }
         let most = self.batch_bytes_max();
         let room = batch.calls.iter().map(FileCall::result_bytes_max).fold(REPLY_BYTES, usize::saturating_add);
         // At most 256 KiB: fits.

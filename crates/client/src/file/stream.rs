@@ -1,8 +1,8 @@
 //! A file with a position: reading ahead, writing behind.
 
-use super::File;
 use super::positioned::{AHEAD_MAX, PendingRead};
 use super::unsynced::Change;
+use super::{File, must_be_below_limit};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -77,8 +77,10 @@ impl File {
             stream.ahead.push_back(self.core.request(range));
         }
         let Some(next) = stream.ahead.pop_front() else { return Ok(()) };
+        // Another session may have another block size than the one that it was requested in.
+        let asked = next.range.length as usize;
         stream.arrived = self.core.received(next, Bytes::copy_from_slice)?;
-        if (stream.arrived.len() as u64) < chunk {
+        if stream.arrived.len() < asked {
             // The end of the file, which may grow: what was requested behind it has a gap before it.
             stream.ahead.clear();
             stream.window = 0;
@@ -113,6 +115,7 @@ impl Write for File {
             self.stream.position = begins + part.len() as u64;
             return Ok(part.len());
         }
+        must_be_below_limit(self.stream.position, part.len()).map_err(to_io)?;
         let change = Change::Write { offset: self.stream.position, data: Bytes::copy_from_slice(part) };
         self.core.write_behind(change).map_err(to_io)?;
         self.stream.advance(part.len());

@@ -80,6 +80,12 @@ fn ranges_that_no_file_has_are_errors_and_change_nothing() {
     assert!(matches!(error(file.write_at(b"x", last)), ErrorKind::TooLarge | ErrorKind::Storage));
     assert!(matches!(error(file.set_len(last)), ErrorKind::TooLarge | ErrorKind::Storage));
     assert_eq!(error(file.allocate(last, last, false)), ErrorKind::TooLarge);
+    for beyond in [last + 1, u64::MAX] {
+        assert_eq!(error(file.set_len(beyond)), ErrorKind::TooLarge);
+        assert_eq!(error(file.write_at(b"x", beyond)), ErrorKind::TooLarge);
+        assert_eq!(error(file.punch(beyond, 1)), ErrorKind::TooLarge);
+        assert_eq!(error(file.read_at(&mut [0; 10], beyond).map(drop)), ErrorKind::TooLarge);
+    }
     assert_eq!(file.seek_data(last, false).unwrap(), None);
     assert_eq!(error(file.append(&vec![0; file.append_max() + 2048]).map(drop)), ErrorKind::LimitExceeded);
     assert_eq!(serving.directory.read("f"), b"content");
