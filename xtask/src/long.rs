@@ -26,6 +26,12 @@ const FORMS: &[Form] = &[
         filter: &["--lib", "tree::simulation"],
         variables: &[("XDFS_TREES", "5000000")],
     },
+    Form {
+        name: "file-operations",
+        package: "xdfs-client",
+        filter: &["--test", "files", "a_file_is_what_a_buffer_is_though"],
+        variables: &[("XDFS_OPERATIONS", "1000000"), ("XDFS_SERVER_MS", "5000")],
+    },
     Form { name: "model", package: "xdfs-test-model", filter: &["holds"], variables: &[("XDFS_MODEL", "large")] },
     Form {
         name: "crash",

@@ -70,7 +70,8 @@ usage: cargo run -p xtask -- COMMAND
                      as many errors), cuts (power cuts, 7,200 s), kills (5 GiB, 40 kills), tree-kills (50), real-trees
                      (30 runs of each command in each direction), real-kills (50 of each side and of both), races
                      (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
-                     (2,000 logins each: whether their time tells who exists)
+                     (2,000 logins each: whether their time tells who exists), file-operations (1,000,000 on a
+                     remote file, whose server ends every 5 s)
   setup              install the Debian packages which the tests need
 ";
 

@@ -4,11 +4,22 @@
 use super::support::serving::{Serving, Setup};
 use super::{BOTH, remote};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
 use xdfs_client::file::File;
 
-/// Operations of the test, and how often the server restarts.
+/// Operations of a test, unless `XDFS_OPERATIONS` says otherwise, and after how many the server
+/// restarts.
 const OPERATIONS: u64 = 4000;
 const RESTART_EVERY: u64 = 250;
+
+/// How long a server lives that is ended in the middle of calls, unless `XDFS_SERVER_MS` says otherwise.
+const LIFE_MS: u64 = 150;
+
+/// A number that the environment sets.
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |value| value.parse().expect(name))
+}
 
 /// Longest file.
 const LENGTH_MAX: u64 = 600_000;
@@ -128,11 +139,11 @@ impl Pair {
 
 #[test]
 fn a_file_is_what_a_buffer_is_after_random_operations_and_restarts() {
-    let seed = std::env::var("XDFS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20);
+    let (seed, operations) = (setting("XDFS_SEED", 20), setting("XDFS_OPERATIONS", OPERATIONS));
     let mut serving = Serving::with(Setup { unix: true, ..Setup::default() });
     let file = File::open(&remote(&serving), "data/f", &BOTH.create(true)).unwrap();
     let mut pair = Pair { file, buffer: Vec::new(), random: Random(seed) };
-    for number in 0..OPERATIONS {
+    for number in 0..operations {
         if number % RESTART_EVERY == RESTART_EVERY - 1 {
             serving.restart();
         }
@@ -145,4 +156,34 @@ fn a_file_is_what_a_buffer_is_after_random_operations_and_restarts() {
     pair.file.sync_all().unwrap();
     pair.file.close().unwrap();
     assert!(serving.directory.read("f") == pair.buffer, "XDFS_SEED={seed}");
+}
+
+#[test]
+fn a_file_is_what_a_buffer_is_though_its_server_ends_in_the_middle_of_calls() {
+    let (seed, operations) = (setting("XDFS_SEED", 21), setting("XDFS_OPERATIONS", OPERATIONS));
+    let life = Duration::from_millis(setting("XDFS_SERVER_MS", LIFE_MS));
+    let mut serving = Serving::with(Setup { unix: true, ..Setup::default() });
+    // What is found of a lost append is its own only where nobody else writes.
+    let options = BOTH.create(true).deny(false, true);
+    let file = File::open(&remote(&serving), "data/f", &options).unwrap();
+    let (over, is_over) = sync_channel::<()>(0);
+    let restarts = std::thread::spawn(move || {
+        let mut count = 0;
+        while is_over.recv_timeout(life) == Err(RecvTimeoutError::Timeout) {
+            serving.restart();
+            count += 1;
+        }
+        (serving, count)
+    });
+    let mut pair = Pair { file, buffer: Vec::new(), random: Random(seed) };
+    for number in 0..operations {
+        let step = pair.step();
+        let length = pair.file.length().unwrap();
+        assert_eq!(length, pair.buffer.len() as u64, "after {step}, operation {number} of XDFS_SEED={seed}");
+    }
+    drop(over);
+    let (serving, count) = restarts.join().unwrap();
+    pair.file.close().unwrap();
+    assert!(serving.directory.read("f") == pair.buffer, "XDFS_SEED={seed}");
+    assert!(count > 3, "{count} restarts");
 }
