@@ -46,6 +46,9 @@ _xdfs() {
             xdfs,ln)
                 cmd="xdfs__subcmd__ln"
                 ;;
+            xdfs,lock)
+                cmd="xdfs__subcmd__lock"
+                ;;
             xdfs,ls)
                 cmd="xdfs__subcmd__ls"
                 ;;
@@ -108,6 +111,9 @@ _xdfs() {
                 ;;
             xdfs__subcmd__help,ln)
                 cmd="xdfs__subcmd__help__subcmd__ln"
+                ;;
+            xdfs__subcmd__help,lock)
+                cmd="xdfs__subcmd__help__subcmd__lock"
                 ;;
             xdfs__subcmd__help,ls)
                 cmd="xdfs__subcmd__help__subcmd__ls"
@@ -302,7 +308,7 @@ _xdfs() {
 
     case "${cmd}" in
         xdfs)
-            opts="-h -V --help --version serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help"
+            opts="-h -V --help --version serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -634,7 +640,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help)
-            opts="serve cp sync stat sum ls mkdir rm mv ln chmod touch cat du df demo user key trust generate help"
+            opts="serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -844,6 +850,20 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help__subcmd__ln)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__help__subcmd__lock)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1388,6 +1408,60 @@ _xdfs() {
                 return 0
             fi
             case "${prev}" in
+                --identity)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__lock)
+            opts="-s -n -w -E -h --shared --nonblock --timeout --conflict-exit-code --identity --password-file --ca --state --ssh --remote-command --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --conflict-exit-code)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -E)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --identity)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

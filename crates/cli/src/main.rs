@@ -23,19 +23,18 @@ mod usage;
 
 use std::process::ExitCode;
 
-use exit::{Exit, Failure};
+use exit::Failure;
 
 fn main() -> ExitCode {
-    let exit = run().unwrap_or_else(|failure| {
+    run().unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             output::report(&failure.message);
         }
-        failure.exit
-    });
-    exit.into()
+        failure.exit.into()
+    })
 }
 
-fn run() -> Result<Exit, Failure> {
+fn run() -> Result<ExitCode, Failure> {
     let typed = usage::parse(std::env::args_os())?;
     let plan = plan::resolve(typed)?;
     cmd::run(plan)

@@ -4,6 +4,7 @@
 //! decided by `plan`.
 
 mod key;
+mod lock;
 mod names;
 mod serve;
 mod sum;
@@ -19,6 +20,7 @@ pub(crate) use key::{
     KeepArgs, KeyArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs, TrustArgs, TrustCommand,
     TrustForgetArgs, TrustListArgs,
 };
+pub(crate) use lock::LockArgs;
 pub(crate) use names::{
     CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, StatArgs, TouchArgs,
 };
@@ -91,6 +93,8 @@ pub(crate) enum Command {
     Touch(TouchArgs),
     /// Write files of a server to standard output
     Cat(CatArgs),
+    /// Run a command while a file on a server is locked
+    Lock(LockArgs),
     /// Show how much room files on a server take
     Du(DuArgs),
     /// Show how much room a server has

@@ -7,6 +7,7 @@ mod demo;
 mod ftp;
 mod generate;
 mod key;
+mod lock;
 mod login;
 mod names;
 mod notify;
@@ -18,12 +19,16 @@ mod sync;
 mod trust;
 mod user;
 
-use crate::exit::{Exit, Failure};
+use std::process::ExitCode;
+
+use crate::exit::Failure;
 use crate::plan::Plan;
 
 /// Carries out a plan.
-pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
-    match plan {
+pub(crate) fn run(plan: Plan) -> Result<ExitCode, Failure> {
+    let exit = match plan {
+        // Its exit code is that of another program.
+        Plan::Lock(plan) => return lock::run(&plan),
         Plan::Serve(plan) => serve::run(plan),
         Plan::ServeStdio(plan) => serve::run_stdio(&plan),
         Plan::Copy(plan) => cp::run(plan),
@@ -35,5 +40,6 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Key(command) => key::run(command),
         Plan::Trust(command) => trust::run(command),
         Plan::Generate(what, directory) => generate::run(what, &directory),
-    }
+    };
+    exit.map(ExitCode::from)
 }

@@ -6,6 +6,7 @@
 
 mod copy;
 mod ftp;
+mod lock;
 mod names;
 mod serve;
 mod sum;
@@ -19,6 +20,7 @@ use xdfs_proto::base::Level;
 pub(crate) use copy::{
     CHANNELS_DEFAULT, Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone,
 };
+pub(crate) use lock::LockPlan;
 pub(crate) use names::{NamesPlan, Verb};
 pub(crate) use serve::{ExportPlan, Root, ServePlan, StdioPlan};
 pub(crate) use sum::{SumOf, SumPlan};
@@ -43,6 +45,8 @@ pub(crate) enum Plan {
     Sync(SyncPlan),
     /// Do something to names.
     Names(NamesPlan),
+    /// Run a command under a lock.
+    Lock(LockPlan),
     /// Show the hashes of files.
     Sum(SumPlan),
     /// Run the demonstration.
@@ -257,6 +261,7 @@ pub(crate) fn resolve(typed: Cli) -> Result<Plan, PlanError> {
         Plan::Copy(plan) => ftp::check_copy(plan)?,
         Plan::Sync(plan) => ftp::check_sync(plan)?,
         Plan::Names(plan) => ftp::check_names(plan)?,
+        Plan::Lock(plan) if plan.url.is_ftp() => return Err(PlanError::NotByFtp("lock")),
         _ => {}
     }
     Ok(plan)
@@ -279,6 +284,7 @@ fn resolve_command(typed: Cli) -> Result<Plan, PlanError> {
         Command::Cat(args) => names::cat(args).map(Plan::Names),
         Command::Du(args) => names::du(args).map(Plan::Names),
         Command::Df(args) => names::df(args).map(Plan::Names),
+        Command::Lock(args) => lock::resolve(args).map(Plan::Lock),
         Command::Sum(args) => sum::resolve(args).map(Plan::Sum),
         Command::Demo(args) => resolve_demo(args).map(Plan::Demo),
         Command::User(args) => Ok(Plan::User(args.command)),

@@ -1,0 +1,68 @@
+//! `xdfs lock`: a command that runs while a file on a server is locked.
+
+use std::fs::File;
+use std::time::Duration;
+
+use xdfs_test_cli::Scene;
+
+#[test]
+fn the_command_runs_under_the_lock_and_its_exit_code_is_passed_on() {
+    let scene = Scene::new();
+    scene.directory("server");
+    let server = scene.serve();
+    let url = server.url("lock");
+    let path = scene.path("server/lock");
+    let flock = format!("flock --nonblock --conflict-exit-code 9 {} true", path.display());
+    scene.run(["lock", &url, "--", "sh", "-c", &flock]).ends_with(9);
+    let shared = format!("flock --shared --nonblock --conflict-exit-code 9 {} true", path.display());
+    scene.run(["lock", "--shared", &url, "--", "sh", "-c", &shared]).ends_with(0).is_silent();
+    scene.run(["lock", &url, "--", "sh", "-c", "kill -KILL $$"]).ends_with(128 + 9);
+    scene.run(["lock", &url, "--", "/nowhere/at/all"]).ends_with(127).says(&["/nowhere/at/all"]);
+    scene.run(["lock", &url, "--", path.to_str().unwrap()]).ends_with(126);
+    scene.run(["lock", &url]).ends_with(2);
+    scene.run(["lock", "--shared", &server.url("absent"), "--", "true"]).ends_with(6);
+    File::open(&path).unwrap().try_lock().expect("the lock ends with the command");
+}
+
+#[test]
+fn a_lock_of_somebody_else_is_waited_for_as_long_as_is_said() {
+    let scene = Scene::new();
+    let path = scene.write("server/lock", b"");
+    let server = scene.serve();
+    let url = server.url("lock");
+    let held = File::open(&path).unwrap();
+    held.lock().unwrap();
+    let mark = scene.path("mark");
+    let touch = ["--", "touch", mark.to_str().unwrap()];
+    let try_it = |options: &[&str]| scene.run([&["lock"], options, &[url.as_str()], &touch].concat());
+    try_it(&["--nonblock"]).ends_with(14).is_silent();
+    try_it(&["-n", "-E", "75"]).ends_with(75);
+    try_it(&["--timeout", "0.2"]).ends_with(14);
+    try_it(&["--shared", "--nonblock"]).ends_with(14);
+    assert!(!mark.exists(), "nothing was run");
+    let waits = scene.start([&["lock", &url][..], &touch].concat());
+    held.unlock().unwrap();
+    waits.wait_within(Duration::from_secs(60)).ends_with(0);
+    assert!(mark.exists());
+}
+
+#[test]
+fn a_command_whose_lock_is_lost_is_ended() {
+    let scene = Scene::new();
+    scene.directory("server");
+    let server = scene.serve();
+    let (ready, ended) = (scene.path("ready"), scene.path("ended"));
+    let script = format!(
+        "trap 'touch {}; exit 0' TERM; touch {}; while :; do sleep 0.1; done",
+        ended.display(),
+        ready.display()
+    );
+    let running = scene.start(["lock", &server.url("lock"), "--", "sh", "-c", &script]);
+    while !ready.exists() {
+        assert!(running.is_running());
+        std::thread::yield_now();
+    }
+    server.kill();
+    running.wait_within(Duration::from_secs(60)).ends_with(4).says(&["lock is lost"]);
+    assert!(ended.exists(), "it was asked to end");
+}
