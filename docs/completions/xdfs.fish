@@ -49,7 +49,7 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "trust" -d 'Show and chang
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "generate" -d 'Write the man page and the shells\' completions'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l export -d 'Offer DIR as xdfs://HOST/NAME. \':ro\' only lets clients read; DIR may be \'memory:\', which holds the endless file \'zero\' and the file \'null\' that swallows everything' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes a free one, 0.0.0.0 or [::] is every address of this machine [default: 0.0.0.0:2799]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes a free one, 0.0.0.0 is every IPv4 address of this machine, [::] the IPv6 addresses too [default: [::]:2799, or 0.0.0.0:2799 without IPv6]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l state -d 'The state folder, with the host key and the users; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs. \'xdfs user\' finds the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l config -d 'Configuration file (TOML): exports, rights, limits, logs. Options of the command line win over it. SIGHUP reads it again; a file with a mistake changes nothing' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l allow-anonymous -d 'What visitors may do who did not log in: read, make new files too, or read and write. Without it nothing: they do not come in' -r -f -a "ro\t'Read'
@@ -70,6 +70,7 @@ off\t'Nothing'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l certificate -d 'A certificate of this site for clients that ask for one (\'xdfs cp --ca\'), in PEM with what stands between it and its authority behind it. SIGHUP reads it again' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l certificate-key -d 'The certificate\'s private key in PEM, a file that nobody else may read' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l ports -d 'With --stdio: the ports on which more channels may connect, as a firewall lets them through' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l check -d 'Say whether a server would start with these options and this configuration, and do not start it: nothing is made or changed. Run it as the user of the server, whose rights count'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l json -d 'One JSON object a line on standard output instead of text'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s q -l quiet -d 'Only problems in the log (standard error), no sessions and transfers that went well'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l standby -d 'Take the listening socket over from the server that started this process, when it says so at standard input'

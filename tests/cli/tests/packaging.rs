@@ -1,7 +1,10 @@
-//! What is packaged: the service of systemd.
+//! What is packaged: the service of systemd, and the configuration with which it starts.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+
+use xdfs_test_cli::{Scene, Server, exit, pattern};
 
 /// The highest exposure that systemd may find; 10 is a service without any protection.
 const EXPOSURE_MAX: f64 = 1.5;
@@ -22,4 +25,62 @@ fn systemd_finds_the_service_hardly_exposed() {
     assert!(level <= EXPOSURE_MAX, "exposure {level}: {text}");
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(!complaints.contains("xdfs.service:"), "{complaints}");
+}
+
+/// The packaged configuration, with the directories of a scene in place of the system's.
+fn configured(scene: &Scene) -> String {
+    let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/server.toml");
+    let mut text = std::fs::read_to_string(packaged).expect("the configuration is packaged");
+    for system in ["/srv/xdfs", "/var/lib/xdfs", "/var/log/xdfs"] {
+        assert!(text.contains(system), "{system} is in {text}");
+        let directory = scene.path(&system[1..]);
+        text = text.replace(system, directory.to_str().expect("a path of ours is UTF-8"));
+    }
+    text
+}
+
+#[test]
+fn the_packaged_configuration_starts_a_server_as_it_is() {
+    let scene = Scene::new();
+    for directory in ["srv/xdfs", "var/log/xdfs"] {
+        scene.directory(directory);
+    }
+    scene.write("server.toml", configured(&scene).as_bytes());
+    let checked = scene.run(["serve", "--check", "--config", "server.toml"]);
+    checked.ends_with(exit::DONE);
+    assert!(checked.output.ends_with(b":2799 and offers data\n"), "{checked:?}");
+    assert!(!scene.path("var/lib/xdfs").exists(), "a check makes nothing");
+    assert_eq!(scene.names("var/log/xdfs"), [""; 0], "a check logs nothing");
+
+    let server = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let server = Server::start(server, &["--config", "server.toml"]);
+    // Nobody comes in by default.
+    scene.run(["ls", &server.url("")]).ends_with(exit::LOGIN_REFUSED);
+    let password = scene.write("password", b"correct horse battery\n");
+    std::fs::set_permissions(password, PermissionsExt::from_mode(0o600)).expect("our own");
+    let state = scene.path("var/lib/xdfs");
+    let added = scene.command(["user", "add", "anna", "--password-file", "password", "--state"]).arg(state).output();
+    assert!(added.expect("it starts").status.success());
+    scene.write("file", &pattern(100_000, 1));
+    let url = server.url("file").replace("xdfs://", "xdfs://anna@");
+    scene.run(["cp", "--password-file", "password", "file", &url]).ends_with(exit::DONE);
+    assert_eq!(scene.read("srv/xdfs/file"), pattern(100_000, 1));
+    assert_eq!(server.stop(), Some(exit::DONE));
+}
+
+#[test]
+fn a_check_names_what_would_keep_the_server_from_starting() {
+    let scene = Scene::new();
+    let check = |config: &str| {
+        scene.write("server.toml", config.as_bytes());
+        scene.run(["serve", "--check", "--config", "server.toml"])
+    };
+    for (config, code, told) in [
+        ("", exit::USAGE, "nothing is offered"),
+        ("[exports.x]\ndirectory = \"absent\"\n", exit::USAGE, "server.toml:2: export 'x'"),
+        ("[exports.x]\ndirectory = \".\"\nusers = [\"anna\"]\n", exit::USAGE, "anna"),
+        ("[exports.x]\ndirectory = \"memory:\"\n[log]\naudit = \"absent/log\"\n", exit::NOT_FOUND, "absent; make it"),
+    ] {
+        check(config).ends_with(code).says(&[told]);
+    }
 }

@@ -37,8 +37,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME=DIR[:ro|:rw]", required_unless_present_any = ["config", "stdio"])]
     pub(crate) export: Vec<OsString>,
 
-    /// Address and port to listen on; port 0 takes a free one, 0.0.0.0 or [::] is every address of this machine
-    /// [default: 0.0.0.0:2799]
+    /// Say whether a server would start with these options and this configuration, and do not start it: nothing is made or
+    /// changed. Run it as the user of the server, whose rights count
+    #[arg(long, conflicts_with_all = ["stdio", "standby"])]
+    pub(crate) check: bool,
+
+    /// Address and port to listen on; port 0 takes a free one, 0.0.0.0 is every IPv4 address of this machine, [::] the IPv6
+    /// addresses too [default: [::]:2799, or 0.0.0.0:2799 without IPv6]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
 

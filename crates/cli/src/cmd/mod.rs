@@ -30,6 +30,7 @@ pub(crate) fn run(plan: Plan) -> Result<ExitCode, Failure> {
         // Its exit code is that of another program.
         Plan::Lock(plan) => return lock::run(&plan),
         Plan::Serve(plan) => serve::run(plan),
+        Plan::CheckServe(plan) => serve::check(&plan),
         Plan::ServeStdio(plan) => serve::run_stdio(&plan),
         Plan::Copy(plan) => cp::run(plan),
         Plan::Sync(plan) => sync::run(plan),

@@ -60,16 +60,16 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     }
     let limit = descriptors::raise_limit();
     descriptors::must_do(limit, true)?;
-    let offer = ServerOffer::resolve(&plan, None)?;
+    let (offer, state) = ServerOffer::resolve(&plan, None)?;
     start::check_entry(&plan, &offer.needs)?;
     start::tell_channels(&offer, limit);
     let audit = audit(&offer.fixed.audit)?;
     let alarm = (offer.fixed.audit_failure == OnFailure::Stop).then(|| signals.log_alarm()).transpose()?;
     let (predecessor, inherited) = predecessor.unzip();
     let names = names(&offer);
-    let key = offer.state.host_key().map_err(|error| failed(&error))?;
+    let key = state.host_key().map_err(|error| failed(&error))?;
     let visitors = offer.visitors();
-    let accounts = Arc::new(offer.state.live(visitors).map_err(|error| failed(&error))?);
+    let accounts = Arc::new(state.live(visitors).map_err(|error| failed(&error))?);
     let shown = Arc::new(Shown::of(offer.site.as_ref(), calendar::now()));
     let config = Config {
         identity: Arc::new(identity(key, offer.site)),
@@ -96,7 +96,7 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let handle = server.handle();
     announce(plan.json, &names, &server.address().to_string(), &server.host_key().to_string())?;
     if !visitors && accounts.is_empty() {
-        say_how_to_let_in(&offer.state);
+        say_how_to_let_in(&state);
     }
     tell(&LogEvent::Started { address: server.address().to_string() });
     notify::notify(notify::READY);
@@ -114,6 +114,16 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         Serving { plan, handle, accounts, host_key, shown, socket, standby, confined, fixed, reach, audit, tell },
         signals,
     )
+}
+
+/// Whether a server would start so: says what it would do. Nothing is made or changed, and no port is opened, since the
+/// server that the answer is for may be running.
+pub(crate) fn check(plan: &ServePlan) -> Result<Exit, Failure> {
+    descriptors::must_do(descriptors::raise_limit(), true)?;
+    let offer = ServerOffer::check(plan)?;
+    start::check_entry(plan, &offer.needs)?;
+    print(&format!("valid: listens on {} and offers {}\n", offer.fixed.listen, names(&offer)))?;
+    Ok(Exit::Done)
 }
 
 /// Runs the server on a separate thread until it has ended.
@@ -205,7 +215,8 @@ impl Serving {
         if let Some(audit) = &self.audit {
             audit.reopen().map_err(|error| error.to_string())?;
         }
-        let mut offer = ServerOffer::resolve(&self.plan, Some(&self.fixed)).map_err(|failure| failure.message)?;
+        let (mut offer, state) =
+            ServerOffer::resolve(&self.plan, Some(&self.fixed)).map_err(|failure| failure.message)?;
         let later = self.fixed.unlike(&offer.fixed);
         if !later.is_empty() {
             complain(&format!("what the configuration says of {} holds from the next start on", later.join(", ")));
@@ -218,7 +229,7 @@ impl Serving {
         }
         let site = offer.site.take();
         let validity = Shown::of(site.as_ref(), calendar::now());
-        let shown = identity(offer.state.host_key().map_err(|error| error.message)?, site);
+        let shown = identity(state.host_key().map_err(|error| error.message)?, site);
         if shown.fingerprint() != self.host_key {
             return Err(
                 "the host key is another one than at the start, which clients would refuse; restart the server \

@@ -37,6 +37,8 @@ use crate::url::{Url, UrlError};
 pub(crate) enum Plan {
     /// Offer directories.
     Serve(ServePlan),
+    /// Say whether a server would start.
+    CheckServe(ServePlan),
     /// Serve the client that started this process over ssh.
     ServeStdio(StdioPlan),
     /// Copy files.
@@ -270,6 +272,7 @@ pub(crate) fn resolve(typed: Cli) -> Result<Plan, PlanError> {
 fn resolve_command(typed: Cli) -> Result<Plan, PlanError> {
     match typed.command {
         Command::Serve(args) if args.stdio => serve::resolve_stdio(&args).map(Plan::ServeStdio),
+        Command::Serve(args) if args.check => serve::resolve(*args).map(Plan::CheckServe),
         Command::Serve(args) => serve::resolve(*args).map(Plan::Serve),
         Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),
         Command::Sync(args) => tree::resolve(*args).map(Plan::Sync),

@@ -1,9 +1,9 @@
 //! What a server offers, from the command line and the configuration file together: the command
 //! line wins.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use xdfs_io::store::{LocalStore, MemoryExport, Store};
 use xdfs_proto::base::Level;
@@ -11,7 +11,7 @@ use xdfs_secure::journal::JournalKey;
 use xdfs_server::audit::OnFailure;
 use xdfs_server::config::{Audit, Confinement, Settings, with_journals};
 use xdfs_server::privilege::Needs;
-use xdfs_server::users::StateFolder;
+use xdfs_server::users::{Accounts, StateFolder};
 use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCertificate};
 
 use super::super::key::failed;
@@ -40,8 +40,6 @@ pub(super) struct ServerOffer {
     pub(super) site: Option<SiteCertificate>,
     /// Its needs of the file system.
     pub(super) needs: Needs,
-    /// Its host key and who may log in.
-    pub(super) state: StateFolder,
 }
 
 /// Settings that a running server keeps, whatever its configuration says meanwhile.
@@ -61,7 +59,7 @@ pub(super) struct Fixed {
 impl Fixed {
     fn of(plan: &ServePlan, settings: &Settings) -> Result<Self, Failure> {
         Ok(Self {
-            listen: plan.listen.or(settings.listen).unwrap_or(LISTEN),
+            listen: plan.listen.or(settings.listen).unwrap_or_else(|| *LISTEN),
             confinement: plan.confinement.unwrap_or(settings.confinement),
             audit: settings.log.audit.clone(),
             audit_failure: settings.log.audit_failure,
@@ -82,39 +80,78 @@ impl Fixed {
     }
 }
 
-/// The default listening address: all addresses, since only users who may log in are admitted.
-const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 2799);
+/// The default listening address: all addresses, since only users who may log in are admitted. Determined once, since a
+/// confined process cannot make sockets.
+static LISTEN: LazyLock<SocketAddr> = LazyLock::new(|| {
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
+    let has_ipv6 = UdpSocket::bind((any.ip(), 0)).is_ok();
+    if has_ipv6 { any } else { SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)) }
+});
+
+/// The port of xdfs.
+const PORT: u16 = 2799;
 
 impl ServerOffer {
-    /// Reads the configuration file, if any, and opens every directory; the state folder is that of
-    /// a `running` server.
-    pub(super) fn resolve(plan: &ServePlan, running: Option<&Fixed>) -> Result<Self, Failure> {
-        let usage = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, error.to_string());
-        let settings = match &plan.config {
-            Some(path) => Settings::read(path).map_err(|error| usage(&format_args!("--config {error}")))?,
-            None => Settings::default(),
-        };
+    /// Reads the configuration file, if any, and opens every directory, and the state folder: that of a `running` server.
+    pub(super) fn resolve(plan: &ServePlan, running: Option<&Fixed>) -> Result<(Self, StateFolder), Failure> {
+        let settings = read(plan)?;
         let fixed = Fixed::of(plan, &settings)?;
         let folder = running.map_or(&fixed.state, |running| &running.state).clone();
         let state = StateFolder::create(&folder).map_err(|error| failed(&error))?;
         let key = state.journal_key().map_err(|error| failed(&error))?;
         let accounts = state.accounts().map_err(|error| failed(&error))?;
+        Ok((Self::of(plan, settings, fixed, (&folder, &key, &accounts))?, state))
+    }
+
+    /// The same without making anything, for a server that is not started.
+    pub(super) fn check(plan: &ServePlan) -> Result<Self, Failure> {
+        let settings = read(plan)?;
+        let fixed = Fixed::of(plan, &settings)?;
+        let accounts = match StateFolder::open(&fixed.state).map_err(|error| failed(&error))? {
+            Some(state) => {
+                state.present_host_key().map_err(|error| failed(&error))?;
+                state.accounts().map_err(|error| failed(&error))?
+            }
+            None => Accounts::default(),
+        };
+        if let Audit::File(path) = &fixed.audit {
+            let folder = folder_of(path);
+            if !folder.is_dir() {
+                let message = format!("the audit log needs the directory {}; make it", printable_path(&folder));
+                return Err(Failure::new(Exit::NotFound, message));
+            }
+        }
+        // Nothing is resumed, so no journal is read or written with it.
+        let key = Arc::new(JournalKey::new(&[0; JournalKey::BYTES]));
+        let folder = fixed.state.clone();
+        let mut offer = Self::of(plan, settings, fixed, (&folder, &key, &accounts))?;
+        offer.needs.readable.retain(|path| *path != folder);
+        Ok(offer)
+    }
+
+    /// What `settings` and the command line say together.
+    fn of(
+        plan: &ServePlan,
+        settings: Settings,
+        fixed: Fixed,
+        (folder, key, accounts): (&Path, &Arc<JournalKey>, &Accounts),
+    ) -> Result<Self, Failure> {
         let known = |user: &str| accounts.find(user).is_some();
-        settings.check_users(known).map_err(|error| usage(&format_args!("--config {error}")))?;
+        settings.check_users(known).map_err(|error| invalid(&error))?;
         let mut needs = Needs::default();
         // The users are reloaded when they change.
-        needs.readable.push(folder.clone());
+        needs.readable.push(folder.to_owned());
         let mut exports = Vec::new();
         let mut offered = Vec::new();
         for export in &plan.exports {
-            exports.push(open(export, &key, &settings.limits)?);
+            exports.push(open(export, key, &settings.limits)?);
             if let Root::Directory(path) = &export.root {
                 offered.push(Offered { name: &export.name, path, writable: export.writable });
                 need(&mut needs, path, export.writable);
             }
         }
         let named: Vec<&str> = plan.exports.iter().map(|export| export.name.as_str()).collect();
-        let mut of_file = settings.open_exports(&key).map_err(|error| usage(&format_args!("--config {error}")))?;
+        let mut of_file = settings.open_exports(key).map_err(|error| invalid(&error))?;
         of_file.retain(|export| !named.contains(&export.name()));
         for export in settings.exports.iter().filter(|export| !named.contains(&export.name.as_str())) {
             if let Some(path) = &export.directory {
@@ -138,7 +175,7 @@ impl ServerOffer {
         needs
             .readable
             .extend(certificate.iter().flat_map(|(chain, key)| site::folders(chain).chain(site::folders(key))));
-        refuse_own(&offered, &folder, plan.config.as_deref(), &fixed.audit, certificate.as_ref())?;
+        refuse_own(&offered, folder, plan.config.as_deref(), &fixed.audit, certificate.as_ref())?;
         let site = certificate.map(|(chain, key)| site::read(&chain, &key)).transpose()?;
         let floor = plan.level_min.unwrap_or(Level::Clear).max(settings.min_protection);
         let channels_max = plan.channels_max.or(settings.channels).unwrap_or(Policy::default().channels_max);
@@ -154,7 +191,6 @@ impl ServerOffer {
             quiet: plan.quiet || settings.log.quiet,
             site,
             needs,
-            state,
         })
     }
 
@@ -162,6 +198,16 @@ impl ServerOffer {
     pub(super) fn visitors(&self) -> bool {
         self.exports.iter().any(|export| export.access().anonymous != Anonymous::Nothing)
     }
+}
+
+/// What the configuration file says, if there is one.
+fn read(plan: &ServePlan) -> Result<Settings, Failure> {
+    let Some(path) = &plan.config else { return Ok(Settings::default()) };
+    Settings::read(path).map_err(|error| invalid(&error))
+}
+
+fn invalid(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::Usage, format!("--config {error}"))
 }
 
 fn refuse_own(
