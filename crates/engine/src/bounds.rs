@@ -120,4 +120,21 @@ mod tests {
         }
         assert_eq!(buffers(limits::BLOCK_BYTES_DEFAULT), BUFFERS_MAX);
     }
+
+    /// What docs/security.md says that a pipeline takes if its peer fills every bound at once.
+    #[test]
+    fn all_that_a_pipeline_may_hold_at_once_is_the_documented_sum() {
+        const CHANNELS: usize = 1000;
+        const OPERATION_BYTES: usize = 4 << 10;
+        let parts = [
+            2 * BUFFER_BYTES,
+            LONG_CONTROLS_BYTES,
+            CHANNELS * SHORT_CONTROL_BYTES,
+            // Batches, their replies on the way, and replies that are not acknowledged.
+            3 * limits::CALL_ROOM_MAX,
+            (limits::OPERATIONS_MAX + limits::LEDGER_ENTRIES_MAX) * OPERATION_BYTES,
+        ];
+        let sum: usize = parts.iter().sum();
+        assert!((64 << 20..=72 << 20).contains(&sum), "{sum}");
+    }
 }
