@@ -195,3 +195,21 @@ fn a_file_that_ends_early_gets_no_name() {
     let left: Vec<String> = scene.names("").into_iter().filter(|name| !name.starts_with("home-")).collect();
     assert_eq!(left, ["f"]);
 }
+
+#[test]
+fn a_file_that_ends_early_does_not_end_the_copy_of_its_tree() {
+    fn answer(line: &str) -> Option<Say> {
+        match line {
+            "MLST /d" => Some(Say::Reply("250-x\r\n type=dir; /d\r\n250 end")),
+            "MLSD /d" => Some(Say::Send(b"type=file;size=5; cut\r\ntype=file;size=5; good\r\n".to_vec())),
+            _ if line.starts_with("MLST ") => Some(Say::Reply("250-x\r\n type=file;size=5; f\r\n250 end")),
+            "RETR /d/good" => Some(Say::Send(b"12345".to_vec())),
+            "RETR /d/cut" => Some(Say::Send(b"123".to_vec())),
+            _ => None,
+        }
+    }
+    let (scene, server) = (Scene::new(), Scripted::start(answer));
+    run(&scene, &["cp", "-r", "-P", "1", "--retry", "0", &server.url("//d"), "d"]).ends_with(1).says(&["cut: "]);
+    assert_eq!(scene.names("d"), ["good"]);
+    assert_eq!(scene.read("d/good"), b"12345");
+}

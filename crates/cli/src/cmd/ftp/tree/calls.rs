@@ -31,7 +31,8 @@ pub(super) fn execute(worker: &mut Worker<'_>, payload: &[u8], room: usize) -> R
             writer.leave_room(batch.calls[index + 1..].iter());
         }
         let path = worker.path(&joined(batch.base, call.path()));
-        match one(worker, batch.base, &path, call, &mut writer) {
+        let done = one(worker, batch.base, &path, call, &mut writer);
+        match done.map_err(|trouble| worker.mended(trouble)) {
             Ok(()) => {}
             Err(Trouble::Refused(error)) => writer.fail(Failure { kind: error.kind, errno: 0 }),
             Err(broken) => return Err(broken),

@@ -68,21 +68,28 @@ impl Worker<'_> {
     /// Does something, and gets a new session where this one was broken by what was done: only a
     /// server that then cannot be reached is lost.
     fn usable<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, Trouble>) -> Result<T, Error> {
-        let error = match act(self) {
-            Ok(done) => return Ok(done),
-            Err(Trouble::Refused(error)) => return Err(error),
-            Err(Trouble::Broken(error)) => error,
-        };
+        match act(self).map_err(|trouble| self.mended(trouble)) {
+            Ok(done) => Ok(done),
+            Err(Trouble::Refused(error) | Trouble::Broken(error)) => Err(error),
+        }
+    }
+
+    /// Trouble with one file breaks a session in the middle of a transfer, and says nothing of the
+    /// others: with a new session it is a refusal. What is wrong with the server itself stays.
+    pub(super) fn mended(&mut self, trouble: Trouble) -> Trouble {
+        let Trouble::Broken(error) = trouble else { return trouble };
         let is_of_one_file = matches!(
             error.kind,
             ErrorKind::SourceChanged | ErrorKind::Cancelled | ErrorKind::NoSpace | ErrorKind::Storage
         );
         match self.shared.opener.open() {
-            Ok(session) => self.session = session,
-            Err((failure, kind)) if is_of_one_file => return Err(Error::new(kind, failure.message)),
-            Err(_) => {}
+            Ok(session) => {
+                self.session = session;
+                if is_of_one_file { Trouble::Refused(error) } else { Trouble::Broken(error) }
+            }
+            Err((failure, kind)) if is_of_one_file => Trouble::Broken(Error::new(kind, failure.message)),
+            Err(_) => Trouble::Broken(error),
         }
-        Err(error)
     }
 
     /// The server's path of a name of the copy: `root/...` or `home/...`.
