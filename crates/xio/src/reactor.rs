@@ -188,6 +188,8 @@ impl Loop {
             let may_wait = core.flow.as_ref().is_some_and(|flow| flow.descriptor().is_none());
             if !may_wait {
                 core.drive();
+                // It may have another descriptor now: that of the next address of a name.
+                self.watch(shared, &mut core);
             }
             if let Some((callback, handle, completed)) = core.take_completion(shared) {
                 if core.caller_is_next() {
