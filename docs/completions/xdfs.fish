@@ -83,11 +83,11 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l exclude -d 'Of a tree, 
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l files-from -d 'Of a tree, take only the names in FILE: one a line, below the top; \'-\' reads standard input' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l failures -d 'Write the names that failed to FILE, for --files-from' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l retry -d 'After a lost connection, try again until nothing has moved for SECONDS; 0 gives up at once' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s P -l channels -d 'Parallel TCP channels' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s P -l channels -d 'Parallel TCP channels [default: what the configuration file has for the server, or 4]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s b -l block -d 'Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l congestion -d 'TCP congestion control, such as cubic or bbr; without it xdfs chooses' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone' -r -f -a "private\t'Encrypted and authenticated'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone [default: what the configuration file has for the server, or private]' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
 clear\t'Only the heads of blocks are authenticated'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l verify -d 'How the copy is checked before it gets its name: \'hash\' by the hash of what was sent (the default), \'reread\' by that of what the target\'s disk gives back, \'wire\' by every block\'s tag alone (needs integrity or private), \'none\'' -r -f -a "none\t'Not at all'
@@ -121,11 +121,11 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l exclude -d 'Of a tree
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l files-from -d 'Of a tree, take only the names in FILE: one a line, below the top; \'-\' reads standard input' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l failures -d 'Write the names that failed to FILE, for --files-from' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l retry -d 'After a lost connection, try again until nothing has moved for SECONDS; 0 gives up at once' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s P -l channels -d 'Parallel TCP channels' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s P -l channels -d 'Parallel TCP channels [default: what the configuration file has for the server, or 4]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s b -l block -d 'Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l congestion -d 'TCP congestion control, such as cubic or bbr; without it xdfs chooses' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone' -r -f -a "private\t'Encrypted and authenticated'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone [default: what the configuration file has for the server, or private]' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
 clear\t'Only the heads of blocks are authenticated'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l verify -d 'How the copy is checked before it gets its name: \'hash\' by the hash of what was sent (the default), \'reread\' by that of what the target\'s disk gives back, \'wire\' by every block\'s tag alone (needs integrity or private), \'none\'' -r -f -a "none\t'Not at all'

@@ -9,6 +9,7 @@ mod args;
 mod ask;
 mod calendar;
 mod cmd;
+mod config;
 mod descriptors;
 mod exit;
 mod greeting;
@@ -35,7 +36,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, Failure> {
-    let typed = usage::parse(std::env::args_os())?;
-    let plan = plan::resolve(typed)?;
+    let mut typed = usage::parse(std::env::args_os())?;
+    let applied = config::apply(&mut typed)?;
+    let plan = plan::resolve(typed).map_err(|error| applied.explain(error))?;
     cmd::run(plan)
 }

@@ -134,7 +134,15 @@ impl Scene {
     pub fn dress(&self, person: &str, command: &mut Command) {
         let home = self.path(format!("home-{person}"));
         command.env("HOME", &home).env("XDG_STATE_HOME", home.join("state")).env("USER", person);
-        for name in ["SSH_AUTH_SOCK", "XDFS_IDENTITY", "XDFS_TOKEN", "XDFS_TOKEN_FILE", "XDFS_PASSWORD_FILE", "NETRC"] {
+        for name in [
+            "XDG_CONFIG_HOME",
+            "SSH_AUTH_SOCK",
+            "XDFS_IDENTITY",
+            "XDFS_TOKEN",
+            "XDFS_TOKEN_FILE",
+            "XDFS_PASSWORD_FILE",
+            "NETRC",
+        ] {
             command.env_remove(name);
         }
     }

@@ -101,6 +101,8 @@ pub(super) const CRATES: &[CrateRule] = &[
             "serde_json",
             "signal-hook",
             "thiserror",
+            // The configuration of the clients.
+            "toml",
         ],
         why: "the command speaks to client and server; what it needs of the engine they offer, and keys it only makes, \
               shows and converts",

@@ -32,8 +32,8 @@ pub(crate) use user::{
     UserTokenArgs,
 };
 
+use crate::config::Config;
 use crate::exit::exit_codes;
-use crate::plan::CHANNELS_DEFAULT;
 use crate::size;
 
 const EXAMPLES: &str = "\
@@ -212,9 +212,9 @@ pub(crate) struct MovingArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) retry: u32,
 
-    /// Parallel TCP channels
-    #[arg(short = 'P', long, value_name = "CHANNELS", default_value_t = CHANNELS_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Speed")]
-    pub(crate) channels: u16,
+    /// Parallel TCP channels [default: what the configuration file has for the server, or 4]
+    #[arg(short = 'P', long, value_name = "CHANNELS", value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Speed")]
+    pub(crate) channels: Option<u16>,
 
     /// TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster
     #[arg(short, long, value_name = "SIZE", value_parser = size::parse, help_heading = "Speed")]
@@ -229,9 +229,9 @@ pub(crate) struct MovingArgs {
     pub(crate) congestion: Option<String>,
 
     /// What is done to the data on the way: 'private' encrypts and authenticates every block, 'integrity' authenticates
-    /// it, 'clear' authenticates its head alone
-    #[arg(long, value_name = "LEVEL", value_enum, default_value = "private", help_heading = "Safety")]
-    pub(crate) protection: Protection,
+    /// it, 'clear' authenticates its head alone [default: what the configuration file has for the server, or private]
+    #[arg(long, value_name = "LEVEL", value_enum, help_heading = "Safety")]
+    pub(crate) protection: Option<Protection>,
 
     /// How the copy is checked before it gets its name: 'hash' by the hash of what was sent (the default), 'reread' by that of
     /// what the target's disk gives back, 'wire' by every block's tag alone (needs integrity or private), 'none'
@@ -313,6 +313,10 @@ pub(crate) struct LoginArgs {
     /// For ssh:// and ssh: what is started there [default: xdfs serve --stdio]
     #[arg(long, value_name = "COMMAND", help_heading = "Login")]
     pub(crate) remote_command: Option<String>,
+
+    /// The servers of the configuration file.
+    #[arg(skip)]
+    pub(crate) config: Config,
 }
 
 /// Where keys, users and known servers are.

@@ -14,12 +14,13 @@ use xdfs_secure::policy::Fingerprint;
 use super::authorities;
 use super::cp::Backoff;
 use super::key::failed;
-use super::login::{Offers, TypedSecrets};
+use super::login::{Offers, TypedSecrets, User, variable};
 use super::remote::SessionRequest;
+use crate::config::HostSettings;
 use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
 use crate::plan::LoginPlan;
-use crate::url::Url;
+use crate::url::{Url, is_user_name};
 use crate::{address, ask, calendar, state};
 
 /// Connections for one URL: the first, one after the server's key was accepted, one for each of two
@@ -46,12 +47,36 @@ pub(super) fn connect<T>(
     let folder = state::folder(login.state.as_deref()).map_err(here)?;
     let known = KnownHosts::read(&folder).map_err(|error| here(failed(&error)))?;
     let host = HostName::new(&url.host.to_string(), url.port);
-    let mut offers = Offers::gather(url.user.as_deref(), login, folder.clone()).map_err(here)?;
+    let host_settings = login.config.find(url);
+    let named = LoginPlan { identity: identity(login, host_settings), ..login.clone() };
+    // No other server learns one's name: a key in the URL may come from whoever wrote the URL.
+    let is_known = host_settings.is_some() || known.find(&host).is_some();
+    let user = match &url.user {
+        Some(user) => User::Named(user.clone()),
+        None if is_known => host_settings
+            .and_then(|host| host.server.user.clone())
+            .or_else(own_name)
+            .map_or(User::Nobody, User::Assumed),
+        None => User::Nobody,
+    };
+    let mut offers = Offers::gather(user, &named, folder.clone()).map_err(here)?;
     offers.recall(typed, &host);
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
     let roots = authorities::named(login).map_err(here)?;
     let patience = Backoff::new(wishes.retry);
     Connecting { url, wishes, folder, state_option, host, pinned, known, offers, roots, typed, patience }.run(open)
+}
+
+/// The key to log in with: the one that was named, or that of the configuration file.
+fn identity(login: &LoginPlan, host: Option<&HostSettings>) -> Option<PathBuf> {
+    let named = login.identity.clone().or_else(|| variable("XDFS_IDENTITY").map(PathBuf::from));
+    named.or_else(|| host.and_then(|host| host.identity.clone()))
+}
+
+/// The name of this user on this machine, if it could be that of a user of a server.
+fn own_name() -> Option<String> {
+    let name = ["USER", "LOGNAME"].into_iter().find_map(variable)?.into_string().ok()?;
+    is_user_name(&name).then_some(name)
 }
 
 struct Connecting<'a> {
@@ -138,7 +163,7 @@ impl Connecting<'_> {
                 port: self.url.port,
                 host_check: Arc::<Trust>::clone(trust),
                 certificates: self.certificates(trust),
-                user: self.url.user.clone().unwrap_or_default(),
+                user: self.offers.user().to_owned(),
                 offers: self.offers.now(),
                 channels: self.wishes.channels,
                 window: self.wishes.window,

@@ -1,7 +1,8 @@
 //! What a client offers when it logs in: keys that need no prompt first, then those that need one.
 //!
-//! A key is offered only if the URL names a user: no other server learns which keys this person
-//! has. Without a user it logs in with a token if there is one, and otherwise as a visitor.
+//! A key is offered if the URL names a user. Without one it logs in with a token if there is one; to a
+//! server that is known here, under a name that is assumed, with the keys that need no prompt; and
+//! otherwise as a visitor. No server that is not known learns which keys this person has.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -41,6 +42,22 @@ impl TypedSecrets {
     }
 }
 
+/// Keys that are offered under an assumed name at most: a server takes six offers of a connection, and
+/// the last one is that of a visitor.
+const ASSUMED_KEYS_MAX: usize = 5;
+
+/// Who logs in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum User {
+    /// The user that the URL names.
+    Named(String),
+    /// Perhaps this one, at a server that is known: if it has none of this name with one of the keys,
+    /// a visitor.
+    Assumed(String),
+    /// The URL names none.
+    Nobody,
+}
+
 /// The offers to one server for one user.
 pub(super) struct Offers {
     user: String,
@@ -68,9 +85,9 @@ pub(super) struct Offers {
 
 impl Offers {
     /// The offers for `user`; without a user a token, or nothing.
-    pub(super) fn gather(user: Option<&str>, plan: &LoginPlan, folder: PathBuf) -> Result<Self, Failure> {
+    pub(super) fn gather(user: User, plan: &LoginPlan, folder: PathBuf) -> Result<Self, Failure> {
         let mut offers = Self {
-            user: user.unwrap_or_default().to_owned(),
+            user: String::new(),
             state_option: state::option(plan.state.as_deref()),
             ready: Vec::new(),
             locked: Vec::new(),
@@ -82,12 +99,23 @@ impl Offers {
             unusable: Vec::new(),
             typed: false,
         };
-        if user.is_none() {
-            offers.ready.push(match token()? {
-                Some((key, from)) => (Offer::Token(key), from),
-                None => (Offer::Anonymous, "no login: the URL names no user".to_owned()),
-            });
-            return Ok(offers);
+        match user {
+            User::Named(user) => offers.user = user,
+            other => {
+                let (assumed, visitor) = match (token()?, other) {
+                    (Some((key, from)), _) => {
+                        offers.ready.push((Offer::Token(key), from));
+                        return Ok(offers);
+                    }
+                    (None, User::Assumed(user)) => (Some(user), "as a visitor"),
+                    (None, _) => (None, "no login: the URL names no user"),
+                };
+                if let Some(user) = assumed {
+                    offers.assume(user, plan, folder);
+                }
+                offers.ready.push((Offer::Anonymous, visitor.to_owned()));
+                return Ok(offers);
+            }
         }
         let password_file = plan.password_file.clone().or_else(|| variable("XDFS_PASSWORD_FILE").map(PathBuf::from));
         let places = places(plan.identity.clone(), folder);
@@ -115,6 +143,28 @@ impl Offers {
             None => {}
         }
         Ok(offers)
+    }
+
+    /// Adds the keys that need no prompt, under a name that the user did not type. What cannot be used is
+    /// no error here: the user asked for no login.
+    fn assume(&mut self, user: String, plan: &LoginPlan, folder: PathBuf) {
+        let Ok(Identities { found, .. }) = identities(&places(plan.identity.clone(), folder)) else { return };
+        for identity in found {
+            if let Some(signer) = identity.ready()
+                && self.ready.len() < ASSUMED_KEYS_MAX
+            {
+                self.line = self.line.take().or_else(|| line_of(&identity));
+                self.ready.push((Offer::Key(signer), format!("{} as '{user}'", identity.from)));
+            }
+        }
+        if !self.ready.is_empty() {
+            self.user = user;
+        }
+    }
+
+    /// The user who logs in; empty for a token and for visitors.
+    pub(super) fn user(&self) -> &str {
+        &self.user
     }
 
     /// Puts secrets that were typed for this server before in front.
@@ -295,7 +345,7 @@ fn password(bytes: &[u8]) -> Result<Password, Failure> {
     Ok(Password::new(Zeroizing::new(text.to_owned())))
 }
 
-fn variable(name: &str) -> Option<std::ffi::OsString> {
+pub(super) fn variable(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 

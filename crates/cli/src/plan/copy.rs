@@ -9,13 +9,13 @@ use xdfs_proto::base::{Extent, Level};
 
 use super::tree::TreePlan;
 use super::{LoginPlan, PlanError, is_empty, level_of, parse_url, show};
-use crate::args::{CopyArgs, Durability, MovingArgs, Verify};
+use crate::args::{CopyArgs, Durability, MovingArgs, Protection, Verify};
 use crate::size;
 use crate::url::{Url, looks_like_url};
 
 /// Default channels. Enough to receive in parallel with writing and to fill a path whose windows
 /// are small; more cost memory and gain nothing on one machine. The bench decides.
-pub(crate) const CHANNELS_DEFAULT: u16 = 4;
+const CHANNELS_DEFAULT: u16 = 4;
 
 /// Smallest block: below it the calls per byte cost more than the data (rule 14).
 const BLOCK_BYTES_MIN: u64 = 64 << 10;
@@ -203,7 +203,7 @@ pub(super) fn format_of(args: &MovingArgs) -> Format {
 }
 
 pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {
-    let level = level_of(args.protection);
+    let level = level_of(args.protection.unwrap_or(Protection::Private));
     let check = match (args.verify, level) {
         (Some(Verify::Wire), Level::Clear) => return Err(PlanError::WireAtClear),
         (Some(Verify::Wire), _) => Check::Wire,
@@ -232,7 +232,7 @@ pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {
         }
     }
     Ok(Options {
-        channels: args.channels,
+        channels: args.channels.unwrap_or(CHANNELS_DEFAULT),
         window,
         block,
         congestion: args.congestion.clone(),

@@ -17,9 +17,7 @@ use std::path::PathBuf;
 
 use xdfs_proto::base::Level;
 
-pub(crate) use copy::{
-    CHANNELS_DEFAULT, Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone,
-};
+pub(crate) use copy::{Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone};
 pub(crate) use lock::LockPlan;
 pub(crate) use names::{NamesPlan, Verb};
 pub(crate) use serve::{ExportPlan, Root, ServePlan, StdioPlan};
@@ -27,6 +25,7 @@ pub(crate) use sum::{SumOf, SumPlan};
 pub(crate) use tree::{Sides, SyncPlan, TreePlan};
 
 use crate::args::{Cli, Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, TrustCommand, UserCommand};
+use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
 use crate::text::printable;
@@ -78,6 +77,8 @@ pub(crate) struct LoginPlan {
     pub(crate) ssh: Option<String>,
     /// What it runs at the other end.
     pub(crate) remote_command: Option<String>,
+    /// The servers of the configuration file.
+    pub(crate) config: Config,
 }
 
 impl From<LoginArgs> for LoginPlan {
@@ -89,6 +90,7 @@ impl From<LoginArgs> for LoginPlan {
             state: args.state,
             ssh: args.ssh,
             remote_command: args.remote_command,
+            config: args.config,
         }
     }
 }

@@ -33,10 +33,10 @@ const HOST_NAME_BYTES_MAX: usize = 253;
 const KEY_DIGITS: usize = 43;
 
 /// How the paths of a machine begin that is reached over ssh.
-const SSH_SCHEME: &str = "ssh://";
+pub(crate) const SSH_SCHEME: &str = "ssh://";
 
 /// The same without slashes, as in scp: the path starts in the user's home directory.
-const SSH_PREFIX: &str = "ssh:";
+pub(crate) const SSH_PREFIX: &str = "ssh:";
 
 /// How a server is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -326,17 +326,14 @@ impl fmt::Display for Url {
 
 /// Every component behind a slash, with %XX for what has a meaning of its own.
 fn show_path(path: &RelPath, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for component in path.components() {
-        f.write_str("/")?;
-        for &byte in component {
-            if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
-                write!(f, "{}", byte as char)?;
-            } else {
-                write!(f, "%{byte:02X}")?;
-            }
-        }
-    }
-    Ok(())
+    path.components().try_for_each(|component| write!(f, "/{}", encode_component(component)))
+}
+
+/// One component of a path as a URL has it.
+pub(crate) fn encode_component(component: &[u8]) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte);
+    let encode = |&byte: &u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    component.iter().map(encode).collect()
 }
 
 fn parse_key(fragment: &[u8]) -> Result<String, UrlError> {
@@ -352,10 +349,15 @@ fn parse_user(user: &[u8]) -> Result<String, UrlError> {
     if user.contains(&b':') {
         return Err(UrlError::Password);
     }
-    if user.is_empty() || !user.iter().copied().all(is_name_byte) {
+    if !str_of(user).is_some_and(is_user_name) {
         return Err(UrlError::User);
     }
     Ok(printable(user))
+}
+
+/// Whether a user may have this name.
+pub(crate) fn is_user_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(is_name_byte)
 }
 
 /// Reads `HOST` or `HOST:PORT`, as in a URL.

@@ -1,0 +1,110 @@
+//! Puts what the configuration file says into what was typed: `NAME:path` becomes a URL, and options
+//! that were left out get the values of the server's entry.
+
+use std::ffi::OsString;
+
+use super::Config;
+use crate::args::{Cli, Command, LoginArgs, MovingArgs};
+use crate::exit::{Exit, Failure};
+use crate::plan::PlanError;
+use crate::url::{Url, UrlError, looks_like_url};
+
+/// What was typed as names of files, for errors about it.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    words: Vec<OsString>,
+    config: Config,
+}
+
+/// Applies the configuration file to a command that connects; others do not read it.
+pub(crate) fn apply(typed: &mut Cli) -> Result<Applied, Failure> {
+    let Some(Parts { mut words, moving, login }) = parts(&mut typed.command) else {
+        return Ok(Applied { words: Vec::new(), config: Config::default() });
+    };
+    let config = Config::read()?;
+    let mut first = None;
+    for word in &mut words {
+        let expanded = config.expand(word).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+        **word = expanded.unwrap_or_else(|| word.clone());
+        if first.is_none() && looks_like_url(word) {
+            first = Url::parse_listed(word).ok().and_then(|url| config.find(&url));
+        }
+    }
+    let words = words.into_iter().map(|word| word.clone()).collect();
+    let login = match moving {
+        Some(moving) => {
+            moving.channels = moving.channels.or(first.and_then(|host| host.channels));
+            moving.protection = moving.protection.or(first.and_then(|host| host.protection));
+            Some(&mut moving.login)
+        }
+        None => login,
+    };
+    login.into_iter().for_each(|login| login.config = config.clone());
+    Ok(Applied { words, config })
+}
+
+impl Applied {
+    /// The failure for an error of the command line: where a word was perhaps meant as `NAME:path`,
+    /// that is said.
+    pub(crate) fn explain(&self, error: PlanError) -> Failure {
+        let word = match &error {
+            PlanError::NothingRemote { .. } => self.words.iter().find(|word| self.config.hint(word).is_some()).cloned(),
+            PlanError::Url { url, fault: UrlError::Scheme } => Some(OsString::from(url)),
+            _ => None,
+        };
+        match word.and_then(|word| Some((crate::text::printable(word.as_encoded_bytes()), self.config.hint(&word)?))) {
+            Some((word, hint)) => Failure::new(Exit::Usage, format!("{word}: {hint}")),
+            None => error.into(),
+        }
+    }
+}
+
+/// The parts of a command that the file has something to say about.
+struct Parts<'a> {
+    words: Vec<&'a mut OsString>,
+    /// The options of a copy, with those of the login.
+    moving: Option<&'a mut MovingArgs>,
+    /// Those of the login alone.
+    login: Option<&'a mut LoginArgs>,
+}
+
+impl<'a> Parts<'a> {
+    fn moving(words: Vec<&'a mut OsString>, moving: &'a mut MovingArgs) -> Option<Self> {
+        Some(Self { words, moving: Some(moving), login: None })
+    }
+
+    fn of(words: Vec<&'a mut OsString>, login: &'a mut LoginArgs) -> Option<Self> {
+        Some(Self { words, moving: None, login: Some(login) })
+    }
+}
+
+fn parts(command: &mut Command) -> Option<Parts<'_>> {
+    match command {
+        Command::Cp(args) => {
+            Parts::moving(args.sources.iter_mut().chain([&mut args.target]).collect(), &mut args.moving)
+        }
+        Command::Sync(args) => Parts::moving(vec![&mut args.source, &mut args.target], &mut args.moving),
+        Command::Stat(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Sum(args) => Parts::of(args.files.iter_mut().collect(), &mut args.login),
+        Command::Ls(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Mkdir(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Rm(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Mv(args) => Parts::of(vec![&mut args.source, &mut args.target], &mut args.names.login),
+        // The text of a symbolic link is no name of a server.
+        Command::Ln(args) => {
+            let target = (!args.symbolic).then_some(&mut args.target);
+            Parts::of(target.into_iter().chain([&mut args.url]).collect(), &mut args.names.login)
+        }
+        Command::Chmod(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Touch(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Cat(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.login),
+        Command::Du(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Df(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Serve(_)
+        | Command::Demo(_)
+        | Command::User(_)
+        | Command::Key(_)
+        | Command::Trust(_)
+        | Command::Generate(_) => None,
+    }
+}

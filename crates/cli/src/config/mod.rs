@@ -1,0 +1,206 @@
+//! The configuration file of the clients (TOML): the servers that a person uses, under short names.
+//!
+//! It is read whole and checked whole before anything is done; an error names file and line. It holds
+//! no secrets. What was typed counts before what it says.
+
+mod apply;
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use xdfs_io::store::{Secrecy, read_named};
+
+pub(crate) use self::apply::apply;
+use crate::args::Protection;
+use crate::exit::{Exit, Failure};
+use crate::state;
+use crate::text::printable_path;
+use crate::url::{SCHEME, SSH_PREFIX, Url, Via, encode_component, is_user_name};
+
+/// Largest configuration file: thousands of servers.
+const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// What the file says, shared by everything that connects.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Config(Arc<Content>);
+
+#[derive(PartialEq, Eq, Debug, Default)]
+struct Content {
+    /// Where it is, or would be; empty where there is no place for it.
+    path: PathBuf,
+    hosts: BTreeMap<String, HostSettings>,
+}
+
+/// A server of the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct HostSettings {
+    /// The top of the server, as a URL without an export; over ssh as the user's home directory.
+    pub(crate) server: Url,
+    /// The export of `NAME:path`.
+    pub(crate) export: Option<String>,
+    /// The key to log in with.
+    pub(crate) identity: Option<PathBuf>,
+    /// Parallel channels.
+    pub(crate) channels: Option<u16>,
+    /// Protection of the transfers.
+    pub(crate) protection: Option<Protection>,
+}
+
+/// Why `NAME:path` stands for no URL.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum AliasError {
+    /// No default export.
+    #[error(
+        "{typed}: {name} has no default export; write {name}:/EXPORT/path, or export = \"NAME\" below [hosts.{name}] in {file}"
+    )]
+    NoExport {
+        /// As it was typed.
+        typed: String,
+        /// The name of the server.
+        name: String,
+        /// The file.
+        file: String,
+    },
+    /// A user name that is none.
+    #[error("{typed}: what is before '@' is no user name")]
+    User {
+        /// As it was typed.
+        typed: String,
+    },
+}
+
+impl Config {
+    /// Reads the file; without one there are no servers in it.
+    pub(crate) fn read() -> Result<Self, Failure> {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from);
+        let Some(path) = place(variable("XDG_CONFIG_HOME"), state::home()) else { return Ok(Self::default()) };
+        let refused = |message: String| Failure::new(Exit::Usage, message);
+        let bytes = read_named(&path, FILE_BYTES_MAX, Secrecy::Public).map_err(|error| refused(error.message))?;
+        let Some(bytes) = bytes else { return Ok(Self::of(path, BTreeMap::new())) };
+        let text = String::from_utf8(bytes)
+            .map_err(|_| refused(format!("{}: it is not UTF-8; write it again as UTF-8", printable_path(&path))))?;
+        let hosts = file::parse(&path, &text, state::home().as_deref()).map_err(refused)?;
+        Ok(Self::of(path, hosts))
+    }
+
+    fn of(path: PathBuf, hosts: BTreeMap<String, HostSettings>) -> Self {
+        Self(Arc::new(Content { path, hosts }))
+    }
+
+    /// The server of a URL, whichever way the URL was typed.
+    pub(crate) fn find(&self, url: &Url) -> Option<&HostSettings> {
+        let same = |host: &&HostSettings| {
+            let server = &host.server;
+            server.via == url.via
+                && server.host == url.host
+                && server.port == url.port
+                && (server.user.is_none() || url.user.is_none() || server.user == url.user)
+        };
+        // One for this very user counts before one for anybody.
+        let exact = self.0.hosts.values().filter(same).find(|host| host.server.user == url.user);
+        exact.or_else(|| self.0.hosts.values().find(same))
+    }
+
+    /// The URL that `NAME:path` or `user@NAME:path` stands for; `None` if it is something else.
+    pub(crate) fn expand(&self, typed: &OsStr) -> Result<Option<OsString>, AliasError> {
+        let Some((user, name, path)) = alias_parts(typed) else { return Ok(None) };
+        let Some((name, host)) = self.0.hosts.get_key_value(name) else { return Ok(None) };
+        let shown = || crate::text::printable(typed.as_bytes());
+        let mut server = host.server.clone();
+        if let Some(user) = user {
+            if !is_user_name(user) {
+                return Err(AliasError::User { typed: shown() });
+            }
+            server.user = Some(user.to_owned());
+        }
+        if server.via == Via::Ssh {
+            return Ok(Some(OsString::from_vec(over_ssh(&server, path))));
+        }
+        let path = match (path.strip_prefix(b"/"), &host.export) {
+            (Some(below), _) => below.to_vec(),
+            (None, Some(export)) => [export.as_bytes(), b"/", path].concat(),
+            (None, None) if path.is_empty() => Vec::new(),
+            (None, None) => {
+                let file = printable_path(&self.0.path);
+                return Err(AliasError::NoExport { typed: shown(), name: name.clone(), file });
+            }
+        };
+        let key = server.key.take().map_or(String::new(), |key| format!("#{key}"));
+        let top = server.to_string();
+        Ok(Some(OsString::from_vec([top.as_bytes(), &encoded(&path), key.as_bytes()].concat())))
+    }
+
+    /// What to say of a word that was perhaps meant as `NAME:path`.
+    pub(crate) fn hint(&self, typed: &OsStr) -> Option<String> {
+        let (_, name, _) = alias_parts(typed)?;
+        let known: Vec<&str> = self.0.hosts.keys().map(String::as_str).collect();
+        let file = printable_path(&self.0.path);
+        let has = match &known[..] {
+            [] => format!("which names no server with [hosts.{name}]"),
+            names => format!("which has {}", names.join(", ")),
+        };
+        Some(format!(
+            "'{name}' is no server of {file}, {has}; write {SCHEME}{name}/EXPORT/path, or {SSH_PREFIX}{name}:path for what scp \
+             and rsync write as {name}:path"
+        ))
+    }
+}
+
+/// The default place of the file.
+fn place(xdg: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let folder = xdg.filter(|xdg| xdg.is_absolute()).or_else(|| home.map(|home| home.join(".config")))?;
+    Some(folder.join("xdfs/config"))
+}
+
+/// User, name and path of `[user@]NAME:path`. A URL and the special sources are something else, and
+/// so is a local file whose path has a slash before the colon.
+fn alias_parts(typed: &OsStr) -> Option<(Option<&str>, &str, &[u8])> {
+    let bytes = typed.as_bytes();
+    let colon = bytes.iter().position(|&byte| byte == b':')?;
+    let (before, path) = (std::str::from_utf8(&bytes[..colon]).ok()?, &bytes[colon + 1..]);
+    let (user, name) = before.rsplit_once('@').map_or((None, before), |(user, name)| (Some(user), name));
+    (is_alias(name) && !path.starts_with(b"//")).then_some((user, name, path))
+}
+
+/// Whether a server may have this name: what begins a URL or a special source is not one.
+fn is_alias(name: &str) -> bool {
+    let byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !name.is_empty()
+        && !name.starts_with(['-', '.'])
+        && name.bytes().all(byte)
+        && !["ssh", "xdfs", "zero", "random", "null"].contains(&name)
+}
+
+/// A path as it was typed, in the form of a URL: empty components and '.' mean nothing, but for the
+/// end.
+fn encoded(path: &[u8]) -> Vec<u8> {
+    let names: Vec<&[u8]> = path.split(|&byte| byte == b'/').collect();
+    let end: &[u8] = match *names.last().unwrap_or(&path) {
+        b"." if names.len() > 1 => b"/.",
+        b"" | b"." => b"/",
+        _ => b"",
+    };
+    let meant: Vec<String> =
+        names.into_iter().filter(|name| !matches!(*name, b"" | b".")).map(encode_component).collect();
+    if meant.is_empty() { Vec::new() } else { [meant.join("/").as_bytes(), end].concat() }
+}
+
+/// In the form of scp: what follows the colon is as it was typed.
+fn over_ssh(server: &Url, path: &[u8]) -> Vec<u8> {
+    let user = server.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
+    [format!("{SSH_PREFIX}{user}{}:", server.host).as_bytes(), path].concat()
+}
+
+/// A path of the file: relative to its folder, '~/' to the home directory.
+fn path_of(text: &str, file: &Path, home: Option<&Path>) -> PathBuf {
+    match (text.strip_prefix("~/"), home) {
+        (Some(below), Some(home)) => home.join(below),
+        _ => file.parent().unwrap_or(Path::new("")).join(text),
+    }
+}
