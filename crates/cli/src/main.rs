@@ -12,6 +12,7 @@ mod cmd;
 mod config;
 mod descriptors;
 mod exit;
+mod foreign;
 mod greeting;
 mod output;
 mod plan;

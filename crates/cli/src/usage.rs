@@ -10,6 +10,7 @@ use clap::{CommandFactory, Parser};
 
 use crate::args::Cli;
 use crate::exit::{Exit, Failure};
+use crate::foreign;
 use crate::text::printable;
 
 /// Commands of the design that do not exist yet, and the feature that each comes with.
@@ -23,7 +24,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Fa
         // An empty command line prints the help, and is no success.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => print(&error, Exit::Usage),
         ErrorKind::InvalidSubcommand => unknown_command(&error, &words),
-        _ => complain(&error),
+        _ => complain(&error, &words),
     })
 }
 
@@ -38,7 +39,7 @@ fn print(error: &clap::Error, exit: Exit) -> Failure {
 
 fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
-        return complain(error);
+        return complain(error, words);
     };
     let root = Cli::command();
     // The words before the unknown one are commands: a command with subcommands accepts nothing
@@ -65,11 +66,26 @@ fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
     Failure::new(Exit::Usage, message)
 }
 
-fn complain(error: &clap::Error) -> Failure {
-    let text = error.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
+fn complain(error: &clap::Error, words: &[OsString]) -> Failure {
     if let Some(instead) = secret_as_argument(error) {
         return Failure::new(Exit::Usage, instead);
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return Failure::new(Exit::Usage, text.trim_end());
+    };
+    let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(instead) = foreign::answer(command, option)
+    {
+        return Failure::new(Exit::Usage, format!("{}: {instead}", printable(option.as_bytes())));
+    }
+    // Nobody who mistypes an option means a file of that name.
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("tip: to pass '"));
+    let mut text = lines.collect::<Vec<_>>().join("\n").replace("\n\n\n", "\n\n");
+    if let Some(answer) = foreign::value_answer(option) {
+        text.push_str(&format!("\n\n{answer}"));
     }
     Failure::new(Exit::Usage, text.trim_end())
 }
@@ -104,6 +120,52 @@ mod tests {
                 "{}",
                 failure.message
             );
+        }
+    }
+
+    #[test]
+    fn an_option_of_another_program_is_answered_with_the_name_of_ours() {
+        for (line, parts) in [
+            ("xdfs cp -rz a b", &["-z: ", "does not compress"][..]),
+            ("xdfs sync --compress a b", &["--compress: ", "does not compress"]),
+            ("xdfs sync --partial a b", &["--partial: ", "resumes", "without an option"]),
+            ("xdfs cp -rP a b c", &["'a'", "number of parallel channels", "xdfs://HOST:PORT"]),
+            ("xdfs sync --progress a b", &["shown on a terminal without an option"]),
+            ("xdfs cp -e ssh a b", &["-e: ", "--ssh COMMAND"]),
+            ("xdfs cp --delete a b", &["--delete: ", "xdfs sync"]),
+            ("xdfs sync --delete-after a b", &["write --delete:"]),
+            ("xdfs ls -i key a", &["-i: ", "--identity FILE"]),
+            ("xdfs cp --port=22 a b", &["--port: ", "written in the URL"]),
+            ("xdfs cp -H a b", &["-H: ", "-a keeps owners"]),
+        ] {
+            let failure = failure(line);
+            assert_eq!(failure.exit, Exit::Usage, "{line}");
+            for part in parts {
+                assert!(failure.message.contains(part), "{line}: {part}: {}", failure.message);
+            }
+        }
+    }
+
+    #[test]
+    fn no_tip_takes_an_option_for_a_file() {
+        for line in ["xdfs cp --frobnicate a b", "xdfs ls --frobnicate a", "xdfs sync -Z a b"] {
+            let failure = failure(line);
+            assert!(!failure.message.contains("as a value"), "{line}: {}", failure.message);
+            assert!(failure.message.contains("unexpected argument") && failure.message.contains("Usage:"), "{line}");
+        }
+    }
+
+    #[test]
+    fn no_answer_is_about_an_option_that_there_is() {
+        let root = Cli::command();
+        for command in ["cp", "sync"] {
+            for argument in root.find_subcommand(command).expect("it is there").get_arguments() {
+                let short = argument.get_short().map(|letter| format!("-{letter}"));
+                let long = argument.get_long().map(|name| format!("--{name}"));
+                for name in short.into_iter().chain(long) {
+                    assert_eq!(foreign::answer(command, &name), None, "{command} {name}");
+                }
+            }
         }
     }
 

@@ -1,0 +1,149 @@
+//! What rsync, scp and cp call otherwise: the answer to an option of theirs is the name that xdfs has
+//! for it.
+
+/// Commands, options, and what to type instead.
+type Answer = (&'static [&'static str], &'static [&'static str], &'static str);
+
+const COPY: &[&str] = &["cp", "sync"];
+const ANY: &[&str] = &[];
+
+/// The first row that fits counts.
+const ANSWERS: &[Answer] = &[
+    (
+        COPY,
+        &["-z", "--compress", "-C", "--zc", "--compress-choice", "--compress-level"],
+        "xdfs does not compress on the way yet: on most networks its parallel channels are faster than a compressor; leave it \
+         out, or compress the file before ('tar c dir | zstd | xdfs cp - URL')",
+    ),
+    (
+        COPY,
+        &["--partial", "--partial-dir", "--append", "--append-verify", "--inplace", "--continue"],
+        "an interrupted copy resumes when the same command runs again, without an option; --no-resume starts over",
+    ),
+    (COPY, &["-e", "--rsh"], "name the program that connects with --ssh COMMAND, and the machine as ssh:HOST:path"),
+    (COPY, &["--rsync-path"], "what is started at the other end is named with --remote-command COMMAND"),
+    (ANY, &["-i"], "the private key to log in with is named with --identity FILE; over ssh with --ssh 'ssh -i FILE'"),
+    (
+        ANY,
+        &["--port", "-p"],
+        "a port is written in the URL, as in xdfs://HOST:PORT/EXPORT/path; permissions and times of files are kept by -r, the \
+         rest by -a",
+    ),
+    (
+        &["cp"],
+        &["--delete", "--max-delete", "-c", "--checksum"],
+        "that is what 'xdfs sync' does; see 'xdfs sync --help'",
+    ),
+    (
+        &["sync"],
+        &["--del", "--delete-before", "--delete-during", "--delete-after", "--delete-delay"],
+        "write --delete: names are removed when everything else went well",
+    ),
+    (COPY, &["--delete-excluded"], "what is excluded stays at the target; remove it with 'xdfs rm'"),
+    (
+        &["sync"],
+        &["-r", "--recursive", "-u", "--update", "--size-only"],
+        "sync takes directories with all they hold, and sends the files whose size or time differs (--checksum: whose content \
+         differs)",
+    ),
+    (&["cp"], &["-R"], "directories are copied with -r"),
+    (&["cp"], &["-u", "--update"], "'xdfs sync' sends what is missing or changed; 'xdfs cp -n' keeps what is there"),
+    (COPY, &["--ignore-existing"], "files that are there are kept by 'xdfs cp -n'"),
+    (
+        COPY,
+        &[
+            "-l",
+            "-t",
+            "-o",
+            "-g",
+            "-D",
+            "-H",
+            "-A",
+            "-X",
+            "-S",
+            "--links",
+            "--perms",
+            "--times",
+            "--owner",
+            "--group",
+            "--devices",
+            "--specials",
+            "--hard-links",
+            "--acls",
+            "--xattrs",
+            "--sparse",
+            "--preserve",
+            "--preserve-all",
+        ],
+        "permissions, times and links are kept by -r; -a keeps owners, hard links, access control lists, attributes, holes and \
+         special files too",
+    ),
+    (
+        COPY,
+        &["-L", "--copy-links", "--dereference", "-k", "--copy-dirlinks"],
+        "symbolic links are copied as links; a file or directory that you name itself is followed",
+    ),
+    (
+        COPY,
+        &["-J", "-F", "-3", "-4", "-6", "-O", "-T", "-B"],
+        "options of ssh and scp are given to ssh with --ssh, as in --ssh 'ssh -J JUMP'",
+    ),
+    (
+        COPY,
+        &["--itemize-changes", "--info", "--out-format"],
+        "--dry-run prints what would be done, --json each file that is",
+    ),
+    (COPY, &["-f", "--force"], "a file at the target is replaced without a question; 'xdfs cp -n' keeps it"),
+    (
+        COPY,
+        &["-x", "--one-file-system"],
+        "a copy crosses into other file systems; leave their directories out with --exclude",
+    ),
+    (
+        COPY,
+        &["--filter", "--include-from"],
+        "patterns are given by --include, --exclude and --exclude-from; see 'xdfs sync --help'",
+    ),
+    (COPY, &["--log-file"], "--json prints an object for every file; write it to a file with '>'"),
+    (COPY, &["--timeout", "--contimeout"], "after a lost connection --retry SECONDS says how long to try again"),
+    (
+        COPY,
+        &["--temp-dir"],
+        "a file is staged beside its target and renamed when it is complete; there is nothing to set",
+    ),
+    (
+        COPY,
+        &["--backup", "--suffix", "--backup-dir", "--link-dest", "--copy-dest", "--compare-dest"],
+        "xdfs keeps no older versions and makes no copies out of other trees; snapshots of the target's file system do",
+    ),
+    (
+        COPY,
+        &["--chmod", "--chown", "--usermap", "--groupmap"],
+        "a copy does not change attributes; 'xdfs chmod' does afterwards",
+    ),
+    (COPY, &["--daemon", "--server"], "a server is started with 'xdfs serve'"),
+];
+
+/// Values of our options that mean something else there: option, and what to type.
+const VALUES: &[(&str, &str)] = &[
+    (
+        "--channels",
+        "-P is the number of parallel channels; a port is written in the URL (xdfs://HOST:PORT/...), progress is shown on a \
+         terminal, and an interrupted copy resumes, without an option",
+    ),
+    ("--progress", "progress is shown on a terminal without an option; --progress none turns it off"),
+];
+
+/// The answer to an option that `command` does not have.
+pub(crate) fn answer(command: &str, option: &str) -> Option<&'static str> {
+    let name = option.split_once('=').map_or(option, |(name, _)| name);
+    let row = ANSWERS
+        .iter()
+        .find(|(commands, names, _)| (commands.is_empty() || commands.contains(&command)) && names.contains(&name));
+    row.map(|(.., text)| *text)
+}
+
+/// What a wrong value of `option` was perhaps meant for.
+pub(crate) fn value_answer(option: &str) -> Option<&'static str> {
+    VALUES.iter().find(|(name, _)| option.split([' ', '=']).next() == Some(name)).map(|(_, text)| *text)
+}
