@@ -206,7 +206,7 @@ mod tests {
             (
                 "xdfs frobnicate",
                 "no command 'frobnicate' in this version; it has serve, cp, sync, stat, sum, ls, mkdir, rm, mv, ln, \
-                 chmod, touch, cat, du, df, demo, user, key, trust",
+                 chmod, touch, cat, lock, du, df, demo, user, key, trust",
             ),
             (
                 "xdfs mount xdfs://h/e",

@@ -235,9 +235,11 @@ fn who_is_not_let_in_is_told_what_was_offered_and_the_remedy() {
     add(&scene, "anna", key.text());
     wait_for_change(&scene, 1);
     scene.run_as("anna", ["stat", &target]).ends_with(0);
+    // Who has a key is the user of this name where the URL has none, on a server that is known.
+    let unnamed = format!("xdfs://{}/data/", server.address());
+    scene.run_as("anna", ["stat", &unnamed]).ends_with(0);
     // A visitor is told how to log in, and that is all.
-    let visitor = scene.run_as("anna", ["stat", &format!("xdfs://{}/data/", server.address())]);
-    visitor.ends_with(exit::LOGIN_REFUSED).says(&["name a user"]);
+    scene.run_as("bert", ["stat", &unnamed]).ends_with(exit::LOGIN_REFUSED).says(&["name a user"]);
     // Revoked, at once.
     scene.run_as("admin", ["user", "revoke", "anna"]).ends_with(0);
     wait_for_change(&scene, 2);
