@@ -406,7 +406,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -v -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-n -r -a -P -w -b -v -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -461,6 +461,10 @@ _xdfs() {
                     return 0
                     ;;
                 -b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bwlimit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1800,7 +1804,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__sync)
-            opts="-n -c -a -P -w -b -v -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-n -c -a -P -w -b -v -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1851,6 +1855,10 @@ _xdfs() {
                     return 0
                     ;;
                 -b)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bwlimit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

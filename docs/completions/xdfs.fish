@@ -86,6 +86,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l retry -d 'After a lost 
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s P -l channels -d 'Parallel TCP channels [default: what the configuration file has for the server, or 4]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s b -l block -d 'Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l bwlimit -d 'Move at most RATE bytes a second, all channels together: 512K, 10M, 1.5G (KiB, MiB, GiB, as rsync and rclone write rates) or \'off\'; by the time of day as \'08:00,10M 19:00,off\'' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l congestion -d 'TCP congestion control, such as cubic or bbr; without it xdfs chooses' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone [default: what the configuration file has for the server, or private]' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
@@ -124,6 +125,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l retry -d 'After a los
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s P -l channels -d 'Parallel TCP channels [default: what the configuration file has for the server, or 4]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s b -l block -d 'Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l bwlimit -d 'Move at most RATE bytes a second, all channels together: 512K, 10M, 1.5G (KiB, MiB, GiB, as rsync and rclone write rates) or \'off\'; by the time of day as \'08:00,10M 19:00,off\'' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l congestion -d 'TCP congestion control, such as cubic or bbr; without it xdfs chooses' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone [default: what the configuration file has for the server, or private]' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'

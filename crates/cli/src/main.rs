@@ -7,6 +7,7 @@
 mod address;
 mod args;
 mod ask;
+mod bandwidth;
 mod calendar;
 mod cmd;
 mod config;

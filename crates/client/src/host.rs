@@ -12,7 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use xdfs_engine::host::{Host, Opened, Staged, StorageJob};
 use xdfs_engine::mailbox::{Command, Message};
+use xdfs_engine::pace::Pacer;
+use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
+use xdfs_io::dispatch::Pace;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId};
 use xdfs_proto::session::{Committed, SessionEvent, SessionLimits};
 use xdfs_proto::wire::control::Grant;
@@ -70,9 +73,16 @@ pub(crate) struct Registry {
     pub ended: Mutex<Option<Option<Error>>>,
     /// The server is shutting down.
     pub draining: AtomicBool,
+    /// The session's way through its limit of bandwidth.
+    pub pacer: Option<Arc<Pacer>>,
 }
 
 impl Registry {
+    /// Of a session whose payloads move through `pacer`.
+    pub(crate) fn paced(pacer: Option<Arc<Pacer>>) -> Self {
+        Self { pacer, ..Self::default() }
+    }
+
     pub(crate) fn pending(&self) -> MutexGuard<'_, BTreeMap<u64, Pending>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,6 +168,10 @@ impl Host for ClientHost {
             }
             _ => Box::new(|| Err(Error::new(ErrorKind::Cancelled, "nobody waits for this download"))),
         }
+    }
+
+    fn pace(&self, _share: &QuotaClass) -> Option<Arc<dyn Pace>> {
+        self.registry.pacer.clone().map(|pacer| pacer as Arc<dyn Pace>)
     }
 
     fn replied(&mut self, operation: OperationId, reply: &[u8]) {

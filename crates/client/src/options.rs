@@ -4,6 +4,7 @@ use crate::connect::{Offer, TrustsNothing};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
+use xdfs_engine::pace::Limit;
 use xdfs_engine::pump::DiskMode;
 use xdfs_io::transport::Address;
 use xdfs_proto::base::{Level, Suite};
@@ -55,6 +56,8 @@ pub struct ConnectOptions {
     pub deadline: Duration,
     /// How files are written.
     pub disk: DiskMode,
+    /// The limit of bandwidth of the session's payloads, which other sessions may share.
+    pub limit: Option<Arc<Limit>>,
 }
 
 impl ConnectOptions {
@@ -86,6 +89,7 @@ impl ConnectOptions {
             stall: None,
             deadline: Duration::from_secs(10),
             disk: DiskMode::default(),
+            limit: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use xdfs_engine::bounds;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::opening::ClientOpened;
+use xdfs_engine::pace::Pacer;
 use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_io::transport::{self, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, Level, Suite};
@@ -151,7 +152,8 @@ impl Session {
             deadline: options.deadline,
         };
         let several = accept.channels > 1 || accept.pipelines > 1;
-        let registry = Arc::new(Registry::default());
+        let pacer = Pacer::new(options.limit.iter().cloned().collect());
+        let registry = Arc::new(Registry::paced(pacer));
         let limits = session_limits(&accept, facts.stall, options.key_limits);
         let opened = Opened { dispatch, channel, limits, disk: options.disk, grant: accept.grant, access };
         let session = Self {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Poll;
 use std::time::Duration;
+use xdfs_io::dispatch::Pace;
 use xdfs_io::store::{Source, Stage};
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId};
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
@@ -82,6 +83,11 @@ pub trait Host: Send {
     /// The user and export of the operation, queried after [`Host::open`] or [`Host::stage`].
     fn share(&self, _operation: OperationId) -> QuotaClass {
         QuotaClass::default()
+    }
+
+    /// The limit of bandwidth for payloads of a share; none where nothing is limited.
+    fn pace(&self, _share: &QuotaClass) -> Option<Arc<dyn Pace>> {
+        None
     }
 
     /// The lowest level at which the operation may run, queried after [`Host::open`] or

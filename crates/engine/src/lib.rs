@@ -21,6 +21,7 @@ pub mod journal;
 pub mod kinds;
 pub mod mailbox;
 pub mod opening;
+pub mod pace;
 pub mod pipeline;
 pub mod pump;
 pub mod schedule;

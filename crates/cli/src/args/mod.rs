@@ -32,6 +32,7 @@ pub(crate) use user::{
     UserTokenArgs,
 };
 
+use crate::bandwidth::{self, Schedule};
 use crate::config::Config;
 use crate::exit::exit_codes;
 use crate::size;
@@ -223,6 +224,11 @@ pub(crate) struct MovingArgs {
     /// Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses
     #[arg(short, long, value_name = "SIZE", value_parser = size::parse, help_heading = "Speed")]
     pub(crate) block: Option<u64>,
+
+    /// Move at most RATE bytes a second, all channels together: 512K, 10M, 1.5G (KiB, MiB, GiB, as rsync and rclone write
+    /// rates) or 'off'; by the time of day as '08:00,10M 19:00,off'
+    #[arg(long, value_name = "RATE", value_parser = bandwidth::parse, help_heading = "Speed")]
+    pub(crate) bwlimit: Option<Schedule>,
 
     /// TCP congestion control, such as cubic or bbr; without it xdfs chooses
     #[arg(long, value_name = "NAME", help_heading = "Speed")]

@@ -170,6 +170,7 @@ impl Connecting<'_> {
                 block: self.wishes.block,
                 congestion: self.wishes.congestion.clone(),
                 level: self.wishes.level,
+                limit: self.wishes.limit.clone(),
                 ..ConnectOptions::to(address)
             };
             match open(&options) {

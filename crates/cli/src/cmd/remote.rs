@@ -1,12 +1,13 @@
 //! Sessions with the servers that a command names: one per server, opened when first needed.
 
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType};
-use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Session, Target, Transfer};
+use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Limit, Session, Target, Transfer};
 
 use super::login::TypedSecrets;
 use super::ssh::Tunnel;
@@ -35,6 +36,8 @@ pub(super) struct SessionRequest {
     pub(super) block: Option<u32>,
     pub(super) congestion: Option<String>,
     pub(super) level: xdfs_client::Level,
+    /// The limit of bandwidth of all sessions together.
+    pub(super) limit: Option<Arc<Limit>>,
     /// How long to retry if a connection is lost before there is a session.
     pub(super) retry: Duration,
 }
@@ -48,6 +51,7 @@ impl Default for SessionRequest {
             block: None,
             congestion: None,
             level: xdfs_client::Level::Private,
+            limit: None,
             retry: Duration::ZERO,
         }
     }

@@ -127,6 +127,7 @@ pub(super) fn connect<T>(
         block: wishes.block,
         congestion: wishes.congestion.clone(),
         level: wishes.level,
+        limit: wishes.limit.clone(),
         ..ConnectOptions::to(greeting.address.map_or_else(|| Address::Unix(PathBuf::from("ssh")), Address::from))
     };
     match open(&options) {

@@ -10,6 +10,7 @@ use xdfs_proto::base::{Extent, Level};
 use super::tree::TreePlan;
 use super::{LoginPlan, PlanError, is_empty, level_of, parse_url, show};
 use crate::args::{CopyArgs, Durability, MovingArgs, Protection, Verify};
+use crate::bandwidth::Schedule;
 use crate::size;
 use crate::url::{Url, looks_like_url};
 
@@ -97,6 +98,8 @@ pub(crate) struct Options {
     pub(crate) block: Option<u32>,
     /// Congestion control; without it xdfs chooses.
     pub(crate) congestion: Option<String>,
+    /// The limit of bandwidth of all channels together.
+    pub(crate) bandwidth: Option<Schedule>,
     /// Protection of every transfer.
     pub(crate) level: Level,
     /// How a copy is verified.
@@ -231,10 +234,13 @@ pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {
             return Err(PlanError::Congestion(show(name.as_ref())));
         }
     }
+    let channels = args.channels.unwrap_or(CHANNELS_DEFAULT);
+    let channels = args.bwlimit.as_ref().map_or(channels, |limit| limit.channels(channels));
     Ok(Options {
-        channels: args.channels.unwrap_or(CHANNELS_DEFAULT),
-        window,
-        block,
+        channels,
+        window: window.or(args.bwlimit.as_ref().and_then(|limit| limit.window(channels))),
+        block: block.or(args.bwlimit.as_ref().and_then(Schedule::block)),
+        bandwidth: args.bwlimit.clone(),
         congestion: args.congestion.clone(),
         level,
         check,

@@ -2,7 +2,7 @@
 
 use xdfs_client::tree::Keep;
 
-use super::{Copies, CopyPlan, NamesPlan, PlanError, Sides, SyncPlan, TreePlan, Verb};
+use super::{Copies, CopyPlan, NamesPlan, Options, PlanError, Sides, SyncPlan, TreePlan, Verb};
 use crate::url::Url;
 
 /// Refuses a copy of a range, and what only xdfs servers keep.
@@ -17,16 +17,23 @@ pub(super) fn check_copy(plan: &CopyPlan) -> Result<(), PlanError> {
     if plan.options.offset > 0 || plan.options.length.is_some() {
         return Err(PlanError::NotByFtp("--offset and --length"));
     }
+    check_limit(&plan.options)?;
     plan.tree.as_ref().map_or(Ok(()), |tree| check_tree(tree, to_ftp))
 }
 
 /// The same of a `sync`.
 pub(super) fn check_sync(plan: &SyncPlan) -> Result<(), PlanError> {
-    match &plan.sides {
-        Sides::Up(_, target) if target.is_ftp() => check_tree(&plan.tree, true),
-        Sides::Down(source, _) if source.is_ftp() => check_tree(&plan.tree, false),
-        Sides::Up(..) | Sides::Down(..) => Ok(()),
-    }
+    let to_ftp = match &plan.sides {
+        Sides::Up(_, target) if target.is_ftp() => true,
+        Sides::Down(source, _) if source.is_ftp() => false,
+        Sides::Up(..) | Sides::Down(..) => return Ok(()),
+    };
+    check_limit(&plan.options)?;
+    check_tree(&plan.tree, to_ftp)
+}
+
+fn check_limit(options: &Options) -> Result<(), PlanError> {
+    options.bandwidth.as_ref().map_or(Ok(()), |_| Err(PlanError::NotByFtp("--bwlimit")))
 }
 
 fn check_tree(tree: &TreePlan, to_ftp: bool) -> Result<(), PlanError> {

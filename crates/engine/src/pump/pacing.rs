@@ -6,11 +6,14 @@
 //! cancelling would be a way past the pace.
 
 use super::{CallLane, Host, Pump};
+use crate::pace::FREE_CALL_BYTES;
 use std::collections::VecDeque;
-use xdfs_io::dispatch::Dispatch;
-use xdfs_proto::base::{Instant, OperationId};
+use xdfs_io::dispatch::{Dispatch, Side};
+use xdfs_proto::base::{ChannelId, Instant, OperationId};
+use xdfs_proto::session::CallService;
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
+use xdfs_proto::wire::{Event, Head};
 
 /// An operation that can start.
 pub(super) enum QueuedStart {
@@ -75,6 +78,16 @@ where
         for start in std::mem::take(&mut self.starts.waiting) {
             self.start(start);
         }
+    }
+
+    /// Sets the limit of bandwidth that holds for the payload of a record.
+    pub(super) fn limit(&mut self, channel: ChannelId, side: Side, head: &Head) {
+        let Some(line) = self.lines.get(&channel) else { return };
+        let calls = Event::from_code(head.event).and_then(CallService::of).is_some();
+        let free = calls && head.length <= FREE_CALL_BYTES;
+        let share = self.transfers.get(&head.operation).and_then(|transfer| transfer.share.as_ref());
+        let pace = if free { None } else { self.host.pace(share.unwrap_or(&self.share)) };
+        self.dispatch.pace(line.socket, side, pace);
     }
 
     fn start(&mut self, start: QueuedStart) {

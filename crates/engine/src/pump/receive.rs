@@ -7,7 +7,7 @@ use crate::transfer::{Block, WriteMode};
 use crate::{bounds, control};
 use std::sync::Arc;
 use xdfs_io::buf::Buffer;
-use xdfs_io::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
+use xdfs_io::dispatch::{Dispatch, HEAD_BYTES, Op, Side, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
 use xdfs_proto::session::{CallService, Fault, HeadVerdict};
 use xdfs_proto::wire::{Event, Head};
@@ -148,6 +148,7 @@ where
     /// Chooses how a block arrives: whole in a buffer if its tag covers it or the file needs whole
     /// pages, else piece by piece.
     fn start_block(&mut self, channel: ChannelId, record: Record, wanted: bool) {
+        self.limit(channel, Side::Receive, &record.head);
         let hashed = wanted && is_hashed(self.transfers.get(&record.head.operation));
         let whole = record.head.level != Level::Clear || hashed;
         let discard = !wanted || self.is_discarded(record.head.operation);

@@ -26,7 +26,10 @@ where
         match payload {
             Payload::Control(payload) => self.send_control(channel, &head, &payload),
             Payload::Block(extent) => self.send_block(channel, head, extent),
-            Payload::Calls => self.send_calls(channel, head),
+            Payload::Calls => {
+                self.limit(channel, Side::Send, &head);
+                self.send_calls(channel, head);
+            }
         }
     }
 
@@ -40,6 +43,7 @@ where
     }
 
     fn send_block(&mut self, channel: ChannelId, head: Head, extent: Extent) {
+        self.limit(channel, Side::Send, &head);
         let Some(transfer) = self.transfers.get_mut(&head.operation) else {
             return self.abandon_send(channel);
         };

@@ -2,11 +2,12 @@
 //! function pointer.
 
 use super::DescriptorWaker;
-use super::{Completion, Detached, Dispatch, Epoll, FileId, Instant, Op, Poll, Progress, SocketId};
+use super::{Completion, Detached, Dispatch, Epoll, FileId, Instant, Op, Pace, Poll, Progress, Side, SocketId};
 use crate::buf::Buffer;
 use crate::transport::Link;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// The variable that selects a member.
 pub const DISPATCH_VARIABLE: &str = "XDFS_DISPATCH";
@@ -102,6 +103,10 @@ impl Dispatch for Dispatcher {
 
     fn progress(&self, socket: SocketId) -> Progress {
         member!(self, member => member.progress(socket))
+    }
+
+    fn pace(&mut self, socket: SocketId, side: Side, pace: Option<Arc<dyn Pace>>) {
+        member!(self, member => member.pace(socket, side, pace))
     }
 
     fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()> {

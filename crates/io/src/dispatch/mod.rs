@@ -38,6 +38,7 @@ mod clock;
 mod direct;
 mod epoll;
 mod linger;
+mod pace;
 mod poll;
 mod receive;
 mod send;
@@ -49,6 +50,7 @@ mod wait;
 pub use choice::{DISPATCH_VARIABLE, Dispatcher};
 pub use clock::DescriptorWaker;
 pub use epoll::Epoll;
+pub use pace::{Allowance, Pace};
 pub use poll::Poll;
 pub use sim::{Chance, Faults, Network, Sim, SimLink};
 pub use sockets::Sockets;
@@ -209,6 +211,11 @@ pub trait Dispatch {
 
     /// Starts an operation.
     fn submit(&mut self, op: Op);
+
+    /// From the next operation of `side` on, payloads move no faster than `pace` allows: those of
+    /// [`Op::Fill`] and [`Op::Some`], and the bodies of [`Op::Send`] that are a buffer, a file or
+    /// zeros. A side that waits for its pace counts as making progress.
+    fn pace(&mut self, socket: SocketId, side: Side, pace: Option<std::sync::Arc<dyn Pace>>);
 
     /// Shuts down sending on a socket whose last [`Op::Send`] has completed: the peer reads the end
     /// after the sent data. Receiving continues.

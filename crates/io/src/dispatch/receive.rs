@@ -35,7 +35,7 @@ pub(super) fn turn<L: Driver>(
         ReceiveState::Small { bytes, at } => small(line, unread, bytes, at, now),
         ReceiveState::Fill { buffer, at, to } => fill(line, unread, &mut buffer.payload_mut()[..*to], at, budget, now),
         ReceiveState::Some { limit, length } => match scratch.payload() {
-            Ok(scratch) => some(line, unread, scratch, *limit, length, now),
+            Ok(scratch) => some(line, unread, scratch, (*limit).min(budget), length, now),
             Err(step) => step,
         },
         ReceiveState::Accept => match accept(line) {

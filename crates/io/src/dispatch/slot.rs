@@ -1,12 +1,14 @@
 //! One attached socket: its driver, its outstanding operations, and bytes read ahead.
 
 use super::linger::LingerPolicy;
+use super::pace::Paced;
 use super::wait::Interest;
 use super::{AHEAD_BYTES, End, HEAD_BYTES, Instant, Op, Progress, Side, SocketId};
 use crate::buf::Buffer;
-use crate::dispatch::Body;
+use crate::dispatch::{Body, Pace};
 use crate::stack::Driver;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::Arc;
 
 /// Maximum length of an [`Op::Small`], in bytes.
 pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
@@ -51,6 +53,7 @@ pub(super) struct IoDirection {
     pub(super) round: u64,
     pub(super) spent: usize,
     pub(super) patience: LingerPolicy,
+    pub(super) paced: Paced,
 }
 
 /// What is being received.
@@ -121,6 +124,18 @@ impl<L> Slot<L> {
 }
 
 impl<L: Driver> Slot<L> {
+    /// The limit of the operation of `side`, if one holds for it.
+    pub(super) fn pace(&self, side: Side) -> Option<&Arc<dyn Pace>> {
+        let (way, limited) = match side {
+            Side::Receive => {
+                let bulk = matches!(self.receiving, Some(ReceiveState::Fill { .. } | ReceiveState::Some { .. }));
+                (&self.line.receive, bulk)
+            }
+            Side::Send => (&self.line.send, matches!(&self.sending, Some(SendState::Send(send)) if send.is_payload())),
+        };
+        way.paced.pace.as_ref().filter(|_| limited && way.ended.is_none())
+    }
+
     /// Whether the blocked operation of `side` is in the middle of a turn of `budget` bytes that
     /// continues with more than a message.
     pub(super) fn may_linger(&mut self, side: Side, budget: usize) -> bool {
@@ -146,7 +161,8 @@ impl<L: Driver> Slot<L> {
 impl IoDirection {
     fn new() -> Self {
         let patience = LingerPolicy::default();
-        Self { ready: true, told: false, queued: false, ended: None, round: 0, spent: 0, patience }
+        let paced = Paced::default();
+        Self { ready: true, told: false, queued: false, ended: None, round: 0, spent: 0, patience, paced }
     }
 
     /// No progress is possible until the back end reports readiness.
@@ -332,6 +348,11 @@ impl Outgoing {
             Body::Buffer { from, to, .. } => (to - from) as u64,
             Body::File { length, .. } | Body::Zero { length } => *length,
         }
+    }
+
+    /// Whether the body is bulk data, which a limit of bandwidth holds for.
+    pub(super) fn is_payload(&self) -> bool {
+        matches!(self.body, Body::Buffer { .. } | Body::File { .. } | Body::Zero { .. })
     }
 
     /// Bytes left to send, including the head.

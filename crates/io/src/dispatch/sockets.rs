@@ -6,6 +6,7 @@
 //! round is over. Per block this allocates nothing, takes no lock and counts no reference.
 
 use super::direct::{Files, PipeRoute};
+use super::pace::{Allowance, Pace, WaitingSides};
 use super::receive::{self, Turn};
 use super::send::{self, LazyBuffer, SendContext, ZERO_BLOCK_BYTES};
 use super::slot::{ReceiveState, SendState, Slot, error_number};
@@ -15,6 +16,7 @@ use crate::buf::Buffer;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Bytes that one side of a socket may move in a round: one block of the usual size. With this
 /// budget, turns were measured to share a thread evenly (Jain index 1.000 at 8 to 64 sockets),
@@ -46,6 +48,8 @@ pub struct Sockets<W: Wait> {
     /// Number of sides that were busy in a round: rises at once, falls slowly, so that one quiet
     /// round does not count.
     crowd: usize,
+    /// Sides that wait for a limit of bandwidth.
+    waiting: WaitingSides,
     /// Sockets whose changed interest may have to be passed to the back end.
     unwatched: Vec<SocketId>,
     events: Vec<Event>,
@@ -73,6 +77,7 @@ impl<W: Wait> Sockets<W> {
             next_round: VecDeque::new(),
             round_number: 1,
             crowd: 0,
+            waiting: WaitingSides::default(),
             unwatched: Vec::new(),
             events: Vec::new(),
             woken: false,
@@ -100,7 +105,7 @@ impl<W: Wait> Sockets<W> {
     fn queue(&mut self, socket: SocketId, side: Side) {
         let round = self.round_number;
         let way = self.slot(socket).line.way(side);
-        if std::mem::replace(&mut way.queued, true) {
+        if way.paced.waits || std::mem::replace(&mut way.queued, true) {
             return;
         }
         match way.spent {
@@ -132,6 +137,30 @@ impl<W: Wait> Sockets<W> {
         }
     }
 
+    /// The bytes that a limit allows this turn to move; no number where there is no limit. A side
+    /// that has to wait gets no turn.
+    fn allowed(&mut self, socket: SocketId, side: Side) -> Option<Option<usize>> {
+        let now = self.now;
+        let slot = self.slot(socket);
+        let Some(pace) = slot.pace(side) else { return Some(None) };
+        match pace.ask(now) {
+            Allowance::Bytes(bytes) => Some(Some(usize::try_from(bytes).unwrap_or(usize::MAX))),
+            Allowance::From(at) => {
+                slot.line.way(side).paced.waits = true;
+                self.waiting.add(at, socket, side);
+                None
+            }
+        }
+    }
+
+    /// Queues the sides whose limit lets them go on.
+    fn resume_paced(&mut self) {
+        while let Some((socket, side)) = self.waiting.due(self.now) {
+            self.slot(socket).line.way(side).paced.waits = false;
+            self.queue(socket, side);
+        }
+    }
+
     /// Gives one side its turn.
     fn turn(&mut self, socket: SocketId, side: Side) -> Option<Completion<W::Link>> {
         let (round, now) = (self.round_number, self.now);
@@ -141,18 +170,29 @@ impl<W: Wait> Sockets<W> {
         if way.round != round {
             (way.round, way.spent) = (round, 0);
         }
+        let allowed = self.allowed(socket, side)?;
+        let slot = self.slots.get_mut(socket.0 as usize)?.as_mut()?;
+        let before = slot.line.way(side).spent;
         let turn = loop {
-            let budget = BUDGET_BYTES.saturating_sub(slot.line.way(side).spent).max(TURN_BYTES_MIN);
+            let budget = allowed
+                .unwrap_or(usize::MAX)
+                .min(BUDGET_BYTES.saturating_sub(slot.line.way(side).spent).max(TURN_BYTES_MIN));
             let turn = match side {
                 Side::Receive => receive::turn(slot, socket, &mut self.tools.scratch, budget, now),
                 Side::Send => send::turn(slot, socket, &mut self.tools, budget, now),
             };
             // A single busy side waits in the common wait.
-            let stays = matches!(turn, Turn::Blocked) && self.crowd > 1 && slot.may_linger(side, BUDGET_BYTES);
+            let stays = allowed.is_none()
+                && matches!(turn, Turn::Blocked)
+                && self.crowd > 1
+                && slot.may_linger(side, BUDGET_BYTES);
             if !stays || !slot.linger(side, |link, interest| self.back.linger(link, interest)) {
                 break turn;
             }
         };
+        if let (Some(_), Some(pace)) = (allowed, slot.line.way(side).paced.pace.clone()) {
+            pace.moved((slot.line.way(side).spent - before) as u64);
+        }
         match turn {
             Turn::Done(completion) => {
                 if let Completion::Some { length, .. } = completion {
@@ -195,7 +235,7 @@ impl<W: Wait> Sockets<W> {
     fn begin_round(&mut self, deadline: Option<Instant>) -> io::Result<Waited> {
         std::mem::swap(&mut self.round, &mut self.next_round);
         self.watch();
-        let until = match deadline {
+        let until = match self.waiting.earliest(deadline) {
             _ if !self.round.is_empty() => Until::Now,
             Some(moment) => Until::At(moment),
             None => Until::Ever,
@@ -207,6 +247,7 @@ impl<W: Wait> Sockets<W> {
         for event in events.drain(..) {
             self.found(event);
         }
+        self.resume_paced();
         self.events = events;
         let waited = waited?;
         self.woken |= waited.woken;
@@ -227,7 +268,10 @@ impl<W: Wait> Sockets<W> {
             slot.line.send.ready = true;
             slot.line.send.told = true;
         }
-        let unasked = (event.found.readable && !receiving && slot.armed.readable)
+        let paced = (event.found.readable && slot.line.receive.paced.waits)
+            || (event.found.writable && slot.line.send.paced.waits);
+        let unasked = paced
+            || (event.found.readable && !receiving && slot.armed.readable)
             || (event.found.writable && !sending && slot.armed.writable)
             || (!receiving && !sending);
         if unasked {
@@ -277,6 +321,7 @@ impl<W: Wait> Dispatch for Sockets<W> {
         self.round.retain(|(queued, _)| *queued != socket);
         self.next_round.retain(|(queued, _)| *queued != socket);
         self.unwatched.retain(|listed| *listed != socket);
+        self.waiting.remove(socket);
         if slot.armed != Interest::NONE {
             // Fails only for a closed descriptor, which is not watched anyway.
             let _ = self.back.watch(socket.0, &slot.line.link, slot.armed, Interest::NONE);
@@ -341,7 +386,20 @@ impl<W: Wait> Dispatch for Sockets<W> {
     }
 
     fn progress(&self, socket: SocketId) -> Progress {
-        self.attached(socket).line.progress
+        let line = &self.attached(socket).line;
+        let mut progress = line.progress;
+        // What a limit of this side delays is no stall of the peer.
+        if line.receive.paced.waits {
+            progress.received_at = self.now;
+        }
+        if line.send.paced.waits {
+            progress.sent_at = self.now;
+        }
+        progress
+    }
+
+    fn pace(&mut self, socket: SocketId, side: Side, pace: Option<Arc<dyn Pace>>) {
+        self.slot(socket).line.way(side).paced.pace = pace;
     }
 
     fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()> {

@@ -47,7 +47,11 @@ pub enum Peer {
 impl std::fmt::Display for Peer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Tcp(address) => write!(f, "{address}"),
+            // A listener for both families has IPv4 peers under addresses like ::ffff:192.0.2.1.
+            Self::Tcp(address) => match address.ip().to_canonical() {
+                IpAddr::V4(ip) => write!(f, "{ip}:{}", address.port()),
+                IpAddr::V6(_) => write!(f, "{address}"),
+            },
             Self::Unix => f.write_str("a process of this host"),
         }
     }
@@ -199,5 +203,22 @@ impl Driver for Link {
 
     fn finish_sending(&mut self) -> io::Result<()> {
         Self::finish_sending(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv4_peer_is_written_as_one_whatever_the_listener_is() {
+        for (address, written) in [
+            ("192.0.2.1:5", "192.0.2.1:5"),
+            ("[::ffff:192.0.2.1]:5", "192.0.2.1:5"),
+            ("[2001:db8::1]:5", "[2001:db8::1]:5"),
+            ("[fe80::1%7]:5", "[fe80::1%7]:5"),
+        ] {
+            assert_eq!(Peer::Tcp(address.parse().unwrap()).to_string(), written);
+        }
     }
 }

@@ -29,6 +29,7 @@ use self::monitor::{FileOutcome, Staged, TransferMonitor};
 use self::unfinished::UnfinishedMark;
 use super::ftp::FtpServers;
 use super::remote::{SessionRequest, Sessions, check_congestion, wire_name};
+use crate::bandwidth::{Bandwidth, Schedule};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, CopyItem, Endpoint};
 use crate::plan::{Check, Copies, CopyPlan, Format, Local, LocalTarget, LoginPlan, Options, TreePlan, WhenDone};
@@ -74,16 +75,16 @@ fn with_sessions(
     let limit = descriptors::raise_limit();
     descriptors::must_do(limit, false)?;
     let (channels, note) = descriptors::channels_that_fit(options.channels, limit);
-    if let Some(note) = note {
-        output.note(&note);
-    }
+    note.iter().for_each(|note| output.note(note));
     options.congestion.as_deref().map_or(Ok(()), check_congestion)?;
+    let bandwidth = options.bandwidth.clone().map(Schedule::start);
     let wishes = SessionRequest {
         channels,
         window: options.window,
         block: options.block,
         congestion: options.congestion.clone(),
         level: options.level,
+        limit: bandwidth.as_ref().map(Bandwidth::limit),
         retry: options.retry,
     };
     let sessions = Sessions::new(wishes, login.clone());

@@ -157,3 +157,43 @@ fn a_side_stays_with_a_flowing_socket_and_hardly_with_one_that_does_not_flow() {
     assert!(fruitful > 0, "sockets whose peers read are waited for");
     assert!(vain * 4 < fruitful, "{vain} stays in vain, {fruitful} with success");
 }
+
+/// Allows a thousand bytes at a time, each time at the second question.
+#[derive(Debug, Default)]
+struct ThousandAtATime {
+    moves: std::sync::Mutex<Vec<u64>>,
+    asked: AtomicUsize,
+}
+
+impl Pace for ThousandAtATime {
+    fn ask(&self, now: Instant) -> Allowance {
+        match self.asked.fetch_add(1, Ordering::Relaxed) % 2 {
+            0 => Allowance::From(now),
+            _ => Allowance::Bytes(1000),
+        }
+    }
+
+    fn moved(&self, bytes: u64) {
+        self.moves.lock().unwrap().push(bytes);
+    }
+}
+
+#[test]
+fn a_limited_side_moves_what_its_limit_allows_and_all_of_it_arrives() {
+    const BYTES: usize = 200_000;
+    for limited in [Side::Send, Side::Receive] {
+        let (mut dispatcher, from, to) = pair();
+        let pace = Arc::new(ThousandAtATime::default());
+        let socket = if limited == Side::Send { from } else { to };
+        dispatcher.pace(socket, limited, Some(Arc::<ThousandAtATime>::clone(&pace)));
+        let (arrived, short) = transfer(&mut dispatcher, from, to, BYTES + 3, BYTES);
+        assert!(arrived == bytes(BYTES + 3)[3..] && short == 0, "{limited:?}");
+        let moves = pace.moves.lock().unwrap().clone();
+        // The head comes with the first bytes.
+        assert!(moves.iter().all(|bytes| *bytes <= 1000 + 48), "{limited:?}: {:?}", moves.iter().max());
+        assert_eq!(moves.iter().sum::<u64>() as usize, BYTES + 48, "{limited:?}");
+        dispatcher.pace(socket, limited, None);
+        let (arrived, _) = transfer(&mut dispatcher, from, to, BYTES + 3, BYTES);
+        assert!(arrived == bytes(BYTES + 3)[3..] && pace.moves.lock().unwrap().len() == moves.len(), "{limited:?}");
+    }
+}

@@ -1,0 +1,74 @@
+//! `--bwlimit`: a copy moves at the rate that was asked for, in both directions, whatever its protection and its number of
+//! channels, and is as correct as any other.
+
+use xdfs_test_cli::{Outcome, Scene, pattern};
+
+const RATE: usize = 2 << 20;
+const SIZE: usize = 4 << 20;
+
+/// The seconds that the copy says it took, which are those of its bytes at the limited rate.
+#[track_caller]
+fn took_its_time(outcome: &Outcome) {
+    outcome.ends_with(0);
+    let seconds = outcome.objects()[0]["seconds"].as_f64().unwrap_or_default();
+    let least = SIZE as f64 / RATE as f64;
+    // What was missed before it began is made up for, so it may be a little quicker; a busy machine makes it slower.
+    assert!((least * 0.95 - 0.1..least * 2.0).contains(&seconds), "{seconds} s for {least} s");
+}
+
+#[test]
+fn uploads_and_downloads_keep_to_the_limit_at_every_protection() {
+    for (protection, channels) in [("clear", "1"), ("clear", "8"), ("private", "8")] {
+        let scene = Scene::new();
+        let server = scene.serve();
+        let content = pattern(SIZE, 5);
+        scene.write("source", &content);
+        let url = server.url("file");
+        let options = ["--json", "--bwlimit", "2M", "-P", channels, "--protection", protection];
+        let copy = |words: [&str; 2]| scene.run(["cp"].iter().chain(&options).chain(&words));
+        took_its_time(&copy(["source", &url]));
+        assert!(scene.read("server/file") == content);
+        took_its_time(&copy([&url, "copy"]));
+        assert!(scene.read("copy") == content);
+    }
+}
+
+#[test]
+fn a_tree_of_small_files_keeps_to_the_limit() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for number in 0..64 {
+        scene.write(format!("tree/{number}"), &pattern(SIZE / 64, number));
+    }
+    let began = std::time::Instant::now();
+    scene.run(["cp", "-r", "--bwlimit", "2M", "tree", &server.url("")]).ends_with(0);
+    let seconds = began.elapsed().as_secs_f64();
+    assert!(seconds >= SIZE as f64 / RATE as f64 * 0.9, "{seconds} s");
+    assert_eq!(scene.names("server/tree").len(), 64);
+}
+
+#[test]
+fn off_and_an_hour_without_a_limit_are_no_limit() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("source", &pattern(SIZE, 5));
+    for limit in ["off", "00:00,off 12:00,off"] {
+        let outcome = scene.run(["cp", "--json", "--bwlimit", limit, "source", &server.url("file")]);
+        outcome.ends_with(0);
+        let channels = outcome.objects()[0]["channel_bytes"].as_array().map(Vec::len);
+        assert!(channels > Some(1), "{channels:?}");
+    }
+}
+
+#[test]
+fn what_is_no_rate_is_refused_with_what_to_write() {
+    let scene = Scene::new();
+    for (limit, words) in
+        [("fast", "10M or 1.5G"), ("24:00,1M", "write it as 08:00"), ("10M 5M", "'08:00,10M 19:00,off'")]
+    {
+        scene.run(["cp", "--bwlimit", limit, "a", "xdfs://localhost/data/"]).ends_with(2).says(&[words]);
+    }
+    // Rather than a copy at full speed.
+    let outcome = scene.run(["cp", "--bwlimit", "1M", "a", "ftp://localhost/data/"]);
+    outcome.ends_with(2).says(&["--bwlimit: FTP servers cannot do that"]);
+}
