@@ -71,13 +71,17 @@ fn an_empty_file_is_the_shipped_settings() {
 #[test]
 fn the_file_that_is_packaged_is_a_good_one_as_it_stands_and_with_its_examples() {
     let packaged = include_str!("../../../../packaging/server.toml");
-    assert_eq!(parse(packaged).unwrap().exports, []);
-    let examples: String = packaged
-        .lines()
-        .map(|line| line.strip_prefix("# ").unwrap_or(line))
-        .skip(2)
-        .fold(String::new(), |text, line| text + line + "\n");
-    assert_eq!(parse(&examples).unwrap().exports.len(), 1);
+    let exports =
+        |text: &str| -> Vec<String> { parse(text).unwrap().exports.into_iter().map(|export| export.name).collect() };
+    assert_eq!(exports(packaged), ["data"]);
+    // An example is a key with its value behind the sign of a comment.
+    let examples = packaged.lines().map(|line| {
+        let example = line.strip_prefix("# ");
+        example.filter(|example| example.split_whitespace().nth(1) == Some("=")).unwrap_or(line)
+    });
+    let examples = examples.fold(String::new(), |text, line| text + line + "\n");
+    assert!(examples.contains("\nlisten = ") && examples.contains("\nanonymous = "));
+    assert_eq!(exports(&examples), ["data"]);
 }
 
 #[test]
