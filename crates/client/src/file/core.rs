@@ -353,22 +353,32 @@ impl Core {
             behind.push_back(Behind { number, change, sent });
             if behind.len() > BEHIND_MAX { behind.pop_front() } else { None }
         };
-        early.map_or(Ok(()), |early| self.settle_one(early))?;
+        early.map_or(Ok(()), |early| self.settle_one(early, None))?;
         self.hold_to_bounds()
     }
 
-    fn settle_one(&self, behind: Behind) -> Result<(), Error> {
+    /// Waits for the answer to a write. Without one it is made again, unless the server was `lost` for
+    /// longer than this end waits.
+    fn settle_one(&self, behind: Behind, lost: Option<&Error>) -> Result<(), Error> {
         let Behind { number, change, sent } = behind;
-        let answered = self.finish(sent, vec![change.call()]);
+        let answered = match (sent.map(|sent| self.wait(sent)), lost) {
+            (Some(Ok(answered)), _) => Ok(answered),
+            (_, Some(lost)) => Err(lost.clone()),
+            (_, None) => self.exchange([0; 16], vec![change.call()]),
+        };
         self.changed(number, &change, answered)
     }
 
     /// Waits for the answers to all writes that were sent; returns the first error.
     pub(super) fn settle(&self) -> Result<(), Error> {
-        let mut first = Ok(());
+        let (mut first, mut lost) = (Ok(()), None);
         loop {
             let Some(one) = lock(&self.behind).pop_front() else { return first };
-            first = first.and(self.settle_one(one));
+            let settled = self.settle_one(one, lost.as_ref());
+            if let Err(error) = &settled {
+                lost = lost.or_else(|| is_lost(error).then(|| error.clone()));
+            }
+            first = first.and(settled);
         }
     }
 

@@ -177,3 +177,19 @@ fn a_file_that_is_dropped_with_writes_on_their_way_has_them_all() {
         );
     }
 }
+
+#[test]
+fn many_writes_to_a_server_that_stays_away_fail_together_when_patience_ends() {
+    let mut serving = at_a_socket();
+    let patience = std::time::Duration::from_millis(500);
+    let remote = Remote::with_patience(serving.options(1), patience);
+    let mut file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
+    serving.stop();
+    let began = std::time::Instant::now();
+    for _ in 0..20 {
+        file.write_all(b"lost").unwrap();
+    }
+    assert_eq!(file.close().unwrap_err().kind, ErrorKind::ConnectionLost);
+    assert!(began.elapsed() < 10 * patience, "{:?}", began.elapsed());
+    serving.restart_stopped();
+}

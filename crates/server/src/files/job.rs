@@ -79,6 +79,10 @@ impl FileJob {
                 match self.begin(batch, memory) {
                     Ok(execution) => (once, Box::new(execution)),
                     Err(error) => {
+                        // Nothing was done: what is asked again is asked for the first time.
+                        if let Some(doing) = once {
+                            doing.end(None);
+                        }
                         self.whom.record(LoggedName::from(&b""[..]), Vec::new(), None, Some(&error));
                         return Poll::Ready(Err(error));
                     }
