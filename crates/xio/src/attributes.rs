@@ -43,6 +43,11 @@ pub struct AttributeInfo {
     pub about: &'static str,
 }
 
+/// An attribute, for the list of its driver.
+pub(crate) const fn info(name: &'static str, kind: ValueKind, about: &'static str) -> AttributeInfo {
+    AttributeInfo { name, kind, about }
+}
+
 /// The attributes that a driver was given.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Attributes {

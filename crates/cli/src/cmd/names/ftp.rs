@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use super::ls::{Listing, LsEntry};
+use super::rm::may_remove_all;
 use super::stat::show;
 use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, did, shortened, trouble};
-use crate::ask;
 use crate::cmd::ftp::facts::facts_of;
 use crate::cmd::ftp::{FtpServer, FtpServers, error_of};
 use crate::exit::{Exit, Failure};
@@ -183,17 +183,7 @@ fn remove(plan: &NamesPlan, server: &mut FtpServer, url: &Url, (recursive, force
         server.session.client().remove(&path).map_err(told)?;
         return did(plan, "rm", url);
     }
-    if !recursive {
-        let text = format!("{url}: is a directory; -r removes it with all it holds");
-        return Err(NameError::Told(Failure::new(Exit::Refused, text), ErrorKind::IsDirectory));
-    }
-    if !force {
-        let asked = ask::agree(&format!("Remove {url} with all it holds?"));
-        if asked.map_err(|error| trouble(url, &error))? == Some(false) {
-            let text = format!("{url}: kept");
-            return Err(NameError::Told(Failure::new(Exit::Cancelled, text), ErrorKind::Cancelled));
-        }
-    }
+    may_remove_all(url, recursive, force)?;
     remove_tree(server, url).map_err(|error| trouble(url, &error))?;
     did(plan, "rm", url)
 }

@@ -29,6 +29,13 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, fo
         session.remove(wire_name(url)).map_err(|error| trouble(url, &error))?;
         return did(plan, "rm", url);
     }
+    may_remove_all(url, recursive, force)?;
+    remove_tree(session, url).map_err(|error| trouble(url, &error))?;
+    did(plan, "rm", url)
+}
+
+/// An error if a directory stays: `-r` was not given, or the user says no.
+pub(super) fn may_remove_all(url: &Url, recursive: bool, force: bool) -> Done {
     if !recursive {
         let text = format!("{url}: is a directory; -r removes it with all it holds");
         return Err(NameError::Told(Failure::new(Exit::Refused, text), ErrorKind::IsDirectory));
@@ -41,8 +48,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, fo
             return Err(NameError::Told(Failure::new(Exit::Cancelled, text), ErrorKind::Cancelled));
         }
     }
-    remove_tree(session, url).map_err(|error| trouble(url, &error))?;
-    did(plan, "rm", url)
+    Ok(())
 }
 
 /// A directory on the path down to the current one.

@@ -10,7 +10,7 @@ mod flow;
 mod tests;
 
 use self::flow::{FaultFlow, Odds};
-use crate::attributes::{AttributeInfo, Attributes, ValueKind};
+use crate::attributes::{AttributeInfo, Attributes, ValueKind, info};
 use crate::contact::Contact;
 use crate::driver::{Below, Driver, Kind, Listener, Wrapping};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,9 +35,6 @@ impl Driver for Fault {
     }
 
     fn attributes(&self) -> &'static [AttributeInfo] {
-        const fn info(name: &'static str, kind: ValueKind, about: &'static str) -> AttributeInfo {
-            AttributeInfo { name, kind, about }
-        }
         const {
             &[
                 info("seed", ValueKind::Number, "What is drawn from; without it 0."),

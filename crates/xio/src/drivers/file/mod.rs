@@ -13,7 +13,7 @@ mod tests;
 
 use self::flow::FileFlow;
 use super::unix::path_of;
-use crate::attributes::{AttributeInfo, Attributes, ValueKind};
+use crate::attributes::{AttributeInfo, Attributes, ValueKind, info};
 use crate::contact::Contact;
 use crate::driver::{Below, Driver, Kind};
 use crate::error::{Error, ErrorKind, Result};
@@ -38,9 +38,6 @@ impl Driver for File {
     }
 
     fn attributes(&self) -> &'static [AttributeInfo] {
-        const fn info(name: &'static str, kind: ValueKind, about: &'static str) -> AttributeInfo {
-            AttributeInfo { name, kind, about }
-        }
         const {
             &[
                 info("access", ValueKind::Text, "read, write or both; without it both if permitted, else read."),

@@ -18,7 +18,7 @@ mod wire;
 
 use self::client::{ClientFlow, Plan};
 use self::server::{Answers, ServerFlow};
-use crate::attributes::{AttributeInfo, Attributes, ValueKind};
+use crate::attributes::{AttributeInfo, Attributes, ValueKind, info};
 use crate::contact::Contact;
 use crate::driver::{Below, Driver, Kind, Listener, Wrapping};
 use crate::error::{Error, ErrorKind, Result};
@@ -38,9 +38,6 @@ impl Driver for Http {
     }
 
     fn attributes(&self) -> &'static [AttributeInfo] {
-        const fn info(name: &'static str, kind: ValueKind, about: &'static str) -> AttributeInfo {
-            AttributeInfo { name, kind, about }
-        }
         const {
             &[
                 info("method", ValueKind::Text, "Method of a client's request; without it GET."),

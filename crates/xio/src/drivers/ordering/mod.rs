@@ -9,7 +9,7 @@ mod flow;
 mod tests;
 
 use self::flow::OrderingFlow;
-use crate::attributes::{AttributeInfo, Attributes, ValueKind};
+use crate::attributes::{AttributeInfo, Attributes, ValueKind, info};
 use crate::contact::Contact;
 use crate::driver::{Below, Driver, Kind, Listener, Wrapping};
 use crate::error::Result;
@@ -27,13 +27,14 @@ impl Driver for Ordering {
     }
 
     fn attributes(&self) -> &'static [AttributeInfo] {
-        const fn info(name: &'static str, about: &'static str) -> AttributeInfo {
-            AttributeInfo { name, kind: ValueKind::Bytes, about }
-        }
         const {
             &[
-                info("kept", "Most bytes that are kept because others before them are missing; without it 16MiB."),
-                info("offset", "Offset of the first byte; without it 0."),
+                info(
+                    "kept",
+                    ValueKind::Bytes,
+                    "Most bytes that are kept because others before them are missing; without it 16MiB.",
+                ),
+                info("offset", ValueKind::Bytes, "Offset of the first byte; without it 0."),
             ]
         }
     }

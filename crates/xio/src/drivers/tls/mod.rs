@@ -11,7 +11,7 @@ mod flow;
 mod tests;
 
 use self::flow::TlsFlow;
-use crate::attributes::{AttributeInfo, Attributes, ValueKind};
+use crate::attributes::{AttributeInfo, Attributes, ValueKind, info};
 use crate::contact::Contact;
 use crate::driver::{Below, Driver, Kind, Listener, Wrapping};
 use crate::error::{Error, ErrorKind, Result};
@@ -39,9 +39,6 @@ impl Driver for TlsDriver {
     }
 
     fn attributes(&self) -> &'static [AttributeInfo] {
-        const fn info(name: &'static str, kind: ValueKind, about: &'static str) -> AttributeInfo {
-            AttributeInfo { name, kind, about }
-        }
         const {
             &[
                 info("trust", ValueKind::Text, "PEM file of whom a client trusts; without it the system's."),
