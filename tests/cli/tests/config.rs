@@ -114,6 +114,18 @@ fn a_known_server_learns_the_local_name_and_no_other_does() {
 }
 
 #[test]
+fn who_has_no_name_in_the_environment_has_that_of_the_account() {
+    let scene = Scene::new();
+    let account = Command::new("id").arg("-un").output().unwrap().stdout;
+    let server = serve_for(&scene, "anna", std::str::from_utf8(&account).unwrap().trim());
+    scene.write("file", b"content");
+    scene.run_as("anna", ["trust", "pin", server.address(), server.host_key()]).ends_with(0);
+    let mut command: Command = scene.command_as("anna", ["cp", "file", &format!("xdfs://{}/data/f", server.address())]);
+    command.env_remove("USER").env_remove("LOGNAME");
+    Running::start(command).wait().ends_with(0);
+}
+
+#[test]
 fn a_key_of_the_file_is_the_one_that_is_offered() {
     let scene = Scene::new();
     let server = serve_for(&scene, "anna", "anna");

@@ -4,11 +4,14 @@
 //! Prompts are made between two connections, never during one: a server that waits for a person to
 //! compare fingerprints would have to wait for everybody.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use xdfs_client::trust::{HostName, KeyRejection, KnownHosts, Remembered, Trust};
 use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session, was_lost_in_opening};
+use xdfs_io::store::owners;
 use xdfs_secure::policy::Fingerprint;
 
 use super::authorities;
@@ -75,8 +78,10 @@ fn identity(login: &LoginPlan, host: Option<&HostSettings>) -> Option<PathBuf> {
 
 /// The name of this user on this machine, if it could be that of a user of a server.
 fn own_name() -> Option<String> {
-    let name = ["USER", "LOGNAME"].into_iter().find_map(variable)?.into_string().ok()?;
-    is_user_name(&name).then_some(name)
+    let told = ["USER", "LOGNAME"].into_iter().find_map(variable).map(OsString::into_vec);
+    // Services and containers often have neither.
+    let name = told.unwrap_or_else(|| owners::known().users.name(rustix::process::geteuid().as_raw()).to_vec());
+    String::from_utf8(name).ok().filter(|name| is_user_name(name))
 }
 
 struct Connecting<'a> {
