@@ -22,6 +22,8 @@ fn a_copy_ends_with_what_was_done_on_a_terminal_and_on_request() {
         let said = scene.run(["sync", option, "tree", &url]);
         said.ends_with(exit::DONE).says(&["copied 0 files, 0 B in ", " 3 left as they were"]);
     }
+    let one = scene.run(["cp", "-v", "tree/a", &server.url("one")]);
+    one.ends_with(exit::DONE).says(&["copied 1 file, 1.00 kB in "]);
     let quiet = scene.terminal_as("somebody", ["sync", "-q", "tree", &url]).wait();
     assert_eq!(quiet, (Some(exit::DONE), String::new()));
 }

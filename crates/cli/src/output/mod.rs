@@ -16,6 +16,8 @@ use std::time::Duration;
 use xdfs_client::tree::{EntryAction, Summary};
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
+use summary::{Summarised, Wanted};
+
 pub(crate) use json::{JsonLines, Ready, Recovered, SumLine, told};
 
 use crate::exit::Failure;
@@ -166,8 +168,19 @@ pub(crate) trait Output {
 
 /// The requested format, or the one that suits standard error.
 pub(crate) fn choose(format: Format) -> Box<dyn Output> {
-    let summary = format.summary || (!format.quiet && !format.json && std::io::stderr().is_terminal());
-    Box::new(summary::Summarised::new(of_format(format), summary))
+    let wanted = match format.summary {
+        // A bar leaves a line about one file.
+        true if !has_bar(format) => Wanted::Always,
+        true => Wanted::OfSeveral,
+        false if !format.quiet && !format.json && std::io::stderr().is_terminal() => Wanted::OfSeveral,
+        false => Wanted::Never,
+    };
+    Box::new(Summarised::new(of_format(format), wanted))
+}
+
+fn has_bar(format: Format) -> bool {
+    let asked = !format.quiet && !format.json && format.progress != Progress::None;
+    asked && std::io::stderr().is_terminal()
 }
 
 fn of_format(format: Format) -> Box<dyn Output> {
@@ -175,8 +188,7 @@ fn of_format(format: Format) -> Box<dyn Output> {
         let progress = !format.quiet && format.progress != Progress::None;
         return Box::new(json::Json::new(format.quiet, progress));
     }
-    let bar = !format.quiet && format.progress != Progress::None && std::io::stderr().is_terminal();
-    if bar {
+    if has_bar(format) {
         return Box::new(terminal::Terminal::new(format.progress == Progress::Channels));
     }
     Box::new(plain::Plain::new(format.quiet))

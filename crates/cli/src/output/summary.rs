@@ -57,19 +57,27 @@ fn counted(number: u64) -> String {
     text
 }
 
+/// When the line is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wanted {
+    Never,
+    /// For more than one file.
+    OfSeveral,
+    Always,
+}
+
 /// An output that also counts.
 pub(super) struct Summarised {
     inner: Box<dyn Output>,
     totals: Totals,
     started: Instant,
-    /// The line is printed at the end.
-    wanted: bool,
+    wanted: Wanted,
     /// It was part of a message already.
     told: bool,
 }
 
 impl Summarised {
-    pub(super) fn new(inner: Box<dyn Output>, wanted: bool) -> Self {
+    pub(super) fn new(inner: Box<dyn Output>, wanted: Wanted) -> Self {
         Self { inner, totals: Totals::default(), started: Instant::now(), wanted, told: false }
     }
 }
@@ -133,9 +141,8 @@ impl Output for Summarised {
 
     fn ended(&mut self) {
         self.inner.ended();
-        // One file has its own line.
-        let says_more = self.totals.trees > 0 || self.totals.files + self.totals.left > 1;
-        if self.wanted && !self.told && says_more {
+        let several = self.totals.trees > 0 || self.totals.files + self.totals.left > 1;
+        if !self.told && (self.wanted == Wanted::Always || self.wanted == Wanted::OfSeveral && several) {
             complain(&self.totals.text(self.started.elapsed()));
         }
     }
