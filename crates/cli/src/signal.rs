@@ -6,7 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+pub(crate) use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level};
 
 use xdfs_io::host::ignores;
@@ -38,6 +39,16 @@ pub(crate) fn stop_flag_for_cleanup() -> Result<StopFlag, Failure> {
         flag::register(signal, Arc::clone(&stop)).map_err(cannot_register)?;
     }
     Ok(stop)
+}
+
+/// The signals that stop a command, each with a flag of its own: for a command that passes them on.
+pub(crate) fn stop_flags() -> Result<Vec<(i32, StopFlag)>, Failure> {
+    let flagged = |signal| {
+        let flag = StopFlag::default();
+        flag::register(signal, Arc::clone(&flag)).map_err(cannot_register)?;
+        Ok((signal, flag))
+    };
+    stop_signals().map(flagged).collect()
 }
 
 /// A socket that becomes readable once a stop is requested.

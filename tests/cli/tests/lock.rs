@@ -1,9 +1,11 @@
 //! `xdfs lock`: a command that runs while a file on a server is locked.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use xdfs_test_cli::Scene;
+use rustix::process::Signal;
+use xdfs_test_cli::{Running, Scene};
 
 #[test]
 fn the_command_runs_under_the_lock_and_its_exit_code_is_passed_on() {
@@ -46,23 +48,37 @@ fn a_lock_of_somebody_else_is_waited_for_as_long_as_is_said() {
     assert!(mark.exists());
 }
 
+/// `xdfs lock` with a command that has begun; it ends with code 5 if it is asked to, and makes this file then.
+fn begun(scene: &Scene, url: &str) -> (Running, PathBuf) {
+    let (ready, ended) = (scene.path("ready"), scene.path("ended"));
+    let trap = format!("trap 'touch {}; exit 5' TERM", ended.display());
+    let script = format!("{trap}; touch {}; while :; do sleep 0.1; done", ready.display());
+    let running = scene.start(["lock", url, "--", "sh", "-c", &script]);
+    while !ready.exists() {
+        assert!(running.is_running());
+        std::thread::yield_now();
+    }
+    (running, ended)
+}
+
 #[test]
 fn a_command_whose_lock_is_lost_is_ended() {
     let scene = Scene::new();
     scene.directory("server");
     let server = scene.serve();
-    let (ready, ended) = (scene.path("ready"), scene.path("ended"));
-    let script = format!(
-        "trap 'touch {}; exit 0' TERM; touch {}; while :; do sleep 0.1; done",
-        ended.display(),
-        ready.display()
-    );
-    let running = scene.start(["lock", &server.url("lock"), "--", "sh", "-c", &script]);
-    while !ready.exists() {
-        assert!(running.is_running());
-        std::thread::yield_now();
-    }
+    let (running, ended) = begun(&scene, &server.url("lock"));
     server.kill();
     running.wait_within(Duration::from_secs(60)).ends_with(4).says(&["lock is lost"]);
     assert!(ended.exists(), "it was asked to end");
+}
+
+#[test]
+fn who_ends_xdfs_ends_the_command_under_its_lock() {
+    let scene = Scene::new();
+    scene.directory("server");
+    let server = scene.serve();
+    let (running, ended) = begun(&scene, &server.url("lock"));
+    running.signal(Signal::TERM);
+    running.wait_within(Duration::from_secs(60)).ends_with(5);
+    assert!(ended.exists(), "the command goes on without the lock");
 }

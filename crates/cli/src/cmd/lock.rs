@@ -1,8 +1,11 @@
 //! `xdfs lock`: a command that runs while a file on a server is locked.
 
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode};
+use std::sync::atomic::Ordering;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -14,6 +17,7 @@ use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
 use crate::plan::LockPlan;
+use crate::signal::{self, SIGINT, StopFlag};
 
 /// How often the lock is looked at while the command runs.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -41,6 +45,7 @@ pub(crate) fn run(plan: &LockPlan) -> Result<ExitCode, Failure> {
         Err(error) if error.kind == ErrorKind::Locked => return Ok(ExitCode::from(plan.conflict)),
         outcome => outcome.map_err(failed)?,
     }
+    let stops = Stops::new()?;
     let child = match Command::new(&plan.program).args(&plan.arguments).spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -49,23 +54,52 @@ pub(crate) fn run(plan: &LockPlan) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(if missing { NOT_FOUND } else { NOT_STARTED }));
         }
     };
-    let ended = run_locked(plan, child, &file)?;
+    let ended = run_locked(plan, child, &file, &stops)?;
     // The command is over: how the session ends makes no difference.
     let _ = file.close();
     let _ = remote.close();
     Ok(ended)
 }
 
-/// Waits for the command's end, and looks at the lock meanwhile.
-fn run_locked(plan: &LockPlan, mut child: Child, file: &File) -> Result<ExitCode, Failure> {
+/// Signals that would end this program, and leave the command alone without its lock.
+struct Stops {
+    flags: Vec<(i32, StopFlag)>,
+    wake: UnixStream,
+}
+
+impl Stops {
+    fn new() -> Result<Self, Failure> {
+        let wake = signal::wake_on_stop().and_then(|wake| wake.set_nonblocking(true).map(|()| wake));
+        let wake = wake.map_err(|error| Failure::new(Exit::Local, format!("cannot handle signals: {error}")))?;
+        Ok(Self { flags: signal::stop_flags()?, wake })
+    }
+
+    /// Passes on what came. A terminal sends Ctrl-C to the command, too.
+    fn pass_on(&self, process: &OwnedFd) {
+        let _ = (&self.wake).read(&mut [0; 64]);
+        for (number, _) in self.flags.iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed)) {
+            if let Some(signal) = Signal::from_named_raw(*number).filter(|_| *number != SIGINT) {
+                // It may just have ended.
+                let _ = pidfd_send_signal(process, signal);
+            }
+        }
+    }
+}
+
+/// Waits for the command's end, looks at the lock meanwhile, and passes signals on.
+fn run_locked(plan: &LockPlan, mut child: Child, file: &File, stops: &Stops) -> Result<ExitCode, Failure> {
     let local = |error: io::Error| Failure::new(Exit::Local, format!("cannot wait for the command: {error}"));
     let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(|errno| local(errno.into()))?;
     let mut lost = false;
     loop {
-        match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&LOOK_EVERY)) {
+        let mut ends = [PollFd::new(&process, PollFlags::IN), PollFd::new(&stops.wake, PollFlags::IN)];
+        let found = poll(&mut ends, Some(&LOOK_EVERY));
+        let [ended, stopped] = ends.map(|end| !end.revents().is_empty());
+        match found {
+            Ok(_) if ended => break,
+            Ok(_) if stopped => stops.pass_on(&process),
             Ok(0) if !lost => {}
-            Ok(0) | Err(Errno::INTR) => continue,
-            Ok(_) => break,
+            Ok(_) | Err(Errno::INTR) => continue,
             Err(errno) => return Err(local(errno.into())),
         }
         if let Err(error) = file.length() {
