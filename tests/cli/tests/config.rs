@@ -89,6 +89,22 @@ fn an_error_of_the_file_names_its_line_and_other_commands_do_not_read_it() {
 }
 
 #[test]
+fn a_file_that_somebody_else_could_change_and_what_is_no_file_are_refused() {
+    let scene = Scene::new();
+    let text = b"[hosts.lab]\naddress = \"h\"\n";
+    let path = scene.write("home-somebody/.config/xdfs/config", text);
+    let refused = |text: &str| {
+        scene.run(["ls", "lab:/data"]).ends_with(2).says(&[text]);
+    };
+    std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+    refused("belongs to user 65534, who could change it; run: chown 0 ");
+    std::fs::remove_file(&path).unwrap();
+    // Nobody writes into it: a reader would wait for ever.
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    refused("it is a FIFO");
+}
+
+#[test]
 fn a_known_server_learns_the_local_name_and_no_other_does() {
     let scene = Scene::new();
     let server = serve_for(&scene, "anna", "annika");

@@ -14,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use xdfs_io::store::{Secrecy, read_named};
+use xdfs_io::store::read_settings;
 
 pub(crate) use self::apply::apply;
 use crate::args::Protection;
@@ -81,7 +81,7 @@ impl Config {
         let variable = |name| std::env::var_os(name).map(PathBuf::from);
         let Some(path) = place(variable("XDG_CONFIG_HOME"), state::home()) else { return Ok(Self::default()) };
         let refused = |message: String| Failure::new(Exit::Usage, message);
-        let bytes = read_named(&path, FILE_BYTES_MAX, Secrecy::Public).map_err(|error| refused(error.message))?;
+        let bytes = read_settings(&path, FILE_BYTES_MAX).map_err(|error| refused(error.message))?;
         let Some(bytes) = bytes else { return Ok(Self::of(path, BTreeMap::new())) };
         let text = String::from_utf8(bytes)
             .map_err(|_| refused(format!("{}: it is not UTF-8; write it again as UTF-8", printable_path(&path))))?;

@@ -59,7 +59,7 @@ pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
 pub use open_file::{OpenFile, OpenRequest};
 pub use resolve::append::append_named;
-pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named};
+pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named, read_settings};
 pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
 pub use small::{SmallFile, SmallGroup, SmallReader};

@@ -276,6 +276,27 @@ pub fn read_named(path: &Path, bytes_max: usize, secrecy: Secrecy) -> Result<Opt
     whole(&file, &stat, bytes_max, secrecy, &shown).map(Some)
 }
 
+/// The content of a file that says what this program does; none if it does not exist. Whoever else
+/// could change it is refused: others with a right to write, and another owner than the user and root.
+pub fn read_settings(path: &Path, bytes_max: usize) -> Result<Option<Vec<u8>>> {
+    let shown = shown(path);
+    // A pipe is no place for settings, and would be waited for.
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(errors::failed(Verb::Open, &shown, errno)),
+    };
+    let stat = rustix::fs::fstat(&file).map_err(|errno| errors::failed(Verb::Look, &shown, errno))?;
+    let user = rustix::process::geteuid().as_raw();
+    if stat.st_uid != 0 && stat.st_uid != user {
+        let text =
+            format!("'{shown}' belongs to user {}, who could change it; run: chown {user} '{shown}'", stat.st_uid);
+        return Err(Error::new(ErrorKind::PermissionDenied, text));
+    }
+    whole(&file, &stat, bytes_max, Secrecy::Public, &shown).map(Some)
+}
+
 /// The target of a path that the user gave, with links followed; none if it does not exist.
 pub fn leads_to(path: &Path) -> Option<PathBuf> {
     let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
