@@ -12,10 +12,10 @@ const EXAMPLES: &str = concat!(
     "\
 As flock(1), with a file on a server: programs on the server's machine that lock
 the file with flock(2) take part. A missing file is made, but not with --shared.
-An exclusive lock needs the right to change the file.
+A lock needs the right to change the file, since it shuts others out.
 
 The lock ends with COMMAND, or when the connection is lost: then COMMAND gets
-SIGTERM, a moment after the loss.
+SIGTERM, a moment after the loss. SIGTERM and SIGHUP are passed on to it.
 
 Examples:
   xdfs lock xdfs://anna@host/data/lock -- make install

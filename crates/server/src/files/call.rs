@@ -226,12 +226,10 @@ impl FileCalls {
     fn lock(&self, call: &FileCall<'_>) -> Result<FileAnswer<'static>, Error> {
         let (file, _) = self.opened_anyhow()?;
         let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
-        let visitor = self.principal.method == Method::Anonymous;
         match call {
+            // A shared one shuts out those who want it for themselves.
             FileCall::Lock { exclusive } => {
-                if *exclusive || visitor {
-                    self.must_shut_others_out(&handle.name, handle.own.load(Ordering::Relaxed))?;
-                }
+                self.must_shut_others_out(&handle.name, handle.own.load(Ordering::Relaxed))?;
                 handle.lock(&file, *exclusive)?;
             }
             _ => handle.unlock()?,

@@ -191,6 +191,21 @@ fn a_token_opens_its_path_without_a_user_and_nothing_else() {
 }
 
 #[test]
+fn a_token_that_only_reads_locks_nobody_out() {
+    let scene = Scene::new();
+    scene.run_as("admin", ["user", "add", "anna"]).ends_with(0);
+    scene.run_as("admin", ["user", "token", "anna", "--export", "data", "--out", "token"]).ends_with(0);
+    let server = serve(&scene, &[]);
+    pin(&scene, "robot", &server);
+    scene.write("server/f", b"content");
+    for kind in ["--shared", "--nonblock"] {
+        let mut command = scene.command_as("robot", ["lock", kind, &server.url("f"), "--", "true"]);
+        command.env("XDFS_TOKEN_FILE", "token");
+        Running::start(command).wait().ends_with(exit::PERMISSION_DENIED);
+    }
+}
+
+#[test]
 fn a_token_that_is_set_for_a_url_with_a_user_is_told_as_not_used() {
     let scene = Scene::new();
     scene.run_as("admin", ["user", "add", "anna"]).ends_with(0);
