@@ -104,7 +104,7 @@ fn run_locked(plan: &LockPlan, mut child: Child, file: &File, stops: &Stops) -> 
         }
         if let Err(error) = file.length() {
             lost = true;
-            complain(&format!("{}: the lock is lost, and the command is ended: {}", plan.url, error.kind.text()));
+            complain(&format!("{}: the lock is lost ({}); the command gets SIGTERM", plan.url, error.kind.text()));
             // It may just have ended by itself.
             let _ = pidfd_send_signal(&process, Signal::TERM);
         }
