@@ -89,3 +89,46 @@ fn a_local_disk_that_fills_up_leaves_the_old_file_and_what_came() {
     let full = Outcome { code, output: Vec::new(), messages: text("first") };
     judge(&full, &Outcome { output: scene.read("second"), ..again });
 }
+
+/// Many more small files than a disk of this size takes.
+const SMALL_FILES: usize = 2000;
+const SMALL_BYTES: usize = 8 << 10;
+const SMALL_DISK_MEBIBYTES: u32 = 8;
+
+fn many_small(scene: &Scene, directory: &str) {
+    for number in 0..SMALL_FILES {
+        scene.write(&format!("{directory}/d{}/f{number}", number % 20), &pattern(SMALL_BYTES, 41));
+    }
+}
+
+#[track_caller]
+fn stops_early(tree: &Outcome) {
+    tree.ends_with(exit::NO_SPACE).says(&["no space left on device", "in a row had no room", "help: "]);
+    let lines = tree.messages.lines().count();
+    assert!(lines <= 80, "{lines} lines about {SMALL_FILES} names:\n{}", tree.messages);
+}
+
+#[test]
+fn a_tree_that_goes_up_to_a_full_disk_stops_instead_of_naming_all_that_is_left() {
+    let scene = Scene::new();
+    many_small(&scene, "source");
+    let directory = scene.directory("server");
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
+    let mut command = with_small_disk(&directory, SMALL_DISK_MEBIBYTES, "exec \"$@\"");
+    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    let server = Server::start(command, &["--quiet", "--export", "data=server"]);
+    stops_early(&scene.run(["cp", "-r", "source", &server.url("tree")]));
+}
+
+#[test]
+fn a_tree_that_comes_down_to_a_full_disk_stops_instead_of_naming_all_that_is_left() {
+    let scene = Scene::new();
+    many_small(&scene, "server/tree");
+    let server = scene.serve();
+    let disk = scene.directory("disk");
+    let script = "exec \"$1\" cp -r \"$2\" disk/tree";
+    let mut command = with_small_disk(&disk, SMALL_DISK_MEBIBYTES, script);
+    command.arg(xdfs_binary()).arg(server.url("tree")).current_dir(scene.path(""));
+    scene.dress("somebody", &mut command);
+    stops_early(&Running::start(command).wait());
+}

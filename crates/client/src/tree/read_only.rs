@@ -19,16 +19,21 @@ impl TreeState {
     /// A name could not be made in a directory of the target. If the top accepts nothing the copy
     /// is over.
     pub(super) fn refused(&mut self, observer: &mut dyn Observer, id: DirectoryId, path: &[u8], error: &Error) {
-        self.summary.failed += 1;
         // A read-only file system implies no more about the source than a name that is taken.
         self.in_the_way += u64::from(is_in_the_way(error.kind) || closes(error));
         if id == FINISHED {
-            return observer.failed(path, error);
+            return self.failed(observer, path, error);
         }
-        let Some(directory) = self.directories.get(id).filter(|_| !self.directories.takes_nothing(id)) else { return };
+        let open = self.directories.get(id).filter(|_| !self.directories.takes_nothing(id));
+        let Some(directory) = open else {
+            // It was told for the whole directory.
+            self.summary.failed += 1;
+            return;
+        };
         if !closes(error) {
-            return observer.failed(path, error);
+            return self.failed(observer, path, error);
         }
+        self.summary.failed += 1;
         // A file system may be mounted read-only below a writable target: then something has
         // usually been made before.
         let all_read_only = error.errno == EROFS && self.summary.has_made_nothing();

@@ -129,7 +129,7 @@ pub(super) trait TreeCopy {
 
     /// A name is settled.
     fn done(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, deed: EntryAction) {
-        self.state().summary.count(deed);
+        self.state().count(deed);
         observer.done(&entry.path, deed);
         self.settle(entry.directory);
     }
@@ -143,8 +143,7 @@ pub(super) trait TreeCopy {
     /// A name failed.
     fn failed(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, error: &Error) {
         self.state().note_not_copied(&entry.path);
-        self.state().summary.failed += 1;
-        observer.failed(&entry.path, error);
+        self.state().failed(observer, &entry.path, error);
         self.settle(entry.directory);
     }
 

@@ -1,7 +1,7 @@
 //! What a copy has done so far, and whether names that the source does not have may be removed.
 
 use super::directories::Directories;
-use super::events::Observer;
+use super::events::{EntryAction, Observer};
 use super::temp_list::{Drain, TempList};
 use super::{Summary, noted};
 use std::collections::HashSet;
@@ -24,9 +24,15 @@ pub(super) struct TreeState {
     not_copied: NameSet,
     /// It was reported that the target does not support hard links.
     linkless: bool,
+    /// Names in a row that the target had no room for.
+    without_room: u32,
     /// Why the target accepts nothing at all.
     pub(super) hopeless: Option<Error>,
 }
+
+/// After so many names in a row that had no room the copy is over: the next thousands would only
+/// say the same. One large file without room says nothing about the small ones behind it.
+const WITHOUT_ROOM_MAX: u32 = 16;
 
 /// Names by their keyed hash: eight bytes for each. Two collide with a chance of 2^-64.
 #[derive(Debug, Default)]
@@ -40,6 +46,32 @@ impl TreeState {
     pub(super) fn note_not_copied(&mut self, path: &[u8]) {
         let hash = self.not_copied.key.hash_one(path);
         self.not_copied.hashes.insert(hash);
+    }
+
+    /// A name is settled at the target.
+    pub(super) fn count(&mut self, action: EntryAction) {
+        if matches!(action, EntryAction::Copied { .. } | EntryAction::Made) {
+            self.without_room = 0;
+        }
+        self.summary.count(action);
+    }
+
+    /// A name failed. A target that is full ends the copy after some names, and the rest of a batch
+    /// is counted without a word.
+    pub(super) fn failed(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
+        self.summary.failed += 1;
+        if matches!(error.kind, ErrorKind::NoSpace | ErrorKind::QuotaExceeded) {
+            self.without_room += 1;
+        } else {
+            return observer.failed(path, error);
+        }
+        if self.without_room <= WITHOUT_ROOM_MAX {
+            observer.failed(path, error);
+        }
+        if self.without_room >= WITHOUT_ROOM_MAX {
+            let text = format!("{}; {WITHOUT_ROOM_MAX} names in a row had no room: the copy stops here", error.message);
+            self.hopeless.get_or_insert_with(|| Error { message: text, ..error.clone() });
+        }
     }
 
     /// Refuses to make another name of a file whose first name is not copied: the target may have

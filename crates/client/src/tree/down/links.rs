@@ -205,13 +205,12 @@ impl Download {
     fn tell(&mut self, observer: &mut dyn Observer, path: &[u8], deed: EntryAction, outcome: Result<(), Error>) {
         match outcome {
             Ok(()) => {
-                self.state.summary.count(deed);
+                self.state.count(deed);
                 observer.done(path, deed);
             }
             Err(error) => {
                 self.state.in_the_way += u64::from(is_in_the_way(error.kind));
-                self.state.summary.failed += 1;
-                observer.failed(path, &error);
+                self.state.failed(observer, path, &error);
             }
         }
     }

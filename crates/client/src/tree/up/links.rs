@@ -327,7 +327,7 @@ impl Upload {
     }
 
     fn link_done(&mut self, observer: &mut dyn Observer, path: &[u8], deed: EntryAction) {
-        self.state.summary.count(deed);
+        self.state.count(deed);
         observer.done(path, deed);
     }
 
@@ -335,8 +335,7 @@ impl Upload {
         // It may have been there under a temporary name.
         self.touch_late(path);
         self.state.in_the_way += u64::from(is_in_the_way(error.kind));
-        self.state.summary.failed += 1;
-        observer.failed(path, error);
+        self.state.failed(observer, path, error);
     }
 
     fn is_special_here(&self, path: &[u8]) -> bool {
