@@ -27,6 +27,8 @@ mod usage;
 use std::process::ExitCode;
 
 use exit::Failure;
+use output::JsonLines;
+use plan::PlanError;
 
 fn main() -> ExitCode {
     run().unwrap_or_else(|failure| {
@@ -40,6 +42,16 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode, Failure> {
     let mut typed = usage::parse(std::env::args_os())?;
     let applied = config::apply(&mut typed)?;
-    let plan = plan::resolve(typed).map_err(|error| applied.explain(error))?;
+    let json = typed.command.wants_json();
+    let plan = plan::resolve(typed).map_err(|error| {
+        // What a program reads as a file's content is not mixed with objects.
+        let is_told = json && error != PlanError::JsonIntoTarget;
+        let failure = applied.explain(error);
+        if is_told {
+            // Where nothing can be written, the message for people says it.
+            let _ = JsonLines.usage(&failure.message);
+        }
+        failure
+    })?;
     cmd::run(plan)
 }

@@ -113,6 +113,28 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
 }
 
+impl Command {
+    /// Whether its outcome is to be told as objects of JSON.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Cp(args) => args.moving.json,
+            Self::Sync(args) => args.moving.json,
+            Self::Sum(args) => args.json,
+            Self::Stat(args) => args.names.json,
+            Self::Ls(args) => args.names.json,
+            Self::Mkdir(args) => args.names.json,
+            Self::Rm(args) => args.names.json,
+            Self::Mv(args) => args.names.json,
+            Self::Ln(args) => args.names.json,
+            Self::Chmod(args) => args.names.json,
+            Self::Touch(args) => args.names.json,
+            Self::Du(args) => args.names.json,
+            Self::Df(args) => args.names.json,
+            _ => false,
+        }
+    }
+}
+
 const COPY_EXAMPLES: &str = concat!(
     "\
 Sources and targets:

@@ -14,13 +14,14 @@ use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, SumLine, print, report, told};
 use crate::plan::{Local, SumOf, SumPlan};
+use crate::signal::StopFlag;
 use crate::text::printable;
 use crate::url::Url;
 
 /// Hashes every readable file; errors of the others are reported and do not stop it.
 pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
     let mut sessions = Sessions::new(SessionRequest::default(), plan.login.clone());
-    let mut servers = FtpServers::new(plan.login.clone());
+    let mut servers = FtpServers::new(plan.login.clone(), StopFlag::default());
     let mut exits = Vec::with_capacity(plan.files.len());
     for (of, typed) in &plan.files {
         let summed = match of {

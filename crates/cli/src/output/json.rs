@@ -241,9 +241,18 @@ impl JsonLines {
 
     /// Writes an error.
     pub(crate) fn error(&self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure> {
+        self.failed(path, code_of(kind), message)
+    }
+
+    /// Writes why a command line cannot be carried out.
+    pub(crate) fn usage(&self, message: &str) -> Result<(), Failure> {
+        self.failed("", "usage".to_owned(), message)
+    }
+
+    fn failed(&self, path: &str, code: String, message: &str) -> Result<(), Failure> {
         let mut parts = message.split(HELP);
-        let cause = without_errno(parts.next().unwrap_or_default());
-        self.write(&ErrorLine { path, code: code_of(kind), message: cause, help: parts.collect() })
+        let message = without_errno(parts.next().unwrap_or_default());
+        self.write(&ErrorLine { path, code, message, help: parts.collect() })
     }
 }
 

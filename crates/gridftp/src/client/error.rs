@@ -78,6 +78,9 @@ pub enum Error {
     /// Nothing arrived in time.
     #[error("the server has sent and taken nothing for {0} seconds")]
     Silent(u64),
+    /// The caller has asked to stop.
+    #[error("cancelled")]
+    Cancelled,
     /// What is ours could not be read or written.
     #[error("{0}")]
     Local(io::Error),

@@ -1,20 +1,23 @@
 //! A client over sockets: one control channel, and a data channel or several for each transfer.
 //!
 //! Each call waits for its answer. Whatever the server does, no wait is longer than the time given at
-//! the start without any progress. After [`Error::Refused`] the session goes on; after any other error
-//! it is given up.
+//! the start without any progress, and every call ends when it is asked to ([`Waiting`]). After
+//! [`Error::Refused`] the session goes on; after any other error it is given up.
 
 mod error;
+mod link;
 mod parallel_down;
 mod parallel_up;
 mod session;
 mod stream;
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
 
 pub use self::error::Error;
+use self::link::Link;
+pub use self::link::Waiting;
 pub use self::session::{Listed, Session};
 use crate::address::{of_epsv, of_pasv};
 use crate::command::{Command, Login, Mode};
@@ -41,26 +44,24 @@ pub type Fill<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<usize>;
 /// A session with a server.
 #[derive(Debug)]
 pub struct Client {
-    stream: TcpStream,
+    link: Link,
     control: Control,
     peer: SocketAddr,
-    wait: Duration,
+    waiting: Waiting,
     mode: Mode,
     /// Cleared when the server does not know EPSV.
     epsv: bool,
 }
 
 impl Client {
-    /// Connects and logs in. No wait is longer than `wait`.
+    /// Connects and logs in.
     ///
     /// # Errors
     /// If nobody answers, or the login is refused.
-    pub fn connect(address: SocketAddr, login: Login, wait: Duration) -> Result<Self, Error> {
-        let stream = TcpStream::connect_timeout(&address, wait).map_err(|error| Error::Connect { address, error })?;
-        stream.set_nodelay(true).map_err(Error::Lost)?;
-        stream.set_write_timeout(Some(wait)).map_err(Error::Lost)?;
-        let control = Control::new(login);
-        let mut client = Self { stream, control, peer: address, wait, mode: Mode::Stream, epsv: true };
+    pub fn connect(address: SocketAddr, login: Login, waiting: impl Into<Waiting>) -> Result<Self, Error> {
+        let waiting = waiting.into();
+        let (link, control) = (Link::connect(address, &waiting)?, Control::new(login));
+        let mut client = Self { link, control, peer: address, waiting, mode: Mode::Stream, epsv: true };
         loop {
             match client.event()? {
                 Event::LoggedIn => break,
@@ -165,8 +166,7 @@ impl Client {
     /// Ends the session in order. The server's answer is not waited for.
     pub fn quit(mut self) {
         if let Ok(line) = self.control.begin(&Command::Quit) {
-            // It ends either way.
-            let _ = self.stream.write_all(&line);
+            self.link.write_at_once(&line);
         }
     }
 
@@ -188,13 +188,13 @@ impl Client {
     }
 
     fn send(&mut self, line: &[u8]) -> Result<(), Error> {
-        self.stream.write_all(line).map_err(|error| lost(error, self.wait))
+        self.link.write_all(line)
     }
 
     /// The next thing that the server says.
     fn event(&mut self) -> Result<Event, Error> {
         // Of the whole reply: a server that sends one byte a second does not hold us.
-        self.event_before(Instant::now() + self.wait)
+        self.event_before(self.waiting.deadline())
     }
 
     fn event_before(&mut self, deadline: Instant) -> Result<Event, Error> {
@@ -202,22 +202,17 @@ impl Client {
             if let Some(event) = self.control.poll() {
                 return Ok(event);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Error::Silent(self.wait.as_secs()));
-            }
-            self.stream.set_read_timeout(Some(left)).map_err(Error::Lost)?;
-            self.read_control()?;
+            self.read_control(deadline)?;
         }
     }
 
-    /// Reads once from the control channel, which has something or is waited for.
-    fn read_control(&mut self) -> Result<(), Error> {
+    /// Reads once from the control channel.
+    fn read_control(&mut self, deadline: Instant) -> Result<(), Error> {
+        if deadline <= Instant::now() {
+            return Err(Error::Silent(self.waiting.limit.as_secs()));
+        }
         let mut bytes = [0; CONTROL_BYTES];
-        let read = match self.stream.read(&mut bytes) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            read => read.map_err(|error| lost(error, self.wait))?,
-        };
+        let read = self.link.read(&mut bytes, deadline)?;
         if read == 0 {
             return Err(Error::Lost(io::ErrorKind::UnexpectedEof.into()));
         }
@@ -226,7 +221,7 @@ impl Client {
 
     /// Reads the control channel once. True when the transfer was answered.
     fn hear(&mut self, command: &Command) -> Result<bool, Error> {
-        self.read_control()?;
+        self.read_control(self.waiting.deadline())?;
         while let Some(event) = self.control.poll() {
             match event {
                 Event::Answered(_) => return Ok(true),
@@ -258,12 +253,8 @@ impl Client {
         Ok(of_pasv(&reply, self.peer.ip())?)
     }
 
-    fn connect_data(&self, address: SocketAddr) -> Result<TcpStream, Error> {
-        let connected = TcpStream::connect_timeout(&address, self.wait);
-        let data = connected.map_err(|error| Error::Connect { address, error })?;
-        data.set_read_timeout(Some(self.wait)).map_err(Error::Lost)?;
-        data.set_write_timeout(Some(self.wait)).map_err(Error::Lost)?;
-        Ok(data)
+    fn connect_data(&self, address: SocketAddr) -> Result<Link, Error> {
+        Link::connect(address, &self.waiting)
     }
 
     /// Begins a transfer whose data channel is connected, and waits until it opens.
@@ -280,9 +271,9 @@ impl Client {
 
     /// Waits for the end of a transfer whose data have moved.
     fn finish(&mut self, command: &Command) -> Result<(), Error> {
-        let last = Instant::now() + self.wait * WAITS_WITH_MARKERS;
+        let last = Instant::now() + self.waiting.limit * WAITS_WITH_MARKERS;
         loop {
-            match self.event_before(last.min(Instant::now() + self.wait))? {
+            match self.event_before(last.min(self.waiting.deadline()))? {
                 Event::Answered(_) => return Ok(()),
                 Event::Refused(reply) => return Err(refused(command, &reply)),
                 _ => {}
@@ -301,12 +292,4 @@ fn check_range(wanted: Range) -> Result<(), Error> {
 
 fn refused(command: &Command, reply: &Reply) -> Error {
     Error::Refused { verb: command.verb(), code: reply.code, reply: reply.shown() }
-}
-
-/// A read or write that failed: in time, or for good.
-fn lost(error: io::Error, wait: Duration) -> Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent(wait.as_secs()),
-        _ => Error::Lost(error),
-    }
 }

@@ -4,11 +4,11 @@
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
-use super::{Client, Error, PIECE_BYTES, Sink, WAITS_WITH_MARKERS, check_range, lost};
+use super::{Client, Error, PIECE_BYTES, Sink, WAITS_WITH_MARKERS, check_range};
 use crate::command::{Command, Mode};
 use crate::mode_e::{Assembly, Piece};
 use crate::ranges::Range;
@@ -31,8 +31,7 @@ impl Client {
         command.encode()?;
         self.use_mode(Mode::Extended)?;
         self.ask(&Command::Parallelism(streams))?;
-        let own = self.stream.local_addr().map_err(Error::Lost)?;
-        let listener = TcpListener::bind(SocketAddr::new(own.ip(), 0)).map_err(Error::Local)?;
+        let listener = TcpListener::bind(SocketAddr::new(self.link.own_ip()?, 0)).map_err(Error::Local)?;
         listener.set_nonblocking(true).map_err(Error::Local)?;
         self.ask(&Command::Port(listener.local_addr().map_err(Error::Local)?))?;
         if wanted.start > 0 {
@@ -42,12 +41,13 @@ impl Client {
         let mut assembly = Assembly::new(wanted, streams);
         let mut connections: Vec<Connection> = Vec::new();
         let (mut is_answered, mut bytes) = (false, vec![0; PIECE_BYTES]);
-        let mut last = Instant::now() + self.wait * WAITS_WITH_MARKERS;
+        let most = self.waiting.limit * WAITS_WITH_MARKERS;
+        let mut last = Instant::now() + most;
         while !(is_answered && assembly.is_complete()?) {
             if last <= Instant::now() {
-                return Err(Error::Silent(self.wait.as_secs()));
+                return Err(Error::Silent(self.waiting.limit.as_secs()));
             }
-            let ready = wait_for(&self.stream, &listener, &connections, self.wait)?;
+            let ready = self.wait_for(&listener, &connections)?;
             if ready[0] {
                 is_answered |= self.hear(&command)?;
             }
@@ -56,8 +56,8 @@ impl Client {
             }
             // From the end: those that close are taken out.
             for at in (0..ready.len() - 2).rev().filter(|at| ready[at + 2]) {
-                last = Instant::now() + self.wait * WAITS_WITH_MARKERS;
-                if !receive(&mut connections[at], &mut assembly, &mut bytes, sink, self.wait)? {
+                last = Instant::now() + most;
+                if !receive(&mut connections[at], &mut assembly, &mut bytes, sink)? {
                     connections.swap_remove(at);
                 }
             }
@@ -83,37 +83,19 @@ impl Client {
             Err(error) => Err(Error::Local(error)),
         }
     }
+
+    /// Which of control channel, listener and connections have something, in this order.
+    fn wait_for(&self, listener: &TcpListener, connections: &[Connection]) -> Result<Vec<bool>, Error> {
+        let all = [self.link.as_fd(), listener.as_fd()].into_iter();
+        let all = all.chain(connections.iter().map(|connection| connection.stream.as_fd()));
+        let mut waited: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        self.waiting.until_ready(&mut waited, self.waiting.deadline())?;
+        Ok(waited.iter().map(|fd| !fd.revents().is_empty()).collect())
+    }
 }
 
 fn is_for_later(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
-}
-
-/// Which of control channel, listener and connections have something, in this order.
-fn wait_for(
-    control: &TcpStream,
-    listener: &TcpListener,
-    connections: &[Connection],
-    wait: Duration,
-) -> Result<Vec<bool>, Error> {
-    let all = [control.as_fd(), listener.as_fd()].into_iter();
-    let all = all.chain(connections.iter().map(|connection| connection.stream.as_fd()));
-    let mut waited: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    wait_until_ready(&mut waited, wait)?;
-    Ok(waited.iter().map(|fd| !fd.revents().is_empty()).collect())
-}
-
-/// Waits until one of these is ready.
-pub(super) fn wait_until_ready(waited: &mut [PollFd<'_>], wait: Duration) -> Result<(), Error> {
-    let time = Timespec { tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: wait.subsec_nanos().into() };
-    loop {
-        match poll(waited, Some(&time)) {
-            Ok(0) => return Err(Error::Silent(wait.as_secs())),
-            Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::Local(error.into())),
-        }
-    }
 }
 
 /// Reads a connection once. False when the server has closed it.
@@ -122,7 +104,6 @@ fn receive(
     assembly: &mut Assembly,
     bytes: &mut [u8],
     sink: Sink<'_>,
-    wait: Duration,
 ) -> Result<bool, Error> {
     let read = match connection.stream.read(bytes) {
         Ok(0) => {
@@ -131,7 +112,7 @@ fn receive(
         }
         Ok(read) => read,
         Err(error) if is_for_later(error.kind()) => return Ok(true),
-        Err(error) => return Err(lost(error, wait)),
+        Err(error) => return Err(Error::Lost(error)),
     };
     let mut rest = &bytes[..read];
     while !rest.is_empty() {

@@ -6,8 +6,7 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::parallel_down::wait_until_ready;
-use super::{Client, Error, Fill, PIECE_BYTES, lost};
+use super::{Client, Error, Fill, PIECE_BYTES};
 use crate::command::{Command, Mode};
 use crate::mode_e::{HEAD_BYTES, Head, STREAMS_MAX};
 
@@ -52,8 +51,7 @@ impl Client {
         self.begin(&command)?;
         let mut connections = Vec::new();
         for _ in 0..streams {
-            let stream = self.connect_data(address)?;
-            stream.set_nonblocking(true).map_err(Error::Lost)?;
+            let stream = self.connect_data(address)?.into_stream();
             connections.push(Connection { stream, state: ConnectionState::Free });
         }
         let mut remainder = Remainder { at: 0, is_read: false, is_marked: false, streams };
@@ -66,8 +64,8 @@ impl Client {
             }
             for (connection, _) in connections.iter_mut().zip(&ready[1..]).filter(|(_, ready)| **ready) {
                 if let Err(error) = connection.advance(&mut remainder, fill) {
-                    let Error::Lost(error) = error else { return Err(error) };
-                    return Err(self.finish(&command).err().unwrap_or_else(|| lost(error, self.wait)));
+                    let Error::Lost(_) = error else { return Err(error) };
+                    return Err(self.finish(&command).err().unwrap_or(error));
                 }
             }
         }
@@ -80,7 +78,7 @@ impl Client {
 
     /// Which of control channel (something to read) and connections (room to write) are ready.
     fn wait_for_room(&self, connections: &[Connection]) -> Result<Vec<bool>, Error> {
-        let mut waited = vec![PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)];
+        let mut waited = vec![PollFd::from_borrowed_fd(self.link.as_fd(), PollFlags::IN)];
         for connection in connections {
             let flags = match connection.state {
                 ConnectionState::Ended => PollFlags::empty(),
@@ -88,7 +86,7 @@ impl Client {
             };
             waited.push(PollFd::from_borrowed_fd(connection.stream.as_fd(), flags));
         }
-        wait_until_ready(&mut waited, self.wait)?;
+        self.waiting.until_ready(&mut waited, self.waiting.deadline())?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
         Ok(waited.iter().map(is_ready).collect())
     }

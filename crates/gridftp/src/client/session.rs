@@ -1,9 +1,8 @@
 //! A session with what its server can do: what servers have in several ways is one call here.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use super::{Client, Error};
+use super::{Client, Error, Waiting};
 use crate::command::{Command, Login};
 use crate::features::{Features, Sha256By};
 use crate::listing::{Entry, Kind, Lines, of_mdtm, of_mlst, of_nlst, of_pwd};
@@ -31,12 +30,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects, logs in and asks what the server can do. No wait is longer than `wait`.
+    /// Connects, logs in and asks what the server can do.
     ///
     /// # Errors
     /// If nobody answers, or the login is refused.
-    pub fn open(address: SocketAddr, login: Login, wait: Duration) -> Result<Self, Error> {
-        let mut client = Client::connect(address, login, wait)?;
+    pub fn open(address: SocketAddr, login: Login, waiting: impl Into<Waiting>) -> Result<Self, Error> {
+        let mut client = Client::connect(address, login, waiting)?;
         let features = answer(client.ask(&Command::Feat))?.map_or_else(Features::default, |reply| Features::of(&reply));
         let home = answer(client.ask(&Command::Pwd))?.and_then(|reply| of_pwd(&reply)).unwrap_or_default();
         Ok(Self { client, features, home })

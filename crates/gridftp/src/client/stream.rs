@@ -1,9 +1,6 @@
 //! Mode S: one connection, which ends with the file.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
-
-use super::{Client, Error, Fill, PIECE_BYTES, Sink, check_range, lost};
+use super::{Client, Error, Fill, PIECE_BYTES, Sink, check_range};
 use crate::command::{Command, Mode};
 use crate::ranges::Range;
 
@@ -54,13 +51,14 @@ impl Client {
             if read == 0 {
                 break;
             }
-            if let Err(error) = data.write_all(&bytes[..read]) {
+            match data.write_all(&bytes[..read]) {
                 // The server says why it closed, if it does.
-                return Err(self.finish(&command).err().unwrap_or_else(|| lost(error, self.wait)));
+                Err(error @ Error::Lost(_)) => return Err(self.finish(&command).err().unwrap_or(error)),
+                written => written?,
             }
             at += read as u64;
         }
-        data.shutdown(Shutdown::Write).map_err(Error::Lost)?;
+        data.end()?;
         self.finish(&command)?;
         Ok(at)
     }
@@ -90,11 +88,9 @@ impl Client {
         self.open(command)?;
         let mut bytes = vec![0; PIECE_BYTES];
         loop {
-            match data.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(read) => take(&bytes[..read])?,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(lost(error, self.wait)),
+            match data.read(&mut bytes, self.waiting.deadline())? {
+                0 => break,
+                read => take(&bytes[..read])?,
             }
         }
         drop(data);

@@ -4,6 +4,7 @@
 
 mod scripted;
 mod servers;
+mod stopping;
 mod trees;
 
 use std::time::{Duration, Instant};
@@ -130,6 +131,7 @@ fn changes_names(server: &FtpServer, scene: &Scene) {
     scene.write("mine", b"mine");
     run(scene, &["cp", "mine", &server.url("d/new/")]).ends_with(0);
     run(scene, &["mv", &server.url("d/new/mine"), &server.url("d/new/deep/")]).ends_with(0);
+    run(scene, &["mv", &server.url("d/no"), &server.url("d/new/")]).ends_with(6).says(&["no such file"]);
     assert_eq!(server.read("d/new/deep/mine"), b"mine");
     let taken = ["mv", "-n", &server.url("d/new/deep/mine"), &server.url("d/new/a%20b")];
     run(scene, &taken).ends_with(11).says(&["already exists"]);
@@ -276,6 +278,10 @@ fn what_ftp_does_not_have_is_refused_before_anybody_is_asked() {
         &["cp", "-r", "--atomic", ".", url],
     ] {
         run(&scene, words).ends_with(2).says(&["FTP servers cannot do that"]);
+    }
+    for words in [&["cp", "--json", "--offset", "5", url, "x"][..], &["ln", "--json", "-s", "text", url]] {
+        let told = run(&scene, words).ends_with(2).objects();
+        assert_eq!((&told[0]["event"], &told[0]["code"]), (&"error".into(), &"usage".into()), "{told:?}");
     }
     run(&scene, &["ls", url]).ends_with(4).says(&["cannot connect"]);
     run(&scene, &["ls", "ftp://a:b@c/d?e"]).ends_with(2).says(&["ftp://a:...@c"]);

@@ -15,6 +15,10 @@ pub enum Say {
     Send(Vec<u8>),
     /// Reads a data channel to its end.
     Take,
+    /// Nothing, now and later.
+    Nothing,
+    /// These bytes over a data channel that stays open, and nothing more.
+    Half(Vec<u8>),
 }
 
 /// A server; its connections end with their clients.
@@ -70,6 +74,7 @@ fn serve(mut control: TcpStream, answer: Answer, heard: &Mutex<Vec<String>>) -> 
     let passive = TcpListener::bind("127.0.0.1:0").ok()?;
     let port = passive.local_addr().ok()?.port();
     let mut lines = BufReader::new(control.try_clone().ok()?).split(b'\n');
+    let mut held = Vec::new();
     control.write_all(b"220 hello\r\n").ok()?;
     while let Some(Ok(line)) = lines.next() {
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
@@ -85,6 +90,13 @@ fn serve(mut control: TcpStream, answer: Answer, heard: &Mutex<Vec<String>>) -> 
                 // A client that has found the lie is gone.
                 let _ = passive.accept().ok()?.0.write_all(&bytes);
                 control.write_all(b"226 done\r\n").ok()?;
+            }
+            Say::Nothing => {}
+            Say::Half(bytes) => {
+                control.write_all(b"150 opening\r\n").ok()?;
+                let mut data = passive.accept().ok()?.0;
+                data.write_all(&bytes).ok()?;
+                held.push(data);
             }
             Say::Take => {
                 control.write_all(b"150 opening\r\n").ok()?;

@@ -213,3 +213,33 @@ fn a_file_that_ends_early_does_not_end_the_copy_of_its_tree() {
     assert_eq!(scene.names("d"), ["good"]);
     assert_eq!(scene.read("d/good"), b"12345");
 }
+
+#[test]
+fn a_tree_is_verified_where_the_server_proves_its_files_and_the_rest_is_said() {
+    for (server, is_told) in [(FtpServer::vsftpd(""), true), (FtpServer::globus(), false)] {
+        let scene = Scene::new();
+        plant(&scene);
+        for words in [["cp", "-r", "tree", &server.url("copy")], ["cp", "-r", &server.url("copy"), "back"]] {
+            let done = run(&scene, &words);
+            assert_eq!(done.ends_with(0).messages.contains("not verified"), is_told, "{}", done.messages);
+        }
+        run(&scene, &["sync", "--verify", "none", "tree", &server.url("other")]).ends_with(0);
+    }
+    // Small files, which come many at a time, are compared like large ones.
+    let server = Scripted::start(|line| match line {
+        "FEAT" => Some(Say::Reply("211-F\r\n MLST type*;size*;\r\n CKSM SHA256:1;\r\n211 End")),
+        "MLST /d" => Some(Say::Reply("250-x\r\n type=dir; /d\r\n250 end")),
+        "MLST /d/a" => Some(Say::Reply("250-x\r\n type=file;size=5; /d/a\r\n250 end")),
+        "MLSD /d" => Some(Say::Send(b"type=file;size=5; a\r\n".to_vec())),
+        "RETR /d/a" => Some(Say::Send(b"other".to_vec())),
+        "CKSM SHA256 0 -1 /d/a" => {
+            Some(Say::Reply("213 0000000000000000000000000000000000000000000000000000000000000000"))
+        }
+        _ => None,
+    });
+    let scene = Scene::new();
+    run(&scene, &["cp", "-r", &server.url("//d"), "d"]).ends_with(1).says(&["a"]);
+    assert!(!scene.path("d/a").exists());
+    run(&scene, &["cp", "-r", "--verify", "none", &server.url("//d"), "d"]).ends_with(0);
+    assert_eq!(scene.read("d/a"), b"other");
+}

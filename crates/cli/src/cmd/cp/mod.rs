@@ -90,7 +90,7 @@ fn with_sessions(
     let sessions = Sessions::new(wishes, login.clone());
     let mut copy = Copy {
         sessions,
-        ftp: FtpServers::new(login.clone()),
+        ftp: FtpServers::new(login.clone(), Arc::clone(&stop)),
         options,
         login: login.clone(),
         monitor: TransferMonitor::new(output.as_mut(), stop),

@@ -25,7 +25,7 @@ use crate::cmd::ftp::{FtpRemote, FtpServers};
 use crate::cmd::remote::Sessions;
 use crate::exit::{Exit, Failure};
 use crate::output::{CopiedTree, Endpoint};
-use crate::plan::{Sides, SyncPlan, TreePlan, WhenDone};
+use crate::plan::{Options, Sides, SyncPlan, TreePlan, WhenDone};
 use crate::text::printable_path;
 use crate::url::Url;
 
@@ -39,14 +39,14 @@ pub(super) enum Link<'s> {
 
 impl<'s> Link<'s> {
     /// The link with a URL's server, and whether its session is new. `local` is the other end of the
-    /// tree, and an FTP server gets so many sessions at most.
+    /// tree, and of an FTP server `options` say how many sessions it gets at most.
     fn open(
         (sessions, ftp): (&'s mut Sessions, &mut FtpServers),
         server: &Url,
-        (local, most): (&LocalStore, u16),
+        (local, options): (&LocalStore, &Options),
     ) -> Result<(Self, bool), (Failure, ErrorKind)> {
         match server.is_ftp() {
-            true => ftp.remote(server, local, most).map(|remote| (Self::Ftp(remote), false)),
+            true => ftp.remote(server, local, options).map(|remote| (Self::Ftp(remote), false)),
             false => sessions.with(server).map(|(session, new)| (Self::Session(session), new)),
         }
     }
@@ -214,7 +214,7 @@ impl Copy<'_> {
         let mut failures = Failures::open(plan.failures.as_deref())?;
         self.monitor.begin();
         let (ended, facts) = loop {
-            let opened = Link::open((&mut self.sessions, &mut self.ftp), server, (local, self.options.channels));
+            let opened = Link::open((&mut self.sessions, &mut self.ftp), server, (local, self.options));
             let failed = match opened {
                 Ok((mut link, new)) => {
                     if let (Link::Session(session), true) = (&link, new) {
@@ -264,6 +264,7 @@ impl Copy<'_> {
         let tree =
             CopiedTree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
         self.monitor.tell_tree(&tree)?;
+        self.note_unverified_tree(server, &tree.summary);
         if stopped {
             let message = format!("{}: cancelled", tree.target);
             self.monitor.output().failed(tree.target.shown(), ErrorKind::Cancelled, &message)?;

@@ -9,6 +9,7 @@ pub(in crate::cmd) fn error_of(error: client::Error) -> Error {
     let kind = match &error {
         client::Error::Connect { .. } | client::Error::Lost(_) | client::Error::ListingCut => ErrorKind::ConnectionLost,
         client::Error::Silent(_) => ErrorKind::TimedOut,
+        client::Error::Cancelled => ErrorKind::Cancelled,
         client::Error::Refused { code, reply, .. } => kind_of(*code, reply),
         client::Error::Control(ControlError::Login(_)) => ErrorKind::LoginRefused,
         client::Error::Control(ControlError::Name(_)) => ErrorKind::InvalidPath,

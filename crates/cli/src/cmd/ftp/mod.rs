@@ -6,10 +6,11 @@ mod login;
 mod netrc;
 mod tree;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use xdfs_client::{Error, ErrorKind, Safety};
-use xdfs_gridftp::client::Session;
+use xdfs_gridftp::client::{Session, Waiting};
 use xdfs_gridftp::command::Login;
 use xdfs_io::store::{CommitRequest, LocalStore, Stage};
 
@@ -17,7 +18,8 @@ pub(super) use self::error::error_of;
 pub(super) use self::tree::FtpRemote;
 use crate::address;
 use crate::exit::{Exit, Failure, Side};
-use crate::plan::LoginPlan;
+use crate::plan::{LoginPlan, Options};
+use crate::signal::StopFlag;
 use crate::url::{FROM_ROOT, Url};
 
 /// How long a server may be silent.
@@ -27,6 +29,8 @@ const WAIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct FtpServers {
     plan: LoginPlan,
+    /// Once it is set, everything that waits for a server ends.
+    stop: StopFlag,
     servers: Vec<FtpServer>,
     /// The logins that servers accepted, so that nobody types a password twice.
     logins: Vec<(Url, Login)>,
@@ -64,8 +68,8 @@ pub(super) fn path_of(session: &Session, url: &Url) -> Vec<u8> {
 pub(super) type NoSession = (Failure, ErrorKind);
 
 impl FtpServers {
-    pub(super) fn new(plan: LoginPlan) -> Self {
-        Self { plan, servers: Vec::new(), logins: Vec::new() }
+    pub(super) fn new(plan: LoginPlan, stop: StopFlag) -> Self {
+        Self { plan, stop, servers: Vec::new(), logins: Vec::new() }
     }
 
     /// The session with a URL's server.
@@ -89,13 +93,20 @@ impl FtpServers {
         Ok(&mut self.servers[index])
     }
 
-    /// A URL's server as the remote end of a tree copy, over so many sessions at most.
-    pub(super) fn remote(&mut self, url: &Url, local: &LocalStore, sessions: u16) -> Result<FtpRemote, NoSession> {
+    /// Whether a URL's server can prove what it has; false where there is no session with it.
+    pub(super) fn verifies(&self, url: &Url) -> bool {
+        let mut servers = self.servers.iter().filter(|server| serves(&server.url, url));
+        servers.any(|server| server.session.features().sha256.is_some())
+    }
+
+    /// A URL's server as the remote end of a tree copy, over as many sessions as channels are asked for.
+    pub(super) fn remote(&mut self, url: &Url, local: &LocalStore, options: &Options) -> Result<FtpRemote, NoSession> {
         // The first session asks for the password, if need be, and learns whether it is right.
         self.with(url)?;
         let login = self.logins.iter().find(|(of, _)| serves(of, url)).map(|(_, login)| login.clone());
-        let opener = Opener { url: url.clone(), login: login.unwrap_or_else(Login::anonymous) };
-        FtpRemote::open(opener, local.clone(), sessions)
+        let opener =
+            Opener { url: url.clone(), login: login.unwrap_or_else(Login::anonymous), stop: Arc::clone(&self.stop) };
+        FtpRemote::open(opener, local.clone(), options)
     }
 
     /// One more session with a URL's server.
@@ -105,7 +116,7 @@ impl FtpServers {
             Some(login) => login,
             None => login::of(url, &self.plan).map_err(|failure| (failure, ErrorKind::LoginRefused))?,
         };
-        let session = open_as(url, login.clone())?;
+        let session = open_as(url, login.clone(), &self.stop)?;
         self.logins.retain(|(of, _)| !serves(of, url));
         self.logins.push((url.clone(), login));
         Ok(session)
@@ -127,11 +138,12 @@ impl FtpServers {
 struct Opener {
     url: Url,
     login: Login,
+    stop: StopFlag,
 }
 
 impl Opener {
     fn open(&self) -> Result<Session, NoSession> {
-        open_as(&self.url, self.login.clone())
+        open_as(&self.url, self.login.clone(), &self.stop)
     }
 }
 
@@ -148,11 +160,11 @@ pub(super) fn commit(stage: &mut Stage, request: &CommitRequest, durable: bool) 
 }
 
 /// Tries every address of the server.
-fn open_as(url: &Url, login: Login) -> Result<Session, NoSession> {
+fn open_as(url: &Url, login: Login, stop: &StopFlag) -> Result<Session, NoSession> {
     let addresses = address::resolve(url).map_err(|failure| (failure, ErrorKind::ConnectionLost))?;
     let mut last = None;
     for address in addresses {
-        match Session::open(address, login.clone(), WAIT) {
+        match Session::open(address, login.clone(), Waiting { limit: WAIT, stop: Arc::clone(stop) }) {
             Ok(session) => return Ok(session),
             Err(error @ xdfs_gridftp::client::Error::Connect { .. }) => last = Some(error),
             Err(error) => return Err(no_session(url, &error_of(error))),

@@ -54,7 +54,13 @@ fn one(plan: &NamesPlan, server: &mut FtpServer, url: &Url) -> Done {
             if *no_clobber && server.session.look(&to).map_err(told)?.is_some() {
                 return Err(trouble(target, &Error::new(ErrorKind::AlreadyExists, "it already exists")));
             }
-            server.session.client().rename(&path, &to).map_err(told)?;
+            if let Err(error) = server.session.client().rename(&path, &to) {
+                // Servers say little of why: a name that is not there is the usual reason.
+                if matches!(error, client::Error::Refused { .. }) {
+                    found(server, url)?;
+                }
+                return Err(told(error));
+            }
         }
         Verb::Ln { .. }
         | Verb::Symlink { .. }

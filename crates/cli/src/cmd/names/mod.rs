@@ -21,6 +21,7 @@ use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, report, told};
 use crate::plan::{NamesPlan, Verb};
+use crate::signal::StopFlag;
 use crate::text::printable;
 use crate::url::Url;
 use xdfs_proto::base::path::{DEPTH_MAX, PATH_BYTES_MAX};
@@ -107,7 +108,7 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let many = matches!(plan.verb, Verb::Ls { .. } | Verb::Rm { .. } | Verb::Du { .. } | Verb::Cat);
     let channels = if many { CHANNELS } else { 1 };
     let mut sessions = Sessions::new(SessionRequest { channels, ..SessionRequest::default() }, plan.login.clone());
-    let mut servers = FtpServers::new(plan.login.clone());
+    let mut servers = FtpServers::new(plan.login.clone(), StopFlag::default());
     let mut exits = Vec::with_capacity(plan.urls.len());
     for (at, url) in plan.urls.iter().enumerate() {
         let done = match plan.verb {

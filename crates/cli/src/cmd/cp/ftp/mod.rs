@@ -9,6 +9,7 @@ mod upload;
 use std::io;
 use std::time::{Duration, Instant};
 
+use xdfs_client::tree::Summary;
 use xdfs_client::{Error, ErrorKind, Facts, Level, Safety};
 use xdfs_gridftp::client;
 use xdfs_gridftp::mode_e::STREAMS_MAX;
@@ -23,6 +24,9 @@ use crate::url::{Ftp, Url, Via};
 
 /// Shorter files are not worth more than one connection, nor what resuming them costs.
 const LARGE_BYTES_MIN: u64 = 1 << 20;
+
+/// What is said where contents cannot be compared.
+const UNVERIFIED: &str = "not verified: the server computes no SHA-256; lengths were compared";
 
 /// Watches a file that moves: shows its progress, and stops it on request.
 struct Progress<'m, 'a> {
@@ -105,10 +109,17 @@ impl super::Copy<'_> {
     fn note_unverified(&mut self, url: &Url) -> Result<(), Failed> {
         let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&url.to_string(), failed))?;
         if !std::mem::replace(&mut server.told_unverified, true) {
-            let text = "not verified: the server computes no SHA-256; lengths were compared";
-            self.monitor.output().note(&format!("{}: {text}", url.host));
+            self.monitor.output().note(&format!("{}: {UNVERIFIED}", url.host));
         }
         Ok(())
+    }
+
+    /// Says the same of a tree.
+    pub(super) fn note_unverified_tree(&mut self, url: &Url, summary: &Summary) {
+        let asked = matches!(self.options.check, Check::Hash | Check::Reread) && !self.ftp.verifies(url);
+        if asked && url.is_ftp() && summary.files > 0 {
+            self.monitor.output().note(&format!("{}: {UNVERIFIED}", url.host));
+        }
     }
 
     /// The attributes of a URL; `None` if it does not exist.

@@ -8,6 +8,7 @@ use xdfs_client::{Error, ErrorKind, Safety};
 use xdfs_gridftp::client;
 use xdfs_gridftp::listing::{Entry, Kind};
 use xdfs_gridftp::ranges::Range;
+use xdfs_secure::checksum::Sha256;
 
 use super::super::facts::{attributes_of, digits_of};
 use super::files;
@@ -185,6 +186,11 @@ fn get(
         content.extend_from_slice(bytes);
         Ok(())
     })?;
+    if worker.shared.verify {
+        let mut sum = Sha256::default();
+        sum.update(&content);
+        files::same_sum(worker, path, &sum.finish())?;
+    }
     writer.answer(&Answer::File { attributes: of_wanted(&entry, wanted), content: &content });
     Ok(())
 }

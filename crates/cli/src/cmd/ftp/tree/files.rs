@@ -135,7 +135,7 @@ fn upload_to(
 }
 
 /// Compares a checksum with the server's; false where it says none.
-fn same_sum(worker: &mut Worker<'_>, path: &[u8], own: &str) -> Result<bool, Trouble> {
+pub(super) fn same_sum(worker: &mut Worker<'_>, path: &[u8], own: &str) -> Result<bool, Trouble> {
     match worker.session.sha256(path)? {
         None => Ok(false),
         Some(told) if told == own => Ok(true),

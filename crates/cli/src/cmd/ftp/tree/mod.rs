@@ -25,6 +25,7 @@ use self::calls::Listings;
 use self::worker::work;
 use super::{NoSession, Opener};
 use crate::exit::{Exit, Failure};
+use crate::plan::{Check, Options};
 
 /// Where its clock begins: a copy compares times of one run with those of the next.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -56,6 +57,8 @@ struct Shared {
     moving: AtomicU64,
     /// The server renames nothing.
     in_place: AtomicBool,
+    /// Contents are compared where the server can say its own.
+    verify: bool,
 }
 
 /// An FTP server as a copy of a tree sees it.
@@ -68,9 +71,9 @@ pub(in crate::cmd) struct FtpRemote {
 }
 
 impl FtpRemote {
-    /// Opens `sessions` sessions; a server that admits fewer is used with those. `store` is the local
-    /// end of the tree.
-    pub(super) fn open(opener: Opener, store: LocalStore, sessions: u16) -> Result<Self, NoSession> {
+    /// Opens as many sessions as channels are asked for; a server that admits fewer is used with those.
+    /// `store` is the local end of the tree.
+    pub(super) fn open(opener: Opener, store: LocalStore, options: &Options) -> Result<Self, NoSession> {
         let first = opener.open()?;
         // There are at most as many requests in flight: there is always room.
         let (requests, queue) = sync_channel(OPERATIONS_MAX);
@@ -82,11 +85,12 @@ impl FtpRemote {
             cancelled: AtomicBool::new(false),
             moving: AtomicU64::new(0),
             in_place: AtomicBool::new(false),
+            verify: matches!(options.check, Check::Hash | Check::Reread),
         });
         let queue = Arc::new(Mutex::new(queue));
         let mut remote = Self { requests: Some(requests), answers, answer, shared, workers: Vec::new() };
         remote.add_worker(&queue, Some(first))?;
-        for _ in 1..sessions {
+        for _ in 1..options.channels {
             remote.add_worker(&queue, None)?;
         }
         Ok(remote)
