@@ -6,11 +6,11 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use xdfs_client::tree::{EntryAction, Summary};
+use xdfs_client::tree::{Counted, EntryAction};
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::{Plain, kept_message, tree_notes};
-use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, without_errno};
+use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, TreeProgress, without_errno};
 use crate::exit::{Failure, HELP};
 use crate::text::{escaped, json_line};
 
@@ -171,16 +171,40 @@ struct TreeLine<'a> {
 struct ProgressLine<'a> {
     source: Cow<'a, str>,
     target: Cow<'a, str>,
-    /// Files that are done, of a tree.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    files: Option<u64>,
+    #[serde(flatten)]
+    names: NamesLine,
     /// Bytes that are done, those of earlier attempts included.
     bytes: u64,
-    /// The size of the file; `None` while it is not known, and for trees.
+    /// The size of the file, or of the files of a tree that are to be copied; `None` while it is not
+    /// known.
     size: Option<u64>,
     seconds: f64,
     #[serde(flatten)]
     escaped: EscapedEnds,
+}
+
+/// The names of a tree.
+#[derive(Serialize, Clone, Copy, Debug, Default)]
+struct NamesLine {
+    /// Files that were copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<u64>,
+    /// Names that are settled, directories aside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names_done: Option<u64>,
+    /// All names, directories aside, once they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names_total: Option<u64>,
+}
+
+impl NamesLine {
+    fn of(progress: &TreeProgress) -> Self {
+        let names_total = match progress.total {
+            Counted::Known(total) => Some(total.names),
+            Counted::Unknown | Counted::Counting => None,
+        };
+        Self { files: Some(progress.summary.files), names_done: Some(progress.summary.settled()), names_total }
+    }
 }
 
 /// Time between two lines of progress.
@@ -202,7 +226,7 @@ impl Current {
     }
 
     /// Writes a line if the last one is a second old.
-    fn tell(&mut self, files: Option<u64>, bytes: u64, size: Option<u64>) {
+    fn tell(&mut self, names: NamesLine, bytes: u64, size: Option<u64>) {
         if self.told.elapsed() < PROGRESS_EVERY {
             return;
         }
@@ -210,7 +234,7 @@ impl Current {
         let (source, target, escaped) = ends(&self.source, &self.target);
         let seconds = self.began.elapsed().as_secs_f64();
         // Where nothing can be written, the line of the result reports it.
-        let _ = JsonLines.write(&ProgressLine { source, target, files, bytes, size, seconds, escaped });
+        let _ = JsonLines.write(&ProgressLine { source, target, names, bytes, size, seconds, escaped });
     }
 }
 
@@ -317,13 +341,17 @@ impl Output for Json {
     }
 
     fn progress(&mut self, bytes: u64, size: Option<u64>) {
-        self.current.iter_mut().for_each(|current| current.tell(None, bytes, size));
+        self.current.iter_mut().for_each(|current| current.tell(NamesLine::default(), bytes, size));
     }
 
-    fn tree_progress(&mut self, (source, target): (&Endpoint, &Endpoint), summary: &Summary, bytes_moving: u64) {
+    fn shows_tree_progress(&self) -> bool {
+        self.progress
+    }
+
+    fn tree_progress(&mut self, (source, target): (&Endpoint, &Endpoint), progress: &TreeProgress) {
         if self.progress {
             let current = self.current.get_or_insert_with(|| Current::new(source.clone(), target.clone()));
-            current.tell(Some(summary.files), summary.bytes + bytes_moving, None);
+            current.tell(NamesLine::of(progress), progress.bytes(), progress.size());
         }
     }
 

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use xdfs_client::tree::{EntryAction, Summary};
+use xdfs_client::tree::{Counted, EntryAction, Summary};
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
 use summary::{Summarised, Wanted};
@@ -126,6 +126,33 @@ pub(crate) struct CopiedTree {
     pub(crate) ok: bool,
 }
 
+/// How far a tree copy has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TreeProgress {
+    /// What is done.
+    pub(crate) summary: Summary,
+    /// Bytes that transfers in progress have moved.
+    pub(crate) moving: u64,
+    /// What the source holds.
+    pub(crate) total: Counted,
+}
+
+impl TreeProgress {
+    /// Bytes that were moved.
+    fn bytes(&self) -> u64 {
+        self.summary.bytes + self.moving
+    }
+
+    /// Bytes to move in all: those of files that are the same need not be.
+    fn size(&self) -> Option<u64> {
+        match self.total {
+            // A file may have grown since it was counted.
+            Counted::Known(total) => Some(total.bytes.saturating_sub(self.summary.skipped_bytes).max(self.bytes())),
+            Counted::Unknown | Counted::Counting => None,
+        }
+    }
+}
+
 /// Receives the events of a copy.
 pub(crate) trait Output {
     /// A file starts.
@@ -153,8 +180,12 @@ pub(crate) trait Output {
             _ => Ok(()),
         }
     }
+    /// Whether the progress of trees is shown, so that it is worth counting what they hold.
+    fn shows_tree_progress(&self) -> bool {
+        false
+    }
     /// The progress of a tree.
-    fn tree_progress(&mut self, _ends: (&Endpoint, &Endpoint), _summary: &Summary, _bytes_moving: u64) {}
+    fn tree_progress(&mut self, _ends: (&Endpoint, &Endpoint), _progress: &TreeProgress) {}
     /// A tree copy has ended.
     fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
         plain::tree_notes(tree).iter().for_each(|note| self.note(note));

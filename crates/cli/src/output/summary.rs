@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use xdfs_client::tree::{EntryAction, Summary};
+use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
-use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, Recovered, complain};
+use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, Recovered, TreeProgress, complain};
 use crate::exit::Failure;
 use crate::size::human;
 
@@ -120,8 +120,12 @@ impl Output for Summarised {
         self.inner.name_done(path, deed, dry_run)
     }
 
-    fn tree_progress(&mut self, ends: (&Endpoint, &Endpoint), summary: &Summary, bytes_moving: u64) {
-        self.inner.tree_progress(ends, summary, bytes_moving);
+    fn shows_tree_progress(&self) -> bool {
+        self.inner.shows_tree_progress()
+    }
+
+    fn tree_progress(&mut self, ends: (&Endpoint, &Endpoint), progress: &TreeProgress) {
+        self.inner.tree_progress(ends, progress);
     }
 
     fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {

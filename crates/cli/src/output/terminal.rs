@@ -8,11 +8,11 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use xdfs_client::tree::Summary;
+use xdfs_client::tree::Counted;
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::kept_message;
-use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, error_text, without_errno};
+use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, TreeProgress, error_text, without_errno};
 use crate::exit::Failure;
 use crate::size::{human, human_rate};
 use crate::text::shown;
@@ -26,7 +26,7 @@ const DRAWS_PER_SECOND: u8 = 10;
 const TEMPLATES: [(usize, &str, &str); 4] = [
     (
         80,
-        "{prefix}{wide_msg} {bar:24} {percent:>3}% {decimal_bytes:>10} {rate:>12} {left:>9}",
+        "{prefix}{wide_msg} {bar:16} {percent:>3}% {decimal_bytes:>10} {rate:>12} {left:>9}",
         "{prefix}{wide_msg} {spinner} {decimal_bytes:>10} {rate:>12}",
     ),
     (50, "{wide_msg} {percent:>3}% {decimal_bytes:>10} {rate:>12}", "{wide_msg} {decimal_bytes:>10} {rate:>12}"),
@@ -74,6 +74,16 @@ struct Bar {
 }
 
 impl Bar {
+    /// The names of a tree that are settled, and how many there are.
+    fn count(&self, progress: &TreeProgress) {
+        let settled = progress.summary.settled();
+        self.bar.set_prefix(match progress.total {
+            Counted::Known(total) => format!("{settled}/{} files ", total.names.max(settled)),
+            Counted::Counting => format!("{settled} files, still listing "),
+            Counted::Unknown => format!("{settled} files "),
+        });
+    }
+
     /// This many bytes are done, of this size if known.
     fn show(&mut self, bytes: u64, size: Option<u64>) {
         let first = self.drawn.is_none();
@@ -84,13 +94,13 @@ impl Bar {
         let still = if still < STALLED_AFTER { 0 } else { still.as_secs() };
         let (columns, sized) = (columns(), size.is_some());
         if self.drawn.replace((columns, sized, still)) != Some((columns, sized, still)) {
-            size.iter().for_each(|size| self.bar.set_length(*size));
             // A bar that does not move says less than the reason.
             let form = if still > 0 { columns.min(WITHOUT_BAR) } else { columns };
             self.bar.set_style(style(form, sized));
             let fixed = fixed_columns(form, sized, &self.bar.prefix());
             self.bar.set_message(message(&self.name, still, columns.saturating_sub(fixed)));
         }
+        size.iter().for_each(|size| self.bar.set_length(*size));
         self.bar.set_position(self.reached);
         if first {
             // What an earlier attempt left did not move now.
@@ -146,7 +156,7 @@ fn console_width(text: &str) -> usize {
 /// Columns that a template needs for everything but the message.
 fn fixed_columns(form: usize, sized: bool, prefix: &str) -> usize {
     match (form, sized) {
-        (80.., true) => 64 + console_width(prefix),
+        (80.., true) => 56 + console_width(prefix),
         (80.., false) => 26 + console_width(prefix),
         (50.., true) => 29,
         (50.., false) => 24,
@@ -170,7 +180,8 @@ impl Terminal {
 
     /// A bar for a file or tree; its size is set when the server has reported it.
     fn add(&mut self, name: String, number: usize) -> &mut Bar {
-        let bar = self.bars.add(ProgressBar::no_length());
+        // Nothing is drawn before its form is known.
+        let bar = self.bars.add(ProgressBar::no_length().with_style(style(0, false)));
         let bar = Bar { bar, name, number, drawn: None, reached: 0, moved: Instant::now() };
         self.file.insert(bar)
     }
@@ -224,13 +235,17 @@ impl Output for Terminal {
         Ok(())
     }
 
-    fn tree_progress(&mut self, (source, _): (&Endpoint, &Endpoint), summary: &Summary, bytes_moving: u64) {
+    fn shows_tree_progress(&self) -> bool {
+        true
+    }
+
+    fn tree_progress(&mut self, (source, _): (&Endpoint, &Endpoint), progress: &TreeProgress) {
         if self.file.is_none() {
             self.add(source.to_string(), 0);
         }
         if let Some(bar) = &mut self.file {
-            bar.bar.set_prefix(format!("{} files ", summary.files + summary.skipped));
-            bar.show(summary.bytes + bytes_moving, None);
+            bar.count(progress);
+            bar.show(progress.bytes(), progress.size());
         }
     }
 

@@ -206,6 +206,12 @@ impl Session {
         (self.facts().block as usize).min(limits::CALL_BYTES_MAX)
     }
 
+    /// Whether a batch with a reply of `room` bytes leaves others enough of what the session may
+    /// have in flight.
+    pub(crate) fn leaves_room_for_calls(&self, room: usize) -> bool {
+        self.served().is_ok_and(|served| served.calls.is_half_free(room))
+    }
+
     /// Sends a batch. Blocks only while the session has as much in flight as allowed (P-71).
     pub fn call(&self, batch: &Batch) -> Result<PendingReply, Error> {
         let payload = batch.encode(self.batch_bytes_max())?;

@@ -78,6 +78,14 @@ impl Queue {
         }
     }
 
+    /// Whether some pipeline has at least half of its room for batches free, and so many bytes.
+    pub(crate) fn is_half_free(&self, bytes: usize) -> bool {
+        let state = self.lock();
+        let most = limits::CALL_ROOM_MAX / state.loads.len() / 2;
+        let free = |load: &Load| load.open && load.batches < BATCHES_MAX / 2 && load.bytes + bytes <= most;
+        !state.ended && state.loads.iter().any(free)
+    }
+
     /// The reply has arrived; its outcome follows.
     pub(crate) fn replied(&self, ticket: u64, reply: &[u8]) {
         let reply = self.memory.keep(reply);

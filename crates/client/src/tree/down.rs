@@ -20,6 +20,7 @@ use super::scheduler::{self, CallResult, Entry, Flow, LIST_ROOM, Scheduler, Stop
 use super::session_remote::SessionRemote;
 use super::state::{TreeState, is_in_the_way};
 use super::temp_list::TempList;
+use super::total::Total;
 use super::{Ended, TreeOptions, parse};
 use crate::calls::Facts;
 use crate::endpoints::RESUME_BYTES_MIN;
@@ -127,6 +128,8 @@ pub struct Download {
     late: Deferred,
     /// Names to delete.
     surplus: TempList,
+    /// Where the source is counted, if somebody looks.
+    total: Option<Arc<Total>>,
     /// Threads that write small files while this one requests more.
     writers: Blocking,
 }
@@ -168,6 +171,7 @@ impl Download {
             partners: HardLinks::default(),
             late: Deferred::default(),
             surplus: TempList::default(),
+            total: None,
             writers: small_writes::writers(),
         }
     }
@@ -191,11 +195,19 @@ impl Download {
         self
     }
 
+    /// Counts beside the copy what the source holds, unless it is not a session's.
+    pub fn count_into(&mut self, total: Arc<Total>) {
+        self.total = Some(total);
+    }
+
     /// Runs over this session until everything was tried, the application stops it, or the session
     /// is lost.
     pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
         let mut remote = SessionRemote::new(session, Arc::clone(&self.store), Some(self.writers.clone()));
-        scheduler::run(self, &mut remote, observer)
+        let Some(total) = self.total.clone() else { return self.run_over(&mut remote, observer) };
+        let (base, options) = (self.scheduler.base.clone(), self.options.clone());
+        let count = |total: &Total| total.count_remote(session, &base, &options);
+        total.beside(count, || self.run_over(&mut remote, observer))
     }
 
     /// The same over anything that carries out what a session would.
@@ -214,6 +226,10 @@ impl TreeCopy for Download {
 
     fn state(&mut self) -> &mut TreeState {
         &mut self.state
+    }
+
+    fn bytes_of(source: &DownloadSource) -> u64 {
+        if source.source.kind == FileType::Regular { source.source.size } else { 0 }
     }
 
     fn finish_of(id: DirectoryId) -> DownloadTask {

@@ -32,11 +32,13 @@ mod session_remote;
 mod simulation;
 mod state;
 mod temp_list;
+mod total;
 mod up;
 
 pub use down::Download;
 pub use endpoints::{NotBegun, Receive, Remote, WriteFiles};
 pub use events::{EntryAction, Event, Observer};
+pub use total::{Counted, Sum, Total};
 pub use up::Upload;
 
 use std::sync::Arc;
@@ -154,8 +156,10 @@ pub struct Summary {
     pub directories: u64,
     /// Symbolic links, further names and special files that were made.
     pub others: u64,
-    /// Names that were already the same or were to be left alone.
+    /// Names that were already the same or were to be left alone, and the bytes of files among them.
     pub skipped: u64,
+    /// See `skipped`.
+    pub skipped_bytes: u64,
     /// Names that were removed.
     pub deleted: u64,
     /// Names that failed; each was reported.
@@ -168,6 +172,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Names that are settled, directories aside.
+    pub fn settled(&self) -> u64 {
+        self.files + self.others + self.skipped + self.passed_over + self.failed
+    }
+
     fn has_made_nothing(&self) -> bool {
         self.files + self.directories + self.others + self.deleted == 0
     }

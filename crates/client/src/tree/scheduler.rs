@@ -124,20 +124,27 @@ pub(super) trait TreeCopy {
 
     fn state(&mut self) -> &mut TreeState;
 
+    /// Bytes of a regular file; 0 for anything else.
+    fn bytes_of(detail: &Self::Detail) -> u64;
+
     /// The task that ends a directory.
     fn finish_of(id: DirectoryId) -> Self::Task;
 
     /// A name is settled.
     fn done(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, deed: EntryAction) {
         self.state().count(deed);
+        if deed == EntryAction::Skipped {
+            self.state().summary.skipped_bytes += Self::bytes_of(&entry.detail);
+        }
         observer.done(&entry.path, deed);
         self.settle(entry.directory);
     }
 
-    /// A name is left as it is at the target.
-    fn skip(&mut self, observer: &mut dyn Observer, path: &[u8]) {
+    /// A name that was not begun is left as it is at the target.
+    fn skip(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>) {
         self.state().summary.skipped += 1;
-        observer.done(path, EntryAction::Skipped);
+        self.state().summary.skipped_bytes += Self::bytes_of(&entry.detail);
+        observer.done(&entry.path, EntryAction::Skipped);
     }
 
     /// A name failed.

@@ -17,6 +17,7 @@ use super::scheduler::{self, CallResult, EXTRAS_BYTES_MAX, Flow, LIST_ROOM, Sche
 use super::session_remote::SessionRemote;
 use super::state::TreeState;
 use super::temp_list::TempList;
+use super::total::Total;
 use super::{Ended, TreeOptions, parse};
 use crate::options::PutOptions;
 use crate::session::Session;
@@ -58,6 +59,8 @@ pub struct Upload {
     late: Deferred,
     /// Names to delete.
     surplus: TempList,
+    /// Where the source is counted, if somebody looks.
+    total: Option<Arc<Total>>,
 }
 
 impl Upload {
@@ -90,19 +93,27 @@ impl Upload {
             temp: None,
             late: Deferred::default(),
             surplus: TempList::default(),
+            total: None,
         })
+    }
+
+    /// Counts beside the copy what the source holds.
+    pub fn count_into(&mut self, total: Arc<Total>) {
+        self.total = Some(total);
     }
 
     /// Runs over this session until everything was tried, the application stops it, or the session
     /// is lost.
     pub fn run(&mut self, session: &Session, observer: &mut dyn Observer) -> Ended {
         let mut remote = SessionRemote::new(session, Arc::clone(&self.store), None);
-        scheduler::run(self, &mut remote, observer)
+        self.run_over(&mut remote, observer)
     }
 
     /// The same over anything that carries out what a session would.
     pub fn run_over(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Ended {
-        scheduler::run(self, remote, observer)
+        let Some(total) = self.total.clone() else { return scheduler::run(self, remote, observer) };
+        let (store, options) = (Arc::clone(&self.store), self.options.clone());
+        total.beside(|total| total.count_local(&*store, &options), || scheduler::run(self, remote, observer))
     }
 }
 
@@ -116,6 +127,10 @@ impl TreeCopy for Upload {
 
     fn state(&mut self) -> &mut TreeState {
         &mut self.state
+    }
+
+    fn bytes_of(source: &UploadSource) -> u64 {
+        if source.node.kind == NodeKind::Regular { source.node.size } else { 0 }
     }
 
     fn finish_of(id: DirectoryId) -> UploadTask {

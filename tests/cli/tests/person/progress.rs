@@ -62,3 +62,34 @@ fn a_transfer_that_stands_still_says_for_how_long() {
     let (code, screen) = terminal.wait();
     assert_eq!(code, Some(0), "{screen}");
 }
+
+#[test]
+fn a_tree_shows_how_much_of_it_is_done_both_ways() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for number in 0..40 {
+        scene.write(&format!("tree/d{}/f{number}", number % 4), &pattern(150_000, 1));
+    }
+    let slowly = ["cp", "-r", "-P", "1", "--bwlimit", "3M"];
+    let copy = |ends: [&str; 2]| scene.terminal_as("somebody", slowly.into_iter().chain(ends)).wait();
+    let (code, screen) = copy(["tree", &server.url("copy")]);
+    assert_eq!(code, Some(0), "{screen}");
+    let (code, other) = copy([&server.url("copy"), "back"]);
+    assert_eq!(code, Some(0), "{other}");
+    for screen in [&screen, &other] {
+        let lines = drawn(screen);
+        let counted = |line: &&String| line.contains("/40 files ") && line.contains('%') && line.contains(" left");
+        assert!(lines.iter().any(|line| counted(&line)), "{screen:?}");
+        for line in lines.iter().filter(|line| line.contains(" files ") && !line.contains("copied")) {
+            assert!(line.chars().count() <= 80, "{line:?}");
+        }
+    }
+    // What is the same is neither to do nor done.
+    scene.write("tree/d0/more", &pattern(6_000_000, 2));
+    let again = ["sync", "-P", "1", "--bwlimit", "3M", "--json", "tree", &server.url("copy")];
+    let lines = scene.run(again).ends_with(0).all_objects();
+    let progress: Vec<_> = lines.iter().filter(|line| line["event"] == "progress").collect();
+    let last = progress.last().unwrap_or_else(|| panic!("{lines:?}"));
+    assert_eq!((&last["names_total"], &last["size"]), (&41.into(), &6_000_000.into()), "{last}");
+    assert!(last["names_done"].as_u64().is_some_and(|done| done == 40), "{last}");
+}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use xdfs_client::tree::{Download, Ended, Observer, Summary, TreeOptions, Upload};
+use xdfs_client::tree::{Download, Ended, Observer, Summary, Total, TreeOptions, Upload};
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{Error, ErrorKind, Existing, Facts, Level, Session};
 use xdfs_io::store::{FileKind, LocalPlace, LocalStore, Tree as _};
@@ -62,6 +62,9 @@ impl<'s> Link<'s> {
 
 /// One direction of a tree copy, over consecutive sessions.
 pub(super) trait DirectionRun {
+    /// Counts the source beside the copy.
+    fn count_into(&mut self, total: Arc<Total>);
+
     fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended;
 
     /// Why nothing of the tree can be copied.
@@ -69,6 +72,10 @@ pub(super) trait DirectionRun {
 }
 
 impl DirectionRun for Upload {
+    fn count_into(&mut self, total: Arc<Total>) {
+        self.count_into(total);
+    }
+
     fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
         match link {
             Link::Session(session) => self.run(session, observer),
@@ -82,6 +89,10 @@ impl DirectionRun for Upload {
 }
 
 impl DirectionRun for Download {
+    fn count_into(&mut self, total: Arc<Total>) {
+        self.count_into(total);
+    }
+
     fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
         match link {
             Link::Session(session) => self.run(session, observer),
@@ -213,6 +224,7 @@ impl Copy<'_> {
         let mut patience = Backoff::new(self.options.retry);
         let mut failures = Failures::open(plan.failures.as_deref())?;
         self.monitor.begin();
+        let total = self.total_of(course);
         let (ended, facts) = loop {
             let opened = Link::open((&mut self.sessions, &mut self.ftp), server, (local, self.options));
             let failed = match opened {
@@ -221,7 +233,7 @@ impl Copy<'_> {
                         self.monitor.report_grant(session, self.options);
                     }
                     let facts = link.facts();
-                    let mut news = TreeReporter::new(&mut self.monitor, &mut failures, plan, (source, target));
+                    let mut news = TreeReporter::new(&mut self.monitor, &mut failures, plan, (source, target), &total);
                     match course.run(&mut link, &mut news) {
                         Ended::Lost(error) => {
                             news.check()?;
@@ -270,6 +282,15 @@ impl Copy<'_> {
             self.monitor.output().failed(tree.target.shown(), ErrorKind::Cancelled, &message)?;
         }
         Ok(exit)
+    }
+
+    /// The total of a tree; it is counted where it is shown.
+    fn total_of(&mut self, course: &mut dyn DirectionRun) -> Arc<Total> {
+        let total = Arc::new(Total::default());
+        if self.monitor.output().shows_tree_progress() {
+            course.count_into(Arc::clone(&total));
+        }
+        total
     }
 
     fn tree_options(&self, plan: &TreePlan) -> Result<(TreeOptions, Option<Arc<Only>>), Failed> {

@@ -2,8 +2,9 @@
 //! when it is complete.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use xdfs_client::tree::{Ended, Observer, Upload};
+use xdfs_client::tree::{Ended, Observer, Total, Upload};
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Facts};
 use xdfs_proto::base::Retry;
@@ -36,6 +37,10 @@ pub(super) struct IntoPlace<'a> {
 }
 
 impl DirectionRun for IntoPlace<'_> {
+    fn count_into(&mut self, total: Arc<Total>) {
+        self.upload.count_into(total);
+    }
+
     fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
         let whole = self.whole;
         let Link::Session(session) = link else {

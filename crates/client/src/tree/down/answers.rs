@@ -176,10 +176,10 @@ impl Download {
         let alone = fresh || there.is_none();
         let entry = DownloadEntry::new(id, path, DownloadSource { source, alone, clears });
         match plan(told.kind, there, &self.options) {
-            EntryPlan::Keep => self.skip(observer, &entry.path),
-            EntryPlan::Leave => self.leave(observer, entry.path),
+            EntryPlan::Keep => self.skip(observer, &entry),
+            EntryPlan::Leave => self.leave(observer, entry),
             EntryPlan::SetAttributes => {
-                self.skip(observer, &entry.path);
+                self.skip(observer, &entry);
                 self.give_attributes(observer, &entry);
             }
             EntryPlan::PassOver => self.state.summary.passed_over += 1,
@@ -213,9 +213,9 @@ impl Download {
     }
 
     /// Skips an entry that exists, as far as a listing shows.
-    fn leave(&mut self, observer: &mut dyn Observer, path: Vec<u8>) {
-        self.skip(observer, &path);
-        self.ask_xattrs(path);
+    fn leave(&mut self, observer: &mut dyn Observer, entry: DownloadEntry) {
+        self.skip(observer, &entry);
+        self.ask_xattrs(entry.path);
     }
 
     /// Both sides have hashed a file that may be the same.

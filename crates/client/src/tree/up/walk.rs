@@ -91,9 +91,9 @@ impl Upload {
         let (kind, mut entry) = (kinds::told(node.kind), UploadEntry::of(id, path, Box::new(node)));
         entry.detail.exists = there.is_some();
         match plan(kind, there, &self.options) {
-            EntryPlan::Keep | EntryPlan::Leave => self.skip(observer, &entry.path),
+            EntryPlan::Keep | EntryPlan::Leave => self.skip(observer, &entry),
             EntryPlan::SetAttributes => {
-                self.skip(observer, &entry.path);
+                self.skip(observer, &entry);
                 if !self.options.dry_run {
                     if kind != FileType::Regular {
                         self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), entry.detail.node.modified));

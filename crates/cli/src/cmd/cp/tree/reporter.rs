@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use xdfs_client::tree::{EntryAction, Observer, Summary};
+use xdfs_client::tree::{EntryAction, Observer, Summary, Total};
 use xdfs_client::{Error, ErrorKind};
 
 use super::super::monitor::TransferMonitor;
 use super::names::Failures;
 use crate::exit::Failure;
-use crate::output::Endpoint;
+use crate::output::{Endpoint, TreeProgress};
 use crate::plan::TreePlan;
 use crate::text::{printable, shortened};
 
@@ -22,6 +22,7 @@ pub(super) struct TreeReporter<'m, 'o> {
     dry_run: bool,
     source: &'m Endpoint,
     target: &'m Endpoint,
+    total: &'m Total,
     shown: Instant,
     /// An output error: the copy stops.
     broken: Option<Failure>,
@@ -33,8 +34,9 @@ impl<'m, 'o> TreeReporter<'m, 'o> {
         failures: &'m mut Failures,
         plan: &TreePlan,
         (source, target): (&'m Endpoint, &'m Endpoint),
+        total: &'m Total,
     ) -> Self {
-        Self { moving, failures, dry_run: plan.dry_run, source, target, shown: Instant::now(), broken: None }
+        Self { moving, failures, dry_run: plan.dry_run, source, target, total, shown: Instant::now(), broken: None }
     }
 
     /// Fails if an event could not be written.
@@ -76,7 +78,8 @@ impl Observer for TreeReporter<'_, '_> {
         self.moving.reach(summary.files + summary.directories + summary.skipped + summary.bytes + bytes_moving);
         if self.shown.elapsed() >= SHOW_EVERY {
             self.shown = Instant::now();
-            self.moving.output().tree_progress((self.source, self.target), summary, bytes_moving);
+            let progress = TreeProgress { summary: *summary, moving: bytes_moving, total: self.total.counted() };
+            self.moving.output().tree_progress((self.source, self.target), &progress);
         }
         !self.moving.stopped() && self.broken.is_none()
     }
