@@ -36,7 +36,8 @@ pub(crate) fn secret(question: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error
 pub(crate) fn new_password(user: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let of_error = |error: Error| Failure::new(Exit::of_error(&error, crate::exit::Side::Here), error.to_string());
     let nobody = || {
-        let message = "there is no terminal to ask for a password; write it into a file and use --password-file FILE";
+        let message =
+            "there is no terminal to ask for a password\nhelp: write it into a file and use --password-file FILE";
         Failure::new(Exit::Usage, message)
     };
     let first = secret(&format!("New password of {user}: ")).map_err(of_error)?.ok_or_else(nobody)?;

@@ -13,7 +13,10 @@ const OF_ROOT: &str = "/var/lib/xdfs";
 pub(crate) fn folder(typed: Option<&Path>) -> Result<PathBuf, Failure> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     choose(typed, variable("XDG_STATE_HOME"), rustix::process::geteuid().is_root(), variable("HOME")).ok_or_else(|| {
-        Failure::new(Exit::Usage, "HOME is not set, so there is no place for keys; name a folder with --state DIR")
+        Failure::new(
+            Exit::Usage,
+            "HOME is not set, so there is no place for keys\nhelp: name a folder with --state DIR",
+        )
     })
 }
 

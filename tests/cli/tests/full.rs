@@ -97,7 +97,7 @@ const SMALL_DISK_MEBIBYTES: u32 = 8;
 
 fn many_small(scene: &Scene, directory: &str) {
     for number in 0..SMALL_FILES {
-        scene.write(&format!("{directory}/d{}/f{number}", number % 20), &pattern(SMALL_BYTES, 41));
+        scene.write(format!("{directory}/d{}/f{number}", number % 20), &pattern(SMALL_BYTES, 41));
     }
 }
 

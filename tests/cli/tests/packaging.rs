@@ -79,7 +79,11 @@ fn a_check_names_what_would_keep_the_server_from_starting() {
         ("", exit::USAGE, "nothing is offered"),
         ("[exports.x]\ndirectory = \"absent\"\n", exit::USAGE, "server.toml:2: export 'x'"),
         ("[exports.x]\ndirectory = \".\"\nusers = [\"anna\"]\n", exit::USAGE, "anna"),
-        ("[exports.x]\ndirectory = \"memory:\"\n[log]\naudit = \"absent/log\"\n", exit::NOT_FOUND, "absent; make it"),
+        (
+            "[exports.x]\ndirectory = \"memory:\"\n[log]\naudit = \"absent/log\"\n",
+            exit::NOT_FOUND,
+            "absent\nhelp: make it",
+        ),
     ] {
         check(config).ends_with(code).says(&[told]);
     }

@@ -35,7 +35,8 @@ pub(super) fn named(login: &LoginPlan) -> Result<Option<Vec<Vec<u8>>>, Failure> 
         return read(said, &path).map(Some);
     }
     let Some(path) = SYSTEM.iter().map(Path::new).find(|path| path.exists()) else {
-        let text = format!("{said} system: this machine has no list of authorities; name a file with them in PEM");
+        let text =
+            format!("{said} system: this machine has no list of authorities\nhelp: name a file with them in PEM");
         return Err(Failure::new(Exit::NotFound, text));
     };
     read(said, path).map(Some)
@@ -44,7 +45,8 @@ pub(super) fn named(login: &LoginPlan) -> Result<Option<Vec<Vec<u8>>>, Failure> 
 fn read(said: &str, path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
     let shown = printable_path(path);
     let missing = || {
-        let text = format!("{said} {shown}: there is no such file; name one with the authority's certificate in PEM");
+        let text =
+            format!("{said} {shown}: there is no such file\nhelp: name one with the authority's certificate in PEM");
         Failure::new(Exit::NotFound, text)
     };
     let bytes = read_named(path, BYTES_MAX, Secrecy::Public).map_err(|error| failed(&error))?.ok_or_else(missing)?;

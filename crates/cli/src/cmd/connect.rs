@@ -250,7 +250,7 @@ impl Connecting<'_> {
                 url.host
             )),
             ErrorKind::Protocol => failure.help(format!(
-                "another program listens on port {port}; name the port of 'xdfs serve', as in xdfs://{}:PORT/",
+                "another program listens on port {port}\nhelp: name the port of 'xdfs serve', as in xdfs://{}:PORT/",
                 url.host
             )),
             ErrorKind::LoginRefused => self.offers.describe(failure),

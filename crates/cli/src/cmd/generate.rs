@@ -119,7 +119,7 @@ mod tests {
             let committed = std::fs::read(directory.join(name)).unwrap_or_default();
             assert!(
                 committed == content,
-                "docs: {name} is not what this version generates; run 'xdfs generate man docs' and 'xdfs generate \
+                "docs: {name} is not what this version generates\nhelp: run 'xdfs generate man docs' and 'xdfs generate \
                  completions docs/completions'"
             );
         };

@@ -80,7 +80,7 @@ fn keep(key: &KeyPair, wanted: &KeepArgs) -> Result<Exit, Failure> {
             keep_own(&folder, key, &comment).map_err(|error| match error.kind {
                 ErrorKind::AlreadyExists => {
                     let message = format!(
-                        "you have a key already: {}; see 'xdfs key show{}', or make another one with --out FILE",
+                        "you have a key already: {}\nhelp: see 'xdfs key show{}', or make another one with --out FILE",
                         printable_path(&own_key(&folder)),
                         state::option(wanted.state.state.as_deref())
                     );

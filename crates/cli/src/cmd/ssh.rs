@@ -112,7 +112,8 @@ pub(super) fn connect<T>(
         Tunnel { ssh, host: host.clone(), address: None, channels: wishes.channels, since: Instant::now() };
     let greeting = greet(&mut socket, &request, &mut tunnel).map_err(|reason| lost(format!("{url}: {reason}")))?;
     let fingerprint = greeting.host_key.parse::<Fingerprint>().ok().filter(|_| greeting.version == VERSION);
-    let another = || lost(format!("{url}: the xdfs there is of another version; install the same one at both ends"));
+    let another =
+        || lost(format!("{url}: the xdfs there is of another version\nhelp: install the same one at both ends"));
     let fingerprint = fingerprint.ok_or_else(another)?;
     (tunnel.address, tunnel.since) = (greeting.address, Instant::now());
     let options = ConnectOptions {
@@ -161,7 +162,8 @@ fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child), String> {
     });
     command.arg(login.remote_command.as_deref().unwrap_or("xdfs serve --stdio"));
     command.stdin(Stdio::from(theirs)).stdout(Stdio::from(both)).stderr(Stdio::inherit());
-    let ssh = command.spawn().map_err(|error| format!("cannot start {program}: {error}; install OpenSSH's client"))?;
+    let ssh =
+        command.spawn().map_err(|error| format!("cannot start {program}: {error}\nhelp: install OpenSSH's client"))?;
     // The command keeps the other end open otherwise, and the end of ssh would not be seen.
     drop(command);
     Ok((ours, ssh))
@@ -191,10 +193,10 @@ fn greet(socket: &mut UnixStream, request: &Request, tunnel: &mut Tunnel) -> Res
 fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> String {
     let install = "install it there, or name it with --remote-command '/path/to/xdfs serve --stdio'";
     match end(&mut tunnel.ssh, END_DEADLINE) {
-        Some(NOT_FOUND) => format!("{} has no program 'xdfs'; {install}", tunnel.host),
+        Some(NOT_FOUND) => format!("{} has no program 'xdfs'\nhelp: {install}", tunnel.host),
         Some(SSH_FAILED) => "ssh could not connect or log in; it says why above".to_owned(),
         // clap's code for an option that it does not know.
-        Some(2) => format!("the xdfs of {} is too old for this; install this version there", tunnel.host),
+        Some(2) => format!("the xdfs of {} is too old for this\nhelp: install this version there", tunnel.host),
         _ => {
             let first = noise.split(|&byte| byte == b'\n').find(|line| !line.is_empty()).unwrap_or_default();
             let told = printable(&first[..first.len().min(200)]);

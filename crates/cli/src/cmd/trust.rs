@@ -81,7 +81,7 @@ fn forget(args: &TrustForgetArgs) -> Result<Exit, Failure> {
 
 fn host_name(typed: &std::ffi::OsStr) -> Result<HostName, Failure> {
     let (host, port) = parse_server(typed).map_err(|fault| {
-        let message = format!("{}: {fault}; write HOST or HOST:PORT", printable(typed.as_encoded_bytes()));
+        let message = format!("{}: {fault}\nhelp: write HOST or HOST:PORT", printable(typed.as_encoded_bytes()));
         Failure::new(Exit::Usage, message)
     })?;
     Ok(HostName::new(&host.to_string(), port))

@@ -84,7 +84,7 @@ fn settings(file: &Text<'_>, host: HostTable, home: Option<&Path>) -> Result<Hos
     }
     if let Some(identity) = &host.identity {
         let good = !identity.get_ref().is_empty() && !identity.get_ref().contains('\0');
-        file.word(identity, good, "this names no file; write the path of a private key")?;
+        file.word(identity, good, "this names no file\nhelp: write the path of a private key")?;
     }
     if let Some(channels) = &host.channels
         && !(1..=CHANNELS_MAX).contains(channels.get_ref())
@@ -133,7 +133,10 @@ fn server(file: &Text<'_>, host: &HostTable) -> Result<Url, String> {
         return Err(wrong(word.span().start, text));
     }
     if scheme == Via::Ssh && (url.path.is_root(), url.export.as_str()) != (true, "home") {
-        return Err(wrong(start, "a port of ssh is set in ssh's own configuration (~/.ssh/config); write ssh://HOST"));
+        return Err(wrong(
+            start,
+            "a port of ssh is set in ssh's own configuration (~/.ssh/config)\nhelp: write ssh://HOST",
+        ));
     }
     if let Some(key) = &host.host_key {
         let pinned = Url::parse_listed(OsStr::new(&format!("{url}#{}", key.get_ref())));

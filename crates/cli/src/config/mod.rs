@@ -57,7 +57,7 @@ pub(crate) struct HostSettings {
 pub(crate) enum AliasError {
     /// No default export.
     #[error(
-        "{typed}: {name} has no default export; write {name}:/EXPORT/path, or export = \"NAME\" below [hosts.{name}] in {file}"
+        "{typed}: {name} has no default export\nhelp: write {name}:/EXPORT/path, or export = \"NAME\" below [hosts.{name}] in {file}"
     )]
     NoExport {
         /// As it was typed.
@@ -83,8 +83,9 @@ impl Config {
         let refused = |message: String| Failure::new(Exit::Usage, message);
         let bytes = read_settings(&path, FILE_BYTES_MAX).map_err(|error| refused(error.message))?;
         let Some(bytes) = bytes else { return Ok(Self::of(path, BTreeMap::new())) };
-        let text = String::from_utf8(bytes)
-            .map_err(|_| refused(format!("{}: it is not UTF-8; write it again as UTF-8", printable_path(&path))))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            refused(format!("{}: it is not UTF-8\nhelp: write it again as UTF-8", printable_path(&path)))
+        })?;
         let hosts = file::parse(&path, &text, state::home().as_deref()).map_err(refused)?;
         Ok(Self::of(path, hosts))
     }
@@ -146,7 +147,7 @@ impl Config {
             names => format!("which has {}", names.join(", ")),
         };
         Some(format!(
-            "'{name}' is no server of {file}, {has}; write {SCHEME}{name}/EXPORT/path, or {SSH_PREFIX}{name}:path for what scp \
+            "'{name}' is no server of {file}, {has}\nhelp: write {SCHEME}{name}/EXPORT/path, or {SSH_PREFIX}{name}:path for what scp \
              and rsync write as {name}:path"
         ))
     }

@@ -143,7 +143,7 @@ pub(crate) enum PlanError {
     #[error("--export {0}: this name is given twice; each export needs its own")]
     ExportTwice(String),
     /// `zero:` or `random:` without a good size.
-    #[error("{what}: {fault}; write zero:SIZE or random:SIZE, for example zero:10GB")]
+    #[error("{what}: {fault}\nhelp: write zero:SIZE or random:SIZE, for example zero:10GB")]
     Size {
         /// As it was typed.
         what: String,
@@ -159,10 +159,10 @@ pub(crate) enum PlanError {
         side: &'static str,
     },
     /// The root of an export, where a name is needed.
-    #[error("{0}: this is the top of an export, which stays; name something in it")]
+    #[error("{0}: this is the top of an export, which stays\nhelp: name something in it")]
     TopOfExport(String),
     /// Two exports where only one is possible.
-    #[error("{0}: a name moves within one export of one server; copy the file and remove it")]
+    #[error("{0}: a name moves within one export of one server\nhelp: copy the file and remove it")]
     OtherExport(String),
     /// A directory that would be moved into itself.
     #[error("{0}: it cannot move to a name below itself")]
@@ -175,7 +175,7 @@ pub(crate) enum PlanError {
     Empty,
     /// Both sides are local.
     #[error(
-        "{target}: neither side is on a server; write xdfs://HOST/EXPORT/path, or ssh:HOST:path for what scp and rsync write as \
+        "{target}: neither side is on a server\nhelp: write xdfs://HOST/EXPORT/path, or ssh:HOST:path for what scp and rsync write as \
          HOST:path; local files are copied by cp"
     )]
     NothingRemote {
@@ -183,7 +183,7 @@ pub(crate) enum PlanError {
         target: String,
     },
     /// Sources from both sides.
-    #[error("{source_name}: the sources are partly local and partly on servers; copy them with two commands")]
+    #[error("{source_name}: the sources are partly local and partly on servers\nhelp: copy them with two commands")]
     Mixed {
         /// The first source of the other kind.
         source_name: String,
@@ -195,7 +195,7 @@ pub(crate) enum PlanError {
         target: String,
     },
     /// Standard input or zeros into a directory.
-    #[error("{what} has no name; write the target's file name, such as {example}")]
+    #[error("{what} has no name\nhelp: write the target's file name, such as {example}")]
     Nameless {
         /// The source as typed.
         what: String,
@@ -203,7 +203,7 @@ pub(crate) enum PlanError {
         example: String,
     },
     /// The root of an export as a source, or a URL that ends in a slash.
-    #[error("{0}: this names a directory; copy it with -r, or name a file")]
+    #[error("{0}: this names a directory\nhelp: copy it with -r, or name a file")]
     SourceIsDirectory(String),
     /// An invalid block size.
     #[error("--block {0}: a block is a power of two from 64KiB to 4MiB (65536 to 4194304 bytes), such as 1MiB")]
@@ -229,7 +229,7 @@ pub(crate) enum PlanError {
     #[error("--delete: with --files-from nobody knows what the source does not have; leave one of them out")]
     DeleteOfSome,
     /// Something that is not a directory.
-    #[error("{what}: this cannot be a {side} of sync; name a directory")]
+    #[error("{what}: this cannot be a {side} of sync\nhelp: name a directory")]
     NoDirectory {
         /// As it was typed.
         what: String,
@@ -241,14 +241,16 @@ pub(crate) enum PlanError {
     OffsetOfStream(String),
     /// `wire` at `clear`.
     #[error(
-        "--verify wire: this checks the tag of every block, and at --protection clear blocks have none; use --protection integrity or --verify hash"
+        "--verify wire: this checks the tag of every block, and at --protection clear blocks have none\nhelp: use --protection integrity or --verify hash"
     )]
     WireAtClear,
     /// Something that FTP servers do not have.
     #[error("{0}: FTP servers cannot do that; xdfs:// and ssh:// can")]
     NotByFtp(&'static str),
     /// Data and reports into one stream.
-    #[error("--json: it writes to standard output, which is the target here; copy to a file, or leave --json out")]
+    #[error(
+        "--json: it writes to standard output, which is the target here\nhelp: copy to a file, or leave --json out"
+    )]
     JsonIntoTarget,
 }
 

@@ -103,7 +103,7 @@ pub(crate) enum UrlError {
     #[error("it names no path: write ssh://HOST/path, or ssh:HOST:path for a path in the home directory there")]
     SshPath,
     /// A path that starts with `..`.
-    #[error("its path goes up by '..'; write it from the root, as in ssh://HOST/path")]
+    #[error("its path goes up by '..'\nhelp: write it from the root, as in ssh://HOST/path")]
     SshUp,
     /// A user name that ssh would take for an option.
     #[error("its user name starts with '-'")]
@@ -135,7 +135,7 @@ pub(crate) enum UrlError {
     #[error("its host '{0}' is neither a name nor an address")]
     Host(String),
     /// An IPv6 address without brackets.
-    #[error("its host is an IPv6 address without brackets; write [{0}]")]
+    #[error("its host is an IPv6 address without brackets\nhelp: write [{0}]")]
     Brackets(String),
     /// Not an IPv6 address between the brackets.
     #[error("'{0}' between its brackets is no IPv6 address")]

@@ -107,7 +107,9 @@ impl Identity {
         let refused = |because: &str| Error::new(ErrorKind::Refused, format!("{}: {because}", self.from));
         for _ in 0..PASSPHRASE_TRIES {
             let Some(passphrase) = ask(&format!("Passphrase of {}: ", self.from))? else {
-                return Err(refused("it has a passphrase and there is no terminal to ask for it; use an SSH agent"));
+                return Err(refused(
+                    "it has a passphrase and there is no terminal to ask for it\nhelp: use an SSH agent",
+                ));
             };
             match locked.unlock(&passphrase) {
                 Ok(key) => return Ok(Arc::new(key)),

@@ -14,7 +14,7 @@ pub enum KeyFileError {
     Damaged,
     /// A key of another kind.
     #[error(
-        "its key is {0}, and xdfs takes ssh-ed25519 alone; make one with 'xdfs key create' or 'ssh-keygen -t ed25519'"
+        "its key is {0}, and xdfs takes ssh-ed25519 alone\nhelp: make one with 'xdfs key create' or 'ssh-keygen -t ed25519'"
     )]
     Kind(String),
     /// A public key where a private one is required.
@@ -32,7 +32,7 @@ pub enum KeyFileError {
     #[error("its key is in PKCS#8 form; turn it into a key file with 'xdfs key import FILE'")]
     Pkcs8,
     /// A PKCS#8 key behind a passphrase.
-    #[error("its key has a passphrase; remove it first with 'openssl pkey -in FILE -out NEW'")]
+    #[error("its key has a passphrase\nhelp: remove it first with 'openssl pkey -in FILE -out NEW'")]
     EncryptedPkcs8,
     /// Not the passphrase of this key.
     #[error("the passphrase is wrong")]

@@ -68,7 +68,7 @@ fn a_tree_shows_how_much_of_it_is_done_both_ways() {
     let scene = Scene::new();
     let server = scene.serve();
     for number in 0..40 {
-        scene.write(&format!("tree/d{}/f{number}", number % 4), &pattern(150_000, 1));
+        scene.write(format!("tree/d{}/f{number}", number % 4), &pattern(150_000, 1));
     }
     let slowly = ["cp", "-r", "-P", "1", "--bwlimit", "3M"];
     let copy = |ends: [&str; 2]| scene.terminal_as("somebody", slowly.into_iter().chain(ends)).wait();

@@ -47,11 +47,12 @@ fn upload_into<'a>(source: &'a Local, directory: &Url, taken: &mut Vec<&'a [u8]>
     // The plan lets only files go into a directory; a directory that was not seen to be one then
     // needs a name, too.
     let Local::File(path) = source else {
-        let message = format!("{directory}: this is a directory; name the file that standard input or zeros become");
+        let message =
+            format!("{directory}: this is a directory\nhelp: name the file that standard input or zeros become");
         return Err(Failure::new(Exit::Usage, message));
     };
     let name = path.file_name().map(OsStr::as_bytes).ok_or_else(|| {
-        let message = format!("{}: this names a directory; copy it with -r", printable_path(path));
+        let message = format!("{}: this names a directory\nhelp: copy it with -r", printable_path(path));
         Failure::new(Exit::Local, message)
     })?;
     take(name, taken, || (printable_path(path), directory.to_string()))?;
@@ -77,7 +78,7 @@ pub(super) fn downloads(sources: &[Url], target: &LocalTarget, into_directory: b
 fn download_into<'a>(source: &'a Url, directory: &Path, taken: &mut Vec<&'a [u8]>) -> Result<Download, Failure> {
     let name = source
         .name()
-        .ok_or_else(|| Failure::new(Exit::Usage, format!("{source}: this names a directory; copy it with -r")))?;
+        .ok_or_else(|| Failure::new(Exit::Usage, format!("{source}: this names a directory\nhelp: copy it with -r")))?;
     take(name, taken, || (source.to_string(), printable_path(directory)))?;
     // One component without a slash and not '..': `RelPath` holds nothing else, so it stays in the
     // directory.
@@ -91,7 +92,7 @@ fn take<'a>(name: &'a [u8], taken: &mut Vec<&'a [u8]>, shown: impl Fn() -> (Stri
     if taken.contains(&name) {
         let (source, directory) = shown();
         let message = format!(
-            "{source}: another source was copied to {directory} as {} already; copy this one under another name",
+            "{source}: another source was copied to {directory} as {} already\nhelp: copy this one under another name",
             printable(name)
         );
         return Err(Failure::new(Exit::Usage, message));

@@ -148,7 +148,7 @@ fn refusal(error: Error) -> Error {
     match error.kind {
         ErrorKind::Unsupported => {
             let text = "this server cannot keep a tree that is not whole out of others' reach, as --atomic needs (it is older, or \
-                        an export without directories); copy without --atomic, or update the server";
+                        an export without directories)\nhelp: copy without --atomic, or update the server";
             Error { message: text.into(), ..error }
         }
         _ => error,

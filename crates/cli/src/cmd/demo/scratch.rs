@@ -44,7 +44,7 @@ impl Scratch {
         let room = room_in(&base).map_err(|error| failure(&base, "cannot be used", &error))?;
         if room < needed {
             let message = format!(
-                "{}: {} are free and the demo needs {}; choose another place with --directory or a smaller --size",
+                "{}: {} are free and the demo needs {}\nhelp: choose another place with --directory or a smaller --size",
                 printable_path(&base),
                 human(room),
                 human(needed)

@@ -54,7 +54,7 @@ pub(super) fn of(url: &Url, plan: &LoginPlan) -> Result<Login, Failure> {
         None => Err(Failure::new(
             Exit::Usage,
             format!(
-                "{url}: no password, and no terminal to ask for it; put it into ~/.netrc or name a file with --password-file"
+                "{url}: no password, and no terminal to ask for it\nhelp: put it into ~/.netrc or name a file with --password-file"
             ),
         )),
     }

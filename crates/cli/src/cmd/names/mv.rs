@@ -38,7 +38,7 @@ fn explain(session: &Session, source: &Url, (target, keep): (&Url, bool), error:
         ErrorKind::IsDirectory | ErrorKind::AlreadyExists if !keep && kind(target) == Ok(FileType::Directory) => {
             let name = printable(target.name().unwrap_or_default());
             let empty = if error.kind == ErrorKind::AlreadyExists { " that is not empty" } else { "" };
-            told(format!("'{name}' is a directory{empty}; write '{name}/' to move into it"))
+            told(format!("'{name}' is a directory{empty}\nhelp: write '{name}/' to move into it"))
         }
         ErrorKind::AlreadyExists => told(error.kind.text().to_owned()),
         _ => trouble(source, error),

@@ -117,7 +117,7 @@ impl ServerOffer {
         if let Audit::File(path) = &fixed.audit {
             let folder = folder_of(path);
             if !folder.is_dir() {
-                let message = format!("the audit log needs the directory {}; make it", printable_path(&folder));
+                let message = format!("the audit log needs the directory {}\nhelp: make it", printable_path(&folder));
                 return Err(Failure::new(Exit::NotFound, message));
             }
         }
@@ -163,7 +163,7 @@ impl ServerOffer {
         let granted = exports.iter().map(Export::access).filter(|access| access.writable);
         needs.keep = granted.fold(Keep::default(), |all, access| all.or(access.keep));
         if exports.is_empty() {
-            let text = "nothing is offered; add an export to the configuration file, or give --export NAME=DIR";
+            let text = "nothing is offered\nhelp: add an export to the configuration file, or give --export NAME=DIR";
             return Err(Failure::new(Exit::Usage, text.to_owned()));
         }
         // The file is replaced by another one in its folder, and reloaded from there.

@@ -124,7 +124,7 @@ fn judge(validity: &Validity, now: u64) -> Result<Option<String>, String> {
 
 fn bytes(option: &str, path: &Path, secrecy: Secrecy) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let missing = || {
-        let text = format!("{option} {}: there is no such file; name one in PEM", printable_path(path));
+        let text = format!("{option} {}: there is no such file\nhelp: name one in PEM", printable_path(path));
         Failure::new(Exit::NotFound, text)
     };
     let bytes = read_named(path, BYTES_MAX, secrecy).map_err(|error| failed(&error))?.ok_or_else(missing)?;

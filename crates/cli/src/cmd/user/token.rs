@@ -27,7 +27,7 @@ pub(super) fn run(args: &UserTokenArgs) -> Result<Exit, Failure> {
         let content = xdfs_secure::Zeroizing::new(format!("{}\n", *text));
         create_named(path, content.as_bytes(), 0o600).map_err(|error| match error.kind {
             ErrorKind::AlreadyExists => {
-                let message = format!("{}: it exists already; name a new file", printable_path(path));
+                let message = format!("{}: it exists already\nhelp: name a new file", printable_path(path));
                 Failure::new(Exit::Exists, message)
             }
             _ => failed(&error),
