@@ -220,8 +220,7 @@ impl Copy<'_> {
         plan: &TreePlan,
         listed: Option<&Only>,
     ) -> Result<Exit, Failure> {
-        let started = Instant::now();
-        let mut patience = Backoff::new(self.options.retry);
+        let (started, mut patience) = (Instant::now(), Backoff::new(self.options.retry));
         let mut failures = Failures::open(plan.failures.as_deref())?;
         self.monitor.begin();
         let total = self.total_of(course);
