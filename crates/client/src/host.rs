@@ -13,9 +13,7 @@ use std::time::Instant;
 use xdfs_engine::host::{Host, Opened, Staged, StorageJob};
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::pace::Pacer;
-use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
-use xdfs_io::dispatch::Pace;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId};
 use xdfs_proto::session::{Committed, SessionEvent, SessionLimits};
 use xdfs_proto::wire::control::Grant;
@@ -170,8 +168,8 @@ impl Host for ClientHost {
         }
     }
 
-    fn pace(&self, _share: &QuotaClass) -> Option<Arc<dyn Pace>> {
-        self.registry.pacer.clone().map(|pacer| pacer as Arc<dyn Pace>)
+    fn pace(&self, _operation: OperationId) -> Option<Arc<Pacer>> {
+        self.registry.pacer.clone()
     }
 
     fn replied(&mut self, operation: OperationId, reply: &[u8]) {

@@ -76,7 +76,7 @@ pub use journal::{authenticated, use_journal_key};
 pub use options::{ConnectOptions, GetOptions, PutOptions, Verify};
 pub use session::{Session, SessionFacts};
 pub use transfer::{RemoteFile, Report, Transfer};
-pub use xdfs_engine::pace::Limit;
+pub use xdfs_engine::pace::{Limit, rate};
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_io::store::Existing;
 pub use xdfs_io::transport::Address;

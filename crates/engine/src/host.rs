@@ -2,6 +2,7 @@
 //! knows its own files.
 
 use crate::blocking::Slice;
+use crate::pace::Pacer;
 use crate::pipeline::Pipeline;
 use crate::schedule::QuotaClass;
 use crate::transfer::TransferStats;
@@ -9,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Poll;
 use std::time::Duration;
-use xdfs_io::dispatch::Pace;
 use xdfs_io::store::{Source, Stage};
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId};
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
@@ -85,8 +85,9 @@ pub trait Host: Send {
         QuotaClass::default()
     }
 
-    /// The limit of bandwidth for payloads of a share; none where nothing is limited.
-    fn pace(&self, _share: &QuotaClass) -> Option<Arc<dyn Pace>> {
+    /// The limit of bandwidth for payloads of an operation; none where nothing is limited. The
+    /// payload of a batch arrives before [`Host::execute`].
+    fn pace(&self, _operation: OperationId) -> Option<Arc<Pacer>> {
         None
     }
 

@@ -7,11 +7,13 @@
 //! than [`TURN`], and a line that was idle, or whose flows came late, is [`CATCH_UP`] behind at
 //! most: in any span of time, the limit is exceeded by less than the bytes of 100 ms.
 //!
-//! A [`Limit`] is a bucket that threads share, and a [`Pacer`] is one flow through one or several
-//! of them.
+//! A [`Limit`] is a bucket that threads share, a [`Flow`] is what shares it with others (a session),
+//! and a [`Pacer`] is the way of a flow through one or several limits.
+
+pub mod rate;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use xdfs_io::dispatch::{Allowance, Pace};
@@ -23,7 +25,10 @@ pub const TURN: Duration = Duration::from_millis(20);
 /// How much lost time is made up for: a busy machine wakes threads late.
 pub const CATCH_UP: Duration = Duration::from_millis(60);
 /// Payloads of calls up to this length move at once: a listing overtakes what is copied.
-pub const FREE_CALL_BYTES: u32 = 16 << 10;
+pub const SMALL_CALL_BYTES: u32 = 16 << 10;
+/// They do unless those before them, which are paid for like all bytes, took the time of this much:
+/// small calls are no way past a limit.
+pub const OVERTAKEN: Duration = Duration::from_millis(40);
 
 /// One flow of bytes through a bucket: a session.
 pub type FlowId = u64;
@@ -72,23 +77,35 @@ impl Bucket {
     }
 
     fn next_turn(&mut self, flow: FlowId, now: Instant) -> Turn {
-        let oldest = Instant(now.0.saturating_sub(CATCH_UP.as_nanos() as u64));
         let share = self.turns.len() as u128 + 1;
         let bytes = u128::from(self.rate) * TURN.as_nanos() / 1_000_000_000 / share;
         // Below the rate, since a turn is far shorter than a second.
-        let turn = Turn { at: self.next.max(oldest), bytes: (bytes as u64).max(1) };
+        let turn = Turn { at: self.next.max(oldest(now)), bytes: (bytes as u64).max(1) };
         self.next = turn.at.after(self.worth(turn.bytes));
         self.turns.insert(flow, turn);
         turn
     }
 
-    /// `flow` moved `bytes` in its turn; what is left of it goes to the next one.
+    /// `flow` moved `bytes` in its turn; what is left of it goes to the next one. What moved without
+    /// a turn, since another rate held when it was given, is paid for like the rest.
     pub fn moved(&mut self, flow: FlowId, bytes: u64) {
-        let Some(turn) = self.turns.remove(&flow) else { return };
-        self.next = match turn.bytes.checked_sub(bytes) {
+        let given = self.turns.remove(&flow).map_or(0, |turn| turn.bytes);
+        self.next = match given.checked_sub(bytes) {
             Some(left) => Instant(self.next.0.saturating_sub(self.worth(left).as_nanos() as u64)),
-            None => self.next.after(self.worth(bytes - turn.bytes)),
+            None => self.next.after(self.worth(bytes - given)),
         };
+    }
+
+    /// Whether a small call may move without a turn now.
+    pub fn is_overtaken(&self, now: Instant) -> bool {
+        self.rate == 0 || self.next <= now.after(OVERTAKEN)
+    }
+
+    /// These bytes of a small call move without a turn.
+    pub fn overtake(&mut self, bytes: u64, now: Instant) {
+        if self.rate > 0 {
+            self.next = self.next.max(oldest(now)).after(self.worth(bytes));
+        }
     }
 
     /// `flow` has ended.
@@ -101,6 +118,11 @@ impl Bucket {
         let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.rate.max(1)));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
+}
+
+/// The time from which on lost time is made up for.
+fn oldest(now: Instant) -> Instant {
+    Instant(now.0.saturating_sub(CATCH_UP.as_nanos() as u64))
 }
 
 /// A bucket that several threads share.
@@ -129,46 +151,93 @@ impl Limit {
     fn bucket(&self) -> MutexGuard<'_, Bucket> {
         self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The bucket, at the rate that holds.
+    fn bucket_at(&self, now: Instant) -> MutexGuard<'_, Bucket> {
+        let mut bucket = self.bucket();
+        bucket.set_rate(self.rate(), now);
+        bucket
+    }
 }
 
-/// One flow through the limits that hold for it.
+/// When a thread asks again that found another one of its flow moving bytes: soon against a turn.
+const BUSY: Duration = Duration::from_millis(1);
+
+/// A session, as its limits see it: whatever its threads do, it has one turn at a time.
+#[derive(Debug)]
+pub struct Flow {
+    id: FlowId,
+    /// One of its threads moves the bytes of the turn.
+    moving: AtomicBool,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        static FLOWS: AtomicU64 = AtomicU64::new(0);
+        Self { id: FLOWS.fetch_add(1, Ordering::Relaxed), moving: AtomicBool::new(false) }
+    }
+}
+
+/// The way of a flow through all limits that hold for some of its bytes.
 #[derive(Debug)]
 pub struct Pacer {
-    flow: FlowId,
+    flow: Arc<Flow>,
     limits: Vec<Arc<Limit>>,
 }
 
 impl Pacer {
-    /// A flow of its own through all `limits`; none if there is no limit.
+    /// The way of a flow of its own through all `limits`; none if there is no limit.
     pub fn new(limits: Vec<Arc<Limit>>) -> Option<Arc<Self>> {
-        static FLOWS: AtomicU64 = AtomicU64::new(0);
-        let flow = FLOWS.fetch_add(1, Ordering::Relaxed);
-        (!limits.is_empty()).then(|| Arc::new(Self { flow, limits }))
+        (!limits.is_empty()).then(|| Arc::new(Self::of(Arc::default(), limits)))
+    }
+
+    /// The way of `flow` through all `limits`.
+    pub const fn of(flow: Arc<Flow>, limits: Vec<Arc<Limit>>) -> Self {
+        Self { flow, limits }
+    }
+
+    /// Whether the payload of a small call moves at once, overtaking what waits for its turn.
+    pub fn overtakes(&self, bytes: u32, now: Instant) -> bool {
+        let may = bytes <= SMALL_CALL_BYTES && self.limits.iter().all(|limit| limit.bucket_at(now).is_overtaken(now));
+        if may {
+            self.limits.iter().for_each(|limit| limit.bucket_at(now).overtake(bytes.into(), now));
+        }
+        may
+    }
+
+    /// Whether any of its limits has a rate now.
+    pub fn is_limited(&self) -> bool {
+        self.limits.iter().any(|limit| limit.rate() > 0)
     }
 }
 
 impl Pace for Pacer {
     fn ask(&self, now: Instant) -> Allowance {
+        if self.flow.moving.swap(true, Ordering::Acquire) {
+            return Allowance::From(now.after(BUSY));
+        }
         let mut all = Allowance::Bytes(u64::MAX);
         for limit in &self.limits {
-            let mut bucket = limit.bucket();
-            bucket.set_rate(limit.rate(), now);
-            all = all.and(bucket.ask(self.flow, now));
+            all = all.and(limit.bucket_at(now).ask(self.flow.id, now));
+        }
+        if matches!(all, Allowance::From(_)) {
+            self.flow.moving.store(false, Ordering::Release);
         }
         all
     }
 
     fn moved(&self, bytes: u64) {
         for limit in &self.limits {
-            limit.bucket().moved(self.flow, bytes);
+            limit.bucket().moved(self.flow.id, bytes);
         }
+        self.flow.moving.store(false, Ordering::Release);
     }
 }
 
 impl Drop for Pacer {
     fn drop(&mut self) {
         for limit in &self.limits {
-            limit.bucket().leave(self.flow);
+            limit.bucket().leave(self.flow.id);
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::calls::job::{BatchJob, BatchOwner, malformed};
 use crate::files::job::FileJob;
 use crate::files::{self, SessionFiles};
 use crate::log::{Log, LogEvent, LoggedName};
+use crate::rates::SessionRates;
 use crate::reply_cache::ReplyCache;
 use crate::sessions::{Metrics, ServerMessage};
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::host::{Host, Opened, SlicedJob, Staged, StorageJob};
+use xdfs_engine::pace::Pacer;
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
 use xdfs_io::dispatch::{DescriptorWaker, Wake};
@@ -58,6 +60,8 @@ pub(crate) struct ServerHost {
     /// What users have added to the audit log, and the permitted rate per second.
     pub pace: Arc<Pace>,
     pub audit_rate: u64,
+    /// The limits of bandwidth that hold for the session.
+    pub rates: Arc<SessionRates>,
     /// The current operations.
     pub operations: BTreeMap<OperationId, Operation>,
 }
@@ -72,6 +76,8 @@ pub(crate) struct Operation {
     calls: bool,
     /// The share under which its storage calls run.
     share: QuotaClass,
+    /// The limits of bandwidth that hold for its bytes.
+    pacer: Arc<Pacer>,
 }
 
 fn facts(attributes: &Attributes) -> SourceFacts {
@@ -116,8 +122,9 @@ impl ServerHost {
         let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(self.session_floor);
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let name = LoggedName::from(request.name.as_slice());
-        self.operations
-            .insert(operation, Operation { name, upload, level: request.level.max(floor), calls: false, share });
+        let pacer = judged.as_ref().map_or_else(|_| self.rates.arriving(), |file| self.rates.on(file.limit()));
+        let level = request.level.max(floor);
+        self.operations.insert(operation, Operation { name, upload, level, calls: false, share, pacer });
         judged
     }
 
@@ -204,15 +211,20 @@ impl Host for ServerHost {
             CallService::File => Ok(None),
         };
         let export = match service {
-            CallService::Path => base.as_ref().ok().and_then(Option::as_ref).map(|base| base.export()),
+            CallService::Path => {
+                base.as_ref().ok().and_then(Option::as_ref).map(|base| (base.export(), Arc::clone(base.limit())))
+            }
             // Each call is judged when it is executed; here the export is all that counts.
             CallService::File => {
-                files::job::name_of(&batch, &self.files).and_then(|name| judge(&name)).ok().map(|at| at.export())
+                let file = files::job::name_of(&batch, &self.files).and_then(|name| judge(&name));
+                file.ok().map(|at| (at.export(), Arc::clone(at.limit())))
             }
         };
+        let (export, limit) = export.unzip();
         let share = self.share_on(export);
+        let pacer = limit.map_or_else(|| self.rates.arriving(), |limit| self.rates.calls_on(&limit));
         let name = LoggedName::from(b"".as_slice());
-        let known = Operation { name, upload: false, level: Level::Private, calls: true, share: share.clone() };
+        let known = Operation { name, upload: false, level: Level::Private, calls: true, share: share.clone(), pacer };
         self.operations.insert(operation, known);
         let whom = BatchOwner {
             authority,
@@ -242,6 +254,12 @@ impl Host for ServerHost {
 
     fn share(&self, operation: OperationId) -> QuotaClass {
         self.operations.get(&operation).map_or_else(|| self.share_on(None), |known| known.share.clone())
+    }
+
+    fn pace(&self, operation: OperationId) -> Option<Arc<Pacer>> {
+        let known = self.operations.get(&operation).map(|known| Arc::clone(&known.pacer));
+        let pacer = known.unwrap_or_else(|| self.rates.arriving());
+        pacer.is_limited().then_some(pacer)
     }
 
     fn pause(&self) -> Duration {

@@ -13,6 +13,7 @@
 //! - `calls`: the execution of batches of calls on names;
 //! - `files`: open files, and the execution of calls on them;
 //! - `host`: the server's side of a pipeline;
+//! - `rates`: limits of bandwidth of users and exports;
 //! - `reply_cache`: batches of calls that are repeated;
 //! - `log`: the events for an administrator;
 //! - [`users`]: the state folder: the host's key and the accounts.
@@ -32,6 +33,7 @@ mod log;
 mod pending_login;
 mod pending_shutdowns;
 pub mod privilege;
+mod rates;
 mod recovery;
 mod reply_cache;
 mod sessions;

@@ -16,6 +16,7 @@ use crate::files::OpenFiles;
 use crate::log::{Log, LogEvent};
 use crate::pending_login::{AfterSend, LoginProgress, PendingLogin};
 use crate::pending_shutdowns::PendingShutdowns;
+use crate::rates::{self, UserRates};
 use crate::recovery;
 use crate::reply_cache::ReplyCaches;
 use crate::sessions::{EndingSession, PipelineState, ServerMessage, SessionEntry};
@@ -78,6 +79,8 @@ pub struct Server {
     pub(crate) repeats: ReplyCaches,
     pub(crate) files: Arc<OpenFiles>,
     pub(crate) pace: Arc<Pace>,
+    /// The bandwidth of each user.
+    pub(crate) rates: UserRates,
     pub(crate) letters: SyncSender<ServerMessage>,
     mailbox: Receiver<ServerMessage>,
     listener: Option<SocketId>,
@@ -149,6 +152,7 @@ impl Server {
         let (letters, mailbox) = sync_channel(LETTERS);
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);
         let gate = OpeningContext { identity, directory: Arc::clone(&config.directory) };
+        let rates = UserRates::new(config.limits.bandwidth_per_user);
         let admission = Admission::new(config.limits.admission(), Bugs::default());
         Ok(Self {
             dispatch,
@@ -159,6 +163,7 @@ impl Server {
             repeats: ReplyCaches::new(std::time::Instant::now()),
             files: Arc::new(OpenFiles::new(files_max())?),
             pace: Arc::default(),
+            rates,
             letters,
             mailbox,
             listener: Some(listener),
@@ -299,7 +304,12 @@ impl Server {
         if self.draining.is_some() {
             return Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later"));
         }
-        negotiate::grant(open, &*self.policy_for(principal, open.pipelines > 1)?)
+        let mut granted = negotiate::grant(open, &*self.policy_for(principal, open.pipelines > 1)?)?;
+        let user = self.rates.of(&principal.budget().to_string().into());
+        if let Some(rate) = rates::of_session(&user, self.authority.now().open_to(principal)) {
+            rates::suit(&mut granted, rate);
+        }
+        Ok(granted)
     }
 
     fn accept(
@@ -400,6 +410,7 @@ impl Server {
                 ServerMessage::Reload(settings) => {
                     (self.config.limits, self.config.policy) = *settings;
                     self.admission.set_limits(self.config.limits.admission());
+                    self.rates.set(self.config.limits.bandwidth_per_user);
                 }
                 ServerMessage::Present(identity) => self.gate.identity = identity,
                 ServerMessage::Revoke(ends) => self.end_revoked(&*ends),

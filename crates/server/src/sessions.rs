@@ -5,6 +5,7 @@
 use crate::admit::ServerLimits;
 use crate::files::{OpenFiles, SessionFiles};
 use crate::host::moment_now;
+use crate::rates::SessionRates;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
@@ -151,6 +152,8 @@ pub(crate) struct SessionEntry {
     pub threads: Arc<ThreadOfSession>,
     /// What it has open; closed with the last pipeline.
     pub files: Arc<SessionFiles>,
+    /// Its way through the limits of bandwidth.
+    pub rates: Arc<SessionRates>,
     secret: JoinSecret,
 }
 
@@ -190,7 +193,7 @@ impl SessionEntry {
         secret: JoinSecret,
         channels: u16,
         pipes: Vec<PipelineState>,
-        files: &Arc<OpenFiles>,
+        (files, rates): (&Arc<OpenFiles>, SessionRates),
     ) -> Self {
         Self {
             peer,
@@ -206,6 +209,7 @@ impl SessionEntry {
             metrics: Arc::default(),
             threads: Arc::new(ThreadOfSession),
             files: Arc::new(SessionFiles::new(files)),
+            rates: Arc::new(rates),
             secret,
         }
     }

@@ -10,6 +10,7 @@ mod life;
 mod logins;
 mod loss;
 mod pipes;
+mod rates;
 mod rekey;
 mod rights;
 mod staged_trees;

@@ -119,3 +119,63 @@ fn a_turn_that_was_exceeded_is_paid_for_and_one_that_was_left_is_free() {
     bucket.leave(1);
     assert_eq!(bucket.ask(2, now), Allowance::From(now.after(Duration::from_millis(120))), "its turn is free again");
 }
+
+#[test]
+fn what_moved_without_a_turn_is_paid_for() {
+    let mut bucket = Bucket::new(1000);
+    let now = Instant(1 << 40);
+    bucket.set_rate(1001, now);
+    bucket.set_rate(1000, now);
+    bucket.moved(1, 50);
+    assert_eq!(bucket.ask(1, now), Allowance::From(now.after(Duration::from_millis(50))));
+}
+
+#[test]
+fn small_calls_overtake_and_are_no_way_past_the_limit() {
+    let limit = Arc::new(Limit::new(100_000));
+    let (copying, listing) = (Pacer::of(Arc::default(), vec![Arc::clone(&limit)]), Pacer::new(vec![limit]).unwrap());
+    let mut now = Instant(1 << 40);
+    let start = now;
+    let (mut copied, mut listed) = (0, 0);
+    while now.since(start) < Duration::from_secs(10) {
+        if let Allowance::Bytes(bytes) = copying.ask(now) {
+            copying.moved(bytes);
+            copied += bytes;
+        }
+        // A listing every second, which never waits; then one after the other.
+        let seconds = now.since(start).as_secs();
+        if seconds < 5 && now.since(start).subsec_millis() == 0 {
+            assert!(listing.overtakes(2000, now), "{now:?}");
+            listed += 2000;
+        } else if seconds >= 5 && listing.overtakes(2000, now) {
+            listed += 2000;
+        }
+        now = now.after(Duration::from_millis(1));
+    }
+    let all = (copied + listed) as f64 / 1e6;
+    assert!((0.95..1.05).contains(&all) && listed > 300_000, "{all} of the rate, {listed} bytes of listings");
+    assert!(!listing.overtakes(SMALL_CALL_BYTES + 1, now.after(CATCH_UP)), "a long call waits");
+}
+
+#[test]
+fn threads_of_one_flow_share_its_turn() {
+    let limit = Arc::new(Limit::new(1_000_000));
+    let flow = Arc::default();
+    let threads = [0; 4].map(|_| Pacer::of(Arc::clone(&flow), vec![Arc::clone(&limit)]));
+    let (now, mut moved) = (Instant(1 << 40), 0);
+    // Each asks before any of them has moved what it may.
+    let asked: Vec<Allowance> = threads.iter().map(|thread| thread.ask(now)).collect();
+    assert_eq!(asked[0], Allowance::Bytes(20_000));
+    assert!(asked[1..].iter().all(|asked| *asked == Allowance::From(now.after(BUSY))), "{asked:?}");
+    threads[0].moved(20_000);
+    for step in 0..1000 {
+        let now = now.after(Duration::from_millis(step));
+        for thread in &threads {
+            if let Allowance::Bytes(bytes) = thread.ask(now) {
+                thread.moved(bytes);
+                moved += bytes;
+            }
+        }
+    }
+    assert!((950_000..1_080_000).contains(&moved), "{moved}");
+}

@@ -6,9 +6,9 @@
 //! cancelling would be a way past the pace.
 
 use super::{CallLane, Host, Pump};
-use crate::pace::FREE_CALL_BYTES;
 use std::collections::VecDeque;
-use xdfs_io::dispatch::{Dispatch, Side};
+use std::sync::Arc;
+use xdfs_io::dispatch::{Dispatch, Pace, Side};
 use xdfs_proto::base::{ChannelId, Instant, OperationId};
 use xdfs_proto::session::CallService;
 use xdfs_proto::wire::control::Grant;
@@ -84,10 +84,9 @@ where
     pub(super) fn limit(&mut self, channel: ChannelId, side: Side, head: &Head) {
         let Some(line) = self.lines.get(&channel) else { return };
         let calls = Event::from_code(head.event).and_then(CallService::of).is_some();
-        let free = calls && head.length <= FREE_CALL_BYTES;
-        let share = self.transfers.get(&head.operation).and_then(|transfer| transfer.share.as_ref());
-        let pace = if free { None } else { self.host.pace(share.unwrap_or(&self.share)) };
-        self.dispatch.pace(line.socket, side, pace);
+        let now = self.dispatch.now();
+        let pacer = self.host.pace(head.operation).filter(|pacer| !calls || !pacer.overtakes(head.length, now));
+        self.dispatch.pace(line.socket, side, pacer.map(|pacer| pacer as Arc<dyn Pace>));
     }
 
     fn start(&mut self, start: QueuedStart) {

@@ -52,6 +52,9 @@ pub struct ServerLimits {
     /// What each export keeps of the interrupted transfers of one user; of one source, for
     /// anonymous users.
     pub kept: KeptLimits,
+    /// Bytes per second that all sessions of one user (of one source, for anonymous users) move
+    /// together; 0 is no limit.
+    pub bandwidth_per_user: u64,
 }
 
 impl Default for ServerLimits {
@@ -74,6 +77,7 @@ impl Default for ServerLimits {
             drain: Duration::from_secs(30),
             audit_rate: 8 << 20,
             kept: KeptLimits::default(),
+            bandwidth_per_user: 0,
         }
     }
 }

@@ -9,6 +9,7 @@ use super::{Export, Rights, Stages};
 use crate::log::LoggedName;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use xdfs_engine::pace::Limit;
 use xdfs_io::store::tree::TreeKey;
 use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath, Safety};
 use xdfs_secure::policy::{Method, Principal, Scope};
@@ -88,7 +89,13 @@ impl Base {
             path,
             existing,
             floor: Level::Private,
+            limit: Arc::clone(self.export.limit()),
         })
+    }
+
+    /// The limit of bandwidth of the export.
+    pub fn limit(&self) -> &Arc<Limit> {
+        self.export.limit()
     }
 
     /// The same for a batch of this session: the trees that it stages last as long as the session.

@@ -3,6 +3,7 @@
 
 use super::{Access, Anonymous};
 use std::sync::Arc;
+use xdfs_engine::pace::Limit;
 use xdfs_io::store::{Recovered, Store};
 
 /// What a server serves under one name.
@@ -12,12 +13,20 @@ pub struct Export {
     access: Access,
     /// Private: a file can be reached only with authorisation.
     store: Arc<dyn Store>,
+    /// The bandwidth of all sessions together that use it.
+    limit: Arc<Limit>,
 }
 
 impl Export {
     /// The files of `store` under `name`, the first component of every name below it.
     pub fn new(name: impl Into<String>, store: Arc<dyn Store>, access: Access) -> Self {
-        Self { name: name.into(), access, store }
+        Self { name: name.into(), access, store, limit: Arc::new(Limit::new(0)) }
+    }
+
+    /// The same with a limit of bandwidth, in bytes per second; 0 is none.
+    #[must_use]
+    pub fn with_bandwidth(self, rate: u64) -> Self {
+        Self { limit: Arc::new(Limit::new(rate)), ..self }
     }
 
     /// An export that every client may use, with or without a login; for tests and for servers
@@ -35,6 +44,18 @@ impl Export {
     /// Its access rules.
     pub fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// Its limit of bandwidth.
+    pub(crate) fn limit(&self) -> &Arc<Limit> {
+        &self.limit
+    }
+
+    /// Takes over the limit of an earlier export of the same name, with the rate of this one: running
+    /// operations keep to it.
+    pub(super) fn take_limit(&mut self, earlier: &Self) {
+        earlier.limit.set_rate(self.limit.rate());
+        self.limit = Arc::clone(&earlier.limit);
     }
 
     /// Searches for what earlier servers left here, and removes what is older than `expired`. No

@@ -23,6 +23,7 @@ pub(crate) use stages::{Stages, wire_path};
 
 use crate::log::LoggedName;
 use std::sync::{Arc, PoisonError, RwLock};
+use xdfs_engine::pace::Limit;
 use xdfs_io::store::{Existing, Store};
 use xdfs_proto::base::{Bug, Bugs, Error, ErrorKind, Level, RelPath};
 use xdfs_secure::policy::{Method, Principal, Scope};
@@ -53,6 +54,7 @@ pub(crate) struct Authorized {
     path: RelPath,
     existing: Existing,
     floor: Level,
+    limit: Arc<Limit>,
 }
 
 impl Authorized {
@@ -86,6 +88,11 @@ impl Authorized {
     pub fn floor(&self) -> Level {
         self.floor
     }
+
+    /// The limit of bandwidth of the export.
+    pub fn limit(&self) -> &Arc<Limit> {
+        &self.limit
+    }
 }
 
 /// The exports of a server and their access rules, as one value that a reload replaces.
@@ -103,6 +110,11 @@ impl Authority {
     /// The authority over `exports`; `floor` is the lowest level of each.
     pub fn new(exports: Vec<Export>, floor: Level) -> Self {
         Self { exports, floor, stages: Stages::default(), bugs: Bugs::default() }
+    }
+
+    /// The exports that `who` may read.
+    pub fn open_to<'a>(&'a self, who: &'a Principal) -> impl Iterator<Item = &'a Export> {
+        self.exports.iter().filter(|export| rights_of(export.access(), who).read)
     }
 
     /// Authorises one operation. `now` is in seconds since 1970, for the expiry of a token.
@@ -126,6 +138,7 @@ impl Authority {
             path,
             existing,
             floor: export.access().floor.max(self.floor),
+            limit: Arc::clone(export.limit()),
         })
     }
 }
@@ -264,6 +277,12 @@ impl CurrentAuthority {
     pub fn replace(&self, mut authority: Authority) {
         let mut present = self.0.write().unwrap_or_else(PoisonError::into_inner);
         authority.stages = present.stages.clone();
+        for export in &mut authority.exports {
+            let earlier = present.exports.iter().find(|earlier| earlier.name() == export.name());
+            if let Some(earlier) = earlier {
+                export.take_limit(earlier);
+            }
+        }
         *present = Arc::new(authority);
     }
 }

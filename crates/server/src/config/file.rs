@@ -1,7 +1,7 @@
 //! Converts the text of a configuration file to [`Settings`].
 
 use super::error::{ConfigError, ConfigFile, line_of};
-use super::limits::{LimitsTable, within};
+use super::limits::{LimitsTable, bandwidth, within};
 use super::{Audit, Confinement, ExportSettings, LogSettings, Settings};
 use crate::audit::OnFailure;
 use crate::authorise::{Access, Anonymous, Keep, Users};
@@ -55,6 +55,7 @@ struct ExportTable {
     anonymous: Option<Word>,
     min_protection: Option<Word>,
     keep: Option<Vec<Word>>,
+    bandwidth: Option<Word>,
 }
 
 /// The file and its text, for errors.
@@ -247,6 +248,7 @@ fn export(file: &Text<'_>, name: &Word, table: &ExportTable) -> Result<ExportSet
             floor: level(file, table.min_protection.as_ref())?,
             keep: keep(file, table.keep.as_deref().unwrap_or_default())?,
         },
+        bandwidth: bandwidth("bandwidth", table.bandwidth.as_ref(), &|byte, message| file.at(byte, message))?,
         line: line(&table.directory),
         users_lines: words.iter().map(|word| (word.get_ref().clone(), line(word))).collect(),
     })

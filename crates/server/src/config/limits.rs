@@ -1,10 +1,12 @@
-//! The table `[limits]`: each key, what it bounds, and its range. No limit can be switched off.
+//! The table `[limits]`: each key, what it bounds, and its range. No limit can be switched off, except
+//! that of bandwidth, which is off unless it is given.
 
 use super::error::ConfigError;
 use crate::admit::ServerLimits;
 use serde::Deserialize;
 use std::time::Duration;
 use toml::Spanned;
+use xdfs_engine::pace::rate;
 use xdfs_io::store::KeptLimits;
 
 /// A limit as given in the file.
@@ -33,6 +35,7 @@ pub(super) struct LimitsTable {
     audit_bytes_per_second: Number,
     parts_per_user: Number,
     part_bytes_per_user: Number,
+    bandwidth_per_user: Option<Spanned<String>>,
 }
 
 /// Makes an error about a byte of the file.
@@ -52,6 +55,12 @@ pub(super) fn within(
         return Ok(Some(value));
     }
     Err(at(number.span().start, format!("{name} = {value} is out of bounds; write a number from {least} to {most}")))
+}
+
+/// A rate in bytes per second; 0 where there is none.
+pub(super) fn bandwidth(name: &str, text: Option<&Spanned<String>>, at: Complain<'_>) -> Result<u64, ConfigError> {
+    let Some(text) = text else { return Ok(0) };
+    rate::parse(text.get_ref()).map_err(|error| at(text.span().start, format!("{name}: {error}")))
 }
 
 impl LimitsTable {
@@ -95,6 +104,7 @@ impl LimitsTable {
                 bytes: within("part-bytes-per-user", self.part_bytes_per_user, 1 << 20, 1 << 60, at)?
                     .unwrap_or(shipped.kept.bytes),
             },
+            bandwidth_per_user: bandwidth("bandwidth-per-user", self.bandwidth_per_user.as_ref(), at)?,
         };
         if limits.guests_soft > limits.guests {
             let text = format!(

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xdfs_engine::journal::ExportJournals;
-use xdfs_io::store::{LocalStore, MemoryExport};
+use xdfs_io::store::{LocalStore, MemoryExport, Store};
 use xdfs_proto::base::Level;
 use xdfs_secure::journal::JournalKey;
 
@@ -63,6 +63,8 @@ pub struct ExportSettings {
     pub directory: Option<PathBuf>,
     /// Its access rules.
     pub access: Access,
+    /// Bytes per second of all its sessions together; 0 is no limit.
+    pub bandwidth: u64,
     /// Line of its directory.
     line: usize,
     /// Lines of its users.
@@ -144,14 +146,18 @@ impl Settings {
 
     fn open_export(&self, export: &ExportSettings, key: &Arc<JournalKey>) -> Result<Export, ConfigError> {
         let Some(directory) = &export.directory else {
-            return Ok(Export::new(&export.name, Arc::new(MemoryExport), export.access.clone()));
+            return Ok(Self::export_of(export, Arc::new(MemoryExport)));
         };
         let store = LocalStore::open_root(directory, export.access.writable).map_err(|error| {
             let text = format!("export '{}': {}; make the directory, or name another", export.name, error.message);
             self.origin.at(export.line, text)
         })?;
         let store = with_journals(store, &export.name, key, &self.limits);
-        Ok(Export::new(&export.name, Arc::new(store), export.access.clone()))
+        Ok(Self::export_of(export, Arc::new(store)))
+    }
+
+    fn export_of(export: &ExportSettings, store: Arc<dyn Store>) -> Export {
+        Export::new(&export.name, store, export.access.clone()).with_bandwidth(export.bandwidth)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Opening, Server};
 use crate::host::ServerHost;
 use crate::log::LogEvent;
+use crate::rates::SessionRates;
 use crate::sessions::{IdleChannel, PipelineState, PumpMessage, PumpSender, ServerMessage, SessionEntry, record_keys};
 use crate::users::admits;
 use std::collections::BTreeMap;
@@ -60,7 +61,9 @@ impl Server {
             asked: open.channels,
             pipelines: granted.pipelines,
         });
-        let mut entry = SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, &self.files);
+        let rates = SessionRates::new(self.rates.of(&principal.budget().to_string().into()));
+        let mut entry =
+            SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, (&self.files, rates));
         let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
             self.roster.end(id);
@@ -226,6 +229,7 @@ impl Server {
             files: Arc::clone(&entry.files),
             pace: Arc::clone(&self.pace),
             audit_rate: self.config.limits.audit_rate,
+            rates: Arc::clone(&entry.rates),
             operations: BTreeMap::new(),
         };
         let mut peers = posts.to_vec();
