@@ -11,6 +11,7 @@
 pub mod buf;
 pub mod dispatch;
 pub mod host;
+pub mod process;
 pub mod stack;
 pub mod store;
 mod sys;

@@ -147,6 +147,24 @@ const ALL: &[&str] = &[""];
 /// The product.
 const PRODUCT: &[&str] = &["crates/"];
 
+/// Where calls may stand that only Linux has.
+const LINUX: &[(&str, &str)] = &[
+    ("crates/io/", "everything that touches the kernel"),
+    ("crates/server/src/privilege/", "what a server gives up, which every system has its own way for"),
+    ("crates/xio/src/drivers/", "a driver serves the systems that it can"),
+    ("crates/xio/src/handle/core.rs", "wakes the reactor"),
+    ("crates/xio/src/reactor.rs", "waits for descriptors as Linux does"),
+    ("crates/xio/src/server.rs", "wakes the reactor"),
+    ("crates/cli/src/cmd/cp/input.rs", "one pipe into another without a copy"),
+    ("crates/cli/src/cmd/demo/bound.rs", "a bare socket copy to compare with, as fast as Linux can"),
+    ("crates/cli/src/cmd/notify.rs", "systemd's socket may have an abstract name"),
+    ("crates/cli/src/cmd/remote.rs", "asks for a congestion control by name"),
+];
+
+/// Why.
+const LINUX_WHY: &str =
+    "a client for another system needs another crates/io, and nothing else: what only Linux has stays there";
+
 /// The rules for sources.
 pub(super) const SOURCES: &[SourceRule] = &[
     SourceRule {
@@ -241,5 +259,42 @@ pub(super) const SOURCES: &[SourceRule] = &[
         except: &[("crates/io/src/store/resolve", "the one resolver of names opens the export's root once")],
         tests_may: true,
         why: "the working directory is no base for names: they start at a held directory",
+    },
+    SourceRule { what: Use::Path(&["pidfd_open"]), applies: PRODUCT, except: LINUX, tests_may: true, why: LINUX_WHY },
+    SourceRule { what: Use::Path(&["epoll"]), applies: PRODUCT, except: LINUX, tests_may: true, why: LINUX_WHY },
+    SourceRule { what: Use::Path(&["eventfd"]), applies: PRODUCT, except: LINUX, tests_may: true, why: LINUX_WHY },
+    SourceRule { what: Use::Path(&["SpliceFlags"]), applies: PRODUCT, except: LINUX, tests_may: true, why: LINUX_WHY },
+    SourceRule {
+        what: Use::Path(&["FallocateFlags"]),
+        applies: PRODUCT,
+        except: LINUX,
+        tests_may: true,
+        why: LINUX_WHY,
+    },
+    SourceRule { what: Use::Path(&["StatxFlags"]), applies: PRODUCT, except: LINUX, tests_may: true, why: LINUX_WHY },
+    SourceRule { what: Use::Path(&["memfd_create"]), applies: PRODUCT, except: LINUX, tests_may: true, why: LINUX_WHY },
+    SourceRule { what: Use::Path(&["inotify"]), applies: PRODUCT, except: LINUX, tests_may: true, why: LINUX_WHY },
+    SourceRule {
+        what: Use::Path(&["timerfd_create"]),
+        applies: PRODUCT,
+        except: LINUX,
+        tests_may: true,
+        why: LINUX_WHY,
+    },
+    SourceRule {
+        what: Use::Path(&["std", "os", "linux"]),
+        applies: PRODUCT,
+        except: LINUX,
+        tests_may: true,
+        why: LINUX_WHY,
+    },
+    SourceRule { what: Use::Path(&["landlock"]), applies: PRODUCT, except: LINUX, tests_may: true, why: LINUX_WHY },
+    SourceRule { what: Use::Path(&["seccompiler"]), applies: PRODUCT, except: LINUX, tests_may: true, why: LINUX_WHY },
+    SourceRule {
+        what: Use::Path(&["set_tcp_congestion"]),
+        applies: PRODUCT,
+        except: LINUX,
+        tests_may: true,
+        why: LINUX_WHY,
     },
 ];

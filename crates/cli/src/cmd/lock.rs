@@ -1,7 +1,6 @@
 //! `xdfs lock`: a command that runs while a file on a server is locked.
 
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode};
@@ -9,9 +8,10 @@ use std::sync::atomic::Ordering;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 use xdfs_client::file::{File, OpenOptions, Remote};
 use xdfs_client::{Error, ErrorKind};
+use xdfs_io::process::Process;
 
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
@@ -75,12 +75,12 @@ impl Stops {
     }
 
     /// Passes on what came. A terminal sends Ctrl-C to the command, too.
-    fn pass_on(&self, process: &OwnedFd) {
+    fn pass_on(&self, process: &Process) {
         let _ = (&self.wake).read(&mut [0; 64]);
         for (number, _) in self.flags.iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed)) {
             if let Some(signal) = Signal::from_named_raw(*number).filter(|_| *number != SIGINT) {
                 // It may just have ended.
-                let _ = pidfd_send_signal(process, signal);
+                let _ = process.signal(signal);
             }
         }
     }
@@ -89,7 +89,7 @@ impl Stops {
 /// Waits for the command's end, looks at the lock meanwhile, and passes signals on.
 fn run_locked(plan: &LockPlan, mut child: Child, file: &File, stops: &Stops) -> Result<ExitCode, Failure> {
     let local = |error: io::Error| Failure::new(Exit::Local, format!("cannot wait for the command: {error}"));
-    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(|errno| local(errno.into()))?;
+    let process = Process::of(&child).map_err(local)?;
     let mut lost = false;
     loop {
         let mut ends = [PollFd::new(&process, PollFlags::IN), PollFd::new(&stops.wake, PollFlags::IN)];
@@ -106,7 +106,7 @@ fn run_locked(plan: &LockPlan, mut child: Child, file: &File, stops: &Stops) -> 
             lost = true;
             complain(&format!("{}: the lock is lost ({}); the command gets SIGTERM", plan.url, error.kind.text()));
             // It may just have ended by itself.
-            let _ = pidfd_send_signal(&process, Signal::TERM);
+            let _ = process.signal(Signal::TERM);
         }
     }
     let status = child.wait().map_err(local)?;

@@ -13,10 +13,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::retry_on_intr;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, Fingerprint, Offer, Pinned, hexadecimal};
+use xdfs_io::process::Process;
 use xdfs_secure::identity::KeyPair;
 
 use super::connect::{ConnectResult, OpenFn};
@@ -88,12 +86,8 @@ impl Drop for Tunnel {
 
 /// Waits for the end of a process; its exit code, if it ended in time.
 fn end(process: &mut Child, within: Duration) -> Option<i32> {
-    let pid = Pid::from_child(process);
-    let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let timeout = Timespec::try_from(within).ok()?;
-    // Readable once it has ended.
-    let ended = retry_on_intr(|| poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&timeout)));
-    if ended == Ok(1) { process.wait().ok().map(|status| status.code().unwrap_or(SSH_FAILED)) } else { None }
+    let ended = Process::of(process).and_then(|process| process.ends_within(within)).ok()?;
+    if ended { process.wait().ok().map(|status| status.code().unwrap_or(SSH_FAILED)) } else { None }
 }
 
 /// Starts a server over ssh and opens a session with it.

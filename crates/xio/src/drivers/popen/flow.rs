@@ -2,13 +2,13 @@
 
 use crate::pool;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, ExitStatus};
 use std::time::Instant;
+use xdfs_io::process::Process;
 use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, WriteInfo};
 
 /// Bytes of the program's output that one call leaves aside, at most, when it is closed.
@@ -20,7 +20,7 @@ pub(super) struct PopenFlow {
     /// None once it was handed over to be waited for.
     child: Option<Child>,
     /// Readable when the program has ended.
-    ended: OwnedFd,
+    ended: Process,
     /// The program has closed its output: its end is waited for.
     output_ended: bool,
     /// More of its output is to be left aside at once.
@@ -29,11 +29,7 @@ pub(super) struct PopenFlow {
 
 impl PopenFlow {
     pub(super) fn new(socket: UnixStream, mut child: Child) -> io::Result<Self> {
-        let opened = Pid::from_raw(child.id().cast_signed())
-            .ok_or(io::ErrorKind::NotFound)
-            .map_err(io::Error::from)
-            .and_then(|pid| Ok(pidfd_open(pid, PidfdFlags::empty())?));
-        match opened {
+        match Process::of(&child) {
             Ok(ended) => Ok(Self { socket, child: Some(child), ended, output_ended: false, again: None }),
             Err(error) => {
                 child.kill()?;
