@@ -34,6 +34,9 @@ _xdfs() {
             xdfs,du)
                 cmd="xdfs__subcmd__du"
                 ;;
+            xdfs,find)
+                cmd="xdfs__subcmd__find"
+                ;;
             xdfs,generate)
                 cmd="xdfs__subcmd__generate"
                 ;;
@@ -99,6 +102,9 @@ _xdfs() {
                 ;;
             xdfs__subcmd__help,du)
                 cmd="xdfs__subcmd__help__subcmd__du"
+                ;;
+            xdfs__subcmd__help,find)
+                cmd="xdfs__subcmd__help__subcmd__find"
                 ;;
             xdfs__subcmd__help,generate)
                 cmd="xdfs__subcmd__help__subcmd__generate"
@@ -308,7 +314,7 @@ _xdfs() {
 
     case "${cmd}" in
         xdfs)
-            opts="-h -V --help --version serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help"
+            opts="-h -V --help --version serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -554,7 +560,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__df)
-            opts="-H -h --human --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-h --human --help --json --identity --password-file --ca --state --ssh --remote-command"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -592,7 +598,45 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__du)
-            opts="-H -h --human --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-h --human --help --json --identity --password-file --ca --state --ssh --remote-command"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --identity)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__find)
+            opts="-h --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -644,7 +688,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help)
-            opts="serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help"
+            opts="serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -728,6 +772,20 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help__subcmd__du)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__help__subcmd__find)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1498,7 +1556,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__ls)
-            opts="-l -R -H -h --long --recursive --human --sort --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-l -n -R -h --long --numeric --recursive --human --help --sort --json --identity --password-file --ca --state --ssh --remote-command"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1914,12 +1972,20 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__touch)
-            opts="-c -h --no-create --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-c -d -h --no-create --date --json --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --date)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --identity)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

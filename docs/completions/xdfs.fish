@@ -32,6 +32,7 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "sync" -d 'Make a director
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "stat" -d 'Show what a file on a server is'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "ls" -d 'List directories on a server'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "find" -d 'Find names on a server by tests, as find(1) does'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "mkdir" -d 'Make directories on a server'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "rm" -d 'Remove files and directories on a server'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "mv" -d 'Give a file on a server another name'
@@ -180,11 +181,19 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l state -d 'The state fol
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s l -l long -d 'Type, mode, owner, size and time of each'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s n -l numeric -d 'The same, with owners and groups as numbers'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s R -l recursive -d 'With all that is below'
-complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s H -l human -d 'Sizes such as 12.3 MB'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s h -l human -d 'Sizes such as 12.3 MB'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l sort -d 'Sort by name whatever the number of entries'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l json -d 'One JSON object a line'
-complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand find" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s m -l mode -d 'Permission bits, in octal, less the server\'s umask' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
@@ -231,6 +240,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l ssh -d 'For ssh:// a
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -s h -l help -d 'Print help'
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s d -l date -d 'Not now but TIME: 2027-01-31, \'2027-01-31 13:47:26\' (both UTC), 2027-01-31T13:47:26+01:00, or @SECONDS since 1970' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
@@ -267,18 +277,18 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l ca -d 'Believe servers 
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand du" -s H -l human -d 'Sizes such as 12.3 MB'
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -s h -l human -d 'Sizes such as 12.3 MB'
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l json -d 'One JSON object a line'
-complete -c xdfs -n "__fish_xdfs_using_subcommand du" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand df" -s H -l human -d 'Sizes such as 12.3 MB'
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -s h -l human -d 'Sizes such as 12.3 MB'
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l json -d 'One JSON object a line'
-complete -c xdfs -n "__fish_xdfs_using_subcommand df" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -l size -d 'Size of the file' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -s P -l channels -d 'Parallel TCP channels' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand demo" -l protection -d 'Protection level of the transfers' -r -f -a "private\t'Encrypted and authenticated'
@@ -383,28 +393,29 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcomm
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "forget" -d 'Forget a server\'s key'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "serve" -d 'Offer directories to clients'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "cp" -d 'Copy files to or from a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "sync" -d 'Make a directory like another one, here or on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "stat" -d 'Show what a file on a server is'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "ls" -d 'List directories on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "mkdir" -d 'Make directories on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "rm" -d 'Remove files and directories on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "mv" -d 'Give a file on a server another name'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "ln" -d 'Give a file on a server one more name, or make a symbolic link'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "chmod" -d 'Set permission bits on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "touch" -d 'Set times on a server to now'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "cat" -d 'Write files of a server to standard output'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "lock" -d 'Run a command while a file on a server is locked'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "du" -d 'Show how much room files on a server take'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "df" -d 'Show how much room a server has'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "user" -d 'Say who may log in to a server here'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "key" -d 'Make, show and convert keys'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "trust" -d 'Show and change whose keys you believe'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "generate" -d 'Write the man page and the shells\' completions'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "serve" -d 'Offer directories to clients'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "cp" -d 'Copy files to or from a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "sync" -d 'Make a directory like another one, here or on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "stat" -d 'Show what a file on a server is'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "ls" -d 'List directories on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "find" -d 'Find names on a server by tests, as find(1) does'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "mkdir" -d 'Make directories on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "rm" -d 'Remove files and directories on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "mv" -d 'Give a file on a server another name'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "ln" -d 'Give a file on a server one more name, or make a symbolic link'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "chmod" -d 'Set permission bits on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "touch" -d 'Set times on a server to now'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "cat" -d 'Write files of a server to standard output'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "lock" -d 'Run a command while a file on a server is locked'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "du" -d 'Show how much room files on a server take'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "df" -d 'Show how much room a server has'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "user" -d 'Say who may log in to a server here'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "key" -d 'Make, show and convert keys'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "trust" -d 'Show and change whose keys you believe'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "generate" -d 'Write the man page and the shells\' completions'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "add" -d 'Add a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "key" -d 'Add keys to a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "password" -d 'Set a user\'s password'

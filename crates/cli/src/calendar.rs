@@ -1,7 +1,7 @@
 //! Dates and times as people write them, in UTC and the Gregorian calendar.
 
 use jiff::Timestamp;
-use jiff::civil::Date;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
 /// Now, in seconds since 1970; a clock before that counts as 1970.
@@ -65,6 +65,21 @@ pub(crate) fn parse_expiry(text: &str) -> Result<Expiry, String> {
     if seconds == 0 { Err("it would have run out when it is made".to_owned()) } else { Ok(Expiry::In(seconds)) }
 }
 
+/// Reads a time: `@SECONDS`, a day or a time of a day in UTC, or one with its zone.
+pub(crate) fn parse_time(text: &str) -> Result<(i64, u32), String> {
+    let wrong =
+        || "write a day (2027-01-31), a time in UTC ('2027-01-31 13:47:26'), one with its zone, or @SECONDS".to_owned();
+    if let Some(seconds) = text.strip_prefix('@') {
+        return seconds.parse().map(|seconds| (seconds, 0)).map_err(|_| wrong());
+    }
+    let zoned = text.parse::<Timestamp>().ok();
+    let time = zoned.or_else(|| Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp()));
+    // Rounded towards the past, since nanoseconds count from the second on.
+    let nanoseconds = time.ok_or_else(wrong)?.as_nanosecond();
+    let (seconds, rest) = (nanoseconds.div_euclid(1_000_000_000), nanoseconds.rem_euclid(1_000_000_000));
+    Ok((i64::try_from(seconds).map_err(|_| wrong())?, u32::try_from(rest).map_err(|_| wrong())?))
+}
+
 /// The first second of a day.
 fn parse_day(text: &str) -> Option<u64> {
     let day = Date::strptime("%Y-%m-%d", text).ok()?;
@@ -94,6 +109,24 @@ mod tests {
         assert_eq!(shown(i64::MAX), "@9223372036854775807");
         assert_eq!(shown(i64::MIN), "@-9223372036854775808");
         assert_eq!(shown_unsigned(u64::MAX), shown(i64::MAX));
+    }
+
+    #[test]
+    fn a_time_is_read_in_the_forms_of_the_help() {
+        for (text, time) in [
+            ("@0", (0, 0)),
+            ("@-5", (-5, 0)),
+            ("1970-01-02", (86_400, 0)),
+            ("2000-02-29 00:00:01", (951_782_401, 0)),
+            ("2000-02-29T01:00:00+01:00", (951_782_400, 0)),
+            ("1970-01-01 00:00:00.5", (0, 500_000_000)),
+            ("1969-12-31 23:59:59.25Z", (-1, 250_000_000)),
+        ] {
+            assert_eq!(parse_time(text), Ok(time), "{text}");
+        }
+        for text in ["", "@", "@x", "yesterday", "2027-02-29", "12:00"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
     }
 
     #[test]

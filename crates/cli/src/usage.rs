@@ -205,7 +205,7 @@ mod tests {
         for (line, part) in [
             (
                 "xdfs frobnicate",
-                "no command 'frobnicate' in this version; it has serve, cp, sync, stat, sum, ls, mkdir, rm, mv, ln, \
+                "no command 'frobnicate' in this version; it has serve, cp, sync, stat, sum, ls, find, mkdir, rm, mv, ln, \
                  chmod, touch, cat, lock, du, df, demo, user, key, trust",
             ),
             (

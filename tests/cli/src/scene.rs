@@ -193,6 +193,15 @@ impl Scene {
         server
     }
 
+    /// A server whose visitors read, and who has the user `name` with a new key of `person`.
+    #[track_caller]
+    pub fn serve_for(&self, person: &str, name: &str) -> Server {
+        let key = self.run_as(person, ["key", "create"]);
+        self.write("key.pub", key.ends_with(0).text().as_bytes());
+        self.run(["user", "add", name, "--key", "key.pub"]).ends_with(0);
+        self.serve_with(&["--allow-anonymous", "ro"])
+    }
+
     /// Makes `address` known as the server's; it may be that of a relay.
     #[track_caller]
     pub fn trust(&self, address: &str, server: &Server) {

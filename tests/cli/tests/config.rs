@@ -2,19 +2,11 @@
 
 use std::process::Command;
 
-use xdfs_test_cli::{Outcome, Running, Scene, Server};
+use xdfs_test_cli::{Outcome, Running, Scene};
 
 /// Writes the file of `person`.
 fn configure(scene: &Scene, person: &str, text: &str) {
     scene.write(format!("home-{person}/.config/xdfs/config"), text.as_bytes());
-}
-
-/// A server whose visitors read, and who has the user `name` with the key of `person`.
-fn serve_for(scene: &Scene, person: &str, name: &str) -> Server {
-    let key = scene.run_as(person, ["key", "create"]);
-    scene.write("key.pub", key.ends_with(0).text().as_bytes());
-    scene.run(["user", "add", name, "--key", "key.pub"]).ends_with(0);
-    scene.serve_with(&["--allow-anonymous", "ro"])
 }
 
 /// Runs `xdfs` as a person who is called `login` on this machine.
@@ -27,7 +19,7 @@ fn run_with(scene: &Scene, person: &str, login: &str, words: &[&str]) -> Outcome
 #[test]
 fn a_short_name_stands_for_a_server_in_every_command() {
     let scene = Scene::new();
-    let server = serve_for(&scene, "anna", "anna");
+    let server = scene.serve_for("anna", "anna");
     let address = server.address();
     let text = format!(
         "[hosts.lab]\naddress = \"{address}\"\nuser = \"anna\"\nexport = \"data\"\nhost-key = \"{}\"\nchannels = 3\n\
@@ -107,7 +99,7 @@ fn a_file_that_somebody_else_could_change_and_what_is_no_file_are_refused() {
 #[test]
 fn a_known_server_learns_the_local_name_and_no_other_does() {
     let scene = Scene::new();
-    let server = serve_for(&scene, "anna", "annika");
+    let server = scene.serve_for("anna", "annika");
     scene.write("file", b"content");
     // Visitors read here: what can be written was written by the user.
     let plain = |name: &str| format!("xdfs://{}/data/{name}", server.address());
@@ -133,7 +125,7 @@ fn a_known_server_learns_the_local_name_and_no_other_does() {
 fn who_has_no_name_in_the_environment_has_that_of_the_account() {
     let scene = Scene::new();
     let account = Command::new("id").arg("-un").output().unwrap().stdout;
-    let server = serve_for(&scene, "anna", std::str::from_utf8(&account).unwrap().trim());
+    let server = scene.serve_for("anna", std::str::from_utf8(&account).unwrap().trim());
     scene.write("file", b"content");
     scene.run_as("anna", ["trust", "pin", server.address(), server.host_key()]).ends_with(0);
     let mut command: Command = scene.command_as("anna", ["cp", "file", &format!("xdfs://{}/data/f", server.address())]);
@@ -144,7 +136,7 @@ fn who_has_no_name_in_the_environment_has_that_of_the_account() {
 #[test]
 fn a_key_of_the_file_is_the_one_that_is_offered() {
     let scene = Scene::new();
-    let server = serve_for(&scene, "anna", "anna");
+    let server = scene.serve_for("anna", "anna");
     let own = scene.home("anna", "state/xdfs/id_ed25519");
     let entry = format!("[hosts.lab]\naddress = \"{}\"\nuser = \"anna\"\nexport = \"data\"\n", server.address());
     scene.write("file", b"content");

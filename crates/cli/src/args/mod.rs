@@ -3,6 +3,7 @@
 //! Only the form of a single value is judged here. What values mean together, and what this version cannot do yet, is
 //! decided by `plan`.
 
+mod find;
 mod key;
 mod lock;
 mod names;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use find::{FindArgs, find_names, is_test};
 pub(crate) use key::{
     KeepArgs, KeyArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs, TrustArgs, TrustCommand,
     TrustForgetArgs, TrustListArgs,
@@ -80,6 +82,8 @@ pub(crate) enum Command {
     Sum(SumArgs),
     /// List directories on a server
     Ls(LsArgs),
+    /// Find names on a server by tests, as find(1) does
+    Find(FindArgs),
     /// Make directories on a server
     Mkdir(MkdirArgs),
     /// Remove files and directories on a server
@@ -139,7 +143,8 @@ const COPY_EXAMPLES: &str = concat!(
     "\
 Sources and targets:
   PATH         a local file; a directory as target receives the sources under
-               their names; with -r, what is in a directory is 'PATH/.'
+               their names; with -r, what is in a directory is 'PATH/.', and
+               a target that ends in '/' is made if it is missing
   -            standard input, standard output
   zero:SIZE    SIZE zero bytes made in memory (source); random:SIZE random ones
   null:        swallows everything (target)

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use super::LoginArgs;
-use crate::size;
+use crate::mode::{self, ModeChange};
+use crate::{calendar, size};
 
 const LS_EXAMPLES: &str = "\
 A directory with more than 10000 entries is shown in its own order, as it comes;
@@ -14,7 +15,7 @@ A directory with more than 10000 entries is shown in its own order, as it comes;
 Examples:
   xdfs ls xdfs://localhost/            the exports that are open to you
   xdfs ls xdfs://localhost/data/
-  xdfs ls -lH xdfs://localhost/data/run7
+  xdfs ls -lh xdfs://localhost/data/run7
   xdfs ls -R --json xdfs://localhost/data/
 
 A name that is no UTF-8 stands in JSON with \\xff for each such byte, and with
@@ -33,7 +34,7 @@ pub(crate) struct NamesArgs {
 
 /// Lists directories on servers, hidden names too.
 #[derive(Args, Debug)]
-#[command(after_help = LS_EXAMPLES)]
+#[command(after_help = LS_EXAMPLES, disable_help_flag = true)]
 pub(crate) struct LsArgs {
     /// Directories and files: xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
     #[arg(required = true, value_name = "URL")]
@@ -43,13 +44,21 @@ pub(crate) struct LsArgs {
     #[arg(short, long)]
     pub(crate) long: bool,
 
+    /// The same, with owners and groups as numbers
+    #[arg(short, long)]
+    pub(crate) numeric: bool,
+
     /// With all that is below
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
     /// Sizes such as 12.3 MB
-    #[arg(short = 'H', long)]
+    #[arg(short = 'h', short_alias = 'H', long)]
     pub(crate) human: bool,
+
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
 
     /// Sort by name whatever the number of entries
     #[arg(long)]
@@ -87,7 +96,7 @@ pub(crate) struct MkdirArgs {
     pub(crate) parents: bool,
 
     /// Permission bits, in octal, less the server's umask
-    #[arg(short, long, value_name = "MODE", value_parser = octal, default_value = "777")]
+    #[arg(short, long, value_name = "MODE", value_parser = mode::octal, default_value = "777")]
     pub(crate) mode: u32,
 
     #[command(flatten)]
@@ -154,9 +163,9 @@ pub(crate) struct LnArgs {
 /// Sets permission bits of files and directories on servers.
 #[derive(Args, Debug)]
 pub(crate) struct ChmodArgs {
-    /// Permission bits, in octal: 640
-    #[arg(value_name = "MODE", value_parser = octal)]
-    pub(crate) mode: u32,
+    /// Permission bits in octal (640), or changes of them as chmod reads them (u+x, go-w, a+rX)
+    #[arg(value_name = "MODE", value_parser = mode::parse, allow_hyphen_values = true)]
+    pub(crate) mode: ModeChange,
 
     /// Whose
     #[arg(required = true, value_name = "URL")]
@@ -166,7 +175,7 @@ pub(crate) struct ChmodArgs {
     pub(crate) names: NamesArgs,
 }
 
-/// Sets the times of files on servers to now; makes files that are missing.
+/// Sets the times of files on servers to now, or to another time; makes files that are missing.
 #[derive(Args, Debug)]
 pub(crate) struct TouchArgs {
     /// Which
@@ -176,6 +185,10 @@ pub(crate) struct TouchArgs {
     /// Make none
     #[arg(short = 'c', long)]
     pub(crate) no_create: bool,
+
+    /// Not now but TIME: 2027-01-31, '2027-01-31 13:47:26' (both UTC), 2027-01-31T13:47:26+01:00, or @SECONDS since 1970
+    #[arg(short, long, value_name = "TIME", value_parser = calendar::parse_time)]
+    pub(crate) date: Option<(i64, u32)>,
 
     #[command(flatten)]
     pub(crate) names: NamesArgs,
@@ -214,14 +227,19 @@ pub(crate) struct CatArgs {
 /// Shows how many bytes files and directories take on their server's disk, and how many they have. A file with several names
 /// counts once.
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct DuArgs {
     /// Which
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 
     /// Sizes such as 12.3 MB
-    #[arg(short = 'H', long)]
+    #[arg(short = 'h', short_alias = 'H', long)]
     pub(crate) human: bool,
+
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
 
     #[command(flatten)]
     pub(crate) names: NamesArgs,
@@ -229,21 +247,20 @@ pub(crate) struct DuArgs {
 
 /// Shows the room of the file systems that hold exports or directories.
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct DfArgs {
     /// Which
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 
     /// Sizes such as 12.3 MB
-    #[arg(short = 'H', long)]
+    #[arg(short = 'h', short_alias = 'H', long)]
     pub(crate) human: bool,
+
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
 
     #[command(flatten)]
     pub(crate) names: NamesArgs,
-}
-
-fn octal(text: &str) -> Result<u32, String> {
-    let digits = text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| digits && *mode <= 0o7777);
-    mode.ok_or_else(|| "write permission bits in octal, such as 640 or 0755".to_owned())
 }

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use super::Config;
-use crate::args::{Cli, Command, LoginArgs, MovingArgs};
+use crate::args::{Cli, Command, FindArgs, LoginArgs, MovingArgs, find_names as names_of};
 use crate::exit::{Exit, Failure};
 use crate::plan::PlanError;
 use crate::url::{Url, UrlError, looks_like_url};
@@ -87,6 +87,10 @@ fn parts(command: &mut Command) -> Option<Parts<'_>> {
         Command::Stat(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
         Command::Sum(args) => Parts::of(args.files.iter_mut().collect(), &mut args.login),
         Command::Ls(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Find(args) => {
+            let FindArgs { login, words } = args;
+            Parts::of(names_of(words), login)
+        }
         Command::Mkdir(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
         Command::Rm(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
         Command::Mv(args) => Parts::of(vec![&mut args.source, &mut args.target], &mut args.names.login),

@@ -59,6 +59,7 @@ pub(super) fn check_names(plan: &NamesPlan) -> Result<(), PlanError> {
         Verb::Chmod { .. } => "chmod",
         Verb::Touch { .. } => "touch",
         Verb::CatRange { .. } => "cat --offset, --length and --follow",
+        Verb::Find(_) => "find",
         Verb::Du { .. } => "du",
         Verb::Df { .. } => "df",
         Verb::Ls { .. } | Verb::Stat | Verb::Mkdir { .. } | Verb::Rm { .. } | Verb::Mv { .. } | Verb::Cat => {

@@ -5,6 +5,7 @@
 //! are refused here, by the name that was typed; the error names the version part that adds them.
 
 mod copy;
+mod find;
 mod ftp;
 mod lock;
 mod names;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use xdfs_proto::base::Level;
 
 pub(crate) use copy::{Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone};
+pub(crate) use find::{Reference, Search, Test};
 pub(crate) use lock::LockPlan;
 pub(crate) use names::{NamesPlan, Verb};
 pub(crate) use serve::{ExportPlan, Root, ServePlan, StdioPlan};
@@ -225,6 +227,9 @@ pub(crate) enum PlanError {
     /// A pattern that matches nothing.
     #[error("--{0}: an empty pattern fits nothing; is a shell variable unset?")]
     Pattern(&'static str),
+    /// A test of find that cannot be read.
+    #[error("{0}")]
+    Find(String),
     /// Deletion together with a list of names.
     #[error("--delete: with --files-from nobody knows what the source does not have; leave one of them out")]
     DeleteOfSome,
@@ -282,6 +287,7 @@ fn resolve_command(typed: Cli) -> Result<Plan, PlanError> {
         Command::Sync(args) => tree::resolve(*args).map(Plan::Sync),
         Command::Stat(args) => names::stat(args).map(Plan::Names),
         Command::Ls(args) => names::ls(args).map(Plan::Names),
+        Command::Find(args) => find::resolve(args).map(Plan::Names),
         Command::Mkdir(args) => names::mkdir(args).map(Plan::Names),
         Command::Rm(args) => names::rm(args).map(Plan::Names),
         Command::Mv(args) => names::mv(args).map(Plan::Names),

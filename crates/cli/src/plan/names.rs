@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::{LoginPlan, PlanError, is_empty, parse_url, read_url, show};
+use super::{LoginPlan, PlanError, Search, is_empty, parse_url, read_url, show};
 use crate::args::{
     CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, StatArgs, TouchArgs,
 };
+use crate::mode::ModeChange;
 use crate::url::Url;
 
 /// A command on names.
@@ -26,7 +27,9 @@ pub(crate) struct NamesPlan {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     /// List.
-    Ls { long: bool, recursive: bool, human: bool, sort: bool },
+    Ls { long: bool, numeric: bool, recursive: bool, human: bool, sort: bool },
+    /// Print what passes tests.
+    Find(Search),
     /// Show all attributes.
     Stat,
     /// Make a directory.
@@ -40,9 +43,9 @@ pub(crate) enum Verb {
     /// Make a symbolic link with this text.
     Symlink { text: Vec<u8> },
     /// Set permission bits.
-    Chmod { mode: u32 },
-    /// Set times to now.
-    Touch { create: bool },
+    Chmod { mode: ModeChange },
+    /// Set times to now, or to this time.
+    Touch { create: bool, time: Option<(i64, u32)> },
     /// Write to standard output.
     Cat,
     /// Write a range to standard output, and of the last one what is appended.
@@ -63,7 +66,8 @@ fn plan(verb: Verb, urls: &[OsString], names: NamesArgs) -> Result<NamesPlan, Pl
 }
 
 pub(super) fn ls(args: LsArgs) -> Result<NamesPlan, PlanError> {
-    let verb = Verb::Ls { long: args.long, recursive: args.recursive, human: args.human, sort: args.sort };
+    let LsArgs { long, numeric, recursive, human, sort, .. } = args;
+    let verb = Verb::Ls { long: long || numeric, numeric, recursive, human, sort };
     plan(verb, &args.urls, args.names)
 }
 
@@ -118,7 +122,7 @@ pub(super) fn chmod(args: ChmodArgs) -> Result<NamesPlan, PlanError> {
 }
 
 pub(super) fn touch(args: TouchArgs) -> Result<NamesPlan, PlanError> {
-    plan(Verb::Touch { create: !args.no_create }, &args.urls, args.names)
+    plan(Verb::Touch { create: !args.no_create, time: args.date }, &args.urls, args.names)
 }
 
 pub(super) fn cat(args: CatArgs) -> Result<NamesPlan, PlanError> {

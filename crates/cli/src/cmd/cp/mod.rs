@@ -4,6 +4,7 @@
 mod failure;
 mod ftp;
 mod input;
+mod into;
 mod items;
 mod monitor;
 mod retry;
@@ -162,8 +163,8 @@ impl Copy<'_> {
     /// A directory becomes the target, or is copied into it if that exists, as cp does.
     fn directory_up(&mut self, path: &Path, target: &Url, tree: &TreePlan, several: bool) -> Result<Exit, Failure> {
         let mut known = None;
-        if !several && !target.path.is_root() {
-            match self.look(target) {
+        if (!several || target.directory) && !target.path.is_root() {
+            match self.receiver(target, tree) {
                 Ok(found) => known = Some(found),
                 Err(failed) => return self.monitor.tell(Err(failed)),
             }
@@ -299,10 +300,7 @@ impl Copy<'_> {
         target: &LocalTarget,
         tree: Option<&TreePlan>,
     ) -> Result<Vec<Exit>, Failure> {
-        let into_directory = match target {
-            LocalTarget::Path(path) => is_directory(path)?,
-            LocalTarget::Stdout | LocalTarget::Null => false,
-        };
+        let into_directory = into::receives(target, tree)?;
         if let (LocalTarget::Path(path), false, true) = (target, into_directory, sources.len() > 1) {
             let message = format!("{}: several sources need a directory as their target", printable_path(path));
             return Err(Failure::new(Exit::Usage, message));
@@ -319,8 +317,7 @@ impl Copy<'_> {
                 match self.look(source) {
                     Ok(Some(file)) if file.kind == FileType::Directory => {
                         let mark = UnfinishedMark::down(&self.login, source, path);
-                        let slash = path.as_os_str().as_bytes().ends_with(b"/");
-                        let into = into_directory && (sources.len() > 1 || slash || !mark.stands());
+                        let into = into_directory && (sources.len() > 1 || into::ends_in_slash(path) || !mark.stands());
                         let own = source.name().filter(|_| !source.contents);
                         let into = own.filter(|_| into);
                         let begun = into.is_none() && !tree.atomic && !tree.dry_run && own.is_some();
@@ -472,14 +469,6 @@ fn written_place(path: &Path) -> Result<LocalPlace, Error> {
     let mut place = LocalPlace::of(path.as_os_str().as_bytes())?;
     place.store = xdfs_client::authenticated(place.store);
     Ok(place)
-}
-
-/// Whether `path` is a directory that receives a download. A directory that is missing, or not
-/// accessible, is reported before any request to a server.
-fn is_directory(path: &Path) -> Result<bool, Failure> {
-    let place = LocalPlace::of(path.as_os_str().as_bytes());
-    let place = place.map_err(|error| Failure::local(&error))?;
-    Ok(place.existing == Some(FileKind::Directory))
 }
 
 fn source_of(source: &Local) -> Endpoint {

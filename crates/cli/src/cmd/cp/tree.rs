@@ -367,7 +367,7 @@ fn directory(path: &Path) -> Result<LocalStore, Error> {
 }
 
 /// The same; a missing one is made, which the second value reports.
-fn made(path: &Path, dry_run: bool) -> Result<(LocalStore, bool), Error> {
+pub(super) fn made(path: &Path, dry_run: bool) -> Result<(LocalStore, bool), Error> {
     // A slash at the end only means that a directory is expected.
     let trimmed = trimmed(path);
     let place = LocalPlace::of(trimmed.as_os_str().as_bytes())?;

@@ -18,7 +18,11 @@ struct DfLine {
     files_free: u64,
 }
 
-pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -> Done {
+fn row([bytes, used, available, share]: [&str; 4], url: &str) -> String {
+    format!("{bytes:>16} {used:>16} {available:>16} {share:>5}  {url}\n")
+}
+
+pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (human, first): (bool, bool)) -> Done {
     let room = session.space(wire_name(url)).map_err(|error| trouble(url, &error))?;
     let used = room.bytes.saturating_sub(room.free);
     if plan.json {
@@ -28,6 +32,9 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, human: bool) -
     }
     let share = (100 * u128::from(used)).checked_div(u128::from(used) + u128::from(room.available)).unwrap_or(0);
     let [bytes, used, available] = [room.bytes, used, room.available].map(|bytes| amount(bytes, human));
-    print(&format!("{url}: {bytes} in all, {used} used ({share} %), {available} available\n"))?;
+    if first {
+        print(&row(["Size", "Used", "Avail", "Use%"], "URL"))?;
+    }
+    print(&row([&bytes, &used, &available, &format!("{share}%")], &url.to_string()))?;
     Ok(())
 }

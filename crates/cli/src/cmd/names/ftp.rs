@@ -68,6 +68,7 @@ fn one(plan: &NamesPlan, server: &mut FtpServer, url: &Url) -> Done {
         | Verb::Touch { .. }
         | Verb::CatRange { .. }
         | Verb::Du { .. }
+        | Verb::Find(_)
         | Verb::Df { .. } => {
             return Err(trouble(url, &Error::new(ErrorKind::Unsupported, "FTP servers cannot do that")));
         }

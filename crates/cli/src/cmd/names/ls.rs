@@ -44,6 +44,7 @@ impl LsEntry {
 pub(super) struct Listing<'p> {
     plan: &'p NamesPlan,
     long: bool,
+    numeric: bool,
     recursive: bool,
     human: bool,
     sort: bool,
@@ -84,9 +85,9 @@ fn size(url: &Url) -> usize {
 impl<'p> Listing<'p> {
     /// As the plan of `ls` has it.
     pub(super) fn of(plan: &'p NamesPlan) -> Option<Self> {
-        let Verb::Ls { long, recursive, human, sort } = plan.verb else { return None };
+        let Verb::Ls { long, numeric, recursive, human, sort } = plan.verb else { return None };
         let wanted = if long || plan.json { SHOWN } else { Wanted::NOTHING };
-        Some(Self { plan, long, recursive, human, sort, wanted })
+        Some(Self { plan, long, numeric, recursive, human, sort, wanted })
     }
 
     /// Whether subdirectories are listed too.
@@ -157,10 +158,10 @@ impl<'p> Listing<'p> {
     }
 
     fn row(&self, LsEntry { name, facts }: &LsEntry) -> String {
-        let (user, group) = facts.owner.unwrap_or_default();
+        let (user, group) = self.owners(facts);
         let arrow = facts.target.as_ref().map_or(String::new(), |target| format!(" -> {}", printable(target)));
         format!(
-            "{kind}{mode} {links:>3} {user:>5} {group:>5} {size:>12} {time} {name}{arrow}\n",
+            "{kind}{mode} {links:>3} {user:<8} {group:<8} {size:>12} {time} {name}{arrow}\n",
             kind = letter(facts.kind),
             mode = letters(facts.mode.unwrap_or(0)),
             links = facts.links.unwrap_or(1),
@@ -168,6 +169,19 @@ impl<'p> Listing<'p> {
             time = facts.modified.map_or("-".to_owned(), |(seconds, _)| calendar::shown(seconds)),
             name = printable(name),
         )
+    }
+}
+
+impl Listing<'_> {
+    /// Owner and group: their names where the server tells them, else their numbers.
+    fn owners(&self, facts: &Facts) -> (String, String) {
+        let (user, group) = match &facts.names {
+            Some((user, group)) if !self.numeric => (&user[..], &group[..]),
+            _ => (&b""[..], &b""[..]),
+        };
+        let (uid, gid) = facts.owner.map_or(("-".into(), "-".into()), |(uid, gid)| (uid.to_string(), gid.to_string()));
+        let shown = |name: &[u8], number: String| if name.is_empty() { number } else { printable(name) };
+        (shown(user, uid), shown(group, gid))
     }
 }
 

@@ -4,6 +4,7 @@ mod cat;
 mod chmod;
 mod df;
 mod du;
+mod find;
 mod ftp;
 mod ln;
 mod ls;
@@ -105,7 +106,7 @@ fn shortened(text: &dyn std::fmt::Display) -> String {
 /// Carries out the plan for every name for which that is possible; errors of the others are
 /// reported and do not stop it.
 pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
-    let many = matches!(plan.verb, Verb::Ls { .. } | Verb::Rm { .. } | Verb::Du { .. } | Verb::Cat);
+    let many = matches!(plan.verb, Verb::Ls { .. } | Verb::Find(_) | Verb::Rm { .. } | Verb::Du { .. } | Verb::Cat);
     let channels = if many { CHANNELS } else { 1 };
     let mut sessions = Sessions::new(SessionRequest { channels, ..SessionRequest::default() }, plan.login.clone());
     let mut servers = FtpServers::new(plan.login.clone(), StopFlag::default());
@@ -117,10 +118,11 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
                 let follow = follow && at + 1 == plan.urls.len();
                 cat::in_place(&sessions, url, &cat::Part { offset, length, follow })
             }
+            Verb::Find(ref search) => find::run(search, &mut sessions, url),
             _ => sessions
                 .with(url)
                 .map_err(|(failure, kind)| NameError::Told(failure, kind))
-                .and_then(|(session, _)| one(plan, session, url)),
+                .and_then(|(session, _)| one(plan, session, url, !exits.contains(&Exit::Done))),
         };
         exits.push(match done {
             Ok(()) => Exit::Done,
@@ -141,7 +143,8 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     Ok(Exit::of_all(&exits))
 }
 
-fn one(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
+/// `first` is true until an operation has succeeded.
+fn one(plan: &NamesPlan, session: &Session, url: &Url, first: bool) -> Done {
     match &plan.verb {
         Verb::Ls { .. } => ls::run(plan, session, url),
         Verb::Stat => stat::run(plan, session, url),
@@ -150,11 +153,13 @@ fn one(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
         Verb::Mv { target, no_clobber } => mv::run(plan, session, url, (target, *no_clobber)),
         Verb::Ln { of } => ln::hard(plan, session, url, of),
         Verb::Symlink { text } => ln::symbolic(plan, session, url, text),
-        Verb::Chmod { mode } => chmod::run(plan, session, url, *mode),
-        Verb::Touch { create } => touch::run(plan, session, url, *create),
+        Verb::Chmod { mode } => chmod::run(plan, session, url, mode),
+        Verb::Touch { create, time } => touch::run(plan, session, url, (*create, *time)),
+        // It has sessions of its own.
+        Verb::Find(_) => Ok(()),
         Verb::Cat | Verb::CatRange { .. } => cat::run(session, url),
         Verb::Du { human } => du::run(plan, session, url, *human),
-        Verb::Df { human } => df::run(plan, session, url, *human),
+        Verb::Df { human } => df::run(plan, session, url, (*human, first)),
     }
 }
 

@@ -6,13 +6,17 @@ use crate::url::Url;
 use xdfs_client::wire::{Call, NewTime, Put};
 use xdfs_client::{Batch, ErrorKind, Session, failed};
 
-pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, create: bool) -> Done {
-    let now = Some(NewTime::Now);
-    match session.set_times(wire_name(url), now, now) {
+type Time = Option<(i64, u32)>;
+
+pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (create, time): (bool, Time)) -> Done {
+    let new = Some(time.map_or(NewTime::Now, NewTime::At));
+    let set = || session.set_times(wire_name(url), new, new);
+    match set() {
         Ok(()) => {}
         Err(error) if error.kind == ErrorKind::NotFound => {
             if create {
-                make(session, url).map_err(|error| trouble(url, &error))?;
+                let made = make(session, url).and_then(|()| if time.is_some() { set() } else { Ok(()) });
+                made.map_err(|error| trouble(url, &error))?;
             }
         }
         Err(error) => return Err(trouble(url, &error)),

@@ -1,0 +1,61 @@
+//! Which directory receives the sources of a copy. A slash at the end of a target says that it is a
+//! directory: one that is missing is made.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use xdfs_client::{Error, Facts};
+use xdfs_io::store::{FileKind, LocalPlace};
+
+use super::failure::Failed;
+use super::{Copy, tree};
+use crate::cmd::ftp::error_of;
+use crate::cmd::remote::wire_name;
+use crate::exit::Failure;
+use crate::plan::{LocalTarget, TreePlan};
+use crate::url::Url;
+
+impl Copy<'_> {
+    /// The attributes of the directory that receives a tree, which is made if it is missing.
+    pub(super) fn receiver(&mut self, target: &Url, tree: &TreePlan) -> Result<Option<Facts>, Failed> {
+        let found = self.look(target)?;
+        if found.is_some() || !target.directory || tree.dry_run {
+            return Ok(found);
+        }
+        let shown = target.to_string();
+        if target.is_ftp() {
+            let server = self.ftp.with(target).map_err(|failed| Failed::of_session(&shown, failed))?;
+            let path = server.path(target);
+            let made = server.session.client().make_directory(&path);
+            made.map_err(|error| Failed::of_peer(&shown, error_of(error)))?;
+        } else {
+            let made = self.session_of(target)?.make_directory(wire_name(target), 0o777, true);
+            made.map_err(|error| Failed::of_peer(&shown, error))?;
+        }
+        self.look(target)
+    }
+}
+
+/// Whether the target is a local directory that receives the sources.
+pub(super) fn receives(target: &LocalTarget, tree: Option<&TreePlan>) -> Result<bool, Failure> {
+    let LocalTarget::Path(path) = target else { return Ok(false) };
+    match tree {
+        Some(tree) if ends_in_slash(path) => {
+            if !tree.dry_run {
+                tree::made(path, false).map_err(|error| Failure::local(&error))?;
+            }
+            Ok(true)
+        }
+        _ => is_directory(path).map_err(|error| Failure::local(&error)),
+    }
+}
+
+pub(super) fn ends_in_slash(path: &Path) -> bool {
+    path.as_os_str().as_bytes().ends_with(b"/")
+}
+
+/// Whether `path` is a directory that receives a download. A directory that is missing, or not
+/// accessible, is reported before any request to a server.
+fn is_directory(path: &Path) -> Result<bool, Error> {
+    Ok(LocalPlace::of(path.as_os_str().as_bytes())?.existing == Some(FileKind::Directory))
+}

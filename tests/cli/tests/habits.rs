@@ -1,0 +1,115 @@
+//! What somebody types who knows find, cp, chmod and touch.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use xdfs_test_cli::{Outcome, Scene};
+
+fn lines(outcome: &Outcome) -> Vec<&str> {
+    outcome.ends_with(0).text().lines().collect()
+}
+
+#[test]
+fn names_are_found_by_tests_as_find_finds_them() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for (name, size) in [("run/a.txt", 10), ("run/b.TXT", 3000), ("run/deep/c.txt", 0), ("run/deep/d e.bin", 5000)] {
+        scene.write(format!("server/{name}"), &vec![b'x'; size]);
+    }
+    scene.directory("server/run/empty");
+    std::os::unix::fs::symlink("a.txt", scene.path("server/run/link")).unwrap();
+    scene.run(["touch", "-d", "2001-01-01", &server.url("run/a.txt")]).ends_with(0);
+    let top = format!("xdfs://{}/data/run", server.address());
+    let find = |tests: &[&str]| {
+        let words = [&["find", &top], tests].concat();
+        let found = scene.run(&words);
+        let mut names: Vec<String> =
+            lines(&found).iter().map(|line| line.strip_prefix(&top).unwrap_or(line).to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(find(&["-name", "*.txt"]), ["/a.txt", "/deep/c.txt"]);
+    assert_eq!(find(&["-iname", "*.txt", "-size", "+0"]), ["/a.txt", "/b.TXT"]);
+    assert_eq!(find(&["-type", "d"]), ["", "/deep", "/empty"]);
+    assert_eq!(find(&["-type", "l"]), ["/link"]);
+    assert_eq!(find(&["-empty"]), ["/deep/c.txt", "/empty"]);
+    assert_eq!(find(&["-size", "+4k"]), ["/deep/d%20e.bin"]);
+    assert_eq!(find(&["-mtime", "+7"]), ["/a.txt"]);
+    assert_eq!(find(&["-type", "f", "!", "-mtime", "+7", "-name", "*.txt"]), ["/deep/c.txt"]);
+    assert_eq!(find(&["-maxdepth", "1", "-mindepth", "1", "-type", "d"]), ["/deep", "/empty"]);
+    assert_eq!(find(&["-path", "*/deep/*"]), ["/deep/c.txt", "/deep/d%20e.bin"]);
+    let newer = format!("{top}/a.txt");
+    assert_eq!(find(&["-type", "f", "-newer", &newer]), ["/b.TXT", "/deep/c.txt", "/deep/d%20e.bin"]);
+    let zeros = scene.run(["find", &top, "-name", "d*n", "-print0"]);
+    assert_eq!(zeros.ends_with(0).output, format!("{top}/deep/d%20e.bin\0").into_bytes());
+    // What is found can be typed again.
+    scene.run(["stat", &format!("{top}/deep/d%20e.bin")]).ends_with(0);
+    scene.run(["find", &top, "-nmae", "x"]).ends_with(2).says(&["-nmae: there is no such test", "-mtime"]);
+    scene.run(["find", "-name", "x"]).ends_with(2).says(&["no URL"]);
+    scene.run(["find", &format!("{top}/absent")]).ends_with(6).says(&["no such file"]);
+}
+
+#[test]
+fn a_slash_at_the_end_means_into_for_trees_too() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("many/one", b"1");
+    scene.write("other/two", b"2");
+    scene.run(["cp", "-r", "many", &server.url("far/")]).ends_with(0);
+    assert_eq!(scene.read("server/far/many/one"), b"1");
+    scene.run(["cp", "-r", "many", "other", &server.url("both/deep/")]).ends_with(0);
+    assert_eq!(scene.read("server/both/deep/other/two"), b"2");
+    // Without a slash the directory gets the name.
+    scene.run(["cp", "-r", "many", &server.url("near")]).ends_with(0);
+    assert_eq!(scene.read("server/near/one"), b"1");
+    scene.run(["cp", "-r", &server.url("near"), "back/"]).ends_with(0);
+    assert_eq!(scene.read("back/near/one"), b"1");
+    scene.run(["cp", "-r", &server.url("near"), &server.url("far"), "several/"]).ends_with(0);
+    assert_eq!(scene.read("several/far/many/one"), b"1");
+    scene.run(["cp", "-r", &server.url("near"), "as"]).ends_with(0);
+    assert_eq!(scene.read("as/one"), b"1");
+}
+
+#[test]
+fn modes_and_times_are_typed_as_chmod_and_touch_take_them() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let path = scene.write("server/f", b"x");
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    scene.run(["chmod", "640", &server.url("f")]).ends_with(0);
+    scene.run(["chmod", "u+x,o+r", &server.url("f")]).ends_with(0).is_silent();
+    assert_eq!(mode(), 0o744);
+    scene.run(["chmod", "-x", &server.url("f")]).ends_with(0);
+    assert_eq!(mode(), 0o644);
+    scene.run(["chmod", "u+q", &server.url("f")]).ends_with(2).says(&["u+x, go-w"]);
+    scene.run(["touch", "-d", "2001-02-03 04:05:06", &server.url("f"), &server.url("new")]).ends_with(0);
+    for name in ["server/f", "server/new"] {
+        assert_eq!(std::fs::metadata(scene.path(name)).unwrap().mtime(), 981_173_106, "{name}");
+    }
+    scene.run(["touch", "-d", "yesterday", &server.url("f")]).ends_with(2).says(&["2027-01-31"]);
+}
+
+#[test]
+fn sizes_are_for_people_with_h_owners_have_names_and_df_is_a_table() {
+    let scene = Scene::new();
+    let server = scene.serve_for("anna", "anna");
+    scene.write("server/f", &[0; 1_500_000]);
+    let url = server.url("f").replace("xdfs://", "xdfs://anna@");
+    let long = scene.run_as("anna", ["ls", "-lh", &url]);
+    assert!(long.ends_with(0).text().contains(" 1.50 MB "), "{}", long.text());
+    let (names, numbers) = (scene.run_as("anna", ["ls", "-l", &url]), scene.run_as("anna", ["ls", "-n", &url]));
+    let column = |outcome: &Outcome| outcome.ends_with(0).text().split_whitespace().nth(2).unwrap().to_owned();
+    let uid = std::fs::metadata(scene.path("server/f")).unwrap().uid();
+    assert_eq!(column(&numbers), uid.to_string());
+    let name = std::process::Command::new("id").args(["-nu", &uid.to_string()]).output().expect("coreutils are there");
+    assert_eq!(column(&names), String::from_utf8_lossy(&name.stdout).trim());
+    // A visitor does not learn who has an account.
+    assert_eq!(column(&scene.run(["ls", "-l", &server.url("f")])), uid.to_string());
+    scene.run(["du", "-h", &server.url("f")]).ends_with(0);
+    let room = scene.run(["df", "-h", &server.url(""), &server.url("")]);
+    let rows = lines(&room);
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    assert_eq!(rows[0].split_whitespace().collect::<Vec<_>>(), ["Size", "Used", "Avail", "Use%", "URL"]);
+    assert!(rows[1].contains("%  xdfs://"), "{}", rows[1]);
+    let help = scene.run(["ls", "--help"]);
+    assert!(help.ends_with(0).text().contains("-h, --human"));
+}
