@@ -49,6 +49,12 @@ pub enum Command {
     User(Vec<u8>),
     /// The password.
     Pass(Password),
+    /// TLS begins after the reply (RFC 4217).
+    AuthTls,
+    /// The size of protected blocks, which TLS has not: 0.
+    ProtectionBuffer,
+    /// Data channels have TLS, too.
+    ProtectData,
     /// What the server can do.
     Feat,
     /// Bytes as they are (`TYPE I`).
@@ -156,6 +162,9 @@ impl Command {
         match self {
             Self::User(_) => "USER",
             Self::Pass(_) => "PASS",
+            Self::AuthTls => "AUTH TLS",
+            Self::ProtectionBuffer => "PBSZ 0",
+            Self::ProtectData => "PROT P",
             Self::Feat => "FEAT",
             Self::Binary => "TYPE I",
             Self::Mode(Mode::Stream) => "MODE S",
@@ -207,7 +216,7 @@ impl Command {
     pub fn encode(&self) -> Result<Vec<u8>, NameError> {
         let argument = match self {
             Self::Feat | Self::Binary | Self::Mode(_) | Self::Pasv | Self::Epsv | Self::Abor | Self::Quit => None,
-            Self::Nlst | Self::Pwd => None,
+            Self::Nlst | Self::Pwd | Self::AuthTls | Self::ProtectionBuffer | Self::ProtectData => None,
             Self::User(text) | Self::Pass(Password(text)) => Some(checked(text)?.to_vec()),
             Self::Retr(name) | Self::Stor(name) | Self::Size(name) | Self::Mdtm(name) => Some(checked(name)?.to_vec()),
             Self::Mlst(name) | Self::Mlsd(name) | Self::Mkd(name) | Self::Rmd(name) => Some(checked(name)?.to_vec()),

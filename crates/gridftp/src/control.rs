@@ -16,6 +16,8 @@ pub enum Event {
     LoggedIn,
     /// These bytes are to be sent.
     Send(Vec<u8>),
+    /// TLS is to begin now; then [`Control::secured`].
+    Secure,
     /// The command is done, or the next one completes it.
     Answered(Reply),
     /// The data channel opens.
@@ -38,6 +40,12 @@ pub enum ControlError {
     /// The server does not let us in.
     #[error("the server refused the login: {0}; check user and password, or whether it admits anonymous users")]
     Login(String),
+    /// The server has no TLS.
+    #[error("the server offers no TLS: {0}; over a network that is yours, ftp:// does without")]
+    Unprotected(String),
+    /// What arrived before TLS began was to be taken for something that arrived after.
+    #[error("the server sent more than its reply before TLS began; somebody may be between")]
+    Injected,
     /// A reply that nothing asked for.
     #[error("the server answered out of turn: {0}")]
     Unexpected(String),
@@ -55,11 +63,24 @@ pub enum ControlError {
     Ended,
 }
 
+/// How a control channel gets its protection, if it gets any from FTP.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Protection {
+    /// None; or what carries it has some.
+    None,
+    /// TLS is asked for after the greeting (RFC 4217).
+    AuthTls,
+}
+
 /// The state of a control channel.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum State {
     /// The server greets first.
-    Greeting { login: Login },
+    Greeting { login: Login, protection: Protection },
+    /// AUTH TLS was sent.
+    Asking { login: Login },
+    /// TLS begins; nothing is read meanwhile.
+    Securing { login: Login },
     /// USER was sent.
     User { login: Login },
     /// PASS was sent.
@@ -87,9 +108,27 @@ pub struct Control {
 }
 
 impl Control {
-    /// The channel of a new connection: it logs in when the server greets.
-    pub fn new(login: Login) -> Self {
-        Self { replies: ReplyReader::default(), state: State::Greeting { login }, events: VecDeque::new() }
+    /// The channel of a new connection: it logs in when the server greets, with TLS after it has asked
+    /// for that.
+    pub fn new(login: Login, protection: Protection) -> Self {
+        let state = State::Greeting { login, protection };
+        Self { replies: ReplyReader::default(), state, events: VecDeque::new() }
+    }
+
+    /// TLS has begun: the login follows. Returns the bytes to send.
+    ///
+    /// # Errors
+    /// If something arrived after the reply to AUTH TLS and before TLS, or TLS was not to begin.
+    pub fn secured(&mut self) -> Result<Vec<u8>, ControlError> {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Securing { .. } if !self.replies.is_empty() => Err(ControlError::Injected),
+            State::Securing { login } => {
+                let line = Command::User(login.user.clone()).encode()?;
+                self.state = State::User { login };
+                Ok(line)
+            }
+            _ => Err(ControlError::Ended),
+        }
     }
 
     /// Whether a command may be sent.
@@ -159,8 +198,16 @@ impl Control {
         let class = reply.class();
         let (state, event) = match (std::mem::replace(&mut self.state, State::Ended), class) {
             // 120: the server will be ready in some minutes.
-            (State::Greeting { login }, Class::Preliminary) => (State::Greeting { login }, None),
-            (State::Greeting { login }, Class::Done) => {
+            (State::Greeting { login, protection }, Class::Preliminary) => {
+                (State::Greeting { login, protection }, None)
+            }
+            (State::Greeting { login, protection: Protection::AuthTls }, Class::Done) => {
+                (State::Asking { login }, Some(Event::Send(Command::AuthTls.encode()?)))
+            }
+            (State::Asking { login }, Class::Done) => (State::Securing { login }, Some(Event::Secure)),
+            (State::Asking { .. }, Class::Refused) => return Err(ControlError::Unprotected(reply.shown())),
+            (State::Securing { .. }, _) => return Err(ControlError::Injected),
+            (State::Greeting { login, protection: Protection::None }, Class::Done) => {
                 let line = Command::User(login.user.clone()).encode()?;
                 (State::User { login }, Some(Event::Send(line)))
             }
@@ -193,7 +240,7 @@ mod tests {
     use super::*;
 
     fn ready() -> Control {
-        let mut control = Control::new(Login::anonymous());
+        let mut control = Control::new(Login::anonymous(), Protection::None);
         control.receive(b"220 hello\r\n331 password\r\n230 in\r\n").unwrap();
         assert_eq!(control.poll(), Some(Event::Send(b"USER anonymous\r\n".to_vec())));
         assert_eq!(control.poll(), Some(Event::Send(b"PASS xdfs@\r\n".to_vec())));
@@ -276,14 +323,41 @@ mod tests {
     fn a_login_is_refused_in_words_without_the_password() {
         for text in ["530 no\r\n", "220 hi\r\n530 no\r\n", "220 hi\r\n331 pw\r\n530 no\r\n"] {
             let login = Login { user: b"anna".to_vec(), password: b"secret".to_vec() };
-            let error = Control::new(login).receive(text.as_bytes()).unwrap_err();
+            let error = Control::new(login, Protection::None).receive(text.as_bytes()).unwrap_err();
             assert!(matches!(error, ControlError::Login(_)) && !error.to_string().contains("secret"));
         }
         // An account is asked for after the password: no server that we know does.
-        let mut control = Control::new(Login::anonymous());
+        let mut control = Control::new(Login::anonymous(), Protection::None);
         assert!(matches!(control.receive(b"220 a\r\n331 b\r\n332 c\r\n"), Err(ControlError::Unexpected(_))));
-        let mut control = Control::new(Login { user: b"a\r\nDELE x".to_vec(), password: Vec::new() });
+        let mut control = Control::new(Login { user: b"a\r\nDELE x".to_vec(), password: Vec::new() }, Protection::None);
         assert!(matches!(control.receive(b"220 a\r\n"), Err(ControlError::Name(_))));
+    }
+
+    #[test]
+    fn tls_begins_before_anything_secret_is_sent() {
+        let asking = || {
+            let mut control = Control::new(Login::anonymous(), Protection::AuthTls);
+            control.receive(b"220 hello\r\n").unwrap();
+            assert_eq!(control.poll(), Some(Event::Send(b"AUTH TLS\r\n".to_vec())));
+            control
+        };
+        let mut control = asking();
+        control.receive(b"234 go on\r\n").unwrap();
+        assert_eq!(control.poll(), Some(Event::Secure));
+        assert_eq!(control.secured().unwrap(), b"USER anonymous\r\n");
+        control.receive(b"331 password\r\n230 in\r\n").unwrap();
+        assert_eq!(control.poll(), Some(Event::Send(b"PASS xdfs@\r\n".to_vec())));
+        assert_eq!(control.poll(), Some(Event::LoggedIn));
+        // Without TLS there is no login.
+        let refused = asking().receive(b"502 no\r\n");
+        assert!(matches!(refused, Err(ControlError::Unprotected(_))), "{refused:?}");
+        // A reply, or a part of one, that came before TLS is not taken for one that came after.
+        assert_eq!(asking().receive(b"234 go on\r\n230 in\r\n"), Err(ControlError::Injected));
+        let mut control = asking();
+        control.receive(b"234 go on\r\n230 i").unwrap();
+        assert_eq!(control.secured(), Err(ControlError::Injected));
+        assert_eq!(control.begin(&Command::Feat), Err(ControlError::Ended));
+        assert_eq!(ready().secured(), Err(ControlError::Ended));
     }
 
     #[test]

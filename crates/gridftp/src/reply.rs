@@ -84,6 +84,11 @@ enum ReaderState {
 }
 
 impl ReplyReader {
+    /// Whether nothing of a reply has arrived.
+    pub fn is_empty(&self) -> bool {
+        self.line.is_empty() && self.state == ReaderState::First
+    }
+
     /// Takes bytes up to the end of one reply. Returns how many it took, and the reply if it is whole.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use xdfs_gridftp::address::{of_epsv, of_pasv};
 use xdfs_gridftp::command::{Command, Login};
-use xdfs_gridftp::control::{Control, Event};
+use xdfs_gridftp::control::{Control, Event, Protection};
 use xdfs_gridftp::listing::{Lines, ListingError, of_mlsd, of_mlst};
 use xdfs_gridftp::mode_e::{Assembly, Piece};
 use xdfs_gridftp::ranges::{Range, Ranges};
@@ -15,7 +15,8 @@ const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// A session that downloads whenever it may. The first byte says in which pieces the rest arrives.
 pub(super) fn control(input: &[u8]) {
     let Some((&cut, text)) = input.split_first() else { return };
-    let (mut whole, mut pieces) = (Control::new(Login::anonymous()), Control::new(Login::anonymous()));
+    let new = || Control::new(Login::anonymous(), Protection::None);
+    let (mut whole, mut pieces) = (new(), new());
     let of_whole = whole.receive(text);
     let of_pieces = text.chunks(usize::from(cut) + 1).try_for_each(|piece| pieces.receive(piece));
     assert_eq!((&of_whole, &whole), (&of_pieces, &pieces), "the pieces in which replies arrive do not matter");

@@ -60,9 +60,9 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
     CrateRule {
         name: "xdfs-gridftp",
-        ours: &[],
+        ours: &["xdfs-secure"],
         foreign: &["rustix", "thiserror"],
-        why: "FTP is a protocol of its own: its machines know nothing of xdfs, and its client only sockets",
+        why: "FTP is a protocol of its own: its machines know nothing of xdfs, and its client only sockets and TLS",
     },
     CrateRule {
         name: "xdfs-engine",

@@ -173,7 +173,8 @@ Examples:
       a part of a file; part.bin holds exactly that part
 
   xdfs cp -r ftp://ftp.example.org/pub/photos .
-      from an FTP server; gsiftp:// is GridFTP, with -P connections for a file
+      from an FTP server; ftps:// is FTP with TLS, gsiftp:// GridFTP, with -P
+      connections for a file
 
   xdfs cp -P 8 random:10GB xdfs://localhost/mem/null
       the speed of the network alone, to a server with --export mem=memory:

@@ -23,6 +23,11 @@ const SYSTEM: [&str; 4] = [
 /// Largest file: a system's has some 250 KiB.
 const BYTES_MAX: usize = 8 << 20;
 
+/// The authorities that `--ca` or XDFS_CA names, or those of this machine.
+pub(super) fn named_or_system(login: &LoginPlan) -> Result<Vec<Vec<u8>>, Failure> {
+    named(login)?.map_or_else(|| of_system("--ca"), Ok)
+}
+
 /// The authorities that `--ca` or XDFS_CA names; `None` if neither is set.
 pub(super) fn named(login: &LoginPlan) -> Result<Option<Vec<Vec<u8>>>, Failure> {
     let variable = || std::env::var_os("XDFS_CA").filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -34,12 +39,16 @@ pub(super) fn named(login: &LoginPlan) -> Result<Option<Vec<Vec<u8>>>, Failure> 
     if path.as_os_str() != "system" {
         return read(said, &path).map(Some);
     }
+    of_system(said).map(Some)
+}
+
+fn of_system(said: &str) -> Result<Vec<Vec<u8>>, Failure> {
     let Some(path) = SYSTEM.iter().map(Path::new).find(|path| path.exists()) else {
         let text =
             format!("{said} system: this machine has no list of authorities\nhelp: name a file with them in PEM");
         return Err(Failure::new(Exit::NotFound, text));
     };
-    read(said, path).map(Some)
+    read(said, path)
 }
 
 fn read(said: &str, path: &Path) -> Result<Vec<Vec<u8>>, Failure> {

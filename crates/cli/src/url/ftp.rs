@@ -1,11 +1,11 @@
 //! Files on FTP and GridFTP servers: `ftp://[user[:password]@]host[:port]/path` below the directory in
 //! which a login begins, and `ftp://host//path` from the server's root (RFC 1738, curl, wget);
-//! `gsiftp://host/path` from the root, and `gsiftp://host/~/path` below the user's directory, as
+//! `ftps://` is the same with TLS; `gsiftp://host/path` from the root, and `gsiftp://host/~/path` below the user's directory, as
 //! globus-url-copy has it.
 
 use std::fmt;
 
-use xdfs_proto::base::RelPath;
+use xdfs_proto::base::{Level, RelPath};
 
 use super::{FROM_HOME, FROM_ROOT, Url, UrlError, Via, decode, parse_host_port, path_of, show_path, split_once};
 
@@ -14,26 +14,37 @@ use super::{FROM_HOME, FROM_ROOT, Url, UrlError, Via, decode, parse_host_port, p
 pub(crate) enum Ftp {
     /// FTP as all servers speak it, readable by whoever is between.
     Plain,
+    /// FTP with TLS.
+    Secure,
     /// GridFTP, with parallel connections.
     Grid,
 }
 
 impl Ftp {
-    const ALL: [Self; 2] = [Self::Plain, Self::Grid];
+    const ALL: [Self; 3] = [Self::Plain, Self::Secure, Self::Grid];
 
     /// How its URLs start.
     pub(crate) const fn scheme(self) -> &'static str {
         match self {
             Self::Plain => "ftp://",
+            Self::Secure => "ftps://",
             Self::Grid => "gsiftp://",
         }
     }
 
     const fn port(self) -> u16 {
         match self {
-            Self::Plain => 21,
+            // TLS is asked for after connecting, so the port is the same.
+            Self::Plain | Self::Secure => 21,
             Self::Grid => 2811,
         }
+    }
+}
+
+impl Url {
+    /// How the data of an FTP server are protected on the way.
+    pub(crate) fn ftp_level(&self) -> Level {
+        if self.via == Via::Ftp(Ftp::Secure) { Level::Private } else { Level::Clear }
     }
 }
 
@@ -70,7 +81,7 @@ pub(super) fn read(ftp: Ftp, rest: &[u8]) -> Result<Url, UrlError> {
     let (user, password) = login.map(parse_login).transpose()?.unzip();
     let (host, port) = parse_host_port(host_port)?;
     let (from_root, path) = match ftp {
-        Ftp::Plain => path.strip_prefix(b"/").map_or((false, path), |path| (true, path)),
+        Ftp::Plain | Ftp::Secure => path.strip_prefix(b"/").map_or((false, path), |path| (true, path)),
         Ftp::Grid if path == b"~" => (false, &b""[..]),
         Ftp::Grid => path.strip_prefix(b"~/").map_or((true, path), |path| (false, path)),
     };
@@ -133,9 +144,9 @@ pub(super) fn show(url: &Url, ftp: Ftp, f: &mut fmt::Formatter<'_>) -> fmt::Resu
         write!(f, ":{}", url.port)?;
     }
     match (ftp, url.export == FROM_ROOT) {
-        (Ftp::Plain, true) => f.write_str("/")?,
+        (Ftp::Plain | Ftp::Secure, true) => f.write_str("/")?,
         (Ftp::Grid, false) => f.write_str("/~")?,
-        (Ftp::Plain, false) | (Ftp::Grid, true) => {}
+        (Ftp::Plain | Ftp::Secure, false) | (Ftp::Grid, true) => {}
     }
     // A name of its own, not the sign of the user's directory.
     let mut shown = url.path.components();
@@ -169,6 +180,8 @@ mod tests {
             ("ftp://h/a%20b/", "home", "a b", true),
             ("ftp://h/a//b/./c", "home", "a/b/c", false),
             ("ftp://h/~/a", "home", "~/a", false),
+            ("ftps://h/a/b", "home", "a/b", false),
+            ("ftps://h//a/b", "root", "a/b", false),
             ("gsiftp://h/a", "root", "a", false),
             ("gsiftp://h/", "root", "", true),
             ("gsiftp://h/~/a", "home", "a", false),
@@ -215,7 +228,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_url_is_written_as_it_is_read(
-            text in "(ftp|gsiftp)://([a-z@%20]{1,6}@)?h(:[1-9][0-9]{0,3})?(/|/~/|//)?[a-z~%20./]{0,20}"
+            text in "(ftp|ftps|gsiftp)://([a-z@%20]{1,6}@)?h(:[1-9][0-9]{0,3})?(/|/~/|//)?[a-z~%20./]{0,20}"
         ) {
             if let Ok(url) = parse(&text) {
                 let shown = url.to_string();

@@ -1,5 +1,5 @@
 //! The URL of a file: `xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]`, or over ssh
-//! `ssh://[user@]host[:port]/path` and `ssh:[user@]host:path`; on FTP servers `ftp://` and `gsiftp://`.
+//! `ssh://[user@]host[:port]/path` and `ssh:[user@]host:path`; on FTP servers `ftp://`, `ftps://` and `gsiftp://`.
 //!
 //! %XX is decoded only here, once. The result is an export's name and a list of path components; no
 //! later step splits or decodes them again. Nothing here resolves a name or opens a connection.
@@ -97,7 +97,7 @@ pub(crate) enum Host {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum UrlError {
     /// It has another scheme.
-    #[error("it starts neither with {SCHEME} nor with {SSH_SCHEME}, ftp:// or gsiftp://")]
+    #[error("it starts neither with {SCHEME} nor with {SSH_SCHEME}, ftp://, ftps:// or gsiftp://")]
     Scheme,
     /// `ssh:` without a path.
     #[error("it names no path: write ssh://HOST/path, or ssh:HOST:path for a path in the home directory there")]

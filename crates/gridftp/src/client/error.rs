@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use xdfs_secure::handshake::tls::byte_stream::StreamError;
+
 use crate::address::AddressError;
 use crate::command::NameError;
 use crate::control::ControlError;
@@ -75,6 +77,9 @@ pub enum Error {
     /// The connection was lost.
     #[error("the connection to the server was lost: {0}")]
     Lost(io::Error),
+    /// TLS could not be set up, or was broken.
+    #[error(transparent)]
+    Tls(#[from] StreamError),
     /// Nothing arrived in time.
     #[error("the server has sent and taken nothing for {0} seconds")]
     Silent(u64),

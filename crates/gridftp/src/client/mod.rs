@@ -8,6 +8,7 @@ mod error;
 mod link;
 mod parallel_down;
 mod parallel_up;
+mod security;
 mod session;
 mod stream;
 
@@ -18,7 +19,12 @@ use std::time::Instant;
 pub use self::error::Error;
 use self::link::Link;
 pub use self::link::Waiting;
+use self::security::Channels;
+pub use self::security::{Peer, Security, Settings};
 pub use self::session::{Listed, Session};
+use xdfs_secure::handshake::tls::byte_stream::StreamError;
+use xdfs_secure::handshake::tls::related::Version;
+
 use crate::address::{of_epsv, of_pasv};
 use crate::command::{Command, Login, Mode};
 use crate::control::{Control, Event};
@@ -48,6 +54,7 @@ pub struct Client {
     control: Control,
     peer: SocketAddr,
     waiting: Waiting,
+    channels: Channels,
     mode: Mode,
     /// Cleared when the server does not know EPSV.
     epsv: bool,
@@ -57,17 +64,39 @@ impl Client {
     /// Connects and logs in.
     ///
     /// # Errors
-    /// If nobody answers, or the login is refused.
-    pub fn connect(address: SocketAddr, login: Login, waiting: impl Into<Waiting>) -> Result<Self, Error> {
-        let waiting = waiting.into();
-        let (link, control) = (Link::connect(address, &waiting)?, Control::new(login));
-        let mut client = Self { link, control, peer: address, waiting, mode: Mode::Stream, epsv: true };
+    /// If nobody answers, TLS is asked for and not there, or the login is refused.
+    pub fn connect(address: SocketAddr, login: Login, settings: impl Into<Settings>) -> Result<Self, Error> {
+        let settings = settings.into();
+        match Self::connect_with(address, login.clone(), &settings, Version::Tls12) {
+            Err(Error::Tls(StreamError::Version)) => Self::connect_with(address, login, &settings, Version::Tls13),
+            connected => connected,
+        }
+    }
+
+    fn connect_with(address: SocketAddr, login: Login, settings: &Settings, version: Version) -> Result<Self, Error> {
+        let Settings { waiting, security } = settings;
+        let channels = Channels::of(security, version)?;
+        let mut link = Link::connect(address, waiting)?;
+        if matches!(security, Security::Implicit(_)) {
+            channels.protect(&mut link)?;
+        }
+        let (control, waiting) = (Control::new(login, security.of_control()), waiting.clone());
+        let mut client = Self { link, control, peer: address, waiting, channels, mode: Mode::Stream, epsv: true };
         loop {
             match client.event()? {
                 Event::LoggedIn => break,
                 Event::Send(line) => client.send(&line)?,
+                Event::Secure => {
+                    client.channels.protect(&mut client.link)?;
+                    let line = client.control.secured()?;
+                    client.send(&line)?;
+                }
                 _ => {}
             }
+        }
+        if client.channels.are_protected() {
+            client.ask(&Command::ProtectionBuffer)?;
+            client.ask(&Command::ProtectData)?;
         }
         client.ask(&Command::Binary)?;
         Ok(client)
@@ -166,7 +195,7 @@ impl Client {
     /// Ends the session in order. The server's answer is not waited for.
     pub fn quit(mut self) {
         if let Ok(line) = self.control.begin(&Command::Quit) {
-            self.link.write_at_once(&line);
+            self.link.leave(&line);
         }
     }
 
@@ -221,15 +250,19 @@ impl Client {
 
     /// Reads the control channel once. True when the transfer was answered.
     fn hear(&mut self, command: &Command) -> Result<bool, Error> {
-        self.read_control(self.waiting.deadline())?;
-        while let Some(event) = self.control.poll() {
-            match event {
-                Event::Answered(_) => return Ok(true),
-                Event::Refused(reply) => return Err(refused(command, &reply)),
-                _ => {}
+        loop {
+            self.read_control(self.waiting.deadline())?;
+            while let Some(event) = self.control.poll() {
+                match event {
+                    Event::Answered(_) => return Ok(true),
+                    Event::Refused(reply) => return Err(refused(command, &reply)),
+                    _ => {}
+                }
+            }
+            if !self.link.holds_more() {
+                return Ok(false);
             }
         }
-        Ok(false)
     }
 
     fn use_mode(&mut self, mode: Mode) -> Result<(), Error> {

@@ -21,11 +21,14 @@ struct Connection {
 
 impl Client {
     /// Downloads the bytes of a file from `wanted.start` up to its end, which is `wanted.end`, on
-    /// `streams` connections. The sink gets them in any order, each byte once.
+    /// `streams` connections; with TLS, on one. The sink gets them in any order, each byte once.
     ///
     /// # Errors
     /// If the server refuses, a block breaks a rule, or the sink fails.
     pub fn download_parallel(&mut self, name: &[u8], wanted: Range, streams: u16, sink: Sink<'_>) -> Result<(), Error> {
+        if self.channels.are_protected() {
+            return self.download(name, wanted, sink);
+        }
         check_range(wanted)?;
         let command = Command::Retr(name.to_vec());
         command.encode()?;

@@ -37,12 +37,15 @@ struct Remainder {
 }
 
 impl Client {
-    /// Uploads what `fill` gives from offset 0 to its end, on `streams` connections. Returns the file's
+    /// Uploads what `fill` gives from offset 0 to its end, on `streams` connections; with TLS, on one. Returns the file's
     /// length.
     ///
     /// # Errors
     /// If the server refuses, or reading fails.
     pub fn upload_parallel(&mut self, name: &[u8], streams: u16, fill: Fill<'_>) -> Result<u64, Error> {
+        if self.channels.are_protected() {
+            return self.upload(name, 0, fill);
+        }
         let streams = streams.clamp(1, STREAMS_MAX);
         let command = Command::Stor(name.to_vec());
         command.encode()?;
@@ -65,7 +68,7 @@ impl Client {
             for (connection, _) in connections.iter_mut().zip(&ready[1..]).filter(|(_, ready)| **ready) {
                 if let Err(error) = connection.advance(&mut remainder, fill) {
                     let Error::Lost(_) = error else { return Err(error) };
-                    return Err(self.finish(&command).err().unwrap_or(error));
+                    return Err(self.why(&command, error));
                 }
             }
         }

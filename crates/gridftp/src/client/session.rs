@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Client, Error, Waiting};
+use super::{Client, Error, Settings};
 use crate::command::{Command, Login};
 use crate::features::{Features, Sha256By};
 use crate::listing::{Entry, Kind, Lines, of_mdtm, of_mlst, of_nlst, of_pwd};
@@ -34,8 +34,8 @@ impl Session {
     ///
     /// # Errors
     /// If nobody answers, or the login is refused.
-    pub fn open(address: SocketAddr, login: Login, waiting: impl Into<Waiting>) -> Result<Self, Error> {
-        let mut client = Client::connect(address, login, waiting)?;
+    pub fn open(address: SocketAddr, login: Login, settings: impl Into<Settings>) -> Result<Self, Error> {
+        let mut client = Client::connect(address, login, settings)?;
         let features = answer(client.ask(&Command::Feat))?.map_or_else(Features::default, |reply| Features::of(&reply));
         let home = answer(client.ask(&Command::Pwd))?.and_then(|reply| of_pwd(&reply)).unwrap_or_default();
         Ok(Self { client, features, home })
@@ -175,10 +175,10 @@ impl Session {
     }
 }
 
-/// The one word of a reply that is a SHA-256: HASH says algorithm, range and name beside it.
+/// The first word of a reply that is a SHA-256: HASH says algorithm and range before it and the name
+/// behind it, and proftpd a line before.
 fn sha256_in(reply: &Reply) -> Option<String> {
-    let line = reply.lines.first()?;
-    let mut words = line.split(u8::is_ascii_whitespace);
+    let mut words = reply.lines.iter().flat_map(|line| line.split(u8::is_ascii_whitespace));
     let word = words.find(|word| word.len() == 64 && word.iter().all(u8::is_ascii_hexdigit))?;
     Some(String::from_utf8_lossy(word).to_ascii_lowercase())
 }
@@ -211,6 +211,10 @@ mod tests {
             let reply = Reply { code: 213, lines: vec![text.clone().into_bytes()] };
             assert_eq!(sha256_in(&reply), Some(digits.to_ascii_lowercase()), "{text}");
         }
+        let lines =
+            ["Computing SHA-256 digest", &format!("SHA-256 0-6 {digits} /f")].map(|line| line.as_bytes().to_vec());
+        let reply = Reply { code: 213, lines: lines.to_vec() };
+        assert_eq!(sha256_in(&reply), Some(digits.to_ascii_lowercase()));
         for text in ["", "ab", &digits[1..], "x"] {
             assert_eq!(sha256_in(&Reply { code: 213, lines: vec![text.as_bytes().to_vec()] }), None, "{text}");
         }

@@ -44,6 +44,7 @@ impl Client {
         }
         let mut data = self.connect_data(address)?;
         self.open(&command)?;
+        self.protect_data(&mut data, &command)?;
         let mut bytes = vec![0; PIECE_BYTES];
         let mut at = start;
         loop {
@@ -53,13 +54,14 @@ impl Client {
             }
             match data.write_all(&bytes[..read]) {
                 // The server says why it closed, if it does.
-                Err(error @ Error::Lost(_)) => return Err(self.finish(&command).err().unwrap_or(error)),
+                Err(error @ Error::Lost(_)) => return Err(self.why(&command, error)),
                 written => written?,
             }
             at += read as u64;
         }
         data.end()?;
         self.finish(&command)?;
+        data.take_tickets();
         Ok(at)
     }
 
@@ -86,14 +88,17 @@ impl Client {
         }
         let mut data = self.connect_data(address)?;
         self.open(command)?;
+        self.protect_data(&mut data, command)?;
         let mut bytes = vec![0; PIECE_BYTES];
         loop {
-            match data.read(&mut bytes, self.waiting.deadline())? {
-                0 => break,
-                read => take(&bytes[..read])?,
+            match data.read(&mut bytes, self.waiting.deadline()) {
+                Ok(0) => break,
+                Ok(read) => take(&bytes[..read])?,
+                Err(error @ Error::Lost(_)) => return Err(self.why(command, error)),
+                Err(error) => return Err(error),
             }
         }
-        drop(data);
+        data.leave(b"");
         self.finish(command)
     }
 }

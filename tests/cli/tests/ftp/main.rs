@@ -5,6 +5,7 @@
 mod scripted;
 mod servers;
 mod stopping;
+mod tls;
 mod trees;
 
 use std::time::{Duration, Instant};

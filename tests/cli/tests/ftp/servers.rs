@@ -5,8 +5,9 @@ use std::fs::Permissions;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
@@ -16,8 +17,13 @@ pub struct FtpServer {
     pub here: PathBuf,
     /// What the URL of a name in it starts with, for anonymous users.
     pub url: String,
+    /// What its program is started with.
+    environment: Environment,
     _scratch: TempDir,
 }
+
+/// Variables of a program.
+type Environment = Arc<Mutex<Vec<(&'static str, PathBuf)>>>;
 
 impl FtpServer {
     /// Debian's vsftpd, with these lines besides the usual ones.
@@ -35,8 +41,9 @@ impl FtpServer {
         );
         let file = scratch.path().join("vsftpd.conf");
         std::fs::write(&file, configuration).expect("a new file");
-        let port = serve("vsftpd", &[file.to_str().expect("text")]);
-        Self { here, url: format!("ftp://127.0.0.1:{port}/open"), _scratch: scratch }
+        let environment = Environment::default();
+        let port = serve("vsftpd", &[file.to_str().expect("text")], &environment);
+        Self { here, url: format!("ftp://127.0.0.1:{port}/open"), environment, _scratch: scratch }
     }
 
     /// Debian's globus-gridftp-server for anonymous users.
@@ -44,9 +51,15 @@ impl FtpServer {
         assert!(xdfs_test_needs::root("a server for anonymous users gives its rights up"));
         assert!(xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs"));
         let (scratch, here) = scratch();
-        let port = serve("globus-gridftp-server", &["-i", "-aa", "-anonymous-user", "nobody"]);
+        let environment = Environment::default();
+        let port = serve("globus-gridftp-server", &["-i", "-aa", "-anonymous-user", "nobody"], &environment);
         let url = format!("gsiftp://127.0.0.1:{port}{}", here.display());
-        Self { here, url, _scratch: scratch }
+        Self { here, url, environment, _scratch: scratch }
+    }
+
+    /// Sets a variable of the program for the connections to come.
+    pub fn environment(&self, name: &'static str, value: &Path) {
+        self.environment.lock().expect("no panic").push((name, value.to_owned()));
     }
 
     /// The URL of a name.
@@ -79,7 +92,8 @@ impl FtpServer {
 }
 
 /// A program that is started for each connection. It ends with the test's process.
-fn serve(program: &str, arguments: &[&str]) -> u16 {
+fn serve(program: &str, arguments: &[&str], environment: &Environment) -> u16 {
+    let environment = Arc::clone(environment);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("its address").port();
     let (program, arguments) = (program.to_owned(), arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
@@ -88,6 +102,7 @@ fn serve(program: &str, arguments: &[&str]) -> u16 {
             let output = stream.try_clone().expect("a descriptor");
             let mut command = Command::new(&program);
             command.args(&arguments).stdin(OwnedFd::from(stream)).stdout(OwnedFd::from(output));
+            command.envs(environment.lock().expect("no panic").iter().cloned());
             let mut child = command.stderr(Stdio::null()).spawn().expect("the server can be started");
             std::thread::spawn(move || child.wait());
         }

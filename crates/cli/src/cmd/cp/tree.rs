@@ -55,7 +55,7 @@ impl<'s> Link<'s> {
     fn facts(&self) -> (u16, Level) {
         match self {
             Self::Session(session) => (session.facts().channels, session.facts().level),
-            Self::Ftp(remote) => (remote.sessions(), Level::Clear),
+            Self::Ftp(remote) => (remote.sessions(), remote.level()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use xdfs_client::{Error, ErrorKind};
 use xdfs_gridftp::client;
 use xdfs_gridftp::control::ControlError;
+use xdfs_secure::handshake::tls::byte_stream::StreamError;
 
 /// The error of a session, in its own words.
 pub(in crate::cmd) fn error_of(error: client::Error) -> Error {
@@ -21,7 +22,9 @@ pub(in crate::cmd) fn error_of(error: client::Error) -> Error {
         | client::Error::Address(_)
         | client::Error::Block(_)
         | client::Error::Listing(_)
+        | client::Error::Tls(StreamError::Protocol(_))
         | client::Error::Answer { .. } => ErrorKind::Protocol,
+        client::Error::Tls(_) => ErrorKind::Refused,
         #[allow(unreachable_patterns, reason = "the crate may learn of more")]
         _ => ErrorKind::Protocol,
     };

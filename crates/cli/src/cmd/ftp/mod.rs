@@ -4,26 +4,22 @@ mod error;
 pub(super) mod facts;
 mod login;
 mod netrc;
+mod opener;
 mod tree;
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use xdfs_client::{Error, ErrorKind, Safety};
-use xdfs_gridftp::client::{Session, Waiting};
+use xdfs_gridftp::client::Session;
 use xdfs_gridftp::command::Login;
 use xdfs_io::store::{CommitRequest, LocalStore, Stage};
+use xdfs_secure::handshake::tls::related::Authorities;
 
 pub(super) use self::error::error_of;
+use self::opener::Opener;
 pub(super) use self::tree::FtpRemote;
-use crate::address;
-use crate::exit::{Exit, Failure, Side};
+use crate::exit::Failure;
 use crate::plan::{LoginPlan, Options};
 use crate::signal::StopFlag;
-use crate::url::{FROM_ROOT, Url};
-
-/// How long a server may be silent.
-const WAIT: Duration = Duration::from_secs(60);
+use crate::url::{FROM_ROOT, Ftp, Url, Via};
 
 /// The FTP servers of a command.
 #[derive(Debug)]
@@ -32,6 +28,8 @@ pub(super) struct FtpServers {
     /// Once it is set, everything that waits for a server ends.
     stop: StopFlag,
     servers: Vec<FtpServer>,
+    /// Who may certify servers; read when the first of them has TLS.
+    authorities: Option<Authorities>,
     /// The logins that servers accepted, so that nobody types a password twice.
     logins: Vec<(Url, Login)>,
 }
@@ -69,7 +67,7 @@ pub(super) type NoSession = (Failure, ErrorKind);
 
 impl FtpServers {
     pub(super) fn new(plan: LoginPlan, stop: StopFlag) -> Self {
-        Self { plan, stop, servers: Vec::new(), logins: Vec::new() }
+        Self { plan, stop, servers: Vec::new(), authorities: None, logins: Vec::new() }
     }
 
     /// The session with a URL's server.
@@ -104,8 +102,7 @@ impl FtpServers {
         // The first session asks for the password, if need be, and learns whether it is right.
         self.with(url)?;
         let login = self.logins.iter().find(|(of, _)| serves(of, url)).map(|(_, login)| login.clone());
-        let opener =
-            Opener { url: url.clone(), login: login.unwrap_or_else(Login::anonymous), stop: Arc::clone(&self.stop) };
+        let opener = self.opener(url, login.unwrap_or_else(Login::anonymous))?;
         FtpRemote::open(opener, local.clone(), options)
     }
 
@@ -116,10 +113,20 @@ impl FtpServers {
             Some(login) => login,
             None => login::of(url, &self.plan).map_err(|failure| (failure, ErrorKind::LoginRefused))?,
         };
-        let session = open_as(url, login.clone(), &self.stop)?;
+        let session = self.opener(url, login.clone())?.open()?;
         self.logins.retain(|(of, _)| !serves(of, url));
         self.logins.push((url.clone(), login));
         Ok(session)
+    }
+
+    /// What opens sessions with a URL's server.
+    fn opener(&mut self, url: &Url, login: Login) -> Result<Opener, NoSession> {
+        if url.via == Via::Ftp(Ftp::Secure) && self.authorities.is_none() {
+            let authorities = opener::authorities(&self.plan).map_err(|failure| (failure, ErrorKind::Refused))?;
+            self.authorities = Some(authorities);
+        }
+        let authorities = self.authorities.clone().filter(|_| url.via == Via::Ftp(Ftp::Secure));
+        Ok(Opener::new(url, login, authorities, &self.stop))
     }
 
     /// Forgets the session with a URL's server: it was lost, or is in an unknown state.
@@ -133,20 +140,6 @@ impl FtpServers {
     }
 }
 
-/// Opens sessions with a server whose login is known.
-#[derive(Debug)]
-struct Opener {
-    url: Url,
-    login: Login,
-    stop: StopFlag,
-}
-
-impl Opener {
-    fn open(&self) -> Result<Session, NoSession> {
-        open_as(&self.url, self.login.clone(), &self.stop)
-    }
-}
-
 /// Gives a staged file its name, in the order of docs/durability.md.
 pub(super) fn commit(stage: &mut Stage, request: &CommitRequest, durable: bool) -> Result<Safety, Error> {
     stage.finish(request)?;
@@ -157,25 +150,6 @@ pub(super) fn commit(stage: &mut Stage, request: &CommitRequest, durable: bool) 
     stage.name(request)?;
     stage.sync_directory()?;
     Ok(stage.promises())
-}
-
-/// Tries every address of the server.
-fn open_as(url: &Url, login: Login, stop: &StopFlag) -> Result<Session, NoSession> {
-    let addresses = address::resolve(url).map_err(|failure| (failure, ErrorKind::ConnectionLost))?;
-    let mut last = None;
-    for address in addresses {
-        match Session::open(address, login.clone(), Waiting { limit: WAIT, stop: Arc::clone(stop) }) {
-            Ok(session) => return Ok(session),
-            Err(error @ xdfs_gridftp::client::Error::Connect { .. }) => last = Some(error),
-            Err(error) => return Err(no_session(url, &error_of(error))),
-        }
-    }
-    let error = last.map_or_else(|| Error::new(ErrorKind::ConnectionLost, "no address"), error_of);
-    Err(no_session(url, &error))
-}
-
-fn no_session(url: &Url, error: &Error) -> NoSession {
-    (Failure::new(Exit::of_error(error, Side::Peer), format!("{url}: {error}")), error.kind)
 }
 
 /// Whether a session opened for one URL serves another: the same server for the same user.

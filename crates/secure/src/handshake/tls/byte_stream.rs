@@ -17,6 +17,7 @@ use rustls::{
     AlertDescription, ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
 };
 
+use super::client::why_bad;
 use super::provider;
 use crate::policy::Fingerprint;
 
@@ -32,7 +33,10 @@ pub enum StreamError {
     /// One end does not take the other's certificate.
     #[error("the certificate is not accepted: {0}")]
     Untrusted(String),
-    /// The peer breaks the rules of TLS, or has no version and no cipher in common.
+    /// The peer speaks another version of TLS, or has no cipher for it.
+    #[error("TLS failed: the ends have no version and no cipher in common")]
+    Version,
+    /// The peer breaks the rules of TLS.
     #[error("TLS failed: {0}")]
     Protocol(String),
 }
@@ -40,6 +44,9 @@ pub enum StreamError {
 impl From<rustls::Error> for StreamError {
     fn from(error: rustls::Error) -> Self {
         use AlertDescription as Alert;
+        if let rustls::Error::AlertReceived(Alert::ProtocolVersion | Alert::HandshakeFailure) = error {
+            return Self::Version;
+        }
         let untrusted = match &error {
             rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => true,
             rustls::Error::AlertReceived(alert) => matches!(
@@ -55,7 +62,7 @@ impl From<rustls::Error> for StreamError {
             ),
             _ => false,
         };
-        if untrusted { Self::Untrusted(error.to_string()) } else { Self::Protocol(error.to_string()) }
+        if untrusted { Self::Untrusted(why_bad(&error)) } else { Self::Protocol(error.to_string()) }
     }
 }
 
@@ -192,6 +199,11 @@ pub struct Tls {
 }
 
 impl Tls {
+    /// The client's end of a connection.
+    pub(super) fn of_client(connection: ClientConnection) -> Self {
+        Self::new(connection.into())
+    }
+
     fn new(mut connection: Connection) -> Self {
         connection.set_buffer_limit(Some(WAITING_BYTES_MAX));
         Self { connection, untaken: 0, ended: false }
@@ -200,6 +212,11 @@ impl Tls {
     /// Whether the handshake still runs.
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
+    }
+
+    /// Whether it continues a session of an earlier connection; known after the handshake.
+    pub fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
     }
 
     /// Takes from the front of `bytes` what arrived, until there is something for [`Tls::take`]. An

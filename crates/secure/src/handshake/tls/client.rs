@@ -190,7 +190,7 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// Why a chain is not good, in words to act on.
-fn why_bad(error: &rustls::Error) -> String {
+pub(super) fn why_bad(error: &rustls::Error) -> String {
     let rustls::Error::InvalidCertificate(error) = error else { return error.to_string() };
     match error {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {

@@ -1,10 +1,11 @@
-//! TLS 1.3 only: the only module that depends on the TLS library.
+//! TLS: the only module that depends on the TLS library.
 //!
 //! What it is for: [`Stream`] is a connection that is fed with one TLS record at a time, so that it
 //! never holds a byte of what follows it on the connection; [`ServerIdentity`] and [`ClientTls`]
 //! are what the two ends start one with.
 //!
-//! [`byte_stream`] is apart: TLS for other protocols than this one, which stays TLS to its end.
+//! [`byte_stream`] is apart: TLS for other protocols than this one, which stays TLS to its end; and
+//! [`related`], which resumes sessions, and has TLS 1.2 too.
 //!
 //! What it must not do: resume a session, take early data, issue tickets, or change keys on the
 //! way. A message behind the handshake that carries no application data and does not close is
@@ -15,6 +16,7 @@ pub mod byte_stream;
 mod client;
 mod farewell;
 mod identity;
+pub mod related;
 mod server;
 mod stream;
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub(super) fn failed(error: StreamError) -> io::Error {
     let kind = match error {
         StreamError::Settings(_) => io::ErrorKind::InvalidInput,
         StreamError::Untrusted(_) => io::ErrorKind::PermissionDenied,
-        StreamError::Protocol(_) => io::ErrorKind::InvalidData,
+        StreamError::Version | StreamError::Protocol(_) => io::ErrorKind::InvalidData,
     };
     io::Error::new(kind, error.to_string())
 }

@@ -10,7 +10,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use xdfs_client::tree::Summary;
-use xdfs_client::{Error, ErrorKind, Facts, Level, Safety};
+use xdfs_client::{Error, ErrorKind, Facts, Safety};
 use xdfs_gridftp::client;
 use xdfs_gridftp::mode_e::STREAMS_MAX;
 
@@ -88,14 +88,14 @@ fn is_usable_after(error: &client::Error) -> bool {
 }
 
 /// What was copied and how.
-fn copied(bytes: u64, resumed: u64, channels: u16, safety: Safety, check: Check, elapsed: Duration) -> CopiedFile {
+fn copied(url: &Url, bytes: u64, resumed: u64, channels: u16, check: Check, elapsed: Duration) -> CopiedFile {
     CopiedFile {
         bytes,
         elapsed,
         channels,
         congestion: String::new(),
-        level: Level::Clear,
-        safety,
+        level: url.ftp_level(),
+        safety: Safety::Written,
         check,
         hash: None,
         resumed,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use xdfs_client::{Error, ErrorKind, Safety, hexadecimal};
+use xdfs_client::{Error, ErrorKind, hexadecimal};
 use xdfs_gridftp::client;
 use xdfs_gridftp::listing::Kind;
 use xdfs_io::store::Source;
@@ -136,7 +136,7 @@ impl Copy<'_> {
         source.revalidate().map_err(|error| (error, false))?;
         let check = self.verify_upload(target, length, asked.then(|| sum.finish()))?;
         self.name_upload(source, target)?;
-        Ok(copied(length, start, streams, Safety::Written, check, began.elapsed()))
+        Ok(copied(target.url, length, start, streams, check, began.elapsed()))
     }
 
     /// Compares what the server has with what was sent.

@@ -57,7 +57,7 @@ pub(super) fn send(
     };
     let (length, is_verified) = upload_as(worker, &upload, &mut |at, into| source.read_at(into, at))?;
     source.revalidate()?;
-    Ok(report(length, Safety::Written, is_verified, began))
+    Ok(report(worker.shared.opener.level(), length, Safety::Written, is_verified, began))
 }
 
 /// Writes a file under a temporary name and renames it, where the server does so. Returns its length
@@ -193,21 +193,21 @@ pub(super) fn receive(worker: &mut Worker<'_>, from: &[u8], receive: Receive) ->
     let facts = facts_of(&entry);
     let request = CommitRequest { length: size, mode: facts.mode.unwrap_or(0o644) & 0o777, modified: facts.modified };
     let safety = commit(&mut stage, &request, receive.options.durable)?;
-    Ok(report(size, safety, is_verified, began))
+    Ok(report(shared.opener.level(), size, safety, is_verified, began))
 }
 
 fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled")
 }
 
-fn report(length: u64, safety: Safety, is_verified: bool, began: Instant) -> Report {
+fn report(level: Level, length: u64, safety: Safety, is_verified: bool, began: Instant) -> Report {
     Report {
         length,
         resumed: 0,
         moved: length,
         channel_bytes: BTreeMap::new(),
         safety,
-        level: Level::Clear,
+        level,
         verified: if is_verified { Verify::Hash } else { Verify::None },
         hash: None,
         seconds: began.elapsed().as_secs_f64(),

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use xdfs_client::tree::{Event, NotBegun, Receive, Remote, WriteFiles};
-use xdfs_client::{Error, ErrorKind, PutOptions};
+use xdfs_client::{Error, ErrorKind, Level, PutOptions};
 use xdfs_gridftp::client::Session;
 use xdfs_io::store::{LocalStore, Source, Store};
 use xdfs_proto::base::RelPath;
@@ -99,6 +99,11 @@ impl FtpRemote {
     /// Sessions that the copy asked for.
     pub(in crate::cmd) fn sessions(&self) -> u16 {
         u16::try_from(self.workers.len()).unwrap_or(u16::MAX)
+    }
+
+    /// How the data are protected.
+    pub(in crate::cmd) fn level(&self) -> Level {
+        self.shared.opener.level()
     }
 
     /// Adds a thread; without a session it opens one of its own, and ends if the server refuses.
