@@ -92,6 +92,12 @@ impl Remote {
         Arc::new(Self { way: Way::Connect(Box::new(options)), patience, session: Mutex::new(None) })
     }
 
+    /// The server of a session that was made with these options: after a loss another one is made.
+    pub fn continuing(session: Session, options: ConnectOptions, patience: Duration) -> Arc<Self> {
+        let session = Mutex::new(Some(Arc::new(session)));
+        Arc::new(Self { way: Way::Connect(Box::new(options)), patience, session })
+    }
+
     /// The server of this session; files are lost with it.
     pub fn over(session: Session) -> Arc<Self> {
         Arc::new(Self { way: Way::Given, patience: PATIENCE, session: Mutex::new(Some(Arc::new(session))) })
@@ -124,6 +130,26 @@ impl Remote {
         let mut current = self.lock();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
             *current = None;
+        }
+    }
+
+    /// Does `work` with the session, and in another one if that is lost. `work` learns how long ago it
+    /// was tried first, if it was: what must not be done twice goes into a [`Batch::once`](crate::Batch::once).
+    pub fn run<T>(&self, mut work: impl FnMut(&Session, Option<Duration>) -> Result<T, Error>) -> Result<T, Error> {
+        let (began, mut backoff, mut since) = (Instant::now(), self.backoff(), None);
+        loop {
+            let outcome = self.session().and_then(|session| {
+                let outcome = work(&session, since);
+                if outcome.as_ref().is_err_and(is_lost) {
+                    self.lost(&session);
+                }
+                outcome
+            });
+            match outcome {
+                Err(error) if self.may_retry(&error) => backoff.wait(error)?,
+                outcome => return outcome,
+            }
+            since = Some(began.elapsed());
         }
     }
 
