@@ -2,8 +2,10 @@
 //! becomes an exit code.
 //!
 //! Everything that moves data is in the `client` and `server` crates; this crate is the user
-//! interface.
+//! interface. It is a library for the sake of [`access`], the way from a URL to a session that other
+//! programs of ours share.
 #![allow(rustdoc::broken_intra_doc_links, reason = "help texts show URLs with [optional] parts; they are no links")]
+pub mod access;
 mod address;
 mod args;
 mod ask;
@@ -32,7 +34,8 @@ use exit::Failure;
 use output::JsonLines;
 use plan::PlanError;
 
-fn main() -> ExitCode {
+/// Runs the command with the arguments of this process.
+pub fn main() -> ExitCode {
     run().unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             output::report(&failure.message);

@@ -31,14 +31,14 @@ use crate::{address, ask, calendar, state};
 const CONNECTIONS_MAX: usize = 7;
 
 /// A session, or the failure to report and its kind.
-pub(super) type ConnectResult<T = Session> = Result<T, (Failure, ErrorKind)>;
+pub(crate) type ConnectResult<T = Session> = Result<T, (Failure, ErrorKind)>;
 
 /// How a session is opened once the server's key and the user are known: alone, or with a first
 /// request.
-pub(super) type OpenFn<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
+pub(crate) type OpenFn<'a, T> = &'a dyn Fn(&ConnectOptions) -> Result<T, Error>;
 
 /// Connects to a URL's server and logs in.
-pub(super) fn connect<T>(
+pub(crate) fn connect<T>(
     url: &Url,
     wishes: &SessionRequest,
     login: (&LoginPlan, &TypedSecrets),
@@ -67,7 +67,9 @@ pub(super) fn connect<T>(
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
     let roots = authorities::named(login).map_err(here)?;
     let patience = Backoff::new(wishes.retry);
-    Connecting { url, wishes, folder, state_option, host, pinned, known, offers, roots, typed, patience }.run(open)
+    let unattended = login.unattended;
+    Connecting { url, wishes, folder, state_option, host, pinned, known, offers, roots, typed, patience, unattended }
+        .run(open)
 }
 
 /// The key to log in with: the one that was named, or that of the configuration file.
@@ -98,6 +100,8 @@ struct Connecting<'a> {
     /// The authorities that are trusted to certify the server's name if its key is unknown.
     roots: Option<Vec<Vec<u8>>>,
     patience: Backoff,
+    /// Nobody is asked.
+    unattended: bool,
 }
 
 impl Connecting<'_> {
@@ -207,7 +211,8 @@ impl Connecting<'_> {
             "The server {host} is not known here. Its key is {shown}.\nThe same key must be shown on the server by \
              'xdfs key show --host'. Trust it and go on?"
         );
-        match ask::agree(&question).map_err(|error| failed(&error))? {
+        let answer = if self.unattended { Ok(None) } else { ask::agree(&question) };
+        match answer.map_err(|error| failed(&error))? {
             Some(true) => {}
             Some(false) => {
                 return Err(Failure::new(Exit::NotTrusted, format!("{host} is not trusted; nothing was sent")));

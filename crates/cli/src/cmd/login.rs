@@ -32,7 +32,7 @@ const PASSWORD_TRIES: usize = 3;
 /// Secrets that were typed in this command and accepted by a server: after a lost connection there
 /// is no second prompt.
 #[derive(Debug, Default)]
-pub(super) struct TypedSecrets(RefCell<Vec<(HostName, String, Offer, String)>>);
+pub(crate) struct TypedSecrets(RefCell<Vec<(HostName, String, Offer, String)>>);
 
 impl TypedSecrets {
     fn find(&self, host: &HostName, user: &str) -> Option<(Offer, String)> {
@@ -75,6 +75,8 @@ pub(super) struct Offers {
     kept_locked: bool,
     /// Nobody was present to type the password.
     nobody: bool,
+    /// A program connects for nobody who could answer.
+    unattended: bool,
     /// What the server did not accept before the ready offers, as texts.
     refused: Vec<String>,
     /// What could not be used, as texts.
@@ -95,6 +97,7 @@ impl Offers {
             line: None,
             kept_locked: false,
             nobody: false,
+            unattended: plan.unattended,
             refused: Vec::new(),
             unusable: Vec::new(),
             typed: false,
@@ -187,6 +190,10 @@ impl Offers {
     /// After a refusal: prompts for one more offer. False if there is none, or nobody to answer.
     pub(super) fn ask_for_more(&mut self, server: &str) -> Result<bool, Error> {
         self.set_aside(server);
+        if self.unattended {
+            (self.kept_locked, self.nobody) = (!self.locked.is_empty(), self.passwords > 0);
+            return Ok(false);
+        }
         if !self.locked.is_empty() {
             let identity = self.locked.remove(0);
             let asked = identity.signer(&|question: &str| ask::secret(question));
@@ -227,7 +234,11 @@ impl Offers {
             if self.refused.contains(&text) {
                 continue;
             }
-            if matches!(offer, Offer::Key(_)) && (self.passwords > 0 || !self.locked.is_empty()) && ask::is_possible() {
+            if matches!(offer, Offer::Key(_))
+                && !self.unattended
+                && (self.passwords > 0 || !self.locked.is_empty())
+                && ask::is_possible()
+            {
                 complain(&format!("your {text} was not accepted by {server}"));
             }
             self.refused.push(text);

@@ -1,17 +1,17 @@
 //! The list of commands, one file each.
 
 mod authorities;
-mod connect;
+pub(crate) mod connect;
 mod cp;
 mod demo;
 mod ftp;
 mod generate;
 mod key;
 mod lock;
-mod login;
+pub(crate) mod login;
 mod names;
 mod notify;
-mod remote;
+pub(crate) mod remote;
 mod serve;
 mod ssh;
 mod sum;

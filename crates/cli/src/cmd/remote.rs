@@ -30,16 +30,16 @@ pub(super) struct Sessions {
 
 /// The parameters that are requested for every session.
 #[derive(Clone, Debug)]
-pub(super) struct SessionRequest {
-    pub(super) channels: u16,
-    pub(super) window: Option<u32>,
-    pub(super) block: Option<u32>,
-    pub(super) congestion: Option<String>,
-    pub(super) level: xdfs_client::Level,
+pub(crate) struct SessionRequest {
+    pub(crate) channels: u16,
+    pub(crate) window: Option<u32>,
+    pub(crate) block: Option<u32>,
+    pub(crate) congestion: Option<String>,
+    pub(crate) level: xdfs_client::Level,
     /// The limit of bandwidth of all sessions together.
-    pub(super) limit: Option<Arc<Limit>>,
+    pub(crate) limit: Option<Arc<Limit>>,
     /// How long to retry if a connection is lost before there is a session.
-    pub(super) retry: Duration,
+    pub(crate) retry: Duration,
 }
 
 impl Default for SessionRequest {
@@ -219,7 +219,7 @@ pub(super) fn check_congestion(name: &str) -> Result<(), Failure> {
 }
 
 /// The name of a URL's file on the wire: `EXPORT/path`.
-pub(super) fn wire_name(url: &Url) -> Vec<u8> {
+pub(crate) fn wire_name(url: &Url) -> Vec<u8> {
     let mut name = url.export.clone().into_bytes();
     if !url.path.is_root() {
         name.push(b'/');

@@ -79,6 +79,8 @@ pub(crate) struct LoginPlan {
     pub(crate) ssh: Option<String>,
     /// What it runs at the other end.
     pub(crate) remote_command: Option<String>,
+    /// Nobody is asked for anything, terminal or not: the program is not a command.
+    pub(crate) unattended: bool,
     /// The servers of the configuration file.
     pub(crate) config: Config,
 }
@@ -92,6 +94,7 @@ impl From<LoginArgs> for LoginPlan {
             state: args.state,
             ssh: args.ssh,
             remote_command: args.remote_command,
+            unattended: false,
             config: args.config,
         }
     }
@@ -330,7 +333,8 @@ fn without_password(url: String) -> String {
     }
 }
 
-fn level_of(protection: Protection) -> Level {
+/// The level that a word means.
+pub(crate) fn level_of(protection: Protection) -> Level {
     match protection {
         Protection::Clear => Level::Clear,
         Protection::Integrity => Level::Integrity,
