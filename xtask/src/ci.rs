@@ -4,13 +4,17 @@
 //! run costs more than the rest of it.
 
 use crate::process::{cargo, run as run_command, run_counted, run_without_warnings};
-use crate::{Failure, Outcome, deny, generated, hops, layers, metadata, reqs, setup, tally::Tally, tidy, tree};
+use crate::{Failure, Outcome, deny, generated, hops, layers, metadata, python, reqs, setup, tally::Tally, tidy, tree};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// The test step ends after this long on a build machine: a test that hangs must not eat the machine's limit of 40
 /// minutes, since then nothing would be reported at all.
 const TEST_LIMIT: Duration = Duration::from_secs(25 * 60);
+
+/// Builds the command with the features of the Python package, too, which the wheel then reuses.
+pub(crate) const BUILD: [&str; 9] =
+    ["build", "--release", "--locked", "--package", "xdfs", "--package", "xdfs-python", "--bin", "xdfs"];
 
 /// A step's function; test results go into the tally.
 type Action = fn(&mut Tally) -> Outcome;
@@ -30,8 +34,9 @@ fn steps() -> Vec<Step> {
         always("tidy", |_| tidy::check()),
         always("layers", |_| layers::check()),
         always("clippy", |_| clippy()),
-        always("build", |_| silent(&mut cargo(&["build", "--release", "--locked", "--package", "xdfs"]))),
+        always("build", |_| silent(&mut cargo(&BUILD))),
         always("test", test),
+        always("python", |tally| python::check(tally, false)),
         always("docs", |_| docs()),
         Step { name: "states", action: |_| generated::states(), present: generated::exists("states") },
         Step { name: "vectors", action: |_| generated::vectors(), present: generated::exists("vectors") },

@@ -13,6 +13,7 @@ mod lex;
 mod long;
 mod metadata;
 mod process;
+mod python;
 mod reqs;
 mod seeded_bugs;
 mod setup;
@@ -64,6 +65,7 @@ usage: cargo run -p xtask -- COMMAND
   fuzz --guided [S]  the same, guided by coverage (libFuzzer), S seconds for each target; without S until stopped
   hops               what a block costs: the system calls of a real transfer
   deny               banned crates, licences and sources of the dependencies
+  python             the Python package: its wheel, installed in a clean environment, and its tests
   reqs               requirements of docs/papers.md that name neither a test nor a reason
   long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), tree-seeds (5,000,000 trees), tree-bugs (known faults
                      in tree copies are put back: each is found), model (its large settings), crash (10,000 kills,
@@ -71,7 +73,7 @@ usage: cargo run -p xtask -- COMMAND
                      (30 runs of each command in each direction), real-kills (50 of each side and of both), races
                      (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
                      (2,000 logins each: whether their time tells who exists), file-operations (1,000,000 on a
-                     remote file, whose server ends every 5 s)
+                     remote file, whose server ends every 5 s), python (with pandas, pyarrow, zarr and h5py)
   setup              install the Debian packages which the tests need
 ";
 
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         ["fuzz", "--guided", seconds] => generated::fuzz(&["--guided", "--seconds", seconds], &mut Tally::default()),
         ["hops"] => hops::check(),
         ["deny"] => deny::check(),
+        ["python"] => python::check(&mut Tally::default(), false),
         ["reqs"] => reqs::check(),
         ["long", name] => long::run(name, None),
         ["long", name, amount] => long::run(name, Some(amount)),

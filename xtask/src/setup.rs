@@ -44,6 +44,7 @@ const NEEDS: &[Need] = &[
     need("llvm-19", Sign::Counters("llvm-profdata-19"), "counts the lines that the fuzz corpus reaches"),
     need("systemd", Sign::Program("systemd-analyze"), "judges how exposed the service is"),
     need("python3", Sign::Program("python3"), "the minimal client in another language"),
+    need("python3-venv", Sign::PythonModule("ensurepip"), "clean environments for the Python package"),
     need("python3-cryptography", Sign::PythonModule("cryptography"), "AES-GCM for the minimal client"),
     need("python3-openssl", Sign::PythonModule("OpenSSL"), "TLS with an exporter for the minimal client"),
 ];

@@ -53,6 +53,7 @@ impl Tally {
             return;
         }
         self.read_excerpt(line.trim_end());
+        self.read_pytest(line.trim_end());
         // `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`
         let Some(summary) = line.trim_start().strip_prefix("test result: ") else {
             return;
@@ -76,6 +77,28 @@ impl Tally {
 }
 
 impl Tally {
+    /// Lines of pytest: `FAILED tests/a.py::test - why`, and in the end `2 failed, 7 passed, 1 skipped in 0.90s`.
+    fn read_pytest(&mut self, line: &str) {
+        if let Some((name, why)) = line.strip_prefix("FAILED ").and_then(|rest| rest.split_once(" - ")) {
+            let excerpt = vec![why.chars().take(EXCERPT_WIDTH).collect()];
+            self.failures.push(TestFailure { name: name.to_owned(), excerpt });
+            return;
+        }
+        let Some((counts, took)) = line.rsplit_once(" in ") else { return };
+        let counts: Vec<_> = counts.split(", ").map(|part| part.split_once(' ')).collect();
+        let is_summary = took.split_once('s').is_some_and(|(seconds, _)| seconds.parse::<f64>().is_ok())
+            && counts.iter().all(|part| part.is_some_and(|(count, _)| count.parse::<u64>().is_ok()));
+        for (count, what) in counts.into_iter().flatten().filter(|_| is_summary) {
+            let count = count.parse::<u64>().unwrap_or(0);
+            match what {
+                "passed" => self.passed += count,
+                "failed" | "error" | "errors" => self.failed += count,
+                "skipped" | "deselected" => self.left_out += count,
+                _ => {}
+            }
+        }
+    }
+
     fn read_excerpt(&mut self, line: &str) {
         // The list of names that ends a program's failures.
         self.in_failure &= line != "failures:";
@@ -105,6 +128,24 @@ mod tests {
             tally.read(line);
         }
         assert_eq!(tally, Tally::of(6, 4, 1));
+    }
+
+    #[test]
+    fn results_of_pytest_are_added() {
+        let mut tally = Tally::default();
+        for line in [
+            "..F.s                      [100%]\n",
+            "FAILED tests/a.py::test_b[1] - OSError: [Errno 5] why\n",
+            "1 failed, 7 passed, 1 skipped, 6 warnings in 95.14s (0:01:35)\n",
+            "3 errors in 0.32s\n",
+            "2 passed in a row\n",
+            "nothing in 2s\n",
+        ] {
+            tally.read(line);
+        }
+        assert_eq!((tally.passed, tally.failed, tally.left_out), (7, 4, 1));
+        assert_eq!(tally.failures[0].name, "tests/a.py::test_b[1]");
+        assert_eq!(tally.failures[0].excerpt, ["OSError: [Errno 5] why"]);
     }
 
     #[test]

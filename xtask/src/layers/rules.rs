@@ -13,7 +13,7 @@ pub(super) struct CrateRule {
     pub(super) why: &'static str,
 }
 
-/// The arrows: proto <- io; io, secure <- xio; proto, secure, io <- engine <- client, server <- cli.
+/// The arrows: proto <- io; io, secure <- xio; proto, secure, io <- engine <- client, server <- cli <- bindings/python.
 pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-proto",
@@ -106,6 +106,13 @@ pub(super) const CRATES: &[CrateRule] = &[
         ],
         why: "the command speaks to client and server; what it needs of the engine they offer, and keys it only makes, \
               shows and converts",
+    },
+    CrateRule {
+        name: "xdfs-python",
+        ours: &["xdfs", "xdfs-client"],
+        // pyo3: the interpreter; rustix: which thread handles signals, numbers of errors.
+        foreign: &["pyo3", "rustix"],
+        why: "the Python package is the client in another language; login it has from the command's library",
     },
 ];
 

@@ -1,0 +1,86 @@
+//! The Python package: its wheel is built, installed in a clean environment, and tested there.
+
+use crate::{Failure, Outcome, ci, metadata, process, tally::Tally, tree};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Builds wheels; installed once, in an environment of its own.
+const MATURIN: &str = "maturin==1.16.0";
+
+/// Builds, installs and tests it; with `heavy` together with the packages that use it.
+pub(crate) fn check(tally: &mut Tally, heavy: bool) -> Outcome {
+    let folder = metadata::target_directory()?.join("python");
+    let before = tally.passed;
+    let wheel = build(&folder)?;
+    let clean = folder.join("clean");
+    environment(&clean, true)?;
+    let tests = tree::root().join("bindings/python/tests");
+    let pip = clean.join("bin/pip");
+    let mut install = Command::new(&pip);
+    install.args(["install", "--quiet", "--disable-pip-version-check"]).arg(&wheel);
+    install.arg("--requirement").arg(tests.join("requirements.txt"));
+    if heavy {
+        install.arg("--requirement").arg(tests.join("requirements-heavy.txt"));
+    }
+    process::run(&mut install)?;
+    let mut command = Command::new(clean.join("bin/python"));
+    command.args([
+        "-m",
+        "pytest",
+        "--quiet",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore::pytest.PytestRemovedIn10Warning",
+    ]);
+    command.arg(&tests).current_dir(&folder).stdin(Stdio::null());
+    command.env("XDFS_BINARY", metadata::target_directory()?.join("release/xdfs"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
+    if heavy {
+        command.env("XDFS_PYTHON_HEAVY", "1");
+    }
+    process::run_counted(&mut command, tally)?;
+    Ok(format!("{} tests", tally.passed - before))
+}
+
+/// Builds the command and the wheel.
+fn build(folder: &Path) -> Result<PathBuf, Failure> {
+    process::run(&mut process::cargo(&ci::BUILD))?;
+    let tools = folder.join("tools");
+    let maturin = tools.join("bin/maturin");
+    if !maturin.is_file() {
+        environment(&tools, false)?;
+        let arguments = ["install", "--quiet", "--disable-pip-version-check", MATURIN];
+        process::run(Command::new(tools.join("bin/pip")).args(arguments))?;
+    }
+    let wheels = folder.join("wheels");
+    clear(&wheels)?;
+    let manifest = tree::root().join("bindings/python/Cargo.toml");
+    let mut build = Command::new(&maturin);
+    build.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]).arg(manifest);
+    build.arg("--interpreter").arg(tools.join("bin/python")).arg("--out").arg(&wheels);
+    process::run(build.current_dir(tree::root()).stdin(Stdio::null()))?;
+    let made = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
+    let made: Vec<PathBuf> = made.flatten().map(|entry| entry.path()).collect();
+    match &made[..] {
+        [wheel] => Ok(wheel.clone()),
+        _ => Err(format!("{}: {} wheels instead of one", wheels.display(), made.len()).into()),
+    }
+}
+
+/// A virtual environment; a fresh one, or the one that is there.
+fn environment(folder: &Path, fresh: bool) -> Result<(), Failure> {
+    if fresh {
+        clear(folder)?;
+    }
+    process::run(Command::new("python3").args(["-m", "venv"]).arg(folder).stdin(Stdio::null()))
+}
+
+fn clear(folder: &Path) -> Result<(), Failure> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{}: {error}", folder.display()).into())
+        }
+        _ => Ok(()),
+    }
+}
