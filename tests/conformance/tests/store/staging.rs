@@ -322,6 +322,35 @@ fn a_directory_that_is_not_removed_leaves_the_journal_of_who_writes_there() {
     assert_eq!(bench.names(), before);
 }
 
+/// Names of the staging directory that end like this.
+fn ending(bench: &LocalBench, end: &[u8]) -> Vec<Vec<u8>> {
+    bench.names().into_iter().filter(|name| name.ends_with(end)).collect()
+}
+
+#[test]
+fn a_journal_that_was_half_written_when_its_program_was_killed_goes_with_its_transfer() {
+    let asked = StageRequest { target: path("x"), ..crate::resume::request(b"v1") };
+    // Killed before the first journal had its name, and while a second one was written.
+    for noted in [false, true] {
+        let bench = LocalBench::without_unnamed();
+        let killed = bench.store.stage(&asked).unwrap();
+        crate::resume::write(&killed, [0, 1]);
+        if noted {
+            killed.checkpoint().unwrap();
+        }
+        let part = part_below(bench.scratch.path());
+        killed.leave();
+        let half = part.with_extension("journal.new");
+        std::fs::write(&half, b"half").unwrap();
+        assert_eq!(ending(&bench, b".journal.new").len(), 1);
+        let again = bench.store.stage(&asked).unwrap();
+        assert_eq!(ending(&bench, b".journal.new"), Vec::<Vec<u8>>::new());
+        crate::resume::write(&again, [0, 1]);
+        again.commit(&commit(crate::resume::SIZE)).unwrap();
+        assert_eq!(bench.names(), [b"x".to_vec()]);
+    }
+}
+
 #[test]
 fn a_part_that_is_gone_on_with_is_not_removed_with_its_directory() {
     let bench = LocalBench::without_unnamed();

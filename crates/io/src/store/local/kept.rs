@@ -59,7 +59,7 @@ pub(super) fn bound(own: &Staged, about: &JournalSubject, limits: KeptLimits) {
         let Ok(Some((file, stat))) = directory.open_own(&part.names.part) else { continue };
         if is_held_by_nobody(&file) && is_still(directory, &part.names.part, &stat) {
             let _ = directory.remove(&part.names.part);
-            let _ = directory.remove(&part.names.journal);
+            let _ = part.names.remove_journal(directory);
         }
         (parts, bytes) = (parts - 1, bytes.saturating_sub(part.bytes));
     }

@@ -11,7 +11,7 @@ use super::journal::{self, Journal, JournalSubject, Sealer};
 use super::kept::KeptLimits;
 use super::part::TargetPlace;
 use super::progress::{Health, Progress};
-use super::staging::{PartFile, PartNames, Staged, Staging, no_staging, target_prefix};
+use super::staging::{PartFile, PartNames, Staged, Staging, no_staging, target_prefix, unless_gone};
 use super::{Kept, ResumeMatch, boot};
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::read_full;
@@ -123,7 +123,7 @@ impl Parts {
         about.part = identity(&stat);
         // The journal of a part file that is gone: if the new file reuses its inode, it would be
         // mistaken for the new one's.
-        let stale = staged.directory().remove(&staged.names.journal).or_else(unless_gone);
+        let stale = staged.names.remove_journal(staged.directory());
         stale.map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         give_up_others(&self.claims, &request.target, &about.owner, &staged);
         let key = about.part;
@@ -156,6 +156,7 @@ impl Parts {
                 if !is_still(staged.directory(), &staged.names.part, &stat) {
                     return Ok(None);
                 }
+                staged.names.remove_fresh_journal(staged.directory()).map_err(failed)?;
                 found(&file, &about, resume.hashed, staged.clone(), self.bugs).map_err(failed)?
             }
         };
@@ -163,7 +164,7 @@ impl Parts {
             // Of another source, or from before a power cut without a comparison: useless to every
             // attempt. `file` is still locked.
             staged.directory().remove(&staged.names.part).or_else(unless_gone).map_err(failed)?;
-            staged.directory().remove(&staged.names.journal).or_else(unless_gone).map_err(failed)?;
+            staged.names.remove_journal(staged.directory()).map_err(failed)?;
         }
         Ok(opened.map(|opened| (about.part, opened)))
     }
@@ -212,17 +213,13 @@ fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &Staged)
         let noted = directory.open_own(&names.journal).ok().flatten().and_then(|(file, _)| read(&file).ok().flatten());
         // What cannot be removed now expires, and so does a file whose owner is unknown.
         if noted.is_some_and(|noted| noted.about.owner == owner) && directory.remove(&names.part).is_ok() {
-            let _ = directory.remove(&names.journal);
+            let _ = names.remove_journal(directory);
         }
     }
 }
 
 /// A name that keeps reappearing belongs to another program.
 const TRIES_MAX: usize = 4;
-
-fn unless_gone(errno: Errno) -> std::result::Result<(), Errno> {
-    if errno == Errno::NOENT { Ok(()) } else { Err(errno) }
-}
 
 /// A file that could not be opened belongs to another program, unless it has just been removed.
 fn must_be_gone(place: &TargetPlace, staged: &Staged) -> Result<()> {

@@ -243,7 +243,7 @@ impl Notes {
     /// after which part and journal can be found after a power cut.
     fn create(staged: &Staged, about: &JournalSubject, noted: &[VerifiedRange], synced: bool) -> Result<Self, Errno> {
         let (parent, name) = (staged.directory(), staged.names.journal.as_slice());
-        let fresh = [name, b".new"].concat();
+        let fresh = staged.names.fresh_journal();
         let _ = parent.remove(&fresh);
         let file = parent.create_new(&fresh)?;
         let (mut bytes, check) = journal::begin(about);

@@ -247,7 +247,7 @@ impl Staged {
     pub(super) fn remove(&self, journal: bool) {
         let _ = self.directory().remove(&self.names.part);
         if journal {
-            let _ = self.directory().remove(&self.names.journal);
+            let _ = self.names.remove_journal(self.directory());
         }
     }
 }
@@ -267,6 +267,23 @@ impl PartNames {
         Self { part: format!("{stem}.part").into_bytes(), journal: format!("{stem}.journal").into_bytes() }
     }
 
+    /// The journal while it is being written, before it replaces the previous one.
+    pub(super) fn fresh_journal(&self) -> Vec<u8> {
+        [self.journal.as_slice(), b".new"].concat()
+    }
+
+    /// Removes what a program that was killed while it wrote a journal left of it. The caller holds
+    /// the part file, so that nobody else writes one.
+    pub(super) fn remove_fresh_journal(&self, directory: &Parent) -> Result<(), Errno> {
+        directory.remove(&self.fresh_journal()).or_else(unless_gone)
+    }
+
+    /// Removes the journal and what is left of the one that was to follow it.
+    pub(super) fn remove_journal(&self, directory: &Parent) -> Result<(), Errno> {
+        self.remove_fresh_journal(directory)?;
+        directory.remove(&self.journal).or_else(unless_gone)
+    }
+
     /// The names for a part file that was found.
     pub(super) fn of_part(part: &[u8]) -> Option<Self> {
         match leftovers::kind_of(part)? {
@@ -274,6 +291,10 @@ impl PartNames {
             _ => None,
         }
     }
+}
+
+pub(super) fn unless_gone(errno: Errno) -> Result<(), Errno> {
+    if errno == Errno::NOENT { Ok(()) } else { Err(errno) }
 }
 
 /// The common prefix of the names of all part files of a target. Targets with the same prefix, by

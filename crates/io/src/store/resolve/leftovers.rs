@@ -213,6 +213,7 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
                 // The part first: a journal alone is worthless.
                 if is_still(parent, name, &stat) && parent.remove(name).is_ok() {
                     found.expired += u64::from(old);
+                    let _ = parent.remove(&of(b".journal.new"));
                     let _ = parent.remove(&of(b".journal"));
                 }
                 return;
