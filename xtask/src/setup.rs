@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 enum Sign {
     /// A program of this name in the search path or in the system's folders.
     Program(&'static str),
+    /// This file.
+    File(&'static str),
     /// `python3` finds this module.
     PythonModule(&'static str),
     /// The programs that read the compiler's counters: the toolchain's own, or those of this name.
@@ -32,6 +34,8 @@ const NEEDS: &[Need] = &[
     need("openssh-client", Sign::Program("ssh"), "starts a server for one command"),
     need("openssh-server", Sign::Program("sshd"), "the other end of ssh"),
     need("globus-xioperf", Sign::Program("globus-xioperf"), "the other end of xioperf"),
+    need("libglobus-xio-dev", Sign::File("/usr/include/globus/globus_xio.h"), "programs in C that both libraries run"),
+    need("pkg-config", Sign::Program("pkg-config"), "where the headers of another library are"),
     need("curl", Sign::Program("curl"), "the other end of HTTP"),
     need("zstd", Sign::Program("zstd"), "the other end of compressed files"),
     need("nginx-light", Sign::Program("nginx"), "the other end of HTTP, and a proxy"),
@@ -78,6 +82,7 @@ pub(crate) fn install() -> Outcome {
 fn is_there(sign: &Sign) -> bool {
     match sign {
         Sign::Program(name) => program(name),
+        Sign::File(path) => Path::new(path).is_file(),
         Sign::PythonModule(name) => python_with(name).is_some(),
         Sign::Counters(name) => program(name) || toolchain_counts(),
     }

@@ -24,7 +24,7 @@ pub use attributes::{AttributeInfo, Attributes, Value, ValueKind};
 pub use contact::{Contact, ContactError};
 pub use driver::{Below, Driver, Kind, Listener};
 pub use error::{Error, ErrorKind, Result};
-pub use handle::{Buffers, Completed, Handle, Options, Received, Timeouts};
+pub use handle::{Buffers, Completed, Handle, Lent, Options, Received, Timeouts};
 pub use operations::OperationId;
 pub use registry::Registry;
 pub use server::{Accepted, Server};

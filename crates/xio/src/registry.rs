@@ -45,6 +45,15 @@ impl Registry {
         self.drivers.get(name)
     }
 
+    /// The driver of that name, or an error that names those that there are.
+    pub fn get(&self, name: &str) -> Result<Arc<dyn Driver>> {
+        self.find(name).cloned().ok_or_else(|| {
+            let known: Vec<_> = self.names().collect();
+            let what = format!("there is no driver '{}'; there are: {}", name.escape_debug(), known.join(", "));
+            Error::new(ErrorKind::Usage, what).of_driver(name)
+        })
+    }
+
     /// The names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.drivers.keys().map(String::as_str)

@@ -35,11 +35,7 @@ impl Stack {
     /// `name=value;name=value`, or empty.
     pub fn push(mut self, name: &str, attributes: &str) -> Result<Self> {
         let registry = self.registry.get_or_insert_with(|| Arc::new(Registry::built_in()));
-        let Some(driver) = registry.find(name).cloned() else {
-            let known: Vec<_> = registry.names().collect();
-            let what = format!("there is no driver '{}'; there are: {}", name.escape_debug(), known.join(", "));
-            return Err(self.refused(name, what));
-        };
+        let driver = registry.get(name).map_err(|error| error.of_stack(&self.with(name)))?;
         let wrong = match (driver.kind(), self.layers.len()) {
             (Kind::Transport, 1..) => Some("it is a transport, and a stack has one, at the bottom".to_owned()),
             (Kind::Transform, 0) => Some("it is a transform, and needs a transport below it".to_owned()),

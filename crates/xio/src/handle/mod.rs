@@ -10,7 +10,7 @@ pub(crate) mod core;
 mod registered;
 pub(crate) mod step;
 
-pub use buffers::Buffers;
+pub use buffers::{Buffers, Lent};
 
 use self::core::{Core, Shared};
 use self::step::Step;
@@ -265,6 +265,11 @@ impl Handle {
         let cancelled = core.operations.cancel(operation);
         self.after_cancel(&core, cancelled);
         cancelled
+    }
+
+    /// Cancels a registered opening; false where it is over.
+    pub fn cancel_open(&self) -> bool {
+        self.cancel_all(Lane::Open) > 0
     }
 
     /// Cancels every outstanding read, also those that threads wait for; how many there were.
