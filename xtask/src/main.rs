@@ -20,6 +20,7 @@ mod setup;
 mod tally;
 mod tidy;
 mod tree;
+mod unpack;
 
 use std::process::ExitCode;
 use tally::Tally;

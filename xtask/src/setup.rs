@@ -1,7 +1,7 @@
 //! Installs the Debian packages that the tests need. Without anything missing it touches neither network nor system.
 //! The bench installs the peers it compares with by itself, when told to: it alone knows them.
 
-use crate::{Failure, Outcome, process};
+use crate::{Failure, Outcome, process, unpack};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -60,8 +60,12 @@ const fn need(package: &'static str, sign: Sign, why: &'static str) -> Need {
 /// Installs what is missing.
 pub(crate) fn install() -> Outcome {
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(&need.sign)).collect();
-    if missing.is_empty() {
+    let unpacked = unpack::missing()?;
+    if missing.is_empty() && unpacked.is_empty() {
         return Ok("set-up: everything is there".to_owned());
+    }
+    if missing.is_empty() {
+        return Ok(format!("set-up: unpacked {}", unpacked.join(", ")));
     }
     for need in &missing {
         println!("set-up: installing {} ({})", need.package, need.why);
@@ -127,12 +131,14 @@ fn apt(packages: &[&str]) -> Result<(), Failure> {
     if !root && !program("sudo") {
         return Err(format!("neither root nor sudo; ask an administrator for: apt-get install {list}").into());
     }
-    process::run(&mut apt_get(root, &["update", "--quiet"]))?;
-    let mut install = apt_get(root, &["install", "--quiet", "--yes", "--no-install-recommends"]);
+    process::run(&mut apt_get(&["update", "--quiet"]))?;
+    let mut install = apt_get(&["install", "--quiet", "--yes", "--no-install-recommends"]);
     process::run(install.args(packages))
 }
 
-fn apt_get(root: bool, arguments: &[&str]) -> Command {
+/// apt-get as root, which asks nothing.
+pub(crate) fn apt_get(arguments: &[&str]) -> Command {
+    let root = is_root();
     let mut command = Command::new(if root { "env" } else { "sudo" });
     if !root {
         command.arg("env");

@@ -2,6 +2,7 @@
 //! globus-gridftp-server, which says much.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
+mod peers;
 mod scripted;
 mod servers;
 mod stopping;
@@ -72,6 +73,16 @@ fn files_move_both_ways_with_vsftpd() {
 #[test]
 fn files_move_both_ways_with_globus() {
     moves_files_both_ways(&FtpServer::globus(), &Scene::new());
+}
+
+#[test]
+fn files_move_both_ways_with_proftpd() {
+    moves_files_both_ways(&FtpServer::proftpd(""), &Scene::new());
+}
+
+#[test]
+fn files_move_both_ways_with_pure_ftpd() {
+    moves_files_both_ways(&FtpServer::pure_ftpd(&[]), &Scene::new());
 }
 
 #[test]
@@ -155,6 +166,16 @@ fn names_are_changed_on_vsftpd() {
 #[test]
 fn names_are_changed_on_globus() {
     changes_names(&FtpServer::globus(), &Scene::new());
+}
+
+#[test]
+fn names_are_changed_on_proftpd() {
+    changes_names(&FtpServer::proftpd(""), &Scene::new());
+}
+
+#[test]
+fn names_are_changed_on_pure_ftpd() {
+    changes_names(&FtpServer::pure_ftpd(&[]), &Scene::new());
 }
 
 #[test]

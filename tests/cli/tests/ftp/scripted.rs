@@ -15,6 +15,8 @@ pub enum Say {
     Send(Vec<u8>),
     /// Reads a data channel to its end.
     Take,
+    /// These bytes over a data channel, which then is lost.
+    Cut(Vec<u8>),
     /// Nothing, now and later.
     Nothing,
     /// These bytes over a data channel that stays open, and nothing more.
@@ -97,6 +99,11 @@ fn serve(mut control: TcpStream, answer: Answer, heard: &Mutex<Vec<String>>) -> 
                 let mut data = passive.accept().ok()?.0;
                 data.write_all(&bytes).ok()?;
                 held.push(data);
+            }
+            Say::Cut(bytes) => {
+                control.write_all(b"150 opening\r\n").ok()?;
+                passive.accept().ok()?.0.write_all(&bytes).ok()?;
+                control.write_all(b"426 lost\r\n").ok()?;
             }
             Say::Take => {
                 control.write_all(b"150 opening\r\n").ok()?;

@@ -1,6 +1,8 @@
 //! FTP with TLS: the data channels resume the control channel's session, and no server is believed
 //! that nobody vouches for.
 
+use std::path::PathBuf;
+
 use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256};
 use xdfs_test_cli::{Scene, exit, pattern};
 
@@ -17,14 +19,18 @@ fn certify(scene: &Scene, name: &str) {
 }
 
 /// vsftpd with TLS, as it comes: data channels must resume the control channel's session.
-fn vsftpd(scene: &Scene, lines: &str) -> FtpServer {
+fn vsftpd(scene: &Scene, environment: Vec<(&'static str, PathBuf)>) -> FtpServer {
     let (certificate, key) = (scene.path("cert.pem"), scene.path("key.pem"));
-    let mut server = FtpServer::vsftpd(&format!(
+    let lines = format!(
         "ssl_enable=YES\nallow_anon_ssl=YES\nforce_anon_logins_ssl=YES\nforce_anon_data_ssl=YES\n\
-         rsa_cert_file={}\nrsa_private_key_file={}\n{lines}",
+         rsa_cert_file={}\nrsa_private_key_file={}\n",
         certificate.display(),
         key.display()
-    ));
+    );
+    by_tls(FtpServer::vsftpd_in(&lines, environment))
+}
+
+fn by_tls(mut server: FtpServer) -> FtpServer {
     server.url = server.url.replace("ftp://", "ftps://");
     server
 }
@@ -63,7 +69,30 @@ fn all_moves(scene: &Scene, server: &FtpServer) {
 fn everything_moves_through_tls_with_vsftpd() {
     let scene = Scene::new();
     certify(&scene, "127.0.0.1");
-    all_moves(&scene, &vsftpd(&scene, ""));
+    all_moves(&scene, &vsftpd(&scene, Vec::new()));
+}
+
+#[test]
+fn everything_moves_through_tls_with_proftpd() {
+    let scene = Scene::new();
+    certify(&scene, "127.0.0.1");
+    let (certificate, key) = (scene.path("cert.pem"), scene.path("key.pem"));
+    all_moves(
+        &scene,
+        &by_tls(FtpServer::proftpd(&format!(
+            "TLSEngine on\nTLSRequired on\nTLSRSACertificateFile {}\nTLSRSACertificateKeyFile {}\n",
+            certificate.display(),
+            key.display()
+        ))),
+    );
+}
+
+#[test]
+fn everything_moves_through_tls_with_pure_ftpd() {
+    let scene = Scene::new();
+    certify(&scene, "127.0.0.1");
+    let both = scene.write("both.pem", &[scene.read("cert.pem"), scene.read("key.pem")].concat());
+    all_moves(&scene, &by_tls(FtpServer::pure_ftpd(&["-Y", "3", "-2", both.to_str().expect("text")])));
 }
 
 #[test]
@@ -74,16 +103,14 @@ fn everything_moves_through_tls_1_3_where_nothing_else_is_spoken() {
         "openssl.cnf",
         b"openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMinProtocol = TLSv1.3\n",
     );
-    let server = vsftpd(&scene, "");
-    server.environment("OPENSSL_CONF", &scene.path("openssl.cnf"));
-    all_moves(&scene, &server);
+    all_moves(&scene, &vsftpd(&scene, vec![("OPENSSL_CONF", scene.path("openssl.cnf"))]));
 }
 
 #[test]
 fn a_server_is_believed_only_for_its_name_and_by_its_authority() {
     let scene = Scene::new();
     certify(&scene, "ftp.example.org");
-    let server = vsftpd(&scene, "");
+    let server = vsftpd(&scene, Vec::new());
     server.put("f", b"content");
     let url = server.url("f");
     run(&scene, &["cat", &url]).ends_with(exit::NOT_TRUSTED).says(&[
@@ -102,7 +129,7 @@ fn a_server_is_believed_only_for_its_name_and_by_its_authority() {
     parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
     scene.write("cert.pem", parameters.self_signed(&key).expect("a certificate").pem().as_bytes());
     scene.write("key.pem", key.serialize_pem().as_bytes());
-    let expired = vsftpd(&scene, "");
+    let expired = vsftpd(&scene, Vec::new());
     let words = ["cat", "--ca", "cert.pem", &expired.url("f")];
     run(&scene, &words).ends_with(exit::NOT_TRUSTED).says(&["it has run out"]);
 }

@@ -63,6 +63,16 @@ fn trees_move_both_ways_with_vsftpd() {
 }
 
 #[test]
+fn trees_move_both_ways_with_proftpd() {
+    trees_move_both_ways(&FtpServer::proftpd(""));
+}
+
+#[test]
+fn trees_move_both_ways_with_pure_ftpd() {
+    trees_move_both_ways(&FtpServer::pure_ftpd(&[]));
+}
+
+#[test]
 fn trees_move_both_ways_with_globus() {
     let server = FtpServer::globus();
     trees_move_both_ways(&server);
