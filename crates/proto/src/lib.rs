@@ -20,6 +20,7 @@ pub mod channel;
 pub mod limits;
 pub mod negotiate;
 pub mod plan;
+pub mod range_locks;
 pub mod registry;
 pub mod session;
 pub mod wire;

@@ -1,16 +1,18 @@
 //! An open file without a position: calls that survive the loss of the session.
 
+mod locks;
 mod recovery;
 
 use super::options::OpenOptions;
-use super::remote::{Answered, Backoff, PendingFileReply, Remote, is_lost};
+use super::remote::{Answered, PendingFileReply, Remote, is_lost};
 use super::unsynced::{Change, Unsynced};
 use crate::calls::failed;
 use crate::session::Session;
+use locks::Locks;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile};
 use xdfs_secure::random;
@@ -37,17 +39,9 @@ struct Connection {
     end: u64,
     /// Changes that were sent in this session and have no answer: made or not.
     in_flight: usize,
-    lock: LockState,
+    locks: Locks,
     /// Why the file cannot be used any more.
     broken: Option<Error>,
-}
-
-/// The lock that the program believes to have.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum LockState {
-    Unlocked,
-    Shared,
-    Exclusive,
 }
 
 /// A batch that was sent.
@@ -136,8 +130,8 @@ impl Core {
         };
         let (generation, in_flight, broken) = (0, 0, None);
         let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
-        let lock = LockState::Unlocked;
-        let connection = Connection { session, opened, generation, unsynced, change, end, in_flight, lock, broken };
+        let locks = Locks::default();
+        let connection = Connection { session, opened, generation, unsynced, change, end, in_flight, locks, broken };
         Ok(Self {
             remote: Arc::clone(remote),
             path: path.to_vec(),
@@ -263,43 +257,22 @@ impl Core {
         what: &str,
         read: impl FnOnce(&FileAnswer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
-        match answered.read()?.first() {
+        self.answer_at(answered, 0, what, read)
+    }
+
+    /// One of its results.
+    fn answer_at<T>(
+        &self,
+        answered: &Answered,
+        index: usize,
+        what: &str,
+        read: impl FnOnce(&FileAnswer<'_>) -> Option<T>,
+    ) -> Result<T, Error> {
+        match answered.read()?.get(index) {
             Some(Ok(answer)) => read(answer).ok_or_else(unexpected),
             Some(Err(failure)) => Err(failed(*failure, &format!("cannot {what} '{}'", self.path.escape_ascii()))),
             None => Err(unexpected()),
         }
-    }
-
-    /// Locks the file if that is possible now.
-    pub(super) fn lock_now(&self, exclusive: bool) -> Result<(), Error> {
-        let done = self.call(FileCall::Lock { exclusive }, "lock", |_| Some(()));
-        self.begin_epoch();
-        let mut connection = lock(&self.connection);
-        connection.lock = match (&done, exclusive) {
-            (Err(_), _) => LockState::Unlocked,
-            (Ok(()), true) => LockState::Exclusive,
-            (Ok(()), false) => LockState::Shared,
-        };
-        done
-    }
-
-    /// The same; waits for it, by trying again.
-    pub(super) fn lock_within(&self, exclusive: bool, patience: Duration) -> Result<(), Error> {
-        let mut backoff = Backoff::within(patience);
-        loop {
-            match self.lock_now(exclusive) {
-                Err(error) if error.kind == ErrorKind::Locked => backoff.wait(error)?,
-                outcome => return outcome,
-            }
-        }
-    }
-
-    /// Waits for what was written, and ends the lock.
-    pub(super) fn unlock(&self) -> Result<(), Error> {
-        self.settle()?;
-        // Not locked again in another session from now on.
-        lock(&self.connection).lock = LockState::Unlocked;
-        self.call(FileCall::Unlock, "unlock", |_| Some(()))
     }
 
     fn note(&self, change: &Change) -> u64 {
@@ -421,7 +394,7 @@ impl Core {
     fn find_appended(&self, data: &[u8], unknown: Error) -> Result<Option<u64>, Error> {
         let (end, locked) = {
             let connection = lock(&self.connection);
-            (connection.end, connection.lock == LockState::Exclusive)
+            (connection.end, connection.locks.all_is_exclusive())
         };
         let alone = locked || self.options.denies_writing();
         let length = self.length()?;

@@ -80,6 +80,9 @@ mod unsynced;
 
 pub use options::{FileAccess, FileMode, FileShare, OpenOptions};
 pub use remote::Remote;
+pub use xdfs_proto::base::Extent;
+pub use xdfs_proto::range_locks::RangeLock;
+pub use xdfs_proto::wire::file::range_to_the_end;
 
 use crate::calls::Facts;
 use bytes::Bytes;
@@ -200,7 +203,7 @@ impl File {
         self.core.lock_now(exclusive)
     }
 
-    /// The same; tries again for at most this long.
+    /// The same; waits for it at most this long, in line with other clients who wait.
     pub fn lock(&self, exclusive: bool, patience: Duration) -> Result<(), Error> {
         self.core.lock_within(exclusive, patience)
     }
@@ -208,6 +211,34 @@ impl File {
     /// Waits for the answers to all writes, and ends the lock.
     pub fn unlock(&self) -> Result<(), Error> {
         self.core.unlock()
+    }
+
+    /// Locks a range for an owner (a process, say: owners are told apart by their number, and those of
+    /// other handles are others), as fcntl(2) does: a lock that the owner has there is replaced, with
+    /// others it is shared or not, and programs on the server's machine take part. If it cannot be had
+    /// now the error is [`Locked`](crate::ErrorKind::Locked), and nothing changes. Exclusive locks need
+    /// a handle that writes, shared ones one that reads. If there are too many the error is
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded).
+    ///
+    /// If the session is lost the ranges are locked again, as with [`File::try_lock`]. The file fails
+    /// if one was locked exclusively and anything in the file was changed meanwhile.
+    pub fn try_lock_range(&self, owner: u64, lock: RangeLock) -> Result<(), Error> {
+        self.core.lock_range_now(owner.to_be_bytes(), lock)
+    }
+
+    /// The same; waits for it at most this long, in line with other clients who wait.
+    pub fn lock_range(&self, owner: u64, lock: RangeLock, patience: Duration) -> Result<(), Error> {
+        self.core.lock_range_within(owner.to_be_bytes(), lock, patience)
+    }
+
+    /// Waits for the answers to all writes, and ends what the owner has locked in a range.
+    pub fn unlock_range(&self, owner: u64, range: Extent) -> Result<(), Error> {
+        self.core.unlock_range(owner.to_be_bytes(), range)
+    }
+
+    /// A lock of somebody else that keeps the owner from having this one.
+    pub fn find_lock(&self, owner: u64, lock: RangeLock) -> Result<Option<RangeLock>, Error> {
+        self.core.find_lock(owner.to_be_bytes(), lock)
     }
 
     /// Waits until everything written so far is on stable storage, attributes included.

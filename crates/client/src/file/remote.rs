@@ -46,10 +46,14 @@ impl std::fmt::Debug for Way {
     }
 }
 
+/// Longest pause of somebody who is in line for a lock: the server keeps the place for five seconds.
+const PAUSE_IN_LINE: Duration = Duration::from_millis(500);
+
 /// Pauses that grow, until a deadline.
 pub(super) struct Backoff {
     until: Instant,
     pause: Duration,
+    longest: Duration,
 }
 
 impl Backoff {
@@ -57,7 +61,13 @@ impl Backoff {
     pub(super) fn within(patience: Duration) -> Self {
         let now = Instant::now();
         // A deadline that no clock reaches is none.
-        Self { until: now.checked_add(patience).unwrap_or(now + FOREVER), pause: PAUSE_MIN }
+        let until = now.checked_add(patience).unwrap_or(now + FOREVER);
+        Self { until, pause: PAUSE_MIN, longest: PAUSE_MAX }
+    }
+
+    /// The same for a lock that is waited for.
+    pub(super) fn in_line(patience: Duration) -> Self {
+        Self { longest: PAUSE_IN_LINE, ..Self::within(patience) }
     }
 
     /// Waits before the next try; an error if there is none.
@@ -68,7 +78,7 @@ impl Backoff {
         // A channel that nobody sends on: the wait is its timeout.
         let (_sender, receiver) = sync_channel::<()>(0);
         let _ = receiver.recv_timeout(self.pause);
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.pause = (self.pause * 2).min(self.longest);
         Ok(())
     }
 }
@@ -176,7 +186,8 @@ impl Remote {
 /// A batch in flight.
 #[derive(Debug)]
 pub(super) struct PendingFileReply {
-    outcome: Receiver<Result<Bytes, Error>>,
+    /// A receiver alone cannot be shared among threads, and with it no file that reads ahead.
+    outcome: Mutex<Receiver<Result<Bytes, Error>>>,
     codes: Vec<u64>,
 }
 
@@ -190,7 +201,8 @@ pub(super) struct Answered {
 impl PendingFileReply {
     pub(super) fn wait(self) -> Result<Answered, Error> {
         let gone = || Error::new(ErrorKind::ConnectionLost, "the session ended before the calls were answered");
-        let payload = self.outcome.recv().unwrap_or_else(|_| Err(gone()))?;
+        let outcome = self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let payload = outcome.recv().unwrap_or_else(|_| Err(gone()))?;
         Ok(Answered { payload, codes: self.codes })
     }
 }
@@ -208,7 +220,7 @@ impl Session {
     /// Sends a batch about a file; its room is what its results take at most.
     pub(super) fn call_file(&self, mut batch: FileBatch<'_>) -> Result<PendingFileReply, Error> {
         if !batch.calls.iter().all(FileCall::fits_the_wire) {
-            return Err(Error::new(ErrorKind::TooLarge, "no file has a place behind 2^62 - 1"));
+            return Err(Error::new(ErrorKind::TooLarge, "a range is empty, or reaches behind 2^62 - 1"));
         }
         let most = self.batch_bytes_max();
         let room = batch.calls.iter().map(FileCall::result_bytes_max).fold(REPLY_BYTES, usize::saturating_add);
@@ -221,6 +233,6 @@ impl Session {
         }
         let (callback, outcome) = Callback::waiting();
         self.send_calls(CallService::File, payload, room, callback)?;
-        Ok(PendingFileReply { outcome, codes: batch.codes() })
+        Ok(PendingFileReply { outcome: Mutex::new(outcome), codes: batch.codes() })
     }
 }

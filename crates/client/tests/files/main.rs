@@ -7,6 +7,7 @@ mod bad_input;
 mod locks;
 mod losses;
 mod random;
+mod ranges;
 #[path = "../support/mod.rs"]
 mod support;
 

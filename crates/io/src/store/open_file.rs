@@ -8,12 +8,13 @@ use super::Result;
 use super::errors::{self, Verb};
 use super::io_loops::{Stuck, read_full, write_full};
 use super::tree::Node;
+use crate::sys::{self, LockRange};
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, SeekFrom, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
-use xdfs_proto::base::ErrorKind;
+use xdfs_proto::base::{ErrorKind, Extent};
 
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -179,6 +180,42 @@ impl OpenFile {
         rustix::io::retry_on_intr(unlock).map_err(|errno| self.failed(Verb::Change, errno))
     }
 
+    /// Locks a range for this open file description, as fcntl(2) with F_OFD_SETLK; false if others
+    /// exclude that now, and then nothing changes. A lock that it has there is replaced. The
+    /// descriptor must be open to read for a shared lock, and to write for an exclusive one.
+    pub fn lock_range(&self, range: Extent, exclusive: bool) -> Result<bool> {
+        let kind = if exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
+        match sys::set_lock(&self.file, &kernel_range(range, kind)) {
+            Ok(()) => Ok(true),
+            Err(Errno::AGAIN | Errno::ACCESS) => Ok(false),
+            Err(Errno::NOLCK) => {
+                Err(errors::refused(ErrorKind::LimitExceeded, Verb::Change, &self.shown, "there are too many locks"))
+            }
+            Err(errno) => Err(self.failed(Verb::Change, errno)),
+        }
+    }
+
+    /// Ends the locks that this description has in a range.
+    pub fn unlock_range(&self, range: Extent) -> Result<()> {
+        sys::set_lock(&self.file, &kernel_range(range, libc::F_UNLCK)).map_err(|errno| self.failed(Verb::Change, errno))
+    }
+
+    /// A lock that keeps this description from locking a range, and whether it is exclusive.
+    pub fn find_lock(&self, range: Extent, exclusive: bool) -> Result<Option<(Extent, bool)>> {
+        let kind = if exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
+        let found =
+            sys::find_lock(&self.file, &kernel_range(range, kind)).map_err(|errno| self.failed(Verb::Look, errno))?;
+        if found.kind == libc::F_UNLCK {
+            return Ok(None);
+        }
+        let offset = u64::try_from(found.offset).unwrap_or(0);
+        let length = match u64::try_from(found.length) {
+            Ok(0) | Err(_) => LAST - offset,
+            Ok(length) => length.min(LAST - offset),
+        };
+        Ok(Extent::new(offset, length).ok().map(|range| (range, found.kind == libc::F_WRLCK)))
+    }
+
     /// A file ends below 2^63, whatever a peer says.
     fn must_end_below_limit(&self, verb: Verb, offset: u64, length: usize) -> Result<()> {
         match offset.checked_add(length as u64) {
@@ -186,6 +223,16 @@ impl OpenFile {
             _ => Err(errors::refused(ErrorKind::TooLarge, verb, &self.shown, "the range ends behind 2^63 - 1")),
         }
     }
+}
+
+/// The end of the largest file.
+const LAST: u64 = i64::MAX as u64;
+
+/// A range that ends with the largest file has no end for the kernel.
+fn kernel_range(range: Extent, kind: i32) -> LockRange {
+    let length = if range.end() == LAST { 0 } else { range.length() };
+    // An extent ends below 2^63: both fit.
+    LockRange { kind, offset: range.offset() as i64, length: length as i64 }
 }
 
 fn errno_of(stuck: Stuck) -> Errno {

@@ -5,7 +5,7 @@ mod file;
 mod socket;
 mod wait;
 
-pub(crate) use file::begin_writing;
+pub(crate) use file::{LockRange, begin_writing, find_lock, set_lock};
 pub use socket::TcpInfo;
 pub(crate) use socket::{meminfo, tcp_info};
 pub(crate) use wait::EpollEvents;

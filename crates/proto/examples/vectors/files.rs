@@ -2,7 +2,8 @@
 
 use super::calls::{call, part};
 use super::frame::Frame;
-use xdfs_proto::base::ErrorKind;
+use xdfs_proto::base::{ErrorKind, Extent};
+use xdfs_proto::range_locks::RangeLock;
 use xdfs_proto::wire::file::{
     FileAnswer, FileBatch, FileCall, FileCode, FileReply, OpenFile, OpenedBefore, OpenedFile, ReadRange,
 };
@@ -34,7 +35,7 @@ fn opening() -> Frame {
         FileCall::Punch { offset: 5, length: 4096 },
         FileCall::Seek { offset: 5, hole: true },
         FileCall::Attributes { wanted: Wanted::SIZE },
-        FileCall::Lock { exclusive: true },
+        FileCall::Lock { exclusive: true, wait: false },
         FileCall::Unlock,
         FileCall::Close,
     ];
@@ -86,6 +87,52 @@ fn reopening() -> [Frame; 2] {
     let known = FileBatch { unordered: true, room: 4096, handle: 300, calls, ..FileBatch::default() };
     let laid = vec![(FileCode::Sync, part().integer("flags", 0))];
     [again, batch("calls/file-open.txt", "A call on an open file that needs no order.", &known, laid)]
+}
+
+/// Locks that are waited for, of the whole file and of ranges, and what findlock answers.
+fn locks() -> [Frame; 2] {
+    let owner = *b"process1";
+    let lock =
+        |offset, length, exclusive| RangeLock { range: Extent::new(offset, length).expect("it fits"), exclusive };
+    let rest = Extent::new(4096, i64::MAX as u64 - 4096).expect("it fits");
+    let calls = vec![
+        FileCall::Lock { exclusive: false, wait: true },
+        FileCall::LockRange { owner, lock: lock(1 << 30, 100, true), wait: true },
+        FileCall::UnlockRange { owner, range: rest },
+        FileCall::FindLock { owner, lock: lock(0, 1, false) },
+    ];
+    let range =
+        |frame: Frame, offset, length| frame.raw("owner", &owner).integer("offset", offset).integer("length", length);
+    let laid = vec![
+        (FileCode::Lock, part().integer("flags", 2)),
+        (FileCode::LockRange, range(part().integer("flags", 3), 1 << 30, 100)),
+        (FileCode::UnlockRange, range(part(), 4096, 0)),
+        (FileCode::FindLock, range(part().integer("flags", 0), 0, 1)),
+    ];
+    let about = FileBatch { room: 4096, handle: 300, calls, ..FileBatch::default() };
+    let asked = batch("calls/file-locks.txt", "Locks of the whole file and of ranges.", &about, laid);
+    let outcomes = vec![
+        Err(Failure { kind: ErrorKind::Locked, errno: 0 }),
+        Ok(FileAnswer::FoundLock { lock: Some(lock(5, 10, true)) }),
+        Ok(FileAnswer::FoundLock { lock: None }),
+    ];
+    let told = Frame::new(
+        "calls/file-locks-reply.txt",
+        "file.reply 17 19 19",
+        "Results of lockrange (in line for it), findlock (a lock, and none).",
+    )
+    .byte("safety", 2)
+    .integer("results.count", 3)
+    .integer("results[0].status", ErrorKind::Locked as u64)
+    .integer("results[0].errno", 0)
+    .integer("results[1].status", 0)
+    .integer("results[1].flags", 3)
+    .integer("results[1].offset", 5)
+    .integer("results[1].length", 10)
+    .integer("results[2].status", 0)
+    .integer("results[2].flags", 0)
+    .is(&FileReply { outcomes }.encode());
+    [asked, told]
 }
 
 fn batch(path: &'static str, about: &'static str, batch: &FileBatch<'_>, calls: Vec<(FileCode, Frame)>) -> Frame {
@@ -158,5 +205,6 @@ fn reply() -> Frame {
 /// Every frame of xDFSM.
 pub(crate) fn frames() -> Vec<Frame> {
     let [again, open] = reopening();
-    vec![opening(), again, open, reply()]
+    let [locks, locked] = locks();
+    vec![opening(), again, open, reply(), locks, locked]
 }

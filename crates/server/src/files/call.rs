@@ -45,7 +45,11 @@ impl FileCalls {
             FileCall::Close => self.close(),
             FileCall::Sync { data_only } => self.sync(*data_only),
             FileCall::Append { data } => self.append(data),
-            FileCall::Lock { .. } | FileCall::Unlock => self.lock(call),
+            FileCall::Lock { .. }
+            | FileCall::Unlock
+            | FileCall::LockRange { .. }
+            | FileCall::UnlockRange { .. }
+            | FileCall::FindLock { .. } => self.lock(call),
             FileCall::Seek { offset, hole } => {
                 let what = if *hole { Seek::Hole } else { Seek::Data };
                 let (file, _) = self.opened(Want::Read)?;
@@ -112,6 +116,7 @@ impl FileCalls {
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
             locking: Mutex::default(),
+            ranges: Mutex::default(),
             retired: RwLock::new(false),
             reserved,
         });
@@ -132,7 +137,7 @@ impl FileCalls {
     }
 
     /// Whoever shuts others out must have the right to change the file.
-    fn must_shut_others_out(&self, name: &[u8], own: bool) -> Result<(), Error> {
+    pub(super) fn must_shut_others_out(&self, name: &[u8], own: bool) -> Result<(), Error> {
         self.authorise(name, if own { Want::Write { keep: true } } else { Want::Change }).map(drop)
     }
 
@@ -174,7 +179,7 @@ impl FileCalls {
     }
 
     /// The open file for a call that needs no more than that it is open.
-    fn opened_anyhow(&self) -> Result<(Arc<OpenFile>, Authorized), Error> {
+    pub(super) fn opened_anyhow(&self) -> Result<(Arc<OpenFile>, Authorized), Error> {
         let reads = self.handle.as_ref().is_some_and(|handle| handle.sharing.read);
         self.opened(if reads { Want::Read } else { Want::Change })
     }
@@ -221,20 +226,6 @@ impl FileCalls {
             _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }
         Ok(FileAnswer::Changed { change: change_of(&file.node()?) })
-    }
-
-    fn lock(&self, call: &FileCall<'_>) -> Result<FileAnswer<'static>, Error> {
-        let (file, _) = self.opened_anyhow()?;
-        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
-        match call {
-            // A shared one shuts out those who want it for themselves.
-            FileCall::Lock { exclusive } => {
-                self.must_shut_others_out(&handle.name, handle.own.load(Ordering::Relaxed))?;
-                handle.lock(&file, *exclusive)?;
-            }
-            _ => handle.unlock()?,
-        }
-        Ok(FileAnswer::Done)
     }
 
     fn append(&self, data: &[u8]) -> Result<FileAnswer<'static>, Error> {

@@ -25,7 +25,10 @@ pub(super) struct Descriptors {
     users: BTreeMap<Arc<str>, usize>,
     /// Those that hold a lock, and stay open, by handle: besides those of `order`.
     pinned: BTreeMap<u64, Held>,
+    /// Descriptors of each user that hold a lock: those of `pinned`, and those of owners of ranges.
     pins: BTreeMap<Arc<str>, usize>,
+    /// How many owners of ranges there are.
+    owners: usize,
     now: u64,
 }
 
@@ -44,7 +47,7 @@ fn count_down(counts: &mut BTreeMap<Arc<str>, usize>, user: &Arc<str>) {
 impl Descriptors {
     pub(super) fn new(most: usize) -> Self {
         let (order, moments, users, pinned, pins) = Default::default();
-        Self { most: most.max(4), order, moments, users, pinned, pins, now: 0 }
+        Self { most: most.max(4), order, moments, users, pinned, pins, owners: 0, now: 0 }
     }
 
     /// The handle's descriptor, if it is still open; it is then the one used last.
@@ -106,14 +109,35 @@ impl Descriptors {
         if let Some(held) = self.pinned.get(&id) {
             return Some(Arc::clone(&held.file));
         }
-        let own = self.pins.get(user).copied().unwrap_or(0);
-        if own >= self.most.div_ceil(8) || self.pinned.len() >= self.most.div_ceil(2) {
+        if !self.may_pin(user) {
             return None;
         }
         let file = self.take(id).unwrap_or_else(|| Arc::clone(file));
         *self.pins.entry(Arc::clone(user)).or_default() += 1;
         self.pinned.insert(id, Held { id, user: Arc::clone(user), file: Arc::clone(&file) });
         Some(file)
+    }
+
+    fn may_pin(&self, user: &Arc<str>) -> bool {
+        let own = self.pins.get(user).copied().unwrap_or(0);
+        own < self.most.div_ceil(8) && self.pinned.len() + self.owners < self.most.div_ceil(2)
+    }
+
+    /// An owner of ranges opens a descriptor of its own, which is counted here; false if the user, or
+    /// the server, has too many of these.
+    pub(super) fn reserve(&mut self, user: &Arc<str>) -> bool {
+        let may = self.may_pin(user);
+        if may {
+            self.owners += 1;
+            *self.pins.entry(Arc::clone(user)).or_default() += 1;
+        }
+        may
+    }
+
+    /// It closed it.
+    pub(super) fn release(&mut self, user: &Arc<str>) {
+        self.owners -= 1;
+        count_down(&mut self.pins, user);
     }
 
     /// The descriptor that holds a lock of the handle.

@@ -8,16 +8,20 @@
 mod call;
 mod descriptors;
 pub(crate) mod job;
+mod locks;
 mod shares;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use descriptors::Descriptors;
+use locks::RangeOwners;
 use shares::{Shares, Sharing};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
+use waiting::Waiting;
 use xdfs_io::store::OpenFile;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileIdentity, OpenedBefore, Verifier};
@@ -50,6 +54,8 @@ struct Created {
 struct Usage {
     handles: usize,
     bytes: usize,
+    /// Ranges that are locked.
+    ranges: usize,
 }
 
 /// The open files of a server.
@@ -59,6 +65,7 @@ pub(crate) struct OpenFiles {
     usage: Mutex<BTreeMap<Arc<str>, Usage>>,
     shares: Mutex<Shares>,
     descriptors: Mutex<Descriptors>,
+    waiting: Mutex<Waiting>,
     /// Every handle, by its number.
     handles: Mutex<BTreeMap<u64, Weak<Handle>>>,
     /// The oldest first.
@@ -86,8 +93,9 @@ pub(crate) struct Handle {
     written: AtomicU64,
     /// Kinds of changes that are in the log, one bit for each code.
     logged: AtomicU64,
-    /// Held while its lock changes.
+    /// Held while its lock of the whole file changes.
     locking: Mutex<()>,
+    ranges: Mutex<RangeOwners>,
     /// Set when no further call may use it; held by each call that does.
     retired: RwLock<bool>,
     reserved: Reservation,
@@ -116,6 +124,7 @@ impl OpenFiles {
             usage: Mutex::default(),
             shares: Mutex::default(),
             descriptors: Mutex::new(Descriptors::new(descriptors)),
+            waiting: Mutex::default(),
             handles: Mutex::default(),
             created: Mutex::default(),
         })
@@ -196,36 +205,6 @@ impl Handle {
         drop(closed);
     }
 
-    /// Locks the file, of which `file` is a descriptor.
-    fn lock(&self, file: &Arc<OpenFile>, exclusive: bool) -> Result<(), Error> {
-        let _turn = lock(&self.locking);
-        let pinned = self.descriptors().pin(self.id, &self.reserved.user, file);
-        let file = pinned
-            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "you hold too many locks; release some first"))?;
-        match file.lock(exclusive) {
-            Ok(true) => Ok(()),
-            refused => {
-                // A lock that it had may be lost or not: what the handle has is none, in any case.
-                self.end_lock(&file)?;
-                refused?;
-                Err(Error::new(ErrorKind::Locked, "somebody else has a lock on the file; try again later"))
-            }
-        }
-    }
-
-    fn unlock(&self) -> Result<(), Error> {
-        let _turn = lock(&self.locking);
-        let pinned = self.descriptors().pinned(self.id);
-        pinned.map_or(Ok(()), |file| self.end_lock(&file))
-    }
-
-    fn end_lock(&self, file: &OpenFile) -> Result<(), Error> {
-        file.unlock()?;
-        let closed = self.descriptors().unpin(self.id);
-        drop(closed);
-        Ok(())
-    }
-
     /// Waits for the calls that use it, and lets no other one begin.
     fn retire(&self) {
         let mut retired = self.retired.write().unwrap_or_else(PoisonError::into_inner);
@@ -236,6 +215,7 @@ impl Handle {
             let (user, identity) = (Arc::clone(&self.reserved.user), self.identity);
             self.reserved.server.remember_created(Created { handle: self.id, user, identity, since: Instant::now() });
         }
+        self.end_locks();
         let closed = self.descriptors().gone(self.id);
         lock(&self.reserved.server.shares).close(&self.identity, self.sharing);
         drop(closed);

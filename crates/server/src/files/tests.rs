@@ -36,6 +36,7 @@ impl Scene {
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
             locking: Mutex::default(),
+            ranges: Mutex::default(),
             retired: RwLock::new(false),
             reserved: self.server.reserve(user, 6).unwrap(),
         });
@@ -122,14 +123,14 @@ fn a_locked_file_stays_open_and_a_user_locks_a_bounded_number() {
     let scene = Scene::new(16);
     let ada: Arc<str> = "ada".into();
     let handles: Vec<_> = (1..4).map(|id| scene.handle(id, &ada)).collect();
-    let lock_it = |at: usize| handles[at].lock(&handles[at].descriptor().unwrap(), false);
+    let lock_it = |at: usize| handles[at].lock(&handles[at].descriptor().unwrap(), false, false);
     assert_eq!((lock_it(0), lock_it(1)), (Ok(()), Ok(())));
     assert_eq!(lock_it(2).map_err(|error| error.kind), Err(ErrorKind::LimitExceeded));
     let more: Vec<_> = (10..30).map(|id| scene.handle(id, &ada)).collect();
     let is_open = |at: usize| scene.is_open(&handles[at]);
     assert_eq!((is_open(0), is_open(1), is_open(2)), (true, true, false));
     handles[0].unlock().unwrap();
-    assert!(more[19].lock(&more[19].descriptor().unwrap(), false).is_ok(), "there is room for another lock");
+    assert!(more[19].lock(&more[19].descriptor().unwrap(), false, false).is_ok(), "there is room for another lock");
     let others: Vec<_> = (40..50).map(|id| scene.handle(id, &ada)).collect();
     assert!(!is_open(0), "it is closed again as others are");
     drop((more, others, handles));
@@ -146,16 +147,16 @@ fn a_lock_stays_whatever_is_opened_and_closed_beside_it() {
     let _other = scene.handle(2, &ada);
     assert!(!scene.is_open(&handle));
     let (reads, locks) = (scene.file(), scene.file());
-    handle.lock(&locks, true).unwrap();
+    handle.lock(&locks, true, false).unwrap();
     drop(locks);
     handle.keep(reads);
     assert_eq!(local.lock(true), Ok(false), "the descriptor of the lock is still open");
-    assert_eq!(handle.lock(&scene.file(), false), Ok(()), "its own lock excludes nobody but others");
+    assert_eq!(handle.lock(&scene.file(), false, false), Ok(()), "its own lock excludes nobody but others");
     assert_eq!((local.lock(true), local.lock(false)), (Ok(false), Ok(true)), "it is shared now");
-    assert_eq!(handle.lock(&scene.file(), true).map_err(|error| error.kind), Err(ErrorKind::Locked));
+    assert_eq!(handle.lock(&scene.file(), true, false).map_err(|error| error.kind), Err(ErrorKind::Locked));
     assert_eq!(local.lock(true), Ok(true), "nothing is left of a lock that was not changed");
     local.unlock().unwrap();
-    handle.lock(&scene.file(), true).unwrap();
+    handle.lock(&scene.file(), true, false).unwrap();
     handle.unlock().unwrap();
     assert_eq!(local.lock(true), Ok(true));
     drop(handle);

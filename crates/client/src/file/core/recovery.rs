@@ -2,15 +2,11 @@
 
 use super::super::remote::{Backoff, Remote, is_lost};
 use super::super::unsynced::Change;
-use super::{Core, LockState, change_number, lock, open_with};
+use super::{Core, change_number, lock, open_with};
 use crate::session::Session;
 use std::sync::Arc;
-use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileBatch, FileCall, OpenedFile};
-
-/// How long a lost lock is tried again: the server that had it may take a moment to end.
-const LOCK_AGAIN: Duration = Duration::from_secs(2);
 
 impl Core {
     pub(super) fn reconnect(remote: &Remote, backoff: &mut Backoff) -> Result<Arc<Session>, Error> {
@@ -81,30 +77,11 @@ impl Core {
         // With an own change on its way the number may be that change's; but a lock must be known to
         // have excluded the others.
         let by_others = differs && connection.in_flight == 0 && !unsynced.is_empty();
-        if by_others || (differs && connection.lock == LockState::Exclusive) {
+        if by_others || (differs && connection.locks.any_is_exclusive()) {
             let text = "somebody else changed the file while its server was lost, or may have done so though it was \
                         locked: what was written and not synced is not written again, and a lock is lost";
             return Err(Error::new(ErrorKind::TargetChanged, text));
         }
         Ok(unsynced)
-    }
-
-    fn lock_again(&self, session: &Session, handle: u64) -> Result<(), Error> {
-        let exclusive = match lock(&self.connection).lock {
-            LockState::Unlocked => return Ok(()),
-            LockState::Shared => false,
-            LockState::Exclusive => true,
-        };
-        let mut backoff = Backoff::within(LOCK_AGAIN);
-        loop {
-            let calls = vec![FileCall::Lock { exclusive }];
-            let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
-            let error = match self.answer(&answered, "lock again", |_| Some(())) {
-                Err(error) if error.kind == ErrorKind::Locked => error,
-                outcome => return outcome,
-            };
-            let text = "the lock was lost with the session, and somebody else has it now";
-            backoff.wait(error).map_err(|_| Error::new(ErrorKind::TargetChanged, text))?;
-        }
     }
 }

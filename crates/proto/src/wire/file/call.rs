@@ -3,8 +3,10 @@
 use super::super::call_codes::call_codes;
 use super::super::codec::{INTEGER_MAX, Reader, WireError, Writer};
 use super::super::path::{REPLY_CALL_BYTES, Wanted, mode, read_path};
-use super::FileIdentity;
+use super::{FileIdentity, LockOwner, range_is_sayable, read_range, write_range};
+use crate::base::Extent;
 use crate::limits;
+use crate::range_locks::RangeLock;
 use alloc::vec::Vec;
 
 call_codes! {
@@ -35,6 +37,12 @@ call_codes! {
     Lock = 12, "lock", false;
     /// Ends that lock.
     Unlock = 13, "unlock", false;
+    /// Locks a range of bytes against other owners, and programs of the server's machine.
+    LockRange = 17, "lockrange", false;
+    /// Ends the locks of an owner in a range.
+    UnlockRange = 18, "unlockrange", false;
+    /// A lock that somebody else has in a range.
+    FindLock = 19, "findlock", false;
 }
 
 /// A range to read.
@@ -136,6 +144,14 @@ impl<'a> OpenFile<'a> {
     }
 }
 
+const LOCK_EXCLUSIVE: u64 = 1;
+const LOCK_WAIT: u64 = 2;
+const LOCK_FLAGS: u64 = 3;
+
+fn lock_flags(exclusive: bool, wait: bool) -> u64 {
+    (if exclusive { LOCK_EXCLUSIVE } else { 0 }) | (if wait { LOCK_WAIT } else { 0 })
+}
+
 /// One call on the file of its batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the variants are those of `FileCode`, the fields those of the document's table")]
@@ -176,8 +192,22 @@ pub enum FileCall<'a> {
     },
     Lock {
         exclusive: bool,
+        wait: bool,
     },
     Unlock,
+    LockRange {
+        owner: LockOwner,
+        lock: RangeLock,
+        wait: bool,
+    },
+    UnlockRange {
+        owner: LockOwner,
+        range: Extent,
+    },
+    FindLock {
+        owner: LockOwner,
+        lock: RangeLock,
+    },
     /// A call of a later version: nothing but its number is known.
     Unknown {
         code: u64,
@@ -201,6 +231,9 @@ impl<'a> FileCall<'a> {
             Self::Attributes { .. } => FileCode::Attributes,
             Self::Lock { .. } => FileCode::Lock,
             Self::Unlock => FileCode::Unlock,
+            Self::LockRange { .. } => FileCode::LockRange,
+            Self::UnlockRange { .. } => FileCode::UnlockRange,
+            Self::FindLock { .. } => FileCode::FindLock,
             Self::Unknown { code } => return *code,
         };
         code as u64
@@ -224,6 +257,8 @@ impl<'a> FileCall<'a> {
             Self::Allocate { offset, length, .. } | Self::Punch { offset, length } => {
                 sayable(*offset) && sayable(*length)
             }
+            Self::LockRange { lock, .. } | Self::FindLock { lock, .. } => range_is_sayable(lock.range),
+            Self::UnlockRange { range, .. } => range_is_sayable(*range),
             _ => true,
         }
     }
@@ -262,7 +297,16 @@ impl<'a> FileCall<'a> {
             Self::Punch { offset, length } => drop(writer.integer(*offset).integer(*length)),
             Self::Seek { offset, hole } => drop(writer.integer(*offset).integer((*hole).into())),
             Self::Attributes { wanted } => drop(writer.integer(wanted.0.into())),
-            Self::Lock { exclusive } => drop(writer.integer((*exclusive).into())),
+            Self::Lock { exclusive, wait } => drop(writer.integer(lock_flags(*exclusive, *wait))),
+            Self::LockRange { owner, lock, wait } => {
+                writer.integer(lock_flags(lock.exclusive, *wait)).raw(owner);
+                write_range(lock.range, writer);
+            }
+            Self::UnlockRange { owner, range } => write_range(*range, writer.raw(owner)),
+            Self::FindLock { owner, lock } => {
+                writer.integer(lock_flags(lock.exclusive, false)).raw(owner);
+                write_range(lock.range, writer);
+            }
             Self::Close | Self::Unlock | Self::Unknown { .. } => {}
         }
     }
@@ -292,8 +336,23 @@ impl<'a> FileCall<'a> {
             FileCode::Punch => Self::Punch { offset: reader.integer()?, length: reader.integer()? },
             FileCode::Seek => Self::Seek { offset: reader.integer()?, hole: switch(reader)? },
             FileCode::Attributes => Self::Attributes { wanted: Wanted::read(reader)? },
-            FileCode::Lock => Self::Lock { exclusive: switch(reader)? },
+            FileCode::Lock => {
+                let flags = reader.flags(LOCK_FLAGS, "flags of lock")?;
+                Self::Lock { exclusive: flags & LOCK_EXCLUSIVE != 0, wait: flags & LOCK_WAIT != 0 }
+            }
             FileCode::Unlock => Self::Unlock,
+            FileCode::LockRange => {
+                let flags = reader.flags(LOCK_FLAGS, "flags of lockrange")?;
+                let (owner, range) = (reader.array()?, read_range(reader)?);
+                let lock = RangeLock { range, exclusive: flags & LOCK_EXCLUSIVE != 0 };
+                Self::LockRange { owner, lock, wait: flags & LOCK_WAIT != 0 }
+            }
+            FileCode::UnlockRange => Self::UnlockRange { owner: reader.array()?, range: read_range(reader)? },
+            FileCode::FindLock => {
+                let exclusive = switch(reader)?;
+                let (owner, range) = (reader.array()?, read_range(reader)?);
+                Self::FindLock { owner, lock: RangeLock { range, exclusive } }
+            }
         })
     }
 }

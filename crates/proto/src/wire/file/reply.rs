@@ -3,9 +3,10 @@
 use super::super::codec::{Reader, WireError, Writer};
 use super::super::path::{Attributes, Failure, ReplyWriter, read_failure, read_reply_head};
 use super::call::FileCode;
-use super::{FileIdentity, Verifier, change};
+use super::{FileIdentity, Verifier, change, read_range, write_range};
 use crate::base::Safety;
 use crate::limits;
+use crate::range_locks::RangeLock;
 use alloc::vec::Vec;
 
 /// A file that was opened.
@@ -27,7 +28,7 @@ pub struct OpenedFile {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the fields are those of the document's table")]
 pub enum FileAnswer<'a> {
-    /// close, lock, unlock.
+    /// close, lock, unlock, lockrange, unlockrange.
     Done,
     /// open.
     Opened(OpenedFile),
@@ -41,9 +42,14 @@ pub enum FileAnswer<'a> {
     Synced { verifier: Verifier },
     /// seek; none where there is none behind the offset.
     Found { offset: Option<u64> },
+    /// findlock; none where nothing is in the way.
+    FoundLock { lock: Option<RangeLock> },
     /// fstat.
     Attributes(Attributes<'a>),
 }
+
+const FOUND: u64 = 1;
+const FOUND_EXCLUSIVE: u64 = 2;
 
 /// Result of one call.
 pub type FileOutcome<'a> = Result<FileAnswer<'a>, Failure>;
@@ -119,13 +125,20 @@ impl<'a> FileAnswer<'a> {
                     writer.integer(*offset);
                 }
             }
+            Self::FoundLock { lock: None } => drop(writer.integer(0)),
+            Self::FoundLock { lock: Some(lock) } => {
+                writer.integer(FOUND | if lock.exclusive { FOUND_EXCLUSIVE } else { 0 });
+                write_range(lock.range, writer);
+            }
             Self::Attributes(attributes) => attributes.write(writer),
         }
     }
 
     fn read(code: FileCode, reader: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(match code {
-            FileCode::Close | FileCode::Lock | FileCode::Unlock => Self::Done,
+            FileCode::Close | FileCode::Lock | FileCode::Unlock | FileCode::LockRange | FileCode::UnlockRange => {
+                Self::Done
+            }
             FileCode::Open => Self::Opened(OpenedFile {
                 handle: match reader.integer()? {
                     0 => return Err(WireError::Invalid("handle")),
@@ -153,6 +166,13 @@ impl<'a> FileAnswer<'a> {
                 offset: match reader.flags(1, "flags of seek")? {
                     0 => None,
                     _ => Some(reader.integer()?),
+                },
+            },
+            FileCode::FindLock => Self::FoundLock {
+                lock: match reader.flags(FOUND | FOUND_EXCLUSIVE, "flags of findlock")? {
+                    0 => None,
+                    FOUND_EXCLUSIVE => return Err(WireError::Invalid("flags of findlock")),
+                    flags => Some(RangeLock { range: read_range(reader)?, exclusive: flags & FOUND_EXCLUSIVE != 0 }),
                 },
             },
             FileCode::Attributes => Self::Attributes(Attributes::read(reader)?),

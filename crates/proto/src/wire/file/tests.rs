@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::ErrorKind;
 use crate::limits;
+use crate::range_locks::RangeLock;
 use crate::wire::path::{Attributes, Failure, FileType, REPLY_BYTES, ReplyWriter, Wanted};
 use crate::wire::{Reader, WireError, Writer};
 use alloc::vec;
@@ -34,11 +35,18 @@ fn every_call() -> Vec<FileCall<'static>> {
         FileCall::Punch { offset: 1, length: 2 },
         FileCall::Seek { offset: 9, hole: true },
         FileCall::Attributes { wanted: Wanted::ALL },
-        FileCall::Lock { exclusive: true },
+        FileCall::Lock { exclusive: true, wait: true },
         FileCall::Unlock,
+        FileCall::LockRange { owner: [9; 8], lock: lock(1 << 40), wait: true },
+        FileCall::UnlockRange { owner: [9; 8], range: range_to_the_end(5).unwrap() },
+        FileCall::FindLock { owner: [9; 8], lock: lock(0) },
         FileCall::Close,
         FileCall::Unknown { code: 99 },
     ]
+}
+
+fn lock(offset: u64) -> RangeLock {
+    RangeLock { range: Extent::new(offset, 100).unwrap(), exclusive: true }
 }
 
 fn batch(handle: u64, calls: Vec<FileCall<'_>>) -> FileBatch<'_> {
@@ -60,6 +68,9 @@ fn every_answer() -> Vec<FileOutcome<'static>> {
         Ok(FileAnswer::Attributes(Attributes { size: Some(9), ..Attributes::of(FileType::Regular) })),
         Err(Failure { kind: ErrorKind::Locked, errno: 11 }),
         Ok(FileAnswer::Done),
+        Ok(FileAnswer::Done),
+        Ok(FileAnswer::Done),
+        Ok(FileAnswer::FoundLock { lock: Some(lock(7)) }),
         Ok(FileAnswer::Done),
         Err(Failure { kind: ErrorKind::Unsupported, errno: 0 }),
     ]
@@ -177,4 +188,21 @@ fn a_size_that_cannot_be_said_is_the_largest_that_can() {
     let bytes = writer.finish();
     let read = Attributes::read(&mut Reader::new(&bytes)).unwrap();
     assert_eq!(read.size, Some((1 << 62) - 1));
+}
+
+#[test]
+fn ranges_of_locks_end_where_files_do() {
+    let call = |range| FileCall::UnlockRange { owner: [1; 8], range };
+    let back =
+        |range| FileBatch::decode(&batch(7, vec![call(range)]).encode()).map(|batch| batch.calls == [call(range)]);
+    for offset in [0, 1, (1 << 62) - 1] {
+        assert_eq!(back(range_to_the_end(offset).unwrap()), Ok(true), "{offset}");
+        assert_eq!(back(Extent::new(offset, (1 << 62) - 1).unwrap()), Ok(true), "{offset}");
+    }
+    assert!(!call(range_to_the_end(1 << 62).unwrap()).fits_the_wire(), "cannot be said");
+    assert!(!call(Extent::new(0, 1 << 62).unwrap()).fits_the_wire());
+    assert!(!call(Extent::new(5, 0).unwrap()).fits_the_wire(), "an empty one");
+    assert_eq!(range_to_the_end(u64::MAX), None);
+    let none = FileReply { outcomes: vec![Ok(FileAnswer::FoundLock { lock: None })] };
+    assert_eq!(FileReply::decode(&none.encode(), &[FileCode::FindLock as u64]), Ok(none));
 }

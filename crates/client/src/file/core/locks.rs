@@ -1,0 +1,173 @@
+//! The locks that the program has: of the whole file, and of ranges. They are had again in another
+//! session, or the file fails.
+
+use super::super::remote::Backoff;
+use super::{Core, lock};
+use crate::session::Session;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use xdfs_proto::base::{Error, ErrorKind, Extent};
+use xdfs_proto::range_locks::{RangeLock, RangeLocks};
+use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, LockOwner};
+
+/// How long a lost lock is tried again: the server that had it may take a moment to end.
+const LOCK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Locks that are had again with one call each: a round trip for so many.
+const LOCKS_AT_ONCE: usize = 64;
+
+/// The lock of the whole file that the program believes to have.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+enum WholeLock {
+    #[default]
+    Unlocked,
+    Shared,
+    Exclusive,
+}
+
+/// The locks that the program believes to have.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Locks {
+    whole: WholeLock,
+    ranges: BTreeMap<LockOwner, RangeLocks>,
+}
+
+impl Locks {
+    /// Whether the whole file is locked against everybody else.
+    pub(super) fn all_is_exclusive(&self) -> bool {
+        self.whole == WholeLock::Exclusive
+    }
+
+    /// Whether nobody else may have changed something meanwhile.
+    pub(super) fn any_is_exclusive(&self) -> bool {
+        self.all_is_exclusive() || self.ranges.values().any(RangeLocks::any_exclusive)
+    }
+
+    /// The calls that make them.
+    fn calls(&self) -> Vec<FileCall<'static>> {
+        let wait = false;
+        let whole = match self.whole {
+            WholeLock::Unlocked => None,
+            whole => Some(FileCall::Lock { exclusive: whole == WholeLock::Exclusive, wait }),
+        };
+        let ranges = self.ranges.iter().flat_map(|(owner, locks)| locks.iter().map(move |lock| (*owner, lock)));
+        whole.into_iter().chain(ranges.map(|(owner, lock)| FileCall::LockRange { owner, lock, wait })).collect()
+    }
+}
+
+/// Asks for a lock again and again, in line with the others who wait for it; in the end once without
+/// a place in line, which gives it up.
+fn wait_for(patience: Duration, take: impl Fn(bool) -> Result<(), Error>) -> Result<(), Error> {
+    let mut backoff = Backoff::in_line(patience);
+    loop {
+        match take(true) {
+            Err(error) if error.kind == ErrorKind::Locked => {
+                if backoff.wait(error).is_err() {
+                    return take(false);
+                }
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+impl Core {
+    /// Locks the file if that is possible now.
+    pub(in super::super) fn lock_now(&self, exclusive: bool) -> Result<(), Error> {
+        self.lock_whole(exclusive, false)
+    }
+
+    /// The same; waits for it.
+    pub(in super::super) fn lock_within(&self, exclusive: bool, patience: Duration) -> Result<(), Error> {
+        wait_for(patience, |wait| self.lock_whole(exclusive, wait))
+    }
+
+    fn lock_whole(&self, exclusive: bool, wait: bool) -> Result<(), Error> {
+        let done = self.call(FileCall::Lock { exclusive, wait }, "lock", |_| Some(()));
+        self.begin_epoch();
+        lock(&self.connection).locks.whole = match (&done, exclusive) {
+            (Err(_), _) => WholeLock::Unlocked,
+            (Ok(()), true) => WholeLock::Exclusive,
+            (Ok(()), false) => WholeLock::Shared,
+        };
+        done
+    }
+
+    /// Waits for what was written, and ends the lock.
+    pub(in super::super) fn unlock(&self) -> Result<(), Error> {
+        self.settle()?;
+        // Not locked again in another session from now on.
+        lock(&self.connection).locks.whole = WholeLock::Unlocked;
+        self.call(FileCall::Unlock, "unlock", |_| Some(()))
+    }
+
+    /// Locks a range if that is possible now; with `wait` a place in line is kept otherwise.
+    fn lock_range(&self, owner: LockOwner, wanted: RangeLock, wait: bool) -> Result<(), Error> {
+        self.call(FileCall::LockRange { owner, lock: wanted, wait }, "lock", |_| Some(()))?;
+        self.begin_epoch();
+        lock(&self.connection).locks.ranges.entry(owner).or_default().lock(wanted);
+        Ok(())
+    }
+
+    /// Locks a range if that is possible now.
+    pub(in super::super) fn lock_range_now(&self, owner: LockOwner, wanted: RangeLock) -> Result<(), Error> {
+        self.lock_range(owner, wanted, false)
+    }
+
+    /// The same; waits for it.
+    pub(in super::super) fn lock_range_within(
+        &self,
+        owner: LockOwner,
+        wanted: RangeLock,
+        patience: Duration,
+    ) -> Result<(), Error> {
+        wait_for(patience, |wait| self.lock_range(owner, wanted, wait))
+    }
+
+    /// Waits for what was written, and ends the owner's locks in a range.
+    pub(in super::super) fn unlock_range(&self, owner: LockOwner, range: Extent) -> Result<(), Error> {
+        self.settle()?;
+        {
+            let mut connection = lock(&self.connection);
+            let ranges = &mut connection.locks.ranges;
+            if let Some(held) = ranges.get_mut(&owner) {
+                // Not locked again in another session from now on.
+                held.unlock(range);
+                if held.is_empty() {
+                    ranges.remove(&owner);
+                }
+            }
+        }
+        self.call(FileCall::UnlockRange { owner, range }, "unlock", |_| Some(()))
+    }
+
+    /// A lock that keeps the owner from having this one.
+    pub(in super::super) fn find_lock(&self, owner: LockOwner, lock: RangeLock) -> Result<Option<RangeLock>, Error> {
+        self.call(FileCall::FindLock { owner, lock }, "look at the locks of", |answer| match answer {
+            FileAnswer::FoundLock { lock } => Some(*lock),
+            _ => None,
+        })
+    }
+
+    /// Has the locks again, in another session.
+    pub(super) fn lock_again(&self, session: &Session, handle: u64) -> Result<(), Error> {
+        let all = lock(&self.connection).locks.calls();
+        for calls in all.chunks(LOCKS_AT_ONCE) {
+            let mut backoff = Backoff::within(LOCK_AGAIN);
+            while let Err(error) = self.lock_all(session, handle, calls) {
+                if error.kind != ErrorKind::Locked {
+                    return Err(error);
+                }
+                let text = "the lock was lost with the session, and somebody else has it now";
+                backoff.wait(error).map_err(|_| Error::new(ErrorKind::TargetChanged, text))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lock_all(&self, session: &Session, handle: u64, calls: &[FileCall<'static>]) -> Result<(), Error> {
+        let batch = FileBatch { stop: true, handle, calls: calls.to_vec(), ..FileBatch::default() };
+        let answered = session.call_file(batch)?.wait()?;
+        (0..calls.len()).try_for_each(|index| self.answer_at(&answered, index, "lock again", |_| Some(())))
+    }
+}
