@@ -5,12 +5,14 @@ RUST_MINIMUM := 1.95
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 XTASK := cargo run -q -p xtask --
 
-.PHONY: help demo test build bench fuzz toolchain
+.PHONY: help demo test build dist dist-test bench fuzz toolchain
 
 help:
 	@echo "make demo    build xdfs, then send a real file between a server and a client on this machine"
 	@echo "make test    install what the tests need (Debian), then run all that CI runs"
 	@echo "make build   build the release binary, target/release/xdfs"
+	@echo "make dist    build the static program and the packages (Debian, Fedora), into target/dist"
+	@echo "make dist-test  the same, then install and use each of them"
 	@echo "make bench   install the programs to compare with (Debian), then measure side by side"
 	@echo "make fuzz    feed the decoders made-up input until stopped"
 
@@ -24,6 +26,14 @@ test: toolchain
 
 build: toolchain
 	cargo build --release -p xdfs
+
+dist: toolchain
+	@$(XTASK) setup
+	@$(XTASK) dist
+
+dist-test: toolchain
+	@$(XTASK) setup
+	@$(XTASK) long dist
 
 bench: build
 	cargo build --release -p xdfs-bench

@@ -6,6 +6,7 @@
 mod ci;
 mod compat;
 mod deny;
+mod dist;
 mod generated;
 mod hops;
 mod layers;
@@ -64,6 +65,8 @@ usage: cargo run -p xtask -- COMMAND
   vectors            the golden frames are those of the code
   fuzz [--short]     feed the decoders made-up input; --short replays the corpus and stops after CI's share
   fuzz --guided [S]  the same, guided by coverage (libFuzzer), S seconds for each target; without S until stopped
+  dist               build the static program and the packages, into target/dist
+  dist PROGRAM DIR   package a program that is there
   hops               what a block costs: the system calls of a real transfer
   deny               banned crates, licences and sources of the dependencies
   python             the Python package: its wheel, installed in a clean environment, and its tests
@@ -74,7 +77,8 @@ usage: cargo run -p xtask -- COMMAND
                      (30 runs of each command in each direction), real-kills (50 of each side and of both), races
                      (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
                      (2,000 logins each: whether their time tells who exists), file-operations (1,000,000 on a
-                     remote file, whose server ends every 5 s), python (with pandas, pyarrow, zarr and h5py)
+                     remote file, whose server ends every 5 s), python (with pandas, pyarrow, zarr and h5py), dist
+                     (install and use what 'make dist' makes)
   setup              install the Debian packages which the tests need
 ";
 
@@ -92,6 +96,8 @@ fn main() -> ExitCode {
         ["fuzz", "--short"] => generated::fuzz(&["--short"], &mut Tally::default()),
         ["fuzz", "--guided"] => generated::fuzz(&["--guided"], &mut Tally::default()),
         ["fuzz", "--guided", seconds] => generated::fuzz(&["--guided", "--seconds", seconds], &mut Tally::default()),
+        ["dist"] => dist::run(),
+        ["dist", program, folder] => dist::package(program.as_ref(), folder.as_ref()),
         ["hops"] => hops::check(),
         ["deny"] => deny::check(),
         ["python"] => python::check(&mut Tally::default(), false),

@@ -44,6 +44,11 @@ pub(crate) fn all() -> Result<Vec<Package>, Failure> {
     packages(&metadata(&["--locked", "--filter-platform", &host()?])?)
 }
 
+/// All that cargo says of the packages for a kind of machine, and of how they depend on each other.
+pub(crate) fn resolved(target: &str) -> Result<Value, Failure> {
+    metadata(&["--locked", "--filter-platform", target])
+}
+
 /// Where cargo puts what it builds.
 pub(crate) fn target_directory() -> Result<PathBuf, Failure> {
     let metadata = metadata(&["--no-deps"])?;
