@@ -5,17 +5,19 @@
 
 use crate::audit::Pace;
 use crate::authorise::{Authorized, CurrentAuthority, Want};
-use crate::calls::job::{BatchJob, BatchOwner, malformed};
+use crate::calls::job::{BatchJob, BatchOwner, BatchTraffic, malformed};
 use crate::files::job::FileJob;
 use crate::files::{self, SessionFiles};
 use crate::log::{Log, LogEvent, LoggedName};
 use crate::rates::SessionRates;
 use crate::reply_cache::ReplyCache;
 use crate::sessions::{Metrics, ServerMessage};
+use crate::traffic::ExportLoad;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::host::{Host, Opened, SlicedJob, Staged, StorageJob};
@@ -78,6 +80,8 @@ pub(crate) struct Operation {
     share: QuotaClass,
     /// The limits of bandwidth that hold for its bytes.
     pacer: Arc<Pacer>,
+    /// Its export, if it is on one.
+    export: Option<Arc<ExportLoad>>,
 }
 
 fn facts(attributes: &Attributes) -> SourceFacts {
@@ -122,9 +126,10 @@ impl ServerHost {
         let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(self.session_floor);
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let name = LoggedName::from(request.name.as_slice());
-        let pacer = judged.as_ref().map_or_else(|_| self.rates.arriving(), |file| self.rates.on(file.limit()));
+        let export = judged.as_ref().ok().map(|file| Arc::clone(file.load()));
+        let pacer = export.as_ref().map_or_else(|| self.rates.arriving(), |export| self.rates.on(&export.limit));
         let level = request.level.max(floor);
-        self.operations.insert(operation, Operation { name, upload, level, calls: false, share, pacer });
+        self.operations.insert(operation, Operation { name, upload, level, calls: false, share, pacer, export });
         judged
     }
 
@@ -200,7 +205,6 @@ impl Host for ServerHost {
     ) -> (QuotaClass, SlicedJob<Vec<u8>>) {
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let (authority, principal, now) = (self.authority.now(), Arc::clone(&self.principal), seconds_now());
-        let judge = |name: &[u8]| authority.authorise(&principal, name, Want::Read, now);
         let base = match service {
             CallService::Path => {
                 Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {
@@ -212,19 +216,22 @@ impl Host for ServerHost {
         };
         let export = match service {
             CallService::Path => {
-                base.as_ref().ok().and_then(Option::as_ref).map(|base| (base.export(), Arc::clone(base.limit())))
+                base.as_ref().ok().and_then(Option::as_ref).map(|base| (base.export(), Arc::clone(base.load())))
             }
             // Each call is judged when it is executed; here the export is all that counts.
             CallService::File => {
-                let file = files::job::name_of(&batch, &self.files).and_then(|name| judge(&name));
-                file.ok().map(|at| (at.export(), Arc::clone(at.limit())))
+                let file = files::job::name_of(&batch, &self.files)
+                    .and_then(|name| authority.authorise(&principal, &name, Want::Read, now));
+                file.ok().map(|at| (at.export(), Arc::clone(at.load())))
             }
         };
-        let (export, limit) = export.unzip();
-        let share = self.share_on(export);
-        let pacer = limit.map_or_else(|| self.rates.arriving(), |limit| self.rates.calls_on(&limit));
+        let (number, export) = export.unzip();
+        let share = self.share_on(number);
+        let pacer = export.as_ref().map_or_else(|| self.rates.arriving(), |export| self.rates.calls_on(&export.limit));
+        let traffic = BatchTraffic::of(&self.metrics, export.as_ref(), batch.len());
         let name = LoggedName::from(b"".as_slice());
-        let known = Operation { name, upload: false, level: Level::Private, calls: true, share: share.clone(), pacer };
+        let known =
+            Operation { name, upload: false, level: Level::Private, calls: true, share: share.clone(), pacer, export };
         self.operations.insert(operation, known);
         let whom = BatchOwner {
             authority,
@@ -237,17 +244,24 @@ impl Host for ServerHost {
             log: Arc::clone(&self.log),
             pace: Arc::clone(&self.pace),
             audit_rate: self.audit_rate,
+            traffic: traffic.clone(),
             stop,
             now,
+        };
+        let reply = move |reply: Poll<Result<Vec<u8>, Error>>| {
+            if let Poll::Ready(Ok(reply)) = &reply {
+                traffic.moved(false, reply.len());
+            }
+            reply
         };
         match service {
             CallService::Path => {
                 let mut job = BatchJob::new(batch, base, memory, whom);
-                (share, Box::new(move |slice: &Slice| job.advance(slice)))
+                (share, Box::new(move |slice: &Slice| reply(job.advance(slice))))
             }
             CallService::File => {
                 let mut job = FileJob::new(batch, memory, Arc::clone(&self.files), whom);
-                (share, Box::new(move |slice: &Slice| job.advance(slice)))
+                (share, Box::new(move |slice: &Slice| reply(job.advance(slice))))
             }
         }
     }
@@ -272,16 +286,26 @@ impl Host for ServerHost {
 
     fn numbered(&mut self, _ticket: u64, _operation: Result<OperationId, Error>) {}
 
-    fn moved(&mut self, _operation: OperationId, bytes: u64) {
-        self.metrics.bytes.fetch_add(bytes, Ordering::Relaxed);
+    fn moved(&mut self, operation: OperationId, bytes: u64) {
+        let Some(known) = self.operations.get(&operation) else { return };
+        self.metrics.traffic.moved(known.upload, bytes);
+        if let Some(export) = &known.export {
+            export.traffic.moved(known.upload, bytes);
+        }
     }
 
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: TransferStats) {
         self.metrics.operations.fetch_add(1, Ordering::Relaxed);
-        let Some(Operation { name, upload, level, calls, .. }) = self.operations.remove(&operation) else { return };
+        let Some(Operation { name, upload, level, calls, export, .. }) = self.operations.remove(&operation) else {
+            return;
+        };
         self.metrics.live.fetch_sub(1, Ordering::Relaxed);
         if calls {
             return;
+        }
+        self.metrics.traffic.transfer(upload, outcome.is_ok());
+        if let Some(export) = export {
+            export.traffic.transfer(upload, outcome.is_ok());
         }
         let bytes = (self.log)(&LogEvent::Transfer {
             session: self.session,

@@ -15,7 +15,8 @@
 //! - `host`: the server's side of a pipeline;
 //! - `rates`: limits of bandwidth of users and exports;
 //! - `reply_cache`: batches of calls that are repeated;
-//! - `log`: the events for an administrator;
+//! - `log`: the events for an administrator; `severity`: how important each is;
+//! - `traffic`: counters of what moved;
 //! - [`users`]: the state folder: the host's key and the accounts.
 //!
 //! The library binds to whatever address it is given.
@@ -37,12 +38,16 @@ mod rates;
 mod recovery;
 mod reply_cache;
 mod sessions;
+mod severity;
+mod traffic;
 pub mod users;
 
 pub use admit::ServerLimits;
 pub use authorise::{Access, Anonymous, Export, Keep, Users};
 pub use listen::{Config, Handle, Server};
 pub use log::{CallLine, Log, LogEvent, LoggedName};
+pub use severity::{Area, Severity};
+pub use traffic::{Count, Moved};
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_io::transport::{Address, TransportOptions};
 pub use xdfs_proto::base::KeyLimits;

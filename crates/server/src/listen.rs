@@ -450,7 +450,7 @@ impl Server {
     fn sweep(&mut self, now: Instant) {
         while let Some((socket, time)) = self.admission.overdue(now) {
             let phase = self.guests.get(&socket).map_or("opening", PendingLogin::phase);
-            self.disconnect(socket, &format!("no {phase} within {time:?}"));
+            self.part(socket, &format!("no {phase} within {time:?}"));
         }
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = None;

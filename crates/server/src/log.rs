@@ -1,7 +1,9 @@
 //! Events for an administrator. Names from the wire are escaped before they get here.
 
+use crate::traffic::Moved;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use xdfs_proto::base::{Error, Safety, SessionId};
 use xdfs_proto::wire::path::{Call, Code};
 use xdfs_secure::policy::{Fingerprint, Method};
@@ -30,12 +32,20 @@ pub enum LogEvent {
         asked: u16,
         pipelines: u8,
     },
-    /// A session ended, cleanly or with an error.
-    SessionEnded { session: SessionId, user: String, error: Option<String> },
+    /// A session ended, cleanly or with an error, and what it moved.
+    SessionEnded {
+        session: SessionId,
+        user: String,
+        peer: String,
+        lasted: Duration,
+        moved: Moved,
+        error: Option<String>,
+    },
     /// A login failed: the claimed user, the method, and the reason.
     LoginFailed { peer: String, user: String, method: Option<Method>, key: Option<Fingerprint>, error: String },
-    /// A connection was refused or disconnected before it belonged to a session.
-    GuestRefused { peer: String, error: String },
+    /// A connection was refused or disconnected before it belonged to a session; or its client `left`
+    /// by itself, as one does whose user does not trust the key, or let its time pass.
+    GuestRefused { peer: String, error: String, left: bool },
     /// A channel was lost; its session continues.
     ChannelLost { session: SessionId, channel: u16, error: String },
     /// A transfer ended. For an upload: how durable it is, and whether the target existed already.
@@ -148,79 +158,6 @@ impl CallLine {
             },
             unchanged: outcome == Ok(&true),
             error: outcome.err().cloned(),
-        }
-    }
-}
-
-impl fmt::Display for LogEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SessionOpened { session, peer, user, channels, asked, pipelines, .. } => {
-                write!(
-                    f,
-                    "session {session} opened by {user} from {peer}: {channels} of {asked} channels, {pipelines} pipeline(s)"
-                )
-            }
-            Self::SessionEnded { session, error: None, .. } => write!(f, "session {session} ended"),
-            Self::SessionEnded { session, error: Some(error), .. } => write!(f, "session {session} ended: {error}"),
-            Self::LoginFailed { peer, user, method, key, error } => {
-                let method = method.map_or("in an unknown way", Method::name);
-                let key = key.map(|key| format!(" {key}")).unwrap_or_default();
-                write!(f, "login of '{user}' from {peer} by {method}{key} failed: {error}")
-            }
-            Self::GuestRefused { peer, error } => write!(f, "connection of {peer} refused: {error}"),
-            Self::ChannelLost { session, channel, error } => {
-                write!(f, "session {session} lost channel {channel}: {error}")
-            }
-            Self::Transfer { session, operation, upload, name, bytes, level, error, .. } => {
-                let direction = if *upload { "upload of" } else { "download of" };
-                write!(
-                    f,
-                    "session {session} operation {operation}: {direction} '{}', {bytes} bytes at {level}",
-                    name.short()
-                )?;
-                match error {
-                    None => Ok(()),
-                    Some(error) => write!(f, ": failed: {error}"),
-                }
-            }
-            Self::Calls { session, operation, base, calls, error, .. } => {
-                let failed = calls.iter().filter(|call| call.error.is_some()).count();
-                let (count, base) = (calls.len(), base.short());
-                write!(f, "session {session} operation {operation}: {count} call(s) below '{base}'")?;
-                match error {
-                    None if failed == 0 => Ok(()),
-                    None => write!(f, ", {failed} failed"),
-                    Some(error) => write!(f, ": failed: {error}"),
-                }
-            }
-            Self::Limits { drops, untold } => {
-                f.write_str("limits:")?;
-                drops.iter().try_for_each(|(name, count)| write!(f, " {name} {count}"))?;
-                if *untold > 0 { write!(f, "; {untold} refusals were not logged") } else { Ok(()) }
-            }
-            Self::Status { lines } => f.write_str(&lines.join("\n")),
-            Self::Started { address } => write!(f, "listening on {address}"),
-            Self::Retired { sessions } => write!(f, "another process serves on; {sessions} session(s) are left here"),
-            Self::Reloaded { error: None } => f.write_str("the configuration was read again and holds now"),
-            Self::Reloaded { error: Some(error) } => {
-                write!(f, "the configuration was read again and not taken over: {error}")
-            }
-            Self::Recovered { parts, bytes, others, expired } => write!(
-                f,
-                "{parts} part file(s) can be gone on with ({bytes} bytes), {others} cannot, {expired} were too old and are removed"
-            ),
-            Self::Notice { export, text } => write!(f, "export '{export}': {text}"),
-            Self::Certificate { until, out: false } => write!(
-                f,
-                "the certificate runs out at {until} UTC; renew it, and send SIGHUP to the server to have it shown"
-            ),
-            Self::Certificate { until, out: true } => write!(
-                f,
-                "the certificate ran out at {until} UTC, and clients that believe its authority refuse this server; renew it, \
-                 and send SIGHUP to the server to have it shown"
-            ),
-            Self::Draining { sessions } => write!(f, "draining: {sessions} session(s) left"),
         }
     }
 }

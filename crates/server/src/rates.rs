@@ -115,7 +115,7 @@ impl SessionRates {
 pub(crate) fn of_session<'a>(user: &Limit, exports: impl Iterator<Item = &'a Export>) -> Option<u64> {
     let limited = |rate: u64| (rate > 0).then_some(rate);
     // An export without a rate is the fastest.
-    let fastest = exports.map(|export| limited(export.limit().rate()).unwrap_or(u64::MAX)).max();
+    let fastest = exports.map(|export| limited(export.load().limit.rate()).unwrap_or(u64::MAX)).max();
     let fastest = fastest.filter(|rate| *rate < u64::MAX);
     limited(user.rate()).into_iter().chain(fastest).min()
 }

@@ -6,6 +6,7 @@ use crate::admit::ServerLimits;
 use crate::files::{OpenFiles, SessionFiles};
 use crate::host::moment_now;
 use crate::rates::SessionRates;
+use crate::traffic::Traffic;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
@@ -49,10 +50,10 @@ pub(crate) enum ServerMessage {
     Stop,
 }
 
-/// What a session moved, for the status.
+/// What a session does and did.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    pub bytes: AtomicU64,
+    pub traffic: Traffic,
     pub operations: AtomicU64,
     /// Operations in progress.
     pub live: AtomicU64,

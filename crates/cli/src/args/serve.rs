@@ -25,7 +25,7 @@ before.
 
 SIGTERM and Ctrl-C let running transfers end and then stop the server; a second
 one stops it at once. SIGUSR1 writes sessions, threads, memory and rates to the
-log (standard error). With --config, SIGHUP reads the file again and opens the
+log (standard error), which XDFS_LOG filters ('warn,session=debug'). With --config, SIGHUP reads the file again and opens the
 audit log anew.";
 
 /// Offers directories to clients until it is told to stop.

@@ -4,6 +4,8 @@
 //! Everything is opened and the process confined before that thread starts.
 
 mod inside;
+mod lines;
+mod log;
 mod offer;
 mod reach;
 mod site;
@@ -25,7 +27,7 @@ use xdfs_server::privilege::{Confined, confine};
 use xdfs_server::users::{LiveAccounts, StateFolder};
 use xdfs_server::{
     Address, Config, DiskMode, Export, Handle, HostIdentity, KeyLimits, KeyPair, Log, LogEvent, Server, ServerIdentity,
-    SiteCertificate, TransportOptions,
+    Severity, SiteCertificate, TransportOptions,
 };
 
 use super::key::failed;
@@ -33,10 +35,11 @@ use super::notify;
 use crate::calendar;
 use crate::descriptors;
 use crate::exit::{Exit, Failure};
-use crate::output::{JsonLines, Ready, Recovered, complain, print};
+use crate::output::{JsonLines, Ready, Recovered, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Notifier, Signals};
 use crate::state;
+use log::Logger;
 use offer::{Fixed, ServerOffer};
 use reach::Reach;
 use site::Shown;
@@ -48,7 +51,6 @@ const LOOK_AT_USERS: Duration = Duration::from_secs(1);
 
 /// Serves until SIGTERM or Ctrl-C, and then until the running transfers have ended.
 pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
-    let local = |what: &str, error: &dyn std::fmt::Display| Failure::new(Exit::Local, format!("{what}: {error}"));
     let signals = Signals::new()?;
     signals.hangup(plan.is_read_again())?;
     let mut predecessor = None;
@@ -58,13 +60,21 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
             return Ok(Exit::Done);
         }
     }
+    serve(plan, signals, predecessor)
+}
+
+fn local(what: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::Local, format!("{what}: {error}"))
+}
+
+/// Serves in the place of its predecessor, if there is one.
+fn serve(plan: ServePlan, signals: Signals, predecessor: Option<(Predecessor, OwnedFd)>) -> Result<Exit, Failure> {
     let limit = descriptors::raise_limit();
     descriptors::must_do(limit, true)?;
     let (offer, state) = ServerOffer::resolve(&plan, None)?;
     start::check_entry(&plan, &offer.needs)?;
     start::tell_channels(&offer, limit);
-    let audit = audit(&offer.fixed.audit)?;
-    let alarm = (offer.fixed.audit_failure == OnFailure::Stop).then(|| signals.log_alarm()).transpose()?;
+    let (audit, logger, tell) = logs(&offer, &signals, plan.json)?;
     let (predecessor, inherited) = predecessor.unzip();
     let names = names(&offer);
     let key = state.host_key().map_err(|error| failed(&error))?;
@@ -82,23 +92,21 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
         limits: offer.limits,
         key_limits: KeyLimits::STANDARD,
         disk: DiskMode::default(),
-        log: log(offer.quiet, plan.json, audit.clone(), alarm),
+        log: Arc::clone(&tell),
     };
-    let tell = Arc::clone(&config.log);
-    // A server that cannot listen is a network error, whatever its kind.
     let server = Server::bind(config).map_err(|error| start::cannot_listen(offer.fixed.listen, &error))?;
     // Before it is confined: afterwards no process can be started, and no socket made.
-    let standby = (plan.config.is_some() && offer.fixed.confinement != Confinement::Off).then(Standby::start);
-    let standby = standby.transpose().map_err(|error| local("the process that waits to take over", &error))?;
+    let standby = start_standby(&plan, &offer.fixed)?;
     notify::prepare();
     let confined = confine(&offer.needs, offer.fixed.confinement).map_err(|error| local("--confinement", &error))?;
-    confined.notes.iter().filter(|_| !offer.quiet).for_each(|note| complain(note));
+    confined.notes.iter().for_each(|note| logger.say(Severity::Info, note));
     let handle = server.handle();
-    announce(plan.json, &names, &server.address().to_string(), &server.host_key().to_string())?;
+    let address = server.address().to_string();
+    announce(plan.json, &names, &address, &server.host_key().to_string())?;
     if !visitors && accounts.is_empty() {
-        say_how_to_let_in(&state);
+        say_how_to_let_in(&state, &logger);
     }
-    tell(&LogEvent::Started { address: server.address().to_string() });
+    tell(&LogEvent::Started { address });
     notify::notify(notify::READY);
     if let Some(predecessor) = predecessor {
         predecessor.tell_ready().map_err(|error| local("the server that hands over", &error))?;
@@ -107,13 +115,47 @@ pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let reach = Reach::of(&offer.needs);
     // Ends with the server, when nothing listens any more. Started here, so that it is confined
     // like the rest.
-    let _watching = watch(Arc::clone(&accounts), handle.clone(), (Arc::clone(&shown), Arc::clone(&tell)));
+    let _watching =
+        watch(Arc::clone(&accounts), handle.clone(), Arc::clone(&logger), (Arc::clone(&shown), Arc::clone(&tell)));
     let (host_key, fixed) = (server.host_key(), offer.fixed);
     conduct(
         server,
-        Serving { plan, handle, accounts, host_key, shown, socket, standby, confined, fixed, reach, audit, tell },
+        Serving {
+            plan,
+            handle,
+            accounts,
+            host_key,
+            shown,
+            socket,
+            standby,
+            confined,
+            fixed,
+            reach,
+            audit,
+            logger,
+            tell,
+        },
         signals,
     )
+}
+
+/// The process that waits to take over, if a reload may need one.
+fn start_standby(plan: &ServePlan, fixed: &Fixed) -> Result<Option<Standby>, Failure> {
+    let standby = (plan.config.is_some() && fixed.confinement != Confinement::Off).then(Standby::start);
+    standby.transpose().map_err(|error| local("the process that waits to take over", &error))
+}
+
+/// The logs, and the receiver of events that writes them.
+fn logs(
+    offer: &ServerOffer,
+    signals: &Signals,
+    json: bool,
+) -> Result<(Option<Arc<AuditLog>>, Arc<Logger>, Log), Failure> {
+    let audit = audit(&offer.fixed.audit)?;
+    let logger = Arc::new(Logger::of_environment(offer.quiet)?);
+    let alarm = (offer.fixed.audit_failure == OnFailure::Stop).then(|| signals.log_alarm()).transpose()?;
+    let log = log(Arc::clone(&logger), json, audit.clone(), alarm);
+    Ok((audit, logger, log))
 }
 
 /// Whether a server would start so: says what it would do. Nothing is made or changed, and no port is opened, since the
@@ -160,6 +202,7 @@ struct Serving {
     fixed: Fixed,
     reach: Reach,
     audit: Option<Arc<AuditLog>>,
+    logger: Arc<Logger>,
     tell: Log,
 }
 
@@ -171,7 +214,8 @@ impl Serving {
             match signals.wait() {
                 Asked::Report => self.handle.status(),
                 Asked::Reload if !self.plan.is_read_again() => {
-                    complain("SIGHUP, and there is no --config to read again: ending as with SIGTERM");
+                    let text = "SIGHUP, and there is no --config to read again: ending as with SIGTERM";
+                    self.logger.say(Severity::Warning, text);
                     self.end();
                 }
                 Asked::Reload => {
@@ -181,9 +225,9 @@ impl Serving {
                 // Every line that cannot be written requests it.
                 Asked::LogFailed if exit == Exit::Local => {}
                 Asked::LogFailed => {
-                    complain(
-                        "stopping, since nothing is to happen that is not in the audit log (audit-failure = \"stop\")",
-                    );
+                    let text =
+                        "stopping, since nothing is to happen that is not in the audit log (audit-failure = \"stop\")";
+                    self.logger.say(Severity::Error, text);
                     exit = Exit::Local;
                     self.socket = None;
                     self.standby = None;
@@ -219,7 +263,8 @@ impl Serving {
             ServerOffer::resolve(&self.plan, Some(&self.fixed)).map_err(|failure| failure.message)?;
         let later = self.fixed.unlike(&offer.fixed);
         if !later.is_empty() {
-            complain(&format!("what the configuration says of {} holds from the next start on", later.join(", ")));
+            let text = format!("what the configuration says of {} holds from the next start on", later.join(", "));
+            self.logger.say(Severity::Warning, &text);
         }
         if self.confined.files && !self.reach.covers(&Reach::of(&offer.needs)) {
             self.hand_over()?;
@@ -289,12 +334,12 @@ fn announce(json: bool, names: &str, address: &str, host_key: &str) -> Result<()
     print(&format!("xdfs is ready on {address} with the host key {host_key} and offers {names}\n"))
 }
 
-fn say_how_to_let_in(state: &StateFolder) {
+fn say_how_to_let_in(state: &StateFolder, logger: &Logger) {
     let shown = state.shown();
     let option = state::option(Some(Path::new(shown)));
-    complain(&format!(
-        "nobody may log in yet; on this machine: xdfs user add NAME --key FILE.pub{option} (state: {shown})"
-    ));
+    let text =
+        format!("nobody may log in yet; on this machine: xdfs user add NAME --key FILE.pub{option} (state: {shown})");
+    logger.say(Severity::Warning, &text);
 }
 
 /// The audit log, if one is configured.
@@ -312,16 +357,21 @@ fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
 /// Checks once a second, besides at each connection, whether the users changed, and ends the sessions that the change would not
 /// admit; also whether the certificate has expired, which is reported. The thread ends when the
 /// returned value is dropped.
-fn watch(accounts: Arc<LiveAccounts>, handle: Handle, (shown, tell): (Arc<Shown>, Log)) -> SyncSender<()> {
+fn watch(
+    accounts: Arc<LiveAccounts>,
+    handle: Handle,
+    logger: Arc<Logger>,
+    (shown, tell): (Arc<Shown>, Log),
+) -> SyncSender<()> {
     let (running, ended) = sync_channel(0);
     std::thread::spawn(move || {
         while ended.recv_timeout(LOOK_AT_USERS) == Err(RecvTimeoutError::Timeout) {
             let change = accounts.refresh().unwrap_or_else(|error| {
-                complain(&format!("{error}; what was known before holds on"));
+                logger.say(Severity::Error, &format!("{error}; what was known before holds on"));
                 None
             });
             if accounts.has_changed() || change.is_some() {
-                complain("the users have changed; the change holds from now on");
+                logger.say(Severity::Info, "the users have changed; the change holds from now on");
             }
             if let Some(change) = change {
                 handle.revoke(move |principal| change.ends(principal));
@@ -334,10 +384,9 @@ fn watch(accounts: Arc<LiveAccounts>, handle: Handle, (shown, tell): (Arc<Shown>
     running
 }
 
-/// The log for people is standard error, a line for each event; a supervisor adds the time. An
-/// audit log on standard error replaces it. The `alarm` is raised if the audit log cannot be
-/// written.
-fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>, alarm: Option<Notifier>) -> Log {
+/// The receiver of events: the log for people, which an audit log on standard error replaces, and the
+/// audit log. The `alarm` is raised if that cannot be written.
+fn log(logger: Arc<Logger>, json: bool, audit: Option<Arc<AuditLog>>, alarm: Option<Notifier>) -> Log {
     Arc::new(move |event| {
         let wrote = audit.as_ref().map(|audit| audit.write(event)).unwrap_or_default();
         if let (Some(alarm), true) = (&alarm, wrote.failed) {
@@ -350,20 +399,8 @@ fn log(quiet: bool, json: bool, audit: Option<Arc<AuditLog>>, alarm: Option<Noti
             let _ = JsonLines.write(&line);
         }
         let in_its_place = audit.as_ref().is_some_and(|audit| audit.folder().is_none());
-        let worth_it = match event {
-            LogEvent::Status { .. } => true,
-            _ if in_its_place => false,
-            LogEvent::Started { .. } => false,
-            LogEvent::SessionOpened { .. } | LogEvent::SessionEnded { error: None, .. } => !quiet,
-            LogEvent::Calls { error: None, calls, .. } if calls.iter().all(|call| call.error.is_none()) => !quiet,
-            LogEvent::Transfer { error: None, .. } | LogEvent::Draining { .. } => !quiet,
-            LogEvent::Recovered { parts: 0, others: 0, expired: 0, .. } => false,
-            LogEvent::Recovered { .. } => !quiet,
-            LogEvent::Reloaded { error: None } | LogEvent::Retired { .. } => !quiet,
-            _ => true,
-        };
-        if worth_it {
-            complain(&event.to_string());
+        if !in_its_place || matches!(event, LogEvent::Status { .. }) {
+            logger.event(event);
         }
         wrote.bytes
     })

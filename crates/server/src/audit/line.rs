@@ -187,7 +187,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
     let (name, value) = match event {
         LogEvent::Transfer { .. } | LogEvent::Calls { .. } => return operation(event),
         LogEvent::SessionOpened { .. } | LogEvent::LoginFailed { .. } => return login(event),
-        LogEvent::SessionEnded { session, user, error } => (
+        LogEvent::SessionEnded { session, user, error, .. } => (
             "session_ended",
             json!({
                 "session": session.to_string(),
@@ -196,7 +196,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
                 "error": why(error),
             }),
         ),
-        LogEvent::GuestRefused { peer, error } => ("refused", json!({"peer": text(peer), "error": text(error)})),
+        LogEvent::GuestRefused { peer, error, .. } => ("refused", json!({"peer": text(peer), "error": text(error)})),
         LogEvent::ChannelLost { session, channel, error } => {
             ("channel_lost", json!({"session": session.to_string(), "channel": channel, "error": text(error)}))
         }

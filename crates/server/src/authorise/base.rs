@@ -7,9 +7,9 @@
 use super::{Authority, Authorized, Keep, Want, judge, rights_of, scope_of, split, wire_path, within};
 use super::{Export, Rights, Stages};
 use crate::log::LoggedName;
+use crate::traffic::ExportLoad;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use xdfs_engine::pace::Limit;
 use xdfs_io::store::tree::TreeKey;
 use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath, Safety};
 use xdfs_secure::policy::{Method, Principal, Scope};
@@ -89,13 +89,13 @@ impl Base {
             path,
             existing,
             floor: Level::Private,
-            limit: Arc::clone(self.export.limit()),
+            load: Arc::clone(self.export.load()),
         })
     }
 
-    /// The limit of bandwidth of the export.
-    pub fn limit(&self) -> &Arc<Limit> {
-        self.export.limit()
+    /// What the sessions on the export share.
+    pub fn load(&self) -> &Arc<ExportLoad> {
+        self.export.load()
     }
 
     /// The same for a batch of this session: the trees that it stages last as long as the session.

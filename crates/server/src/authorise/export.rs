@@ -2,8 +2,8 @@
 //! authority.
 
 use super::{Access, Anonymous};
+use crate::traffic::ExportLoad;
 use std::sync::Arc;
-use xdfs_engine::pace::Limit;
 use xdfs_io::store::{Recovered, Store};
 
 /// What a server serves under one name.
@@ -13,20 +13,20 @@ pub struct Export {
     access: Access,
     /// Private: a file can be reached only with authorisation.
     store: Arc<dyn Store>,
-    /// The bandwidth of all sessions together that use it.
-    limit: Arc<Limit>,
+    /// What all sessions that use it share.
+    load: Arc<ExportLoad>,
 }
 
 impl Export {
     /// The files of `store` under `name`, the first component of every name below it.
     pub fn new(name: impl Into<String>, store: Arc<dyn Store>, access: Access) -> Self {
-        Self { name: name.into(), access, store, limit: Arc::new(Limit::new(0)) }
+        Self { name: name.into(), access, store, load: Arc::new(ExportLoad::new(0)) }
     }
 
     /// The same with a limit of bandwidth, in bytes per second; 0 is none.
     #[must_use]
     pub fn with_bandwidth(self, rate: u64) -> Self {
-        Self { limit: Arc::new(Limit::new(rate)), ..self }
+        Self { load: Arc::new(ExportLoad::new(rate)), ..self }
     }
 
     /// An export that every client may use, with or without a login; for tests and for servers
@@ -46,16 +46,16 @@ impl Export {
         &self.access
     }
 
-    /// Its limit of bandwidth.
-    pub(crate) fn limit(&self) -> &Arc<Limit> {
-        &self.limit
+    /// What all sessions that use it share.
+    pub(crate) fn load(&self) -> &Arc<ExportLoad> {
+        &self.load
     }
 
-    /// Takes over the limit of an earlier export of the same name, with the rate of this one: running
-    /// operations keep to it.
-    pub(super) fn take_limit(&mut self, earlier: &Self) {
-        earlier.limit.set_rate(self.limit.rate());
-        self.limit = Arc::clone(&earlier.limit);
+    /// Goes on with the counters and the limit of an earlier export of the same name, at the rate of
+    /// this one: running operations keep to it.
+    pub(super) fn succeed(&mut self, earlier: &Self) {
+        earlier.load.limit.set_rate(self.load.limit.rate());
+        self.load = Arc::clone(&earlier.load);
     }
 
     /// Searches for what earlier servers left here, and removes what is older than `expired`. No

@@ -22,8 +22,8 @@ pub use export::Export;
 pub(crate) use stages::{Stages, wire_path};
 
 use crate::log::LoggedName;
+use crate::traffic::ExportLoad;
 use std::sync::{Arc, PoisonError, RwLock};
-use xdfs_engine::pace::Limit;
 use xdfs_io::store::{Existing, Store};
 use xdfs_proto::base::{Bug, Bugs, Error, ErrorKind, Level, RelPath};
 use xdfs_secure::policy::{Method, Principal, Scope};
@@ -54,7 +54,7 @@ pub(crate) struct Authorized {
     path: RelPath,
     existing: Existing,
     floor: Level,
-    limit: Arc<Limit>,
+    load: Arc<ExportLoad>,
 }
 
 impl Authorized {
@@ -89,9 +89,9 @@ impl Authorized {
         self.floor
     }
 
-    /// The limit of bandwidth of the export.
-    pub fn limit(&self) -> &Arc<Limit> {
-        &self.limit
+    /// What the sessions on the export share.
+    pub fn load(&self) -> &Arc<ExportLoad> {
+        &self.load
     }
 }
 
@@ -138,7 +138,7 @@ impl Authority {
             path,
             existing,
             floor: export.access().floor.max(self.floor),
-            limit: Arc::clone(export.limit()),
+            load: Arc::clone(export.load()),
         })
     }
 }
@@ -280,7 +280,7 @@ impl CurrentAuthority {
         for export in &mut authority.exports {
             let earlier = present.exports.iter().find(|earlier| earlier.name() == export.name());
             if let Some(earlier) = earlier {
-                export.take_limit(earlier);
+                export.succeed(earlier);
             }
         }
         *present = Arc::new(authority);

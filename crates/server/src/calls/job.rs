@@ -9,6 +9,8 @@ use crate::audit::Pace;
 use crate::authorise::{Authority, Base};
 use crate::log::{CallLine, Log, LogEvent, LoggedName};
 use crate::reply_cache::{CacheLookup, ReplyCache, RunningBatch};
+use crate::sessions::Metrics;
+use crate::traffic::{Count, ExportLoad, Traffic};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -34,10 +36,44 @@ pub(crate) struct BatchOwner {
     /// The growth of the log is charged here, at this rate.
     pub pace: Arc<Pace>,
     pub audit_rate: u64,
+    /// What it moves is counted here.
+    pub traffic: BatchTraffic,
     /// Set when the rest is no longer wanted.
     pub stop: Arc<AtomicBool>,
     /// Seconds since 1970 when the batch arrived.
     pub now: u64,
+}
+
+/// Where the traffic of a batch is counted.
+#[derive(Clone)]
+pub(crate) struct BatchTraffic {
+    session: Arc<Metrics>,
+    /// The export, if it is on one.
+    export: Option<Arc<ExportLoad>>,
+}
+
+impl BatchTraffic {
+    /// That of a batch of so many bytes.
+    pub fn of(session: &Arc<Metrics>, export: Option<&Arc<ExportLoad>>, bytes: usize) -> Self {
+        let traffic = Self { session: Arc::clone(session), export: export.cloned() };
+        traffic.moved(true, bytes);
+        traffic
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Traffic> {
+        std::iter::once(&self.session.traffic).chain(self.export.iter().map(|export| &export.traffic))
+    }
+
+    /// The payload of the batch or of its reply passed.
+    pub fn moved(&self, received: bool, bytes: usize) {
+        self.each().for_each(|traffic| traffic.moved(received, bytes as u64));
+    }
+
+    fn calls(&self, calls: &[CallLine]) {
+        let failed = calls.iter().filter(|call| call.error.is_some()).count() as u64;
+        let done = calls.len() as u64 - failed;
+        self.each().for_each(|traffic| traffic.calls(Count { done, failed }));
+    }
 }
 
 impl BatchOwner {
@@ -52,6 +88,7 @@ impl BatchOwner {
 
     /// Logs the outcome of a batch.
     pub(crate) fn record(&self, base: LoggedName, calls: Vec<CallLine>, safety: Option<Safety>, error: Option<&Error>) {
+        self.traffic.calls(&calls);
         let bytes = (self.log)(&LogEvent::Calls {
             session: self.session,
             user: self.principal.user.escape_debug().to_string(),

@@ -132,8 +132,14 @@ impl Server {
             }
         }
         let error = error.map(|error| error.to_string());
-        let user = entry.principal.user.escape_debug().to_string();
-        (self.config.log)(&LogEvent::SessionEnded { session: id, user, error });
+        (self.config.log)(&LogEvent::SessionEnded {
+            session: id,
+            user: entry.principal.user.escape_debug().to_string(),
+            peer: entry.peer.clone(),
+            lasted: self.dispatch.now().since(entry.opened),
+            moved: entry.metrics.traffic.read(),
+            error,
+        });
         self.ending.retain(EndingSession::has_threads);
         self.ending.extend(EndingSession::of(entry));
     }
@@ -207,7 +213,8 @@ impl Server {
             lines.push(format!("limits that have bitten: {}", drops.join(", ")));
         }
         for (id, entry) in &self.sessions {
-            let bytes = entry.metrics.bytes.load(Ordering::Relaxed);
+            let moved = entry.metrics.traffic.read();
+            let bytes = moved.received + moved.sent;
             let seconds = now.since(entry.opened).as_secs_f64().max(1e-9);
             lines.push(format!(
                 "session {id} of {}: {} channel(s), {} running pipeline(s), {} operation(s) done, {bytes} bytes, {:.1} MB/s since it was opened",

@@ -51,7 +51,7 @@ impl Server {
     }
 
     pub(super) fn tell_refusal(&mut self, peer: String, error: String) {
-        self.tell(LogEvent::GuestRefused { peer, error });
+        self.tell(LogEvent::GuestRefused { peer, error, left: false });
     }
 
     /// Logs a refusal, unless there are too many to be useful: those are counted.
@@ -109,9 +109,18 @@ impl Server {
 
     /// Disconnects a pending login, with the reason in the log.
     pub(super) fn disconnect(&mut self, socket: SocketId, error: &str) {
+        self.disconnect_because(socket, error, false);
+    }
+
+    /// The same for one whose client left, or said nothing.
+    pub(super) fn part(&mut self, socket: SocketId, error: &str) {
+        self.disconnect_because(socket, error, true);
+    }
+
+    fn disconnect_because(&mut self, socket: SocketId, error: &str, left: bool) {
         self.count_failed(socket, false);
         if let Some(guest) = self.forget(socket).filter(|guest| !matches!(guest.then, AfterSend::Close)) {
-            self.tell_refusal(guest.peer, error.into());
+            self.tell(LogEvent::GuestRefused { peer: guest.peer, error: error.into(), left });
         }
     }
 
@@ -121,7 +130,7 @@ impl Server {
         if self.count_failed(socket, false) > 0 {
             self.forget(socket);
         } else {
-            self.disconnect(socket, "the peer closed the connection during the opening");
+            self.part(socket, "the peer closed the connection during the opening");
         }
     }
 

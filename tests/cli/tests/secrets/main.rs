@@ -27,7 +27,7 @@ fn write_secret(scene: &Scene, name: &str, content: &[u8]) {
 
 /// Whatever somebody might have set to see more.
 fn talkative(scene: &Scene, command: &mut Command) {
-    command.env("RUST_LOG", "trace").env("RUST_BACKTRACE", "full").env("XDFS_LOG", "trace");
+    command.env("RUST_LOG", "trace").env("RUST_BACKTRACE", "full").env("XDFS_LOG", "debug");
     command.env("SSLKEYLOGFILE", scene.path("tls-keys"));
 }
 

@@ -135,7 +135,7 @@ fn server_here(
         identity: Arc::new(HostIdentity::new(KeyPair::generate().expect("a key"))),
         directory: Arc::new(VisitorsOnly(true)),
         log: Arc::new(move |event| {
-            said.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{event}\n{event:?}"));
+            said.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{event:?}"));
             0
         }),
     });

@@ -1,0 +1,130 @@
+//! The server's log for people: what a line looks like, what is worth one, and that no peer writes lines of its own.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::net::TcpStream;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use xdfs_test_cli::{Scene, Server, exit, pattern};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Starts a server that logs to the file `log`; `variables` may depend on that file.
+fn serve(scene: &Scene, variables: impl Fn(&File) -> Vec<(&'static str, String)>) -> Server {
+    scene.directory("server");
+    let log = File::create(scene.path("log")).unwrap();
+    let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--export", "data=server"]);
+    command.args(["--allow-anonymous", "rw"]).env_remove("JOURNAL_STREAM").env_remove("XDFS_LOG");
+    command.envs(variables(&log)).stderr(log);
+    let server = Server::start(command, &[]);
+    scene.trust(server.address(), &server);
+    server
+}
+
+fn lines(scene: &Scene) -> Vec<String> {
+    String::from_utf8(scene.read("log")).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// The lines, once there is one with these words.
+#[track_caller]
+fn until(scene: &Scene, words: &str) -> Vec<String> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let lines = lines(scene);
+        if lines.iter().any(|line| line.contains(words)) {
+            return lines;
+        }
+        assert!(Instant::now() < until, "no '{words}' in {lines:#?}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_session_and_a_transfer_have_a_line_each_and_a_tree_is_summed_up() {
+    let scene = Scene::new();
+    let server = serve(&scene, |_| Vec::new());
+    for number in 0..40 {
+        scene.write(format!("tree/{number}"), b"small");
+    }
+    scene.write("file", &pattern(200_000, 1));
+    scene.run(["cp", "-r", "tree", &server.url("")]).ends_with(0);
+    let tree = until(&scene, "ended after");
+    scene.run(["cp", "file", &server.url("file")]).ends_with(0);
+    let all = until(&scene, "200000 bytes received");
+    for line in &all {
+        let (time, rest) = line.split_at(24);
+        let form: String = time.chars().map(|one| if one.is_ascii_digit() { '0' } else { one }).collect();
+        assert_eq!(form, "0000-00-00T00:00:00.000Z", "{line}");
+        assert!([" info ", " warn "].iter().any(|level| rest.starts_with(level)), "{line}");
+    }
+    let of_tree: Vec<&String> =
+        tree.iter().filter(|line| line.contains("session: ") || line.contains("calls: ")).collect();
+    let [opened, ended] = of_tree[..] else { panic!("{tree:#?}") };
+    assert!(opened.contains("opened by anonymous@127.0.0.1 from 127.0.0.1:"), "{opened}");
+    assert!(
+        ended.contains(" of anonymous@127.0.0.1 from 127.0.0.1:") && ended.contains("call(s); closed by the client"),
+        "{ended}"
+    );
+    let transfers: Vec<&String> = all.iter().filter(|line| line.contains("transfer: ")).collect();
+    let [transfer] = transfers[..] else { panic!("{all:#?}") };
+    assert!(transfer.contains("upload of 'data/file', 200000 bytes at private"), "{transfer}");
+    assert!(all.iter().any(|line| line.contains("200000 bytes received, 0 sent, 1 upload(s)")), "{all:#?}");
+}
+
+#[test]
+fn journald_gets_priorities_and_no_times() {
+    let scene = Scene::new();
+    let of = |log: &File| log.metadata().map(|log| format!("{}:{}", log.dev(), log.ino())).unwrap();
+    let server = serve(&scene, |log| vec![("JOURNAL_STREAM", of(log))]);
+    scene.run(["ls", &server.url("")]).ends_with(0);
+    let lines = until(&scene, "ended after");
+    assert!(lines.iter().any(|line| line.starts_with("<6>session: ")), "{lines:#?}");
+    assert!(lines.iter().all(|line| line.starts_with("<6>") || line.starts_with("<4>")), "{lines:#?}");
+}
+
+#[test]
+fn the_filter_chooses_and_a_mistake_in_it_stops_the_start() {
+    let scene = Scene::new();
+    let server = serve(&scene, |_| vec![("XDFS_LOG", "warn,calls=debug".to_owned())]);
+    scene.write("tree/file", b"small");
+    scene.run(["cp", "-r", "tree", &server.url("")]).ends_with(0);
+    let lines = until(&scene, "below 'data");
+    assert!(lines.iter().all(|line| line.contains(" debug calls: ")), "{lines:#?}");
+    server.signal(Signal::USR1);
+    until(&scene, "info server: status: ");
+    let mut wrong = scene.command(["serve", "--export", "data=server"]);
+    wrong.env("XDFS_LOG", "chatty");
+    let outcome = xdfs_test_cli::Running::start(wrong).wait();
+    outcome.ends_with(exit::USAGE).says(&["XDFS_LOG: 'chatty' is no level; write off, error, warn, info, debug"]);
+}
+
+#[test]
+fn a_client_that_leaves_before_it_logs_in_is_no_problem() {
+    let scene = Scene::new();
+    let server = serve(&scene, |_| vec![("XDFS_LOG", "login=debug".to_owned())]);
+    // A stranger's question remains without an answer: there is no terminal.
+    let url = format!("xdfs://{}/data/", server.address());
+    scene.run_as("stranger", ["ls", &url]).ends_with(exit::NOT_TRUSTED);
+    until(&scene, "debug login: connection of 127.0.0.1");
+    drop(TcpStream::connect(server.address()).unwrap());
+    drop(server);
+    let problems: Vec<String> = lines(&scene).into_iter().filter(|line| !line.contains(" debug ")).collect();
+    assert!(problems.iter().all(|line| line.contains(" info ")), "{problems:#?}");
+}
+
+#[test]
+fn names_make_no_lines_of_their_own() {
+    let scene = Scene::new();
+    let server = serve(&scene, |_| Vec::new());
+    let name = OsStr::from_bytes(b"a\n2026-01-01T00:00:00.000Z warn server: \x1b[2J\xc3\xbc");
+    scene.write(name, &pattern(200_000, 1));
+    let source = scene.path(name);
+    scene.run([OsStr::new("cp"), source.as_os_str(), OsStr::new(&server.url(""))]).ends_with(0);
+    let lines = until(&scene, "upload of");
+    let line = lines.iter().find(|line| line.contains("upload of")).unwrap();
+    assert!(line.contains("'data/a\\n2026-01-01T00:00:00.000Z warn server: \\u{1b}[2J\u{fc}', 200000 bytes"), "{line}");
+}
