@@ -58,6 +58,9 @@ _xdfs() {
             xdfs,mkdir)
                 cmd="xdfs__subcmd__mkdir"
                 ;;
+            xdfs,mount)
+                cmd="xdfs__subcmd__mount"
+                ;;
             xdfs,mv)
                 cmd="xdfs__subcmd__mv"
                 ;;
@@ -126,6 +129,9 @@ _xdfs() {
                 ;;
             xdfs__subcmd__help,mkdir)
                 cmd="xdfs__subcmd__help__subcmd__mkdir"
+                ;;
+            xdfs__subcmd__help,mount)
+                cmd="xdfs__subcmd__help__subcmd__mount"
                 ;;
             xdfs__subcmd__help,mv)
                 cmd="xdfs__subcmd__help__subcmd__mv"
@@ -314,7 +320,7 @@ _xdfs() {
 
     case "${cmd}" in
         xdfs)
-            opts="-h -V --help --version serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help"
+            opts="-h -V --help --version serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -688,7 +694,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help)
-            opts="serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock du df demo user key trust generate help"
+            opts="serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -954,6 +960,20 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help__subcmd__mkdir)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__help__subcmd__mount)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1605,6 +1625,56 @@ _xdfs() {
                     return 0
                     ;;
                 -m)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --identity)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__mount)
+            opts="-o -f -h --options --timeout --foreground --report-ready --identity --password-file --ca --state --ssh --remote-command --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --options)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -42,6 +42,7 @@ const NEEDS: &[Need] = &[
     need("globus-gridftp-server-progs", Sign::Program("globus-gridftp-server"), "a server of GridFTP"),
     need("vsftpd", Sign::Program("vsftpd"), "a server of FTP"),
     need("faketime", Sign::Program("faketime"), "sets the clock of a command"),
+    need("fuse3", Sign::Program("fusermount3"), "mounts for users"),
     need("rsync", Sign::Program("rsync"), "judges what a copy of a tree kept"),
     need("util-linux", Sign::Program("unshare"), "namespaces and loop devices"),
     need("mount", Sign::Program("losetup"), "loop devices and file systems on them"),

@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, Failure> {
-    let mut typed = usage::parse(std::env::args_os())?;
+    let mut typed = usage::parse(args::as_mount(std::env::args_os()))?;
     let applied = config::apply(&mut typed)?;
     let json = typed.command.wants_json();
     let plan = plan::resolve(typed).map_err(|error| {

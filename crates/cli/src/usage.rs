@@ -14,7 +14,7 @@ use crate::foreign;
 use crate::text::printable;
 
 /// Commands of the design that do not exist yet, and the feature that each comes with.
-const LATER: &[(&str, &[&str])] = &[("tuning", &["tune"]), ("the mount", &["mount"])];
+const LATER: &[(&str, &[&str])] = &[("tuning", &["tune"])];
 
 /// Parses the command line; a failure if that is impossible, or if it requested help.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {

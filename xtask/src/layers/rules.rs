@@ -92,8 +92,15 @@ pub(super) const CRATES: &[CrateRule] = &[
         why: "the server stands on the engine and does not know the client",
     },
     CrateRule {
+        name: "xdfs-mount",
+        ours: &["xdfs-client"],
+        // rustix: mount(2), and the descriptor on which the kernel asks.
+        foreign: &["bytes", "rustix", "thiserror"],
+        why: "the mount is a program above the client: between it and the kernel there is nothing of the protocol of xdfs",
+    },
+    CrateRule {
         name: "xdfs",
-        ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-client", "xdfs-gridftp", "xdfs-server"],
+        ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-client", "xdfs-mount", "xdfs-gridftp", "xdfs-server"],
         foreign: &[
             "clap",
             "clap_complete",

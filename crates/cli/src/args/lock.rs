@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::LoginArgs;
+use super::{LoginArgs, seconds};
 use crate::exit::exit_codes;
 
 const EXAMPLES: &str = concat!(
@@ -60,9 +60,4 @@ pub(crate) struct LockArgs {
 
     #[command(flatten)]
     pub(crate) login: LoginArgs,
-}
-
-fn seconds(typed: &str) -> Result<Duration, String> {
-    let number: f64 = typed.parse().map_err(|_| format!("'{typed}' is no number of seconds"))?;
-    Duration::try_from_secs_f64(number).map_err(|error| format!("'{typed}': {error}"))
 }

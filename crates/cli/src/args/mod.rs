@@ -6,6 +6,7 @@
 mod find;
 mod key;
 mod lock;
+mod mount;
 mod names;
 mod serve;
 mod sum;
@@ -23,6 +24,7 @@ pub(crate) use key::{
     TrustForgetArgs, TrustListArgs,
 };
 pub(crate) use lock::LockArgs;
+pub(crate) use mount::{MountArgs, as_mount, seconds};
 pub(crate) use names::{
     CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, StatArgs, TouchArgs,
 };
@@ -100,6 +102,8 @@ pub(crate) enum Command {
     Cat(CatArgs),
     /// Run a command while a file on a server is locked
     Lock(LockArgs),
+    /// Make a directory of a server a directory of this machine
+    Mount(MountArgs),
     /// Show how much room files on a server take
     Du(DuArgs),
     /// Show how much room a server has

@@ -9,6 +9,7 @@ mod generate;
 mod key;
 mod lock;
 pub(crate) mod login;
+mod mount;
 mod names;
 mod notify;
 pub(crate) mod remote;
@@ -35,6 +36,7 @@ pub(crate) fn run(plan: Plan) -> Result<ExitCode, Failure> {
         Plan::Copy(plan) => cp::run(plan),
         Plan::Sync(plan) => sync::run(plan),
         Plan::Names(plan) => names::run(&plan),
+        Plan::Mount(plan) => mount::run(&plan),
         Plan::Sum(plan) => sum::run(&plan),
         Plan::Demo(plan) => demo::run(&plan),
         Plan::User(command) => user::run(command),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType};
+use xdfs_client::file::Remote;
 use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Limit, Session, Target, Transfer};
 
 use super::login::TypedSecrets;
@@ -60,6 +61,10 @@ impl Default for SessionRequest {
 /// Time for the threads of a lost or abandoned session to end.
 const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
 
+/// A silent server of a mount is taken for lost after this time at the least, and at the most.
+const STALL_MIN: Duration = Duration::from_secs(2);
+const STALL_MAX: Duration = Duration::from_secs(30);
+
 /// A server, and the result of connecting to it. A failure is kept: it is not waited for again with
 /// every file.
 #[derive(Debug)]
@@ -106,6 +111,23 @@ impl Sessions {
     /// A session of the caller's own with a URL's server, and what it moves through.
     pub(super) fn own(&self, url: &Url) -> connect::ConnectResult<(Session, Option<Tunnel>)> {
         self.connect(url, &Session::connect)
+    }
+
+    /// A server whose open files survive the loss of their session, which is waited for so long. Over
+    /// ssh they do not: the session cannot be made again.
+    pub(super) fn lasting(
+        &self,
+        url: &Url,
+        patience: Duration,
+    ) -> connect::ConnectResult<(Arc<Remote>, Option<Tunnel>)> {
+        let ((session, mut options), tunnel) =
+            self.connect(url, &|options| Session::connect(options).map(|session| (session, options.clone())))?;
+        if tunnel.is_some() {
+            return Ok((Remote::over(session), tunnel));
+        }
+        // A server that does not answer is lost before the calls are given up.
+        options.stall = Some(patience.clamp(STALL_MIN, STALL_MAX));
+        Ok((Remote::continuing(session, options, patience), None))
     }
 
     /// Requests a download from a URL's server. If a session is opened for it, its opening carries

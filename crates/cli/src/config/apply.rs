@@ -103,6 +103,7 @@ fn parts(command: &mut Command) -> Option<Parts<'_>> {
         Command::Touch(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
         Command::Cat(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.login),
         Command::Lock(args) => Parts::of(vec![&mut args.url], &mut args.login),
+        Command::Mount(args) => Parts::of(vec![&mut args.url], &mut args.login),
         Command::Du(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
         Command::Df(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
         Command::Serve(_)

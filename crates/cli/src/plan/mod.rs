@@ -8,6 +8,7 @@ mod copy;
 mod find;
 mod ftp;
 mod lock;
+mod mount;
 mod names;
 mod serve;
 mod sum;
@@ -21,6 +22,7 @@ use xdfs_proto::base::Level;
 pub(crate) use copy::{Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone};
 pub(crate) use find::{Reference, Search, Test};
 pub(crate) use lock::LockPlan;
+pub(crate) use mount::{MountPlan, words_of_background};
 pub(crate) use names::{NamesPlan, Verb};
 pub(crate) use serve::{ExportPlan, Root, ServePlan, StdioPlan};
 pub(crate) use sum::{SumOf, SumPlan};
@@ -50,6 +52,8 @@ pub(crate) enum Plan {
     Names(NamesPlan),
     /// Run a command under a lock.
     Lock(LockPlan),
+    /// Mount a directory.
+    Mount(MountPlan),
     /// Show the hashes of files.
     Sum(SumPlan),
     /// Run the demonstration.
@@ -255,6 +259,14 @@ pub(crate) enum PlanError {
     /// Something that FTP servers do not have.
     #[error("{0}: FTP servers cannot do that; xdfs:// and ssh:// can")]
     NotByFtp(&'static str),
+    /// An option of a mount.
+    #[error("-o {option}: {reason}")]
+    MountOption {
+        /// As it was typed.
+        option: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Data and reports into one stream.
     #[error(
         "--json: it writes to standard output, which is the target here\nhelp: copy to a file, or leave --json out"
@@ -276,6 +288,7 @@ pub(crate) fn resolve(typed: Cli) -> Result<Plan, PlanError> {
         Plan::Sync(plan) => ftp::check_sync(plan)?,
         Plan::Names(plan) => ftp::check_names(plan)?,
         Plan::Lock(plan) if plan.url.is_ftp() => return Err(PlanError::NotByFtp("lock")),
+        Plan::Mount(plan) if plan.url.is_ftp() => return Err(PlanError::NotByFtp("mount")),
         _ => {}
     }
     Ok(plan)
@@ -301,6 +314,7 @@ fn resolve_command(typed: Cli) -> Result<Plan, PlanError> {
         Command::Du(args) => names::du(args).map(Plan::Names),
         Command::Df(args) => names::df(args).map(Plan::Names),
         Command::Lock(args) => lock::resolve(args).map(Plan::Lock),
+        Command::Mount(args) => mount::resolve(args).map(Plan::Mount),
         Command::Sum(args) => sum::resolve(args).map(Plan::Sum),
         Command::Demo(args) => resolve_demo(args).map(Plan::Demo),
         Command::User(args) => Ok(Plan::User(args.command)),

@@ -1,6 +1,7 @@
 //! An open file without a position: calls that survive the loss of the session.
 
 mod locks;
+mod named;
 mod recovery;
 
 use super::options::OpenOptions;
@@ -61,7 +62,7 @@ struct Behind {
 /// An open file.
 pub(super) struct Core {
     remote: Arc<Remote>,
-    path: Vec<u8>,
+    path: Mutex<Vec<u8>>,
     options: OpenOptions,
     connection: Mutex<Connection>,
     recovering: Mutex<()>,
@@ -134,7 +135,7 @@ impl Core {
         let connection = Connection { session, opened, generation, unsynced, change, end, in_flight, locks, broken };
         Ok(Self {
             remote: Arc::clone(remote),
-            path: path.to_vec(),
+            path: Mutex::new(path.to_vec()),
             options: *options,
             connection: Mutex::new(connection),
             recovering: Mutex::new(()),
@@ -145,6 +146,11 @@ impl Core {
 
     pub(super) fn options(&self) -> &OpenOptions {
         &self.options
+    }
+
+    /// Its path: the one it was opened by, unless it was renamed.
+    pub(super) fn path(&self) -> Vec<u8> {
+        lock(&self.path).clone()
     }
 
     /// Most bytes of data in one call.
@@ -270,7 +276,7 @@ impl Core {
     ) -> Result<T, Error> {
         match answered.read()?.get(index) {
             Some(Ok(answer)) => read(answer).ok_or_else(unexpected),
-            Some(Err(failure)) => Err(failed(*failure, &format!("cannot {what} '{}'", self.path.escape_ascii()))),
+            Some(Err(failure)) => Err(failed(*failure, &format!("cannot {what} '{}'", self.path().escape_ascii()))),
             None => Err(unexpected()),
         }
     }
@@ -427,7 +433,7 @@ impl Core {
             }
             drop(connection);
             // The server restarted, and what it may have lost was written again after that.
-            let text = format!("the server of '{}' restarts again and again", self.path.escape_ascii());
+            let text = format!("the server of '{}' restarts again and again", self.path().escape_ascii());
             backoff.wait(Error::new(ErrorKind::ConnectionLost, text))?;
         }
     }

@@ -168,6 +168,23 @@ impl File {
         self.core.length()
     }
 
+    /// Its length and change number when it was opened, here or again after a loss: equal ones are
+    /// those of a file that did not change in between.
+    pub fn version(&self) -> (u64, u64) {
+        self.core.version()
+    }
+
+    /// It was renamed, and is found under `path` from now on if its session is lost.
+    pub fn moved(&self, path: impl Into<Vec<u8>>) {
+        self.core.moved(path.into());
+    }
+
+    /// The caller changed the file by its name, as its mode or with a link: that it differs from what
+    /// this handle left is not the work of somebody else.
+    pub fn changed_by_name(&self) -> Result<(), Error> {
+        self.core.accept_changes()
+    }
+
     /// Its attributes.
     pub fn look(&self, wanted: Wanted) -> Result<Facts, Error> {
         self.core.call(FileCall::Attributes { wanted }, "look at", |answer| match answer {

@@ -193,3 +193,19 @@ fn many_writes_to_a_server_that_stays_away_fail_together_when_patience_ends() {
     assert!(began.elapsed() < 10 * patience, "{:?}", began.elapsed());
     serving.restart_stopped();
 }
+
+#[test]
+fn a_file_that_its_own_client_renamed_is_found_again_after_a_restart() {
+    let mut serving = at_a_socket();
+    let remote = remote(&serving);
+    let file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
+    file.write_at(b"not synced", 0).unwrap();
+    remote.run(|session, _| session.rename("data", "f", "moved", false)).unwrap();
+    file.moved("data/moved");
+    // The rename changed its change time: that was nobody else.
+    file.changed_by_name().unwrap();
+    serving.restart();
+    assert_eq!(file.length().unwrap(), 10);
+    file.write_at(b"!", 10).unwrap();
+    assert_same(&serving.directory.read("moved"), b"not synced!");
+}

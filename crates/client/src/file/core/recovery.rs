@@ -47,8 +47,9 @@ impl Core {
 
     fn open_again(&self, session: &Arc<Session>) -> Result<(), Error> {
         let before = lock(&self.connection).opened;
-        let calls = vec![FileCall::Open(self.options.again(&self.path, &before))];
-        let opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &self.path)?;
+        let path = self.path();
+        let calls = vec![FileCall::Open(self.options.again(&path, &before))];
+        let opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &path)?;
         let lost = self.to_be_made_again(&opened)?;
         self.lock_again(session, opened.handle)?;
         let mut last = opened.change;

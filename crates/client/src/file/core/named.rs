@@ -1,0 +1,34 @@
+//! What the program does to an open file by its name.
+
+use super::{Core, lock};
+use xdfs_proto::base::Error;
+use xdfs_proto::wire::file::{FileAnswer, FileCall};
+use xdfs_proto::wire::path::Wanted;
+
+impl Core {
+    pub(in crate::file) fn accept_changes(&self) -> Result<(), Error> {
+        {
+            let connection = lock(&self.connection);
+            if connection.unsynced.bytes() == 0 && !connection.locks.any_is_exclusive() {
+                return Ok(());
+            }
+        }
+        let wanted = FileCall::Attributes { wanted: Wanted::CHANGE };
+        let told = self.call(wanted, "look at", |answer| match answer {
+            FileAnswer::Attributes(told) => told.change,
+            _ => None,
+        })?;
+        let mut connection = lock(&self.connection);
+        connection.change = connection.change.max(told);
+        Ok(())
+    }
+
+    pub(in crate::file) fn version(&self) -> (u64, u64) {
+        let opened = lock(&self.connection).opened;
+        (opened.size, opened.change)
+    }
+
+    pub(in crate::file) fn moved(&self, path: Vec<u8>) {
+        *lock(&self.path) = path;
+    }
+}

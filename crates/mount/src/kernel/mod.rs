@@ -1,0 +1,14 @@
+//! The kernel's side: the protocol of `/dev/fuse`, threads that answer its requests, and the mount
+//! point. Nothing here knows what is mounted: that is a [`FileSystem`].
+
+pub(crate) mod abi;
+mod answer;
+mod attach;
+mod in_flight;
+mod request;
+mod serve;
+
+pub(crate) use answer::{Answer, Attributes, DirectoryBuffer, Entry, FileSystemFacts};
+pub use attach::{AttachError, Attached, KernelOptions, MountPoint, attach};
+pub(crate) use request::{Call, NewAttributes, Operation, SetTime};
+pub(crate) use serve::{FileSystem, Outcome, Waiting, serve};

@@ -1,0 +1,408 @@
+//! Threads that read the kernel's requests and answer them.
+//!
+//! One thread at a time reads. Before it works on what it read another one takes its place, so that
+//! somebody always reads: interrupts, and what the kernel forgets, are taken at once, even if all
+//! others wait for a server that is lost. A lock that is waited for keeps no thread: one thread tries
+//! all of them again and again.
+
+use super::abi::{self, init};
+use super::answer::Answer;
+use super::in_flight::InFlight;
+use super::request::{self, Call, Operation};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::IoSlice;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+/// Threads that work on requests: as many calls are on their way to the server.
+const THREADS_MAX: usize = 64;
+
+/// Requests that wait for a thread, and their bytes. What is more is answered with ENOMEM.
+const QUEUE_MAX: usize = 4096;
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// Locks that are waited for. What is more is answered with ENOLCK.
+const WAITING_MAX: usize = 1024;
+
+/// How often a lock is tried: at first, and when it takes long.
+const ATTEMPT_MIN: Duration = Duration::from_millis(5);
+const ATTEMPT_MAX: Duration = Duration::from_millis(250);
+
+/// Reads and writes of the page cache that the kernel has on their way at a time.
+const BACKGROUND_MAX: u16 = 64;
+
+/// Something that is tried again until it succeeds.
+pub(crate) trait Waiting: Send {
+    /// Tries it; none if it is too early.
+    fn attempt(&mut self) -> Option<Result<Answer, Errno>>;
+    /// Nobody wants it any more, after it succeeded.
+    fn undo(&mut self);
+}
+
+/// What becomes of a call.
+pub(crate) enum Outcome {
+    Now(Result<Answer, Errno>),
+    Later(Box<dyn Waiting>),
+}
+
+/// What is mounted.
+pub(crate) trait FileSystem: Sync {
+    /// Makes a call.
+    fn call(&self, call: &Call<'_>) -> Outcome;
+    /// The kernel forgets an inode that it looked up so often. Must not wait.
+    fn forget(&self, inode: u64, lookups: u64);
+    /// The kernel does not know of this answer.
+    fn undelivered(&self, answer: Answer);
+    /// Whether flock is for it to decide, and not for this machine's kernel alone.
+    fn locks(&self) -> bool;
+}
+
+#[derive(Default)]
+struct Pool {
+    threads: usize,
+    /// Threads that wait for their turn to read.
+    waiting: usize,
+    queue: VecDeque<Vec<u8>>,
+    queued_bytes: usize,
+}
+
+struct WaitingLock {
+    unique: u64,
+    waiting: Box<dyn Waiting>,
+    pause: Duration,
+    next: Instant,
+}
+
+struct Server<'a> {
+    device: &'a File,
+    files: &'a dyn FileSystem,
+    /// Whoever has it reads.
+    turn: Mutex<()>,
+    pool: Mutex<Pool>,
+    in_flight: Mutex<InFlight>,
+    interrupted: Condvar,
+    locks: Mutex<Vec<WaitingLock>>,
+    lock_waits: Condvar,
+    /// Why nothing is read any more.
+    end: Mutex<Option<Result<(), Errno>>>,
+    began: Instant,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Agrees on the protocol, and answers requests until the file system is unmounted.
+pub(crate) fn serve(device: &File, files: &dyn FileSystem) -> Result<(), Errno> {
+    let mut buffer = buffer();
+    agree(device, files, &mut buffer)?;
+    drop(buffer);
+    let server = Server {
+        device,
+        files,
+        turn: Mutex::new(()),
+        pool: Mutex::new(Pool { threads: 1, ..Pool::default() }),
+        in_flight: Mutex::default(),
+        interrupted: Condvar::new(),
+        locks: Mutex::default(),
+        lock_waits: Condvar::new(),
+        end: Mutex::new(None),
+        began: Instant::now(),
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.interrupt());
+        scope.spawn(|| server.wait_for_locks());
+        server.work(scope);
+    });
+    lock(&server.end).unwrap_or(Ok(()))
+}
+
+fn buffer() -> Vec<u8> {
+    vec![0; abi::REQUEST_REST + abi::DATA_MAX]
+}
+
+/// Reads a request; none if the file system is unmounted.
+fn read(device: &File, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+    loop {
+        match rustix::io::read(device, &mut *buffer) {
+            Ok(length) => return Ok(Some(length)),
+            // ENOENT: the request was interrupted before it was read.
+            Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
+            Err(Errno::NODEV) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Answers a request; an error if the kernel does not know it any more.
+fn send(device: &File, unique: u64, outcome: Result<&Answer, Errno>) -> Result<(), Errno> {
+    let (fields, data) = outcome.map(Answer::encode).unwrap_or_default();
+    let data = data.unwrap_or_default();
+    let error = outcome.err().map_or(0, |errno| -errno.raw_os_error());
+    let length = abi::ANSWER_HEAD + fields.len() + data.len();
+    let mut head = Vec::with_capacity(abi::ANSWER_HEAD);
+    // An answer is at most a few megabytes: fits.
+    head.extend((length as u32).to_ne_bytes());
+    head.extend(error.to_ne_bytes());
+    head.extend(unique.to_ne_bytes());
+    let parts = [IoSlice::new(&head), IoSlice::new(&fields), IoSlice::new(data)];
+    loop {
+        match rustix::io::writev(device, &parts) {
+            Err(Errno::INTR) => {}
+            outcome => return outcome.map(drop),
+        }
+    }
+}
+
+/// The first request: versions and what both sides can.
+fn agree(device: &File, files: &dyn FileSystem, buffer: &mut [u8]) -> Result<(), Errno> {
+    loop {
+        let length = read(device, buffer)?.ok_or(Errno::NODEV)?;
+        let call = request::decode(&buffer[..length]).ok_or(Errno::PROTO)?;
+        let Operation::Init { major, minor, readahead, flags } = call.operation else {
+            send(device, call.unique, Err(Errno::IO))?;
+            continue;
+        };
+        if major < abi::MAJOR || (major == abi::MAJOR && minor < abi::MINOR_MIN) {
+            send(device, call.unique, Err(Errno::PROTO))?;
+            return Err(Errno::PROTO);
+        }
+        let locks = if files.locks() { init::FLOCK_LOCKS } else { 0 };
+        let wanted = init::ASYNC_READ
+            | init::ATOMIC_O_TRUNC
+            | init::BIG_WRITES
+            | init::AUTO_INVAL_DATA
+            | init::DO_READDIRPLUS
+            | init::READDIRPLUS_AUTO
+            | init::PARALLEL_DIROPS
+            | init::MAX_PAGES
+            | init::HANDLE_KILLPRIV_V2
+            | init::INIT_EXT
+            | init::DIRECT_IO_ALLOW_MMAP
+            | locks;
+        let agreed = wanted & flags;
+        let mut fields = Vec::new();
+        for field in [abi::MAJOR, abi::MINOR, readahead, agreed as u32] {
+            fields.extend(field.to_ne_bytes());
+        }
+        for field in [BACKGROUND_MAX, BACKGROUND_MAX / 4 * 3] {
+            fields.extend(field.to_ne_bytes());
+        }
+        let max_write = if agreed & init::MAX_PAGES != 0 { abi::DATA_MAX } else { 32 * abi::PAGE };
+        // Times have nanoseconds.
+        for field in [max_write as u32, 1] {
+            fields.extend(field.to_ne_bytes());
+        }
+        for field in [(abi::DATA_MAX / abi::PAGE) as u16, 0] {
+            fields.extend(field.to_ne_bytes());
+        }
+        fields.extend(((agreed >> 32) as u32).to_ne_bytes());
+        fields.resize(64, 0);
+        // It is answered in its own form only if the kernel's major version is ours.
+        send(device, call.unique, Ok(&Answer::Data(fields.into())))?;
+        if major == abi::MAJOR {
+            return Ok(());
+        }
+    }
+}
+
+impl<'a> Server<'a> {
+    fn now_ms(&self) -> u64 {
+        // Hundreds of millions of years: fits.
+        self.began.elapsed().as_millis() as u64
+    }
+
+    fn ended(&self) -> bool {
+        lock(&self.end).is_some()
+    }
+
+    /// Nothing is read any more: wakes who waits for something to do.
+    fn end(&self, why: Result<(), Errno>) {
+        lock(&self.end).get_or_insert(why);
+        // Under their locks, so that nobody is between a look at the end and the wait.
+        let _in_flight = lock(&self.in_flight);
+        let _locks = lock(&self.locks);
+        self.interrupted.notify_all();
+        self.lock_waits.notify_all();
+    }
+
+    /// Reads when it is this thread's turn, and works on what it read.
+    fn work<'s>(&'s self, scope: &'s Scope<'s, '_>) {
+        let mut buffer = buffer();
+        loop {
+            lock(&self.pool).waiting += 1;
+            let turn = lock(&self.turn);
+            lock(&self.pool).waiting -= 1;
+            let Some(length) = self.lead(&mut buffer, scope) else { return };
+            drop(turn);
+            self.answer(&buffer[..length]);
+            while let Some(request) = self.queued() {
+                self.answer(&request);
+            }
+        }
+    }
+
+    fn queued(&self) -> Option<Vec<u8>> {
+        let mut pool = lock(&self.pool);
+        let request = pool.queue.pop_front()?;
+        pool.queued_bytes -= request.len();
+        Some(request)
+    }
+
+    /// Reads until there is a request that somebody has to work on; then another thread reads. None
+    /// at the end.
+    fn lead<'s>(&'s self, buffer: &mut [u8], scope: &'s Scope<'s, '_>) -> Option<usize> {
+        while !self.ended() {
+            let length = match read(self.device, buffer) {
+                Ok(Some(length)) => length,
+                Ok(None) => {
+                    self.end(Ok(()));
+                    return None;
+                }
+                Err(error) => {
+                    self.end(Err(error));
+                    return None;
+                }
+            };
+            let Some(call) = request::decode(&buffer[..length]) else { continue };
+            if !self.needs_work(&call) {
+                continue;
+            }
+            lock(&self.in_flight).begin(call.unique);
+            let unique = call.unique;
+            let mut pool = lock(&self.pool);
+            if pool.waiting > 0 {
+                return Some(length);
+            }
+            if pool.threads < THREADS_MAX {
+                let worker = std::thread::Builder::new().name("xdfs-mount".to_owned());
+                if worker.spawn_scoped(scope, move || self.work(scope)).is_ok() {
+                    pool.threads += 1;
+                    return Some(length);
+                }
+            }
+            if pool.queue.len() < QUEUE_MAX && pool.queued_bytes + length <= QUEUE_BYTES_MAX {
+                pool.queue.push_back(buffer[..length].to_vec());
+                pool.queued_bytes += length;
+            } else {
+                drop(pool);
+                self.deliver(unique, Err(Errno::NOMEM));
+            }
+        }
+        None
+    }
+
+    /// Does what takes no time. True if that is not all.
+    fn needs_work(&self, call: &Call<'_>) -> bool {
+        match call.operation {
+            Operation::Interrupt { unique } => {
+                let now = self.now_ms();
+                lock(&self.in_flight).interrupt(unique, now);
+                self.interrupted.notify_all();
+            }
+            Operation::Forget { lookups } => self.files.forget(call.inode, lookups),
+            Operation::ForgetMany { pairs } => {
+                request::forgotten(pairs).for_each(|(inode, lookups)| self.files.forget(inode, lookups));
+            }
+            // The kernel answers nothing more by itself.
+            Operation::Destroy => drop(send(self.device, call.unique, Ok(&Answer::Done))),
+            _ => return true,
+        }
+        false
+    }
+
+    fn answer(&self, request: &[u8]) {
+        let Some(call) = request::decode(request) else { return };
+        if lock(&self.in_flight).is_abandoned(call.unique) {
+            lock(&self.in_flight).finish(call.unique);
+            return;
+        }
+        match self.files.call(&call) {
+            Outcome::Now(outcome) => drop(self.deliver(call.unique, outcome)),
+            Outcome::Later(waiting) => self.wait_later(call.unique, waiting),
+        }
+    }
+
+    /// Sends an answer; false if nobody waits for it, which the file system then knows.
+    fn deliver(&self, unique: u64, outcome: Result<Answer, Errno>) -> bool {
+        let wanted = lock(&self.in_flight).finish(unique);
+        let sent = wanted && send(self.device, unique, outcome.as_ref().map_err(|errno| *errno)).is_ok();
+        match outcome {
+            Ok(answer) if !sent => self.files.undelivered(answer),
+            _ => {}
+        }
+        sent
+    }
+
+    /// Answers requests whose processes wait no longer.
+    fn interrupt(&self) {
+        let mut calls = lock(&self.in_flight);
+        while !self.ended() {
+            let now = self.now_ms();
+            for unique in calls.due(now) {
+                let _ = send(self.device, unique, Err(Errno::INTR));
+            }
+            calls = match calls.next_ms() {
+                Some(next) => {
+                    let pause = Duration::from_millis(next.saturating_sub(now).max(1));
+                    self.interrupted.wait_timeout(calls, pause).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.interrupted.wait(calls).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    fn wait_later(&self, unique: u64, waiting: Box<dyn Waiting>) {
+        let mut locks = lock(&self.locks);
+        if locks.len() >= WAITING_MAX {
+            drop(locks);
+            self.deliver(unique, Err(Errno::NOLCK));
+            return;
+        }
+        locks.push(WaitingLock { unique, waiting, pause: ATTEMPT_MIN, next: Instant::now() + ATTEMPT_MIN });
+        self.lock_waits.notify_all();
+    }
+
+    /// Tries the locks that are waited for.
+    fn wait_for_locks(&self) {
+        let mut locks = lock(&self.locks);
+        while !self.ended() {
+            let now = Instant::now();
+            let Some(index) = locks.iter().position(|one| one.next <= now) else {
+                let next = locks.iter().map(|one| one.next.saturating_duration_since(now)).min();
+                locks = match next {
+                    Some(pause) => self.lock_waits.wait_timeout(locks, pause).unwrap_or_else(PoisonError::into_inner).0,
+                    None => self.lock_waits.wait(locks).unwrap_or_else(PoisonError::into_inner),
+                };
+                continue;
+            };
+            let mut one = locks.swap_remove(index);
+            drop(locks);
+            if let Some(one) = self.try_once(&mut one).then_some(one) {
+                lock(&self.locks).push(one);
+            }
+            locks = lock(&self.locks);
+        }
+    }
+
+    /// Tries a lock; true if it has to wait longer.
+    fn try_once(&self, one: &mut WaitingLock) -> bool {
+        if lock(&self.in_flight).is_abandoned(one.unique) {
+            lock(&self.in_flight).finish(one.unique);
+            return false;
+        }
+        let Some(outcome) = one.waiting.attempt() else {
+            one.pause = (one.pause * 2).min(ATTEMPT_MAX);
+            one.next = Instant::now() + one.pause;
+            return true;
+        };
+        let succeeded = outcome.is_ok();
+        if !self.deliver(one.unique, outcome) && succeeded {
+            one.waiting.undo();
+        }
+        false
+    }
+}

@@ -1,0 +1,211 @@
+//! Open files.
+
+use super::{Outcomes, Tree, WANTED, refused};
+use crate::kernel::{Answer, abi};
+use bytes::Bytes;
+use rustix::io::Errno;
+use std::sync::Arc;
+use xdfs_client::file::{File, OpenOptions};
+use xdfs_client::wire::Call;
+
+/// Flags of open(2), as Linux has them on every machine that xdfs runs on.
+const ACCESS_MODE: u32 = 3;
+const WRITE_ONLY: u32 = 1;
+const READ_WRITE: u32 = 2;
+const EXCLUSIVE: u32 = 0o200;
+const TRUNCATE: u32 = 0o1000;
+const APPEND: u32 = 0o2000;
+
+/// Modes of fallocate(2).
+const KEEP_SIZE: u32 = 1;
+const PUNCH_HOLE: u32 = 2;
+
+/// `whence` of lseek(2).
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
+
+/// A file that a program has open.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) inode: u64,
+    pub(super) file: File,
+    /// It was opened for writing.
+    pub(super) writes: bool,
+}
+
+fn options(flags: u32) -> OpenOptions {
+    let access = flags & ACCESS_MODE;
+    OpenOptions::new().read(access != WRITE_ONLY).write(matches!(access, WRITE_ONLY | READ_WRITE))
+}
+
+impl Tree {
+    fn file(&self, handle: u64) -> Result<Arc<OpenFile>, Errno> {
+        self.files.find(handle).ok_or(Errno::BADF)
+    }
+
+    /// Some open file of an inode; one that was opened for writing if there is one.
+    pub(super) fn open_file_of(&self, inode: u64) -> Option<Arc<OpenFile>> {
+        let mut all = self.files.all();
+        all.retain(|open| open.inode == inode);
+        let writes = all.iter().position(|open| open.writes);
+        (!all.is_empty()).then(|| all.swap_remove(writes.unwrap_or(0)))
+    }
+
+    /// The paths of open files at or below an inode changed.
+    pub(super) fn tell_open_files(&self, moved: u64) {
+        let mut all = self.files.all();
+        {
+            let inodes = self.inodes();
+            all.retain(|open| inodes.is_below(open.inode, moved));
+            for open in &all {
+                if let Some(path) = inodes.path(open.inode) {
+                    open.file.moved(self.full(&path));
+                }
+            }
+        }
+        // On most file systems of servers the change time is another one now.
+        self.changed_by_name(moved);
+    }
+
+    /// An inode was changed by its name: its open files have to know that it was us.
+    pub(super) fn changed_by_name(&self, inode: u64) {
+        for open in self.files.all().iter().filter(|open| open.inode == inode) {
+            // A lost session is found again by whoever uses the file.
+            let _ = open.file.changed_by_name();
+        }
+    }
+
+    fn opened(&self, inode: u64, file: File, flags: u32) -> (u64, u32) {
+        let writes = flags & ACCESS_MODE != 0;
+        self.inodes().open(inode);
+        // The kernel's pages are those of the file as it is now if nobody changed it: close-to-open.
+        let version = Some(file.version());
+        let known = self.versions().insert(inode, file.version());
+        let handle = self.files.insert(OpenFile { inode, file, writes });
+        // What the kernel believes to be the end of the file is not where an append goes: its page cache
+        // would have the bytes in the wrong place.
+        let direct = writes && flags & APPEND != 0;
+        let same = version == known;
+        let cache = if same && !direct { abi::opened::KEEP_CACHE } else { 0 };
+        (handle, if direct { abi::opened::DIRECT_IO } else { cache })
+    }
+
+    pub(super) fn open(&self, inode: u64, flags: u32) -> Outcomes {
+        if !self.files.has_room() {
+            return Err(Errno::NFILE);
+        }
+        let path = self.path(inode)?;
+        let options = options(flags).truncate(flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0);
+        let file = File::open(&self.remote, self.full(&path), &options).map_err(|error| refused(&error))?;
+        let (handle, flags) = self.opened(inode, file, flags);
+        Ok(Answer::Opened { handle, flags })
+    }
+
+    pub(super) fn create(&self, parent: u64, name: &[u8], mode: u32, flags: u32) -> Outcomes {
+        if !self.files.has_room() {
+            return Err(Errno::NFILE);
+        }
+        let path = self.new_path(parent, name)?;
+        let options = options(flags).write(true).mode(mode & 0o7777);
+        let options = match flags & EXCLUSIVE != 0 {
+            true => options.create_new(true),
+            false => options.create(true).truncate(flags & TRUNCATE != 0),
+        };
+        let file = File::open(&self.remote, self.full(&path), &options).map_err(|error| refused(&error))?;
+        let facts = file.look(WANTED).map_err(|error| refused(&error))?;
+        // A file that was there keeps its mode; one with bytes was.
+        let facts = if facts.size == Some(0) { self.with_mode(&path, facts, mode)? } else { facts };
+        let entry = self.entry(parent, name, &facts)?;
+        // It can be written even if only its creation asked for that.
+        let flags = if flags & ACCESS_MODE == 0 { flags | READ_WRITE } else { flags };
+        let (handle, flags) = self.opened(entry.id, file, flags);
+        Ok(Answer::Created { entry, handle, flags })
+    }
+
+    pub(super) fn read(&self, handle: u64, offset: u64, size: u32) -> Outcomes {
+        let open = self.file(handle)?;
+        let mut bytes = vec![0; (size as usize).min(abi::DATA_MAX)];
+        let length = open.file.read_at(&mut bytes, offset).map_err(|error| refused(&error))?;
+        bytes.truncate(length);
+        Ok(Answer::Data(Bytes::from(bytes)))
+    }
+
+    /// `how`: the flags that the file has now, and why the kernel writes.
+    pub(super) fn write(&self, handle: u64, offset: u64, data: &[u8], how: (u32, u32)) -> Outcomes {
+        let (flags, cause) = how;
+        let open = self.file(handle)?;
+        if cause & abi::WRITE_KILL_PRIVILEGE != 0 {
+            self.take_privilege(&open)?;
+        }
+        // What others wrote in between would not be noticed at the next open.
+        self.versions().remove(&open.inode);
+        // What comes from a mapping has its place.
+        let appends = flags & APPEND != 0 && cause & abi::WRITE_CACHE == 0;
+        let written = match appends {
+            true => data.chunks(open.file.append_max()).try_for_each(|part| open.file.append(part).map(drop)),
+            false => open.file.write_at(data, offset),
+        };
+        written.map_err(|error| refused(&error))?;
+        // At most a megabyte: fits.
+        Ok(Answer::Written(data.len() as u32))
+    }
+
+    /// Who writes a file has no right to run it as its owner.
+    fn take_privilege(&self, open: &OpenFile) -> Result<(), Errno> {
+        let facts = open.file.look(WANTED).map_err(|error| refused(&error))?;
+        let Some(mode) = facts.mode.filter(|mode| mode & 0o6000 != 0) else { return Ok(()) };
+        let path = self.path(open.inode)?;
+        let bits = if mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
+        self.change(&[Call::SetMode { path: &path, mode: mode & !bits }]).map(drop)
+    }
+
+    pub(super) fn flush(&self, handle: u64) -> Outcomes {
+        // Every write was answered when it was made.
+        self.file(handle).map(|_| Answer::Done)
+    }
+
+    pub(super) fn release(&self, handle: u64) -> Outcomes {
+        let Some(open) = self.files.remove(handle) else { return Err(Errno::BADF) };
+        let inode = open.inode;
+        // Nobody is told how it went; a call that still uses the file closes it.
+        if let Some(open) = Arc::into_inner(open) {
+            let _ = open.file.close();
+        }
+        let hidden = self.inodes().close(inode);
+        if let Some(path) = hidden {
+            let _ = self.change(&[Call::Unlink { path: &path }]);
+        }
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn sync(&self, handle: u64, data_only: bool) -> Outcomes {
+        let open = self.file(handle)?;
+        let synced = if data_only { open.file.sync_data() } else { open.file.sync_all() };
+        synced.map_err(|error| refused(&error))?;
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn allocate(&self, handle: u64, (offset, length): (u64, u64), mode: u32) -> Outcomes {
+        let open = self.file(handle)?;
+        let done = match mode {
+            0 | KEEP_SIZE => open.file.allocate(offset, length, mode == KEEP_SIZE),
+            _ if mode == PUNCH_HOLE | KEEP_SIZE => open.file.punch(offset, length),
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        done.map_err(|error| refused(&error))?;
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn seek(&self, handle: u64, offset: u64, whence: u32) -> Outcomes {
+        let hole = match whence {
+            SEEK_DATA => false,
+            SEEK_HOLE => true,
+            _ => return Err(Errno::INVAL),
+        };
+        let open = self.file(handle)?;
+        match open.file.seek_data(offset, hole).map_err(|error| refused(&error))? {
+            Some(offset) => Ok(Answer::Offset(offset)),
+            None => Err(Errno::NXIO),
+        }
+    }
+}

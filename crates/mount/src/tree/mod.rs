@@ -1,0 +1,296 @@
+//! What is mounted: the kernel's calls, made at the server.
+
+mod attributes;
+mod data;
+mod directories;
+mod lock;
+mod names;
+mod xattr;
+
+use crate::errno;
+use crate::handles::Handles;
+use crate::inodes::{Inodes, ROOT};
+use crate::kernel::{Answer, Call, FileSystem, Operation, Outcome};
+use data::OpenFile;
+use directories::OpenDirectory;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use xdfs_client::file::Remote;
+use xdfs_client::wire::{self, Answer as Told, Wanted};
+use xdfs_client::{Batch, Error, ErrorKind, Facts, Reply, failed};
+
+/// Files, and directories, that may be open at a time. The server's own limit for a user is 16,384.
+const OPEN_MAX: usize = 16_000;
+
+/// Attributes that every name is asked for.
+const WANTED: Wanted = Wanted::MODE
+    .and(Wanted::SIZE)
+    .and(Wanted::MODIFIED)
+    .and(Wanted::ACCESSED)
+    .and(Wanted::LINKS)
+    .and(Wanted::INODE)
+    .and(Wanted::OWNER)
+    .and(Wanted::DEVICE)
+    .and(Wanted::ALLOCATED)
+    .and(Wanted::CHANGE);
+
+/// Names that begin so are of files that were removed while they were open. Nobody sees them through
+/// a mount.
+const HIDDEN: &[u8] = b".xdfs-removed-";
+
+/// How a directory is mounted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Who owns the files as programs see them: user and group; none shows the server's numbers.
+    pub owner: Option<(u32, u32)>,
+    /// How long names and attributes may be used without another look.
+    pub valid: Duration,
+}
+
+/// A directory of a server.
+pub struct Tree {
+    remote: Arc<Remote>,
+    base: Vec<u8>,
+    settings: Settings,
+    inodes: Mutex<Inodes>,
+    files: Handles<OpenFile>,
+    directories: Handles<OpenDirectory>,
+    /// Of inodes whose pages the kernel has: length and change number of the file that they are of.
+    versions: Mutex<BTreeMap<u64, (u64, u64)>>,
+    /// The server, or the export, has no extended attributes: it is not asked again.
+    no_xattr: AtomicBool,
+    /// Hidden names, each one once.
+    hidden: AtomicU64,
+    /// What tells the hidden names of this mount from those of others.
+    token: u64,
+}
+
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tree({})", self.base.escape_ascii())
+    }
+}
+
+/// The result of a call that the kernel waits for.
+type Outcomes = Result<Answer, Errno>;
+
+fn refused(error: &Error) -> Errno {
+    errno::of(error)
+}
+
+fn unexpected() -> Errno {
+    Errno::IO
+}
+
+impl Tree {
+    /// The directory `base` (`EXPORT/path`, nothing encoded) of a server. It must be there.
+    pub fn new(remote: Arc<Remote>, base: Vec<u8>, settings: Settings, token: u64) -> Result<Self, Error> {
+        let mut batch = Batch::new(base.as_slice());
+        let stat = wire::Call::Stat { path: b"", wanted: WANTED };
+        batch.push_with_room(&stat, stat.room());
+        let reply = send(&remote, &batch)?;
+        let facts = match reply.read()?.outcomes.first() {
+            Some(Ok(Told::Attributes(told))) => Facts::from(told),
+            Some(Err(failure)) => return Err(failed(*failure, &format!("'{}'", base.escape_ascii()))),
+            _ => return Err(Error::new(ErrorKind::Protocol, "the server answered something else")),
+        };
+        if facts.kind != wire::FileType::Directory {
+            let text = format!("'{}' is no directory: only directories are mounted", base.escape_ascii());
+            return Err(Error::new(ErrorKind::NotDirectory, text));
+        }
+        let identity = facts.inode.unwrap_or_default();
+        Ok(Self {
+            remote,
+            base,
+            settings,
+            inodes: Mutex::new(Inodes::new(identity)),
+            files: Handles::new(OPEN_MAX),
+            directories: Handles::new(OPEN_MAX),
+            versions: Mutex::default(),
+            no_xattr: AtomicBool::new(false),
+            hidden: AtomicU64::new(0),
+            token,
+        })
+    }
+
+    fn versions(&self) -> MutexGuard<'_, BTreeMap<u64, (u64, u64)>> {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn inodes(&self) -> MutexGuard<'_, Inodes> {
+        self.inodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The path of an inode below the base. One that was removed at the server is stale.
+    fn path(&self, inode: u64) -> Result<Vec<u8>, Errno> {
+        self.inodes().path(inode).ok_or(Errno::STALE)
+    }
+
+    /// The path of a name, which must not be one of ours.
+    fn path_in(&self, parent: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        if name.starts_with(HIDDEN) {
+            return Err(Errno::NOENT);
+        }
+        self.inodes().path_in(parent, name).ok_or(Errno::NOENT)
+    }
+
+    /// The same path as files are opened by.
+    fn full(&self, path: &[u8]) -> Vec<u8> {
+        let mut full = self.base.clone();
+        if !path.is_empty() {
+            full.push(b'/');
+            full.extend_from_slice(path);
+        }
+        full
+    }
+
+    /// Makes calls that may be made twice; none behind one that fails.
+    fn look(&self, calls: &[wire::Call<'_>]) -> Result<Reply, Errno> {
+        self.calls(calls, false)
+    }
+
+    /// Makes calls once, whatever happens to the session.
+    fn change(&self, calls: &[wire::Call<'_>]) -> Result<Reply, Errno> {
+        self.calls(calls, true)
+    }
+
+    fn calls(&self, calls: &[wire::Call<'_>], once: bool) -> Result<Reply, Errno> {
+        let mut batch = Batch::new(self.base.as_slice()).stop_at_failure();
+        for call in calls {
+            batch.push_with_room(call, call.room());
+        }
+        if once {
+            batch = batch.once().map_err(|error| refused(&error))?;
+        }
+        self.send(&batch).map_err(|error| refused(&error))
+    }
+
+    /// Sends a batch, in another session if this one is lost.
+    fn send(&self, batch: &Batch) -> Result<Reply, Error> {
+        send(&self.remote, batch)
+    }
+}
+
+/// A batch that is not one of [`Batch::once`] may be executed twice; its age has no meaning.
+fn send(remote: &Remote, batch: &Batch) -> Result<Reply, Error> {
+    remote.run(|session, since| {
+        let pending = match since {
+            Some(since) => session.call(&batch.again(since)),
+            None => session.call(batch),
+        };
+        pending?.wait()
+    })
+}
+
+/// The first failure of a reply, or its last result.
+fn last(reply: &Reply) -> Result<Told<'_>, Errno> {
+    let outcomes = reply.read().map_err(|error| refused(&error))?.outcomes;
+    let mut last = None;
+    for outcome in outcomes {
+        last = Some(outcome.map_err(|failure| refused(&failed(failure, "")))?);
+    }
+    last.ok_or_else(unexpected)
+}
+
+/// The attributes that a reply ends with.
+fn facts(reply: &Reply) -> Result<Facts, Errno> {
+    match last(reply)? {
+        Told::Attributes(told) => Ok(Facts::from(&told)),
+        _ => Err(unexpected()),
+    }
+}
+
+impl FileSystem for Tree {
+    fn call(&self, call: &Call<'_>) -> Outcome {
+        match call.operation {
+            Operation::Lock { handle, kind, whole_file, wait } => self.lock(handle, kind, whole_file, wait),
+            _ => Outcome::Now(self.on_name(call)),
+        }
+    }
+
+    fn forget(&self, inode: u64, lookups: u64) {
+        self.inodes().forget(inode, lookups);
+        // Its pages are dropped with it, or after the next open.
+        self.versions().remove(&inode);
+    }
+
+    fn undelivered(&self, answer: Answer) {
+        match answer {
+            Answer::Entry(entry) => self.forget(entry.id, 1),
+            Answer::Created { entry, handle, .. } => {
+                let _ = self.release(handle);
+                self.forget(entry.id, 1);
+            }
+            Answer::Opened { handle, .. } => {
+                let _ = self.release(handle);
+                self.directories.remove(handle);
+            }
+            Answer::Directory(buffer) => buffer.looked_up.iter().for_each(|id| self.forget(*id, 1)),
+            _ => {}
+        }
+    }
+
+    fn locks(&self) -> bool {
+        // A lock needs the right to change the file.
+        !self.settings.read_only
+    }
+}
+
+impl Tree {
+    fn on_name(&self, call: &Call<'_>) -> Outcomes {
+        let at = call.inode;
+        match call.operation {
+            Operation::LookUp { name } => self.look_up(at, name),
+            Operation::Attributes { handle } => self.attributes(at, handle),
+            Operation::SetAttributes(new) => self.set_attributes(at, &new),
+            Operation::ReadLink => self.read_link(at),
+            Operation::Symlink { name, target } => self.symlink(at, name, target),
+            Operation::MakeNode { name, mode, device } => self.make_node(at, name, mode, device),
+            Operation::MakeDirectory { name, mode } => self.make_directory(at, name, mode),
+            Operation::Unlink { name } => self.unlink(at, name),
+            Operation::RemoveDirectory { name } => self.remove_directory(at, name),
+            Operation::Rename { name, parent, to, flags } => self.rename((at, name), (parent, to), flags),
+            Operation::Link { inode, name } => self.link(inode, at, name),
+            Operation::FileSystem => self.file_system(at),
+            Operation::SetXattr { name, value, flags } => self.set_xattr(at, name, value, flags),
+            Operation::Xattr { name, size } => self.xattr(at, name, size),
+            Operation::XattrNames { size } => self.xattr_names(at, size),
+            Operation::RemoveXattr { name } => self.remove_xattr(at, name),
+            Operation::OpenDirectory => self.open_directory(at),
+            Operation::ReadDirectory { handle, offset, size, plus } => {
+                self.read_directory((at, handle), offset, size, plus)
+            }
+            Operation::ReleaseDirectory { handle } => {
+                self.directories.remove(handle);
+                Ok(Answer::Done)
+            }
+            Operation::SyncDirectory => self.sync_directory(at),
+            _ => self.on_file(call),
+        }
+    }
+
+    fn on_file(&self, call: &Call<'_>) -> Outcomes {
+        match call.operation {
+            Operation::Open { flags } => self.open(call.inode, flags),
+            Operation::Create { name, mode, flags } => self.create(call.inode, name, mode, flags),
+            Operation::Read { handle, offset, size } => self.read(handle, offset, size),
+            Operation::Write { handle, offset, flags, cause, data } => self.write(handle, offset, data, (flags, cause)),
+            Operation::Flush { handle } => self.flush(handle),
+            Operation::Release { handle } => self.release(handle),
+            Operation::Sync { handle, data_only } => self.sync(handle, data_only),
+            Operation::Allocate { handle, offset, length, mode } => self.allocate(handle, (offset, length), mode),
+            Operation::Seek { handle, offset, whence } => self.seek(handle, offset, whence),
+            _ => Err(Errno::NOSYS),
+        }
+    }
+}
+
+/// Whether an inode is the directory that is mounted.
+fn is_root(inode: u64) -> bool {
+    inode == ROOT
+}

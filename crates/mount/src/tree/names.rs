@@ -1,0 +1,170 @@
+//! Calls on names.
+
+use super::attributes::kind_bits;
+use super::{HIDDEN, Outcomes, Tree, WANTED, facts, last, refused, unexpected};
+use crate::kernel::Answer;
+use bytes::Bytes;
+use rustix::io::Errno;
+use std::sync::atomic::Ordering;
+use xdfs_client::file::{File, OpenOptions};
+use xdfs_client::wire::{Answer as Told, Call, FileType};
+
+/// Flags of renameat2.
+const RENAME_NOREPLACE: u32 = 1;
+
+impl Tree {
+    pub(super) fn look_up(&self, parent: u64, name: &[u8]) -> Outcomes {
+        let path = self.path_in(parent, name)?;
+        let facts = match self.facts_of(&path) {
+            Err(Errno::NOENT) => {
+                self.inodes().unlinked(parent, name);
+                return Err(Errno::NOENT);
+            }
+            told => told?,
+        };
+        Ok(Answer::Entry(self.entry(parent, name, &facts)?))
+    }
+
+    /// Makes something, and looks at it.
+    fn make(&self, parent: u64, name: &[u8], path: &[u8], call: Call<'_>, mode: Option<u32>) -> Outcomes {
+        let reply = self.change(&[call, Call::Stat { path, wanted: WANTED }])?;
+        let told = facts(&reply)?;
+        let told = match mode {
+            Some(mode) => self.with_mode(path, told, mode)?,
+            None => told,
+        };
+        Ok(Answer::Entry(self.entry(parent, name, &told)?))
+    }
+
+    pub(super) fn make_directory(&self, parent: u64, name: &[u8], mode: u32) -> Outcomes {
+        let path = self.new_path(parent, name)?;
+        let call = Call::MakeDirectory { path: &path, parents: false, mode: mode & 0o7777 };
+        self.make(parent, name, &path, call, Some(mode))
+    }
+
+    /// The path of something that is to be made.
+    pub(super) fn new_path(&self, parent: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        // These names are not there, and cannot be.
+        if name.starts_with(HIDDEN) { Err(Errno::PERM) } else { self.path_in(parent, name) }
+    }
+
+    pub(super) fn symlink(&self, parent: u64, name: &[u8], target: &[u8]) -> Outcomes {
+        let path = self.new_path(parent, name)?;
+        self.make(parent, name, &path, Call::Symlink { path: &path, target }, None)
+    }
+
+    pub(super) fn make_node(&self, parent: u64, name: &[u8], mode: u32, device: u32) -> Outcomes {
+        let path = self.new_path(parent, name)?;
+        let special = [FileType::Fifo, FileType::Socket, FileType::CharacterDevice, FileType::BlockDevice];
+        let Some(kind) = special.into_iter().find(|kind| kind_bits(*kind) == mode & 0o170_000) else {
+            let options = OpenOptions::new().write(true).create_new(true).mode(mode & 0o7777);
+            let file = File::open(&self.remote, self.full(&path), &options).map_err(|error| refused(&error))?;
+            file.close().map_err(|error| refused(&error))?;
+            let told = self.with_mode(&path, self.facts_of(&path)?, mode)?;
+            return Ok(Answer::Entry(self.entry(parent, name, &told)?));
+        };
+        let device = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & !0xff));
+        let call = Call::MakeNode { path: &path, kind, mode: mode & 0o7777, device };
+        self.make(parent, name, &path, call, Some(mode))
+    }
+
+    pub(super) fn link(&self, inode: u64, parent: u64, name: &[u8]) -> Outcomes {
+        let (path, to) = (self.path(inode)?, self.new_path(parent, name)?);
+        let made = self.make(parent, name, &to, Call::Link { path: &path, to: &to }, None);
+        self.changed_by_name(inode);
+        made
+    }
+
+    pub(super) fn read_link(&self, inode: u64) -> Outcomes {
+        let path = self.path(inode)?;
+        match last(&self.look(&[Call::ReadLink { path: &path }])?)? {
+            Told::Bytes(target) => Ok(Answer::Data(Bytes::copy_from_slice(target))),
+            _ => Err(unexpected()),
+        }
+    }
+
+    pub(super) fn remove_directory(&self, parent: u64, name: &[u8]) -> Outcomes {
+        let path = self.path_in(parent, name)?;
+        last(&self.change(&[Call::RemoveDirectory { path: &path }])?)?;
+        self.inodes().unlinked(parent, name);
+        Ok(Answer::Done)
+    }
+
+    /// A name that nobody has.
+    fn hidden_name(&self) -> Vec<u8> {
+        let number = self.hidden.fetch_add(1, Ordering::Relaxed);
+        [HIDDEN, format!("{:016x}-{number}", self.token).as_bytes()].concat()
+    }
+
+    pub(super) fn unlink(&self, parent: u64, name: &[u8]) -> Outcomes {
+        let path = self.path_in(parent, name)?;
+        let opened = self.inodes().is_last_name_of_open(parent, name);
+        let Some(inode) = opened else {
+            last(&self.change(&[Call::Unlink { path: &path }])?)?;
+            self.inodes().unlinked(parent, name);
+            return Ok(Answer::Done);
+        };
+        // The file must be found again after a loss of the session: it is removed with its last close.
+        let hidden = self.hidden_name();
+        let to = self.inodes().path_in(parent, &hidden).ok_or(Errno::NOENT)?;
+        last(&self.change(&[Call::Rename { path: &path, to: &to, keep_existing: true }])?)?;
+        self.inodes().hid(parent, name, &hidden);
+        self.tell_open_files(inode);
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), flags: u32) -> Outcomes {
+        if flags & !RENAME_NOREPLACE != 0 {
+            return Err(Errno::INVAL);
+        }
+        let (path, target) = (self.path_in(from.0, from.1)?, self.new_path(to.0, to.1)?);
+        let keep_existing = flags & RENAME_NOREPLACE != 0;
+        let rename = Call::Rename { path: &path, to: &target, keep_existing };
+        let (moved, replaced) = {
+            let inodes = self.inodes();
+            let moved = inodes.named(from.0, from.1);
+            let replaced = inodes.is_last_name_of_open(to.0, to.1);
+            (moved, replaced.filter(|id| !keep_existing && moved != Some(*id)))
+        };
+        match replaced {
+            Some(inode) => {
+                // What is open and replaced gets another name first: the target's is there all the time.
+                let hidden = self.hidden_name();
+                let kept = self.inodes().path_in(to.0, &hidden).ok_or(Errno::NOENT)?;
+                let reply = self.change(&[Call::Link { path: &target, to: &kept }, rename])?;
+                if let Err(errno) = last(&reply) {
+                    // Whichever failed: the link is of no use.
+                    let _ = self.change(&[Call::Unlink { path: &kept }]);
+                    return Err(errno);
+                }
+                self.inodes().hid(to.0, to.1, &hidden);
+                self.tell_open_files(inode);
+            }
+            None => {
+                last(&self.change(&[rename])?)?;
+            }
+        }
+        self.inodes().renamed(from, to);
+        if let Some(moved) = moved {
+            self.tell_open_files(moved);
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Makes the names in a directory durable: a change of it that is durable makes all of them so.
+    pub(super) fn sync_directory(&self, inode: u64) -> Outcomes {
+        if self.settings.read_only {
+            return Ok(Answer::Done);
+        }
+        let Ok(path) = self.path(inode) else { return Ok(Answer::Done) };
+        let name = self.hidden_name();
+        let path = if path.is_empty() { name } else { [path.as_slice(), b"/", &name].concat() };
+        let make = Call::MakeDirectory { path: &path, parents: false, mode: 0o700 };
+        let batch = xdfs_client::Batch::new(self.base.as_slice()).durable().stop_at_failure().once();
+        let mut batch = batch.map_err(|error| refused(&error))?;
+        batch.push(&make);
+        batch.push(&Call::RemoveDirectory { path: &path });
+        let reply = self.send(&batch).map_err(|error| refused(&error))?;
+        last(&reply).map(|_| Answer::Done)
+    }
+}

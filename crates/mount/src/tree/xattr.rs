@@ -1,0 +1,88 @@
+//! Extended attributes, where the export has them.
+
+use super::{Outcomes, Tree, last, unexpected};
+use crate::kernel::Answer;
+use bytes::Bytes;
+use rustix::io::Errno;
+use std::sync::atomic::Ordering;
+use xdfs_client::Batch;
+use xdfs_client::wire::{Answer as Told, Call, XattrRule};
+
+/// Room of an answer: the longest value of Linux, and of a list.
+const VALUE_BYTES: usize = 66 << 10;
+
+impl Tree {
+    /// A call whose answer has a length of its own. Where the server has no attributes at all, the
+    /// kernel is told to ask no more.
+    fn ask(&self, call: &Call<'_>) -> Result<Vec<u8>, Errno> {
+        if self.no_xattr.load(Ordering::Relaxed) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let mut batch = Batch::new(self.base.as_slice());
+        batch.push_with_room(call, VALUE_BYTES);
+        let reply = self.send(&batch).map_err(|error| super::refused(&error))?;
+        match last(&reply) {
+            Ok(Told::Bytes(value)) => Ok(value.to_vec()),
+            Ok(Told::Names(names)) => Ok(names.into_iter().flat_map(|name| [name, b"\0"].concat()).collect()),
+            Ok(_) => Err(unexpected()),
+            Err(Errno::PERM | Errno::OPNOTSUPP) => {
+                self.no_xattr.store(true, Ordering::Relaxed);
+                Err(Errno::OPNOTSUPP)
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn sized(value: Vec<u8>, size: u32) -> Outcomes {
+        match size as usize {
+            // At most 66 KiB: fits.
+            0 => Ok(Answer::Size(value.len() as u32)),
+            most if value.len() > most => Err(Errno::RANGE),
+            _ => Ok(Answer::Data(Bytes::from(value))),
+        }
+    }
+
+    pub(super) fn xattr(&self, inode: u64, name: &[u8], size: u32) -> Outcomes {
+        // The kernel asks for it before each write, and the server knows nothing of this machine's.
+        if name.starts_with(b"security.") {
+            return Err(Errno::NODATA);
+        }
+        let path = self.path(inode)?;
+        Self::sized(self.ask(&Call::XattrValue { path: &path, name })?, size)
+    }
+
+    pub(super) fn xattr_names(&self, inode: u64, size: u32) -> Outcomes {
+        let path = self.path(inode)?;
+        match self.ask(&Call::XattrNames { path: &path }) {
+            // A file without attributes, as far as a program can see: cp -a would complain otherwise.
+            Err(Errno::OPNOTSUPP) => Self::sized(Vec::new(), size),
+            names => Self::sized(names?, size),
+        }
+    }
+
+    pub(super) fn set_xattr(&self, inode: u64, name: &[u8], value: &[u8], flags: u32) -> Outcomes {
+        let path = self.path(inode)?;
+        let rule = match flags {
+            0 => XattrRule::Any,
+            1 => XattrRule::Create,
+            2 => XattrRule::Replace,
+            _ => return Err(Errno::INVAL),
+        };
+        self.changed(&Call::SetXattr { path: &path, name, rule, value })
+    }
+
+    pub(super) fn remove_xattr(&self, inode: u64, name: &[u8]) -> Outcomes {
+        let path = self.path(inode)?;
+        self.changed(&Call::RemoveXattr { path: &path, name })
+    }
+
+    fn changed(&self, call: &Call<'_>) -> Outcomes {
+        let reply = self.change(&[*call])?;
+        match last(&reply) {
+            Ok(_) => Ok(Answer::Done),
+            // The export keeps no such attributes.
+            Err(Errno::PERM) => Err(Errno::OPNOTSUPP),
+            Err(errno) => Err(errno),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Mounting and unmounting: by users, by mount(8), with signals, and after a crash.
+
+use std::fs;
+use std::process::Command;
+
+use rustix::process::Signal;
+use xdfs_test_cli::{Scene, xdfs_binary};
+
+use crate::{Mount, is_mounted, run};
+
+#[test]
+fn the_command_ends_when_it_is_mounted_and_a_signal_or_umount_unmounts() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"content");
+    let point = scene.directory("point");
+    let point_name = point.to_str().unwrap();
+    scene.run(["mount", &server.url(""), point_name]).ends_with(0).is_silent();
+    assert_eq!(fs::read(point.join("file")).unwrap(), b"content");
+    run(Command::new("umount").arg(&point));
+    assert!(!is_mounted(&point));
+    for signal in [Signal::TERM, Signal::INT] {
+        let mount = Mount::new(&scene, &server, &[]);
+        mount.running().signal(signal);
+        let directory = mount.point.clone();
+        mount.end().ends_with(0).is_silent();
+        assert!(!is_mounted(&directory));
+    }
+}
+
+#[test]
+fn what_cannot_be_mounted_is_explained() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"content");
+    let point = scene.directory("point");
+    let point = point.to_str().unwrap();
+    scene.run(["mount", &server.url("file"), point]).ends_with(7 - 4).says(&["not a directory"]);
+    scene.run(["mount", &server.url("missing"), point]).ends_with(6).says(&["no such file"]);
+    scene.run(["mount", &server.url(""), "nowhere"]).ends_with(6).says(&["nowhere", "mkdir"]);
+    scene.run(["mount", &server.url(""), point, "-o", "rsize=5"]).ends_with(2).says(&["-o rsize=5"]);
+    scene.run(["mount", "ftp://host/", point]).ends_with(2).says(&["FTP"]);
+}
+
+#[test]
+fn a_mount_whose_process_was_killed_is_found_and_explained() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mut mount = Mount::new(&scene, &server, &[]);
+    let _ = mount.running.take().unwrap().kill();
+    let point = mount.point.to_str().unwrap().to_owned();
+    let refused = scene.run(["mount", &server.url(""), &point]);
+    refused.ends_with(11).says(&["whose process is gone", &format!("umount {point}")]);
+    run(Command::new("umount").arg(&point));
+    Mount::new(&scene, &server, &[]).unmount();
+}
+
+/// Runs a script as root in a mount namespace of its own.
+fn in_namespace(scene: &Scene, words: &[&str], script: &str) {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-ec", script, "sh"]).args(words);
+    scene.dress("somebody", &mut command);
+    let output = command.current_dir(scene.path("")).output().unwrap();
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{said}\n{complained}", output.status);
+}
+
+#[test]
+fn a_user_mounts_and_unmounts_without_root() {
+    assert!(xdfs_test_needs::root("a device for everybody"));
+    assert!(xdfs_test_needs::program("fusermount3", "fuse3"));
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"content");
+    scene.directory("point");
+    let script = "mknod fuse c 10 229; chmod 666 fuse; mount --bind fuse /dev/fuse; chown nobody:nogroup point; mkdir home\n\
+        chown nobody home; export HOME=$PWD/home XDG_STATE_HOME=$PWD/home\n\
+        as='setpriv --reuid nobody --regid nogroup --clear-groups'; cp \"$2\" xdfs; chmod 755 xdfs; chmod 777 server\n\
+        $as ./xdfs mount \"$1\" point\n\
+        $as cat point/file; test \"$($as stat -c %u:%g point/file)\" = \"$($as id -u):$($as id -g)\"\n\
+        $as touch point/new; test -e server/new\n\
+        ! cat point/file 2> /dev/null || { echo 'root may look into it'; exit 1; }\n\
+        $as fusermount3 -u point; ! test -e point/file";
+    in_namespace(&scene, &[&server.url(""), xdfs_binary().to_str().unwrap()], script);
+}
+
+#[test]
+fn mount_and_fstab_know_the_type() {
+    assert!(xdfs_test_needs::root("a mount namespace with its own /sbin"));
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"content");
+    // The helper has to be in /sbin: a directory over the real one, in this namespace alone.
+    let script = "mkdir point upper upper/above upper/work; mount -t tmpfs tmpfs upper; mkdir upper/above upper/work\n\
+        mount -t overlay overlay -o lowerdir=/usr/sbin,upperdir=upper/above,workdir=upper/work /usr/sbin\n\
+        ln -s \"$2\" /usr/sbin/mount.xdfs\n\
+        mount -t xdfs \"$1\" \"$PWD/point\" -o ro,_netdev,timeout=5; cat point/file; ! touch point/new 2> /dev/null\n\
+        umount point\n\
+        echo \"$1 $PWD/point xdfs noauto,nofail,x-systemd.automount 0 0\" > fstab\n\
+        mount -T fstab \"$PWD/point\"; test \"$(cat point/file)\" = content; umount point";
+    in_namespace(&scene, &[&server.url(""), xdfs_binary().to_str().unwrap()], script);
+}

@@ -1,0 +1,139 @@
+//! Servers that go away, with a mount that is in use.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use xdfs_test_cli::{Running, Scene, Server, pattern};
+
+use crate::Mount;
+
+/// The server of `scene` again, with the same key at the same address.
+fn again(scene: &Scene, address: &str) -> Server {
+    let words = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw"];
+    Server::start(scene.command(["serve", "--json", "--listen", address]), &words)
+}
+
+#[test]
+fn calls_wait_for_a_server_that_restarts_and_open_files_go_on() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let address = server.address().to_owned();
+    let mount = Mount::new(&scene, &server, &[]);
+    fs::create_dir(mount.path("directory")).unwrap();
+    let path = mount.path("directory/file");
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+    file.write_all(b"before ").unwrap();
+    // An open file follows its directory, and is found again there.
+    fs::rename(mount.path("directory"), mount.path("moved")).unwrap();
+    let removed = OpenOptions::new().read(true).write(true).create_new(true).open(mount.path("removed")).unwrap();
+    removed.write_all_at(b"kept", 0).unwrap();
+    fs::remove_file(mount.path("removed")).unwrap();
+    server.kill();
+    let mut file = std::thread::scope(|scope| {
+        let waits = scope.spawn(move || {
+            file.write_all(b"after").unwrap();
+            file.sync_all().unwrap();
+            file
+        });
+        let _server = again(&scene, &address);
+        let file = waits.join().unwrap();
+        let mut kept = [0; 4];
+        removed.read_exact_at(&mut kept, 0).unwrap();
+        assert_eq!(&kept, b"kept");
+        assert_eq!(fs::read(mount.path("moved/file")).unwrap(), b"before after");
+        file
+    });
+    let _server = again(&scene, &address);
+    file.write_all(b", and again").unwrap();
+    assert_eq!(scene.read("server/moved/file"), b"before after, and again");
+    drop((file, removed));
+    mount.unmount();
+}
+
+#[test]
+fn a_lost_server_is_an_error_after_the_timeout_and_no_error_when_it_is_back() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let address = server.address().to_owned();
+    scene.write("server/file", b"content");
+    let mount = Mount::new(&scene, &server, &["--timeout", "1", "-o", "valid=0"]);
+    server.kill();
+    let began = Instant::now();
+    assert_eq!(fs::metadata(mount.path("file")).unwrap_err().raw_os_error(), Some(5), "EIO");
+    assert!(began.elapsed() < Duration::from_secs(30));
+    let _server = again(&scene, &address);
+    assert_eq!(fs::read(mount.path("file")).unwrap(), b"content");
+    mount.unmount();
+}
+
+/// Whether all threads of a server stopped: a signal is sent before it has an effect.
+fn is_stopped(server: &Server) -> bool {
+    let tasks = format!("/proc/{}/task", server.process().as_raw_nonzero());
+    fs::read_dir(tasks).unwrap().all(|task| {
+        let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" T"))
+    })
+}
+
+/// Kills `program` with `signal`; how long it takes to end.
+fn time_to_end(program: Running, signal: Signal) -> Duration {
+    let state = format!("/proc/{}/syscall", program.process().as_raw_nonzero());
+    // In a read, or a lock: its number and its arguments are shown where it sleeps.
+    while !fs::read_to_string(&state).is_ok_and(|text| text.starts_with("0 ") || text.starts_with("73 ")) {
+        assert!(program.is_running());
+        std::thread::yield_now();
+    }
+    let began = Instant::now();
+    program.signal(signal);
+    let _ = program.wait();
+    began.elapsed()
+}
+
+#[test]
+fn a_program_that_waits_for_a_server_or_a_lock_is_ended_by_a_signal() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", &pattern(1_000_000, 3));
+    scene.write("server/lock", b"");
+    let mount = Mount::new(&scene, &server, &[]);
+    let command = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).current_dir(&mount.point);
+        command
+    };
+    let held = fs::File::open(scene.path("server/lock")).unwrap();
+    held.lock().unwrap();
+    let locks = Running::start(command(&["flock", "lock", "true"]));
+    let took = time_to_end(locks, Signal::INT);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let script =
+        "import os, sys\nf = os.open('file', os.O_RDONLY)\nprint(flush=True)\nsys.stdin.read()\nos.read(f, 1000)\n";
+    let mut reads = Running::start(command(&["python3", "-c", script]));
+    let opened = format!("/proc/{}/fd/3", reads.process().as_raw_nonzero());
+    while !fs::read_link(&opened).is_ok_and(|path| path.ends_with("file")) {
+        assert!(reads.is_running());
+        std::thread::yield_now();
+    }
+    server.signal(Signal::STOP);
+    while !is_stopped(&server) {
+        std::thread::yield_now();
+    }
+    reads.close_input();
+    let state = format!("/proc/{}/syscall", reads.process().as_raw_nonzero());
+    while !fs::read_to_string(&state).is_ok_and(|text| text.starts_with("0 0x3 ")) {
+        assert!(reads.is_running());
+        std::thread::yield_now();
+    }
+    let began = Instant::now();
+    let _ = reads.kill();
+    let took = began.elapsed();
+    server.signal(Signal::CONT);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    // The mount goes on.
+    assert_eq!(fs::read(mount.path("file")).unwrap(), pattern(1_000_000, 3));
+    mount.unmount();
+}

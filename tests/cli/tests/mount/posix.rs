@@ -1,0 +1,256 @@
+//! What POSIX says of files, name by name: the rows of the table in docs/mount.md.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+
+use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom};
+use rustix::io::Errno;
+use xdfs_test_cli::{Scene, pattern};
+
+use crate::{Mount, python};
+
+#[test]
+fn files_are_made_written_read_cut_and_removed() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    let content = pattern(3_000_000, 1);
+    let path = mount.path("file");
+    fs::write(&path, &content).unwrap();
+    assert!(scene.read("server/file") == content, "the server has it");
+    assert!(fs::read(&path).unwrap() == content);
+    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    file.write_all_at(b"abc", 1_000_000).unwrap();
+    file.set_len(1_000_002).unwrap();
+    let mut tail = vec![0; 10];
+    assert_eq!(file.read_at(&mut tail, 999_999).unwrap(), 3);
+    assert_eq!(&tail[1..3], b"ab");
+    file.sync_all().unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 1_000_002);
+    let exclusive = OpenOptions::new().write(true).create_new(true).open(&path);
+    assert_eq!(exclusive.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    File::create(&path).unwrap();
+    assert_eq!(scene.read("server/file"), b"");
+    fs::remove_file(&path).unwrap();
+    assert_eq!(File::open(&path).unwrap_err().kind(), ErrorKind::NotFound);
+    drop(file);
+    // The kernel tells of the close when it was made.
+    while !scene.names("server").is_empty() {
+        std::thread::yield_now();
+    }
+    mount.unmount();
+}
+
+#[test]
+fn directories_links_and_renames_are_those_of_the_server() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    fs::create_dir_all(mount.path("one/two/three")).unwrap();
+    fs::write(mount.path("one/two/three/file"), b"content").unwrap();
+    let mut open = File::open(mount.path("one/two/three/file")).unwrap();
+    fs::rename(mount.path("one/two"), mount.path("moved")).unwrap();
+    assert_eq!(scene.read("server/moved/three/file"), b"content");
+    assert_eq!(fs::read(mount.path("moved/three/file")).unwrap(), b"content");
+    let mut content = String::new();
+    open.read_to_string(&mut content).unwrap();
+    assert_eq!(content, "content");
+    assert_eq!(fs::remove_dir(mount.path("moved")).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
+    symlink("moved/three/file", mount.path("link")).unwrap();
+    assert_eq!(fs::read(mount.path("link")).unwrap(), b"content");
+    fs::hard_link(mount.path("moved/three/file"), mount.path("second")).unwrap();
+    let (first, second) = (fs::metadata(mount.path("link")).unwrap(), fs::metadata(mount.path("second")).unwrap());
+    assert_eq!((first.ino(), first.nlink(), second.nlink()), (second.ino(), 2, 2));
+    let root = File::open(mount.path("")).unwrap();
+    let no_replace = rustix::fs::renameat_with(&root, "link", &root, "second", RenameFlags::NOREPLACE);
+    assert_eq!(no_replace, Err(Errno::EXIST));
+    let exchange = rustix::fs::renameat_with(&root, "link", &root, "second", RenameFlags::EXCHANGE);
+    assert_eq!(exchange, Err(Errno::INVAL), "the protocol has no exchange");
+    assert_eq!(fs::read_dir(mount.path("")).unwrap().count(), 4);
+    drop((open, root));
+    mount.unmount();
+}
+
+#[test]
+fn a_file_that_is_removed_or_replaced_lives_on_for_those_who_have_it_open() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    let path = mount.path("file");
+    let mut removed = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    removed.write_all(b"one").unwrap();
+    fs::remove_file(&path).unwrap();
+    removed.write_all(b"two").unwrap();
+    assert_eq!(removed.metadata().unwrap().nlink(), 0);
+    assert!(fs::read_dir(mount.path("")).unwrap().next().is_none(), "nobody sees its hidden name");
+    fs::write(&path, b"old").unwrap();
+    let mut replaced = File::open(&path).unwrap();
+    fs::write(mount.path("new"), b"new").unwrap();
+    fs::rename(mount.path("new"), &path).unwrap();
+    let mut content = String::new();
+    replaced.read_to_string(&mut content).unwrap();
+    assert_eq!((content.as_str(), fs::read(&path).unwrap().as_slice()), ("old", &b"new"[..]));
+    let mut bytes = [0; 6];
+    removed.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"onetwo");
+    drop((removed, replaced));
+    // The kernel tells of the close when it was made.
+    while scene.names("server").len() > 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(scene.names("server"), ["file"]);
+    mount.unmount();
+}
+
+#[test]
+fn modes_times_and_owners_are_those_that_were_set() {
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", "modes"]);
+    let mount = Mount::new(&scene, &server, &[]);
+    let path = mount.path("file");
+    OpenOptions::new().write(true).create_new(true).mode(0o604).open(&path).unwrap();
+    fs::create_dir(mount.path("directory")).unwrap();
+    fs::set_permissions(mount.path("directory"), PermissionsExt::from_mode(0o1771)).unwrap();
+    assert_eq!(fs::metadata(mount.path("directory")).unwrap().mode() & 0o7777, 0o1771);
+    let told = fs::metadata(&path).unwrap();
+    let us = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    assert_eq!((told.mode() & 0o7777, told.uid(), told.gid()), (0o604, us.0, us.1));
+    assert_eq!(fs::metadata(scene.path("server/file")).unwrap().mode() & 0o7777, 0o604);
+    let time = std::time::UNIX_EPOCH + std::time::Duration::new(1_000_000_000, 123_456_789);
+    File::open(&path).unwrap().set_modified(time).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), time);
+    let foreign = std::os::unix::fs::chown(&path, Some(12_345), None);
+    assert_eq!(foreign.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    mount.unmount();
+}
+
+#[test]
+fn space_is_reserved_punched_and_searched() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(mount.path("file")).unwrap();
+    file.write_all_at(&[7; 65_536], 1 << 20).unwrap();
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(0)), Ok(1 << 20));
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Hole(1 << 20)), Ok((1 << 20) + 65_536));
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, punch, 1 << 20, 65_536).unwrap();
+    let mut bytes = [1; 4];
+    file.read_exact_at(&mut bytes, 1 << 20).unwrap();
+    assert_eq!(bytes, [0; 4]);
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 2 << 20).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 2 << 20);
+    assert!(file.metadata().unwrap().blocks() >= 4096, "it takes its space");
+    let space = rustix::fs::statvfs(mount.path("").as_path()).unwrap();
+    assert!(space.f_blocks > 0 && space.f_bavail > 0);
+    drop(file);
+    mount.unmount();
+}
+
+#[test]
+fn what_is_not_offered_is_refused_cleanly() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &["-o", "ro,noexec"]);
+    let unnamed = rustix::fs::open(mount.path("").as_path(), OFlags::TMPFILE | OFlags::RDWR, Mode::RUSR);
+    assert!(matches!(unnamed, Err(Errno::OPNOTSUPP | Errno::ROFS)), "{unnamed:?}");
+    let written = fs::write(mount.path("file"), b"");
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
+    mount.unmount();
+    let mount = Mount::new(&scene, &server, &[]);
+    let unnamed = rustix::fs::open(mount.path("").as_path(), OFlags::TMPFILE | OFlags::RDWR, Mode::RUSR);
+    assert_eq!(unnamed.err(), Some(Errno::OPNOTSUPP));
+    let reserved = fs::write(mount.path(".xdfs-removed-1"), b"");
+    assert_eq!(reserved.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    mount.unmount();
+}
+
+#[test]
+fn appends_of_several_programs_and_of_other_clients_are_whole() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    let other = Mount::of(&scene, &server.url(""), "other", &[]);
+    let script = |word: &str| {
+        format!(
+            "import os\nf = os.open('log', os.O_WRONLY | os.O_APPEND | os.O_CREAT)\n\
+             for i in range(200): os.write(f, b'{word} %06d\\n' % i)"
+        )
+    };
+    std::thread::scope(|scope| {
+        let points = [&mount.point, &mount.point, &other.point];
+        for (point, word) in points.into_iter().zip(["one", "two", "six"]) {
+            let script = script(word);
+            scope.spawn(move || python(point, &script));
+        }
+    });
+    let text = String::from_utf8(scene.read("server/log")).unwrap();
+    for word in ["one", "two", "six"] {
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(word)).collect();
+        let expected: Vec<String> = (0..200).map(|number| format!("{word} {number:06}")).collect();
+        assert_eq!(lines, expected);
+    }
+    assert_eq!(text.lines().count(), 600);
+    assert_eq!(fs::read_to_string(mount.path("log")).unwrap(), text);
+    other.unmount();
+    mount.unmount();
+}
+
+#[test]
+fn what_another_mount_wrote_is_seen_after_its_close() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &["-o", "valid=0"]);
+    let other = Mount::of(&scene, &server.url(""), "other", &[]);
+    for round in 0..20_u32 {
+        // The same length each time: only the change number tells.
+        fs::write(other.path("file"), round.to_le_bytes()).unwrap();
+        assert_eq!(fs::read(mount.path("file")).unwrap(), round.to_le_bytes());
+        assert_eq!(fs::read(mount.path("file")).unwrap(), round.to_le_bytes(), "from the cache");
+    }
+    other.unmount();
+    mount.unmount();
+}
+
+#[test]
+fn a_shared_mapping_is_at_the_server_after_msync() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", &pattern(100_000, 2));
+    let mount = Mount::new(&scene, &server, &[]);
+    let script = "import mmap, os\n\
+        f = os.open('file', os.O_RDWR)\n\
+        m = mmap.mmap(f, 100000)\n\
+        assert m[:] == open('../server/file', 'rb').read()\n\
+        m[50000:50005] = b'hello'\n\
+        m.flush()\n\
+        assert open('../server/file', 'rb').read()[50000:50005] == b'hello'\n\
+        os.close(f)\n\
+        m[0:3] = b'end'\n\
+        m.close()\n";
+    python(&mount.point, script);
+    assert_eq!(&fs::read(mount.path("file")).unwrap()[..3], b"end");
+    mount.unmount();
+}
+
+#[test]
+fn a_lock_excludes_other_mounts_and_programs_of_the_server() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    let other = Mount::of(&scene, &server.url(""), "other", &[]);
+    let (here, there) = (File::create(mount.path("lock")).unwrap(), File::open(other.path("lock")).unwrap());
+    here.lock().unwrap();
+    assert!(there.try_lock().is_err());
+    assert!(File::open(scene.path("server/lock")).unwrap().try_lock().is_err());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| there.lock());
+        here.unlock().unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    assert!(here.try_lock().is_err());
+    drop((here, there));
+    other.unmount();
+    mount.unmount();
+}
