@@ -7,7 +7,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
+use xdfs_gridftp::driver::ModeE;
 use xdfs_xio::{Kind, Registry, Stack};
 
 /// globus-xioperf's block.
@@ -20,6 +22,9 @@ const DATAGRAM_MAX: usize = 65_507;
 const BLOCK_MAX: u64 = 1 << 30;
 /// IPerf's rate for datagrams, bits a second: what most lines can take.
 const DATAGRAM_RATE: u64 = 1 << 20;
+/// The driver whose connections -P counts.
+const MODE_E: &str = "mode_e";
+
 /// Most streams; each has a thread or two.
 const STREAMS_MAX: u64 = 1024;
 /// IPerf's time.
@@ -220,7 +225,12 @@ impl Options {
             _ => Style::Full,
         };
         let reports = Reports { style, units: self.format, interval: self.interval };
-        let (side, streams) = (self.side(), self.parallel as usize);
+        // The connections of mode_e are one stream.
+        let streams = if self.has(MODE_E) { 1 } else { self.parallel as usize };
+        if self.file.is_some() && receives && self.has(MODE_E) && !self.has("ordering") {
+            return Err("-F: mode_e brings bytes out of order; put -D ordering above it".to_owned());
+        }
+        let side = self.side();
         Ok(Plan { stack, side, sends, receives, streams, block, datagrams, file: self.file, limits, reports })
     }
 
@@ -245,8 +255,10 @@ impl Options {
     /// The stack, and the name of its transport.
     fn stack(&self) -> Result<(Stack, String), String> {
         let drivers = if self.drivers.is_empty() { &["tcp".to_owned()][..] } else { &self.drivers };
-        let registry = Registry::built_in();
-        let mut stack = Stack::new();
+        let mut registry = Registry::built_in();
+        registry.add(MODE_E, Arc::new(ModeE)).map_err(|error| error.to_string())?;
+        let registry = Arc::new(registry);
+        let mut stack = Stack::of(registry.clone());
         let mut transport = String::new();
         for (at, text) in drivers.iter().enumerate() {
             let (name, given) = text.split_once([':', '=']).unwrap_or((text, ""));
@@ -262,9 +274,17 @@ impl Options {
                     attributes = format!("{attributes};{attribute}={value}");
                 }
             }
+            if name == MODE_E && self.client.is_some() && !given.contains("streams") {
+                attributes = format!("{attributes};streams={}", self.parallel);
+            }
             stack = stack.push(name, &attributes).map_err(|error| format!("-D {text}: {error}"))?;
         }
         Ok((stack, transport))
+    }
+
+    /// Whether a driver is in the stack.
+    fn has(&self, driver: &str) -> bool {
+        self.drivers.iter().any(|text| text.split([':', '=']).next() == Some(driver))
     }
 
     /// Options that are attributes of the transport: the option, the attribute, its value.

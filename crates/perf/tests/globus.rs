@@ -37,6 +37,24 @@ fn its_client_sends_to_our_server_and_both_print_the_same() {
 }
 
 #[test]
+fn mode_e_is_understood_both_ways_on_any_number_of_connections() {
+    if !there() {
+        return;
+    }
+    for streams in [1, 4, 16] {
+        let mut server = xioperf("-s -D tcp -D mode_e -D ordering -B 127.0.0.1");
+        let client = globus(&format!("-c 127.0.0.1:{} -D tcp -D mode_e -P {streams} -n 10M", server.port())).succeeds();
+        assert_eq!(server.succeeds().field("Bytes recv:"), client.field("Bytes sent:"), "{streams}");
+
+        let mut theirs = globus(&format!("-s -D tcp -D mode_e -P {streams}"));
+        let ours = xioperf(&format!("-c 127.0.0.1:{} -D tcp -D mode_e -P {streams} -n 10M", theirs.port())).succeeds();
+        let theirs = theirs.succeeds();
+        let sent = (ours.field("Bytes sent:"), theirs.field("Bytes recv:"));
+        assert_eq!(sent, ("10.00 M".to_owned(), "10.00 M".to_owned()), "{streams}");
+    }
+}
+
+#[test]
 fn its_server_sends_to_our_client_until_that_has_had_enough() {
     if !there() {
         return;

@@ -60,15 +60,16 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
     CrateRule {
         name: "xdfs-perf",
-        ours: &["xdfs-xio"],
+        ours: &["xdfs-gridftp", "xdfs-xio"],
         foreign: &["clap", "getrandom", "indicatif", "serde_json", "signal-hook"],
         why: "xioperf does all its input and output through the framework, as any program would (PERF-24)",
     },
     CrateRule {
         name: "xdfs-gridftp",
-        ours: &["xdfs-secure"],
+        ours: &["xdfs-secure", "xdfs-xio"],
         foreign: &["rustix", "thiserror"],
-        why: "FTP is a protocol of its own: its machines know nothing of xdfs, and its client only sockets and TLS",
+        why: "FTP is a protocol of its own: its machines know nothing of xdfs, its client only sockets and TLS, and its \
+              drivers the framework",
     },
     CrateRule {
         name: "xdfs-engine",
@@ -171,6 +172,7 @@ const PRODUCT: &[&str] = &["crates/"];
 const LINUX: &[(&str, &str)] = &[
     ("crates/io/", "everything that touches the kernel"),
     ("crates/server/src/privilege/", "what a server gives up, which every system has its own way for"),
+    ("crates/gridftp/src/driver/", "a driver serves the systems that it can"),
     ("crates/xio/src/drivers/", "a driver serves the systems that it can"),
     ("crates/xio/src/handle/core.rs", "wakes the reactor"),
     ("crates/xio/src/reactor.rs", "waits for descriptors as Linux does"),

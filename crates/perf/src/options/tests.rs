@@ -67,6 +67,7 @@ fn what_cannot_be_meant_is_refused_by_name() {
         ("-c host:1 -b 0", "-b"),
         ("-c host:1 -R -n 5", "-n"),
         ("-c host:1 -F x -P 2", "-F"),
+        ("-s -F x -D tcp -D mode_e", "-D ordering"),
         ("-c host:1 -F x -S -R", "-F"),
         ("-c host:1 -D udp -P 2", "udp"),
         ("-c host:1 -D udp -bs 10", "datagram"),
