@@ -10,7 +10,7 @@ use xdfs_xio::{Registry, Result, Stack};
 pub(crate) static DRIVERS: Objects<LoadedDriver> = Objects::new("driver");
 pub(crate) static STACKS: Objects<Layers> = Objects::new("stack");
 
-static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| Arc::new(Registry::built_in()));
+static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| Arc::new(Registry::with_installed()));
 
 /// The drivers that there are.
 pub(crate) fn registry() -> &'static Arc<Registry> {

@@ -255,7 +255,7 @@ impl Options {
     /// The stack, and the name of its transport.
     fn stack(&self) -> Result<(Stack, String), String> {
         let drivers = if self.drivers.is_empty() { &["tcp".to_owned()][..] } else { &self.drivers };
-        let mut registry = Registry::built_in();
+        let mut registry = Registry::with_installed();
         registry.add(MODE_E, Arc::new(ModeE)).map_err(|error| error.to_string())?;
         let registry = Arc::new(registry);
         let mut stack = Stack::of(registry.clone());
@@ -266,8 +266,8 @@ impl Options {
             if at == 0 {
                 name.clone_into(&mut transport);
                 for (option, attribute, value) in self.of_transport() {
-                    let driver = registry.find(name).filter(|driver| driver.kind() == Kind::Transport);
-                    let known = driver.map_or(&[][..], |driver| driver.attributes());
+                    let driver = registry.get(name).ok().filter(|driver| driver.kind() == Kind::Transport);
+                    let known = driver.as_ref().map_or(&[][..], |driver| driver.attributes());
                     if driver.is_some() && !known.iter().any(|info| info.name == attribute) {
                         return Err(format!("{option}: the transport {name} has no attribute '{attribute}'"));
                     }

@@ -96,6 +96,17 @@ impl Attributes {
         self.values.iter().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
 
+    /// All of them as a driver in another language reads them; texts as they were given.
+    pub(crate) fn as_text(&self) -> String {
+        let text = |(name, value): &(&str, Value)| match value {
+            Value::Number(number) => format!("{name}={number}"),
+            Value::Flag(flag) => format!("{name}={flag}"),
+            Value::Time(time) => format!("{name}={}us", time.as_micros()),
+            Value::Text(text) => format!("{name}={text}"),
+        };
+        self.values.iter().map(text).collect::<Vec<_>>().join(";")
+    }
+
     /// The number or the bytes of that name.
     pub fn number(&self, name: &str) -> Option<u64> {
         if let Some(Value::Number(number)) = self.find(name) { Some(*number) } else { None }

@@ -13,6 +13,7 @@ pub mod drivers;
 mod error;
 mod guard;
 mod handle;
+mod load;
 pub mod operations;
 mod pool;
 mod reactor;

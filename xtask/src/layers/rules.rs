@@ -48,8 +48,8 @@ pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-xio",
         ours: &["xdfs-io", "xdfs-secure"],
-        // httparse: heads of HTTP; zstd: the compressed stream.
-        foreign: &["httparse", "rustix", "thiserror", "zstd"],
+        // httparse: heads of HTTP; libloading: drivers that come as files; zstd: the compressed stream.
+        foreign: &["httparse", "libloading", "rustix", "thiserror", "zstd"],
         why: "the framework stacks drivers above io, has TLS from secure and knows nothing of the protocol of xdfs",
     },
     CrateRule {
@@ -175,6 +175,7 @@ const LINUX: &[(&str, &str)] = &[
     ("crates/gridftp/src/driver/", "a driver serves the systems that it can"),
     ("crates/xio/src/drivers/", "a driver serves the systems that it can"),
     ("crates/xio/src/handle/core.rs", "wakes the reactor"),
+    ("crates/xio/src/load/blocking.rs", "tells the handle what its threads did"),
     ("crates/xio/src/reactor.rs", "waits for descriptors as Linux does"),
     ("crates/xio/src/server.rs", "wakes the reactor"),
     ("crates/cli/src/cmd/cp/input.rs", "one pipe into another without a copy"),
@@ -195,11 +196,12 @@ pub(super) const SOURCES: &[SourceRule] = &[
         except: &[
             ("crates/io/src/sys/", "system calls that rustix does not offer"),
             ("crates/io/src/buf/", "aligned memory for the buffer pool"),
+            ("crates/xio/src/load/", "calls of drivers that were written in another language"),
             ("crates/capi/src/", "names that C calls, and its memory, which the module memory alone touches"),
             ("fuzz/src/heap.rs", "an allocator that counts, in a program that no release contains"),
         ],
         tests_may: false,
-        why: "unsafe code lives in io's sys and buf and in the C library, where it is reviewed as such",
+        why: "unsafe code lives in io's sys and buf, where xio calls loaded drivers and in the C library, where it is reviewed as such",
     },
     SourceRule {
         what: Use::PathBut(&["xdfs_proto"], &["base"]),

@@ -29,6 +29,12 @@ pub fn xioperf(line: &str) -> Running {
     start(&[env!("CARGO_BIN_EXE_xioperf")], line)
 }
 
+/// The same, with drivers of that folder.
+pub fn xioperf_with_drivers(folder: &std::path::Path, line: &str) -> Running {
+    let path = format!("XDFS_DRIVER_PATH={}", folder.display());
+    start(&["env", &path, env!("CARGO_BIN_EXE_xioperf")], line)
+}
+
 /// Starts Debian's, line by line: its output is otherwise buffered until it ends.
 pub fn globus(line: &str) -> Running {
     start(&["stdbuf", "-oL", "globus-xioperf"], line)

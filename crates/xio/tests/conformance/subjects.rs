@@ -8,6 +8,7 @@ use std::time::Duration;
 use xdfs_xio::{Handle, Options, Server, Stack, Timeouts};
 
 use crate::certificate::tls;
+use crate::compiled::skeletons;
 
 /// Nothing that is waited for takes this long, unless it never comes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,6 +35,8 @@ use Ability::{BothWays, End, Messages, Stream as Bytes, Wait};
 enum Opening {
     /// A server at that contact, with `@` for a scratch directory, and a client.
     Connect(&'static str),
+    /// A server of `tcp`, and a client of the driver, which cannot listen; it writes, or else reads.
+    Client { writes: bool },
     /// A socket that hears everybody, and one that talks to it.
     Datagrams,
     /// Two named pipes.
@@ -102,6 +105,10 @@ pub fn subjects() -> Vec<Subject> {
         over_tcp("zstd", "zstd"),
         over_tcp("http", "http=POST"),
         over_tcp("tls", tls()),
+        // Those that are loaded.
+        over_tcp("skeleton", "skeleton=7"),
+        subject("skeleton_block", "skeleton_block", Opening::Client { writes: true }, STREAM),
+        subject("skeleton_block", "skeleton_block", Opening::Client { writes: false }, STREAM),
     ]
 }
 
@@ -111,7 +118,7 @@ impl Subject {
     }
 
     pub fn stack(&self) -> Stack {
-        Stack::new().push_all(&self.stack).unwrap()
+        Stack::of(skeletons()).push_all(&self.stack).unwrap()
     }
 
     /// Opens both ends.
@@ -120,8 +127,13 @@ impl Subject {
         let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
         let (writer, reader, is_one) = match self.opening {
             Opening::Connect(contact) => {
-                let (writer, reader) = self.connect(&contact.replace("@/", &at("")), options);
+                let (writer, reader) = connect(&self.stack(), &self.stack(), &contact.replace("@/", &at("")), options);
                 (writer, reader, false)
+            }
+            Opening::Client { writes } => {
+                let (client, server) =
+                    connect(&self.stack(), &Stack::new().push("tcp", "").unwrap(), "127.0.0.1:0", options);
+                if writes { (client, server, false) } else { (server, client, false) }
             }
             Opening::Datagrams => {
                 let server = Server::listen(&self.stack(), "127.0.0.1:0").unwrap();
@@ -149,15 +161,16 @@ impl Subject {
         };
         Ends { writer, reader, is_one, _kept: Box::new(directory) }
     }
+}
 
-    fn connect(&self, contact: &str, options: &Options) -> (Handle, Handle) {
-        let server = Server::listen(&self.stack(), contact).unwrap();
-        let contact = server.contact().unwrap();
-        thread::scope(|scope| {
-            let accepting = scope.spawn(|| server.accept(Some(PATIENCE)).unwrap().open(options).unwrap());
-            (Handle::open(&self.stack(), &contact, options).unwrap(), accepting.join().unwrap())
-        })
-    }
+/// A client and what a server accepted.
+fn connect(client: &Stack, server: &Stack, contact: &str, options: &Options) -> (Handle, Handle) {
+    let server = Server::listen(server, contact).unwrap();
+    let contact = server.contact().unwrap();
+    thread::scope(|scope| {
+        let accepting = scope.spawn(|| server.accept(Some(PATIENCE)).unwrap().open(options).unwrap());
+        (Handle::open(client, &contact, options).unwrap(), accepting.join().unwrap())
+    })
 }
 
 fn fifo(directory: &Path, name: &str) -> String {

@@ -1,0 +1,372 @@
+//! Wrapblock: a blocking transport becomes an element that never waits (PERF-25). Two threads for each
+//! connection call the driver, one that reads and one that writes, so that a read that waits starves no
+//! write. Each has a buffer of its own; the element copies, and tells the kernel by two event counters.
+//!
+//! One counter is readable when there is something to read. The other is full, and so not writable, while
+//! there is something to write.
+
+use super::abi::{Blocking, Element, named, nonsense};
+use super::machine::{Machine, Reading, Writing};
+use crate::attributes::{AttributeInfo, Attributes};
+use crate::contact::Contact;
+use crate::driver::{Below, Driver, Kind};
+use crate::error::{Error, ErrorKind, Result};
+use rustix::event::{EventfdFlags, eventfd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use xdfs_io::stack::{Flow, ReadInfo, WriteInfo};
+
+/// Bytes of each direction's buffer.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Most connections of blocking drivers at a time; each has two threads.
+const CONNECTIONS_MAX: usize = 256;
+
+/// Connections whose threads have not ended.
+static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// A counter that cannot take more.
+const FULL: u64 = u64::MAX - 1;
+
+/// The driver.
+pub(super) struct BlockingDriver {
+    pub(super) name: String,
+    pub(super) calls: Blocking,
+    pub(super) attributes: &'static [AttributeInfo],
+}
+
+impl Driver for BlockingDriver {
+    fn kind(&self) -> Kind {
+        Kind::Transport
+    }
+
+    fn attributes(&self) -> &'static [AttributeInfo] {
+        self.attributes
+    }
+
+    fn open(&self, _: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Flow>> {
+        let (contact, attributes) = (contact.text().to_owned(), attributes.as_text());
+        let connection = Arc::new(Connection::new(&self.name, self.calls)?);
+        // Where a thread cannot be started, the element is dropped, and with it what the other waits for.
+        let flow = BlockingFlow { connection: connection.clone() };
+        let opening = connection.clone();
+        start("xio-block-read", connection.clone(), move || opening.open_and_read(&contact, &attributes))
+            .inspect_err(|_| connection.end_thread())?;
+        let writing = connection.clone();
+        start("xio-block-write", connection, move || writing.write())?;
+        Ok(Box::new(flow))
+    }
+}
+
+fn start(name: &str, connection: Arc<Connection>, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let ending = connection.clone();
+    let run = move || {
+        // Our own code may panic, and the connection must be closed all the same.
+        let _ = catch_unwind(AssertUnwindSafe(run));
+        ending.end_thread();
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).inspect_err(|_| connection.end_thread())
+}
+
+/// One connection, as its element and its threads share it.
+struct Connection {
+    name: String,
+    calls: Blocking,
+    state: Mutex<State>,
+    changed: Condvar,
+    readable: OwnedFd,
+    writable: OwnedFd,
+}
+
+struct State {
+    machine: Machine,
+    /// What the driver's functions get, once it is open.
+    element: Option<Element>,
+    /// The buffers, which the threads take while they call the driver.
+    received: Vec<u8>,
+    to_send: Vec<u8>,
+    /// Why reading, or opening, and writing ended.
+    read_error: Option<io::Error>,
+    write_error: Option<io::Error>,
+    /// The opening ended.
+    opened: bool,
+}
+
+impl Connection {
+    fn new(name: &str, calls: Blocking) -> Result<Self> {
+        if CONNECTIONS.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+            CONNECTIONS.fetch_sub(1, Ordering::AcqRel);
+            let what = format!("{CONNECTIONS_MAX} connections of blocking drivers are open: close some first");
+            return Err(Error::new(ErrorKind::TooMany, what));
+        }
+        let counter = |value: u64| -> io::Result<OwnedFd> {
+            let counter = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            if value > 0 {
+                rustix::io::write(&counter, &value.to_ne_bytes())?;
+            }
+            Ok(counter)
+        };
+        let counters = counter(0).and_then(|readable| Ok((readable, counter(FULL)?)));
+        let (readable, writable) = counters.inspect_err(|_| {
+            CONNECTIONS.fetch_sub(1, Ordering::AcqRel);
+        })?;
+        let state = State {
+            machine: Machine::new(),
+            element: None,
+            received: vec![0; BUFFER_BYTES],
+            to_send: Vec::with_capacity(BUFFER_BYTES),
+            read_error: None,
+            write_error: None,
+            opened: false,
+        };
+        let (name, state, changed) = (name.to_owned(), Mutex::new(state), Condvar::new());
+        Ok(Self { name, calls, state, changed, readable, writable })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The reading thread.
+    fn open_and_read(&self, contact: &str, attributes: &str) {
+        let opened = self.calls.open(contact, attributes);
+        let mut state = self.lock();
+        state.opened = true;
+        state.machine.on_open(opened.is_ok());
+        match opened {
+            Ok(element) => state.element = Some(element),
+            Err(error) => state.read_error = Some(self.judged(error)),
+        }
+        self.tell(&self.readable, &self.writable);
+        self.changed.notify_all();
+        while let Some(element) = state.element.filter(|_| !state.machine.dropped) {
+            if !state.machine.has_to_read() {
+                if state.machine.reading == Reading::Over {
+                    return;
+                }
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let mut buffer = std::mem::take(&mut state.received);
+            drop(state);
+            let read = self.calls.read(element, &mut buffer);
+            state = self.lock();
+            state.received = buffer;
+            if matches!(&read, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
+                continue;
+            }
+            state.machine.on_read(*read.as_ref().unwrap_or(&0));
+            state.read_error = read.err().map(|error| self.judged(error));
+            let _ = rustix::io::write(&self.readable, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// The writing thread.
+    fn write(&self) {
+        let mut state = self.lock();
+        while !state.machine.dropped && !state.machine.writes_no_more() {
+            let Some(element) = state.element.filter(|_| state.machine.has_to_write()) else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let finishing = state.machine.writing == Writing::Finishing;
+            let mut buffer = std::mem::take(&mut state.to_send);
+            drop(state);
+            let written = if finishing { self.calls.finish(element) } else { self.write_all(element, &buffer) };
+            buffer.clear();
+            state = self.lock();
+            state.to_send = buffer;
+            state.machine.on_written(written.is_ok());
+            state.write_error = written.err().map(|error| self.judged(error));
+            empty(&self.writable);
+        }
+    }
+
+    fn write_all(&self, element: Element, mut from: &[u8]) -> io::Result<()> {
+        while !from.is_empty() {
+            match self.calls.write(element, from) {
+                Ok(bytes) => from = &from[bytes..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.lock().machine.dropped {
+                return Err(io::ErrorKind::NotConnected.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Both directions can be tried.
+    fn tell(&self, readable: &OwnedFd, writable: &OwnedFd) {
+        let _ = rustix::io::write(readable, &1u64.to_ne_bytes());
+        empty(writable);
+    }
+
+    /// An error that means waiting has no meaning here, and would never be told again.
+    fn judged(&self, error: io::Error) -> io::Error {
+        let error = if error.kind() == io::ErrorKind::WouldBlock {
+            nonsense("it would have to wait, and a blocking driver waits itself".to_owned())
+        } else {
+            error
+        };
+        named(error, &self.name)
+    }
+
+    fn end_thread(&self) {
+        let mut state = self.lock();
+        let last = state.machine.on_thread_end();
+        let element = if last { state.element.take() } else { None };
+        drop(state);
+        if let Some(element) = element {
+            self.calls.close(element);
+        }
+        if last {
+            CONNECTIONS.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Takes everything out of a counter.
+fn empty(counter: &OwnedFd) {
+    // It fails only where it is empty.
+    let _ = rustix::io::read(counter, &mut [0; 8]);
+}
+
+/// The element.
+struct BlockingFlow {
+    connection: Arc<Connection>,
+}
+
+impl Drop for BlockingFlow {
+    fn drop(&mut self) {
+        let mut state = self.connection.lock();
+        state.machine.dropped = true;
+        // Interrupted with the lock held: the last thread closes it only after it had the lock.
+        if let Some(element) = state.element {
+            self.connection.calls.interrupt(element);
+        }
+        drop(state);
+        self.connection.changed.notify_all();
+    }
+}
+
+impl Flow for BlockingFlow {
+    fn connected(&mut self) -> io::Result<()> {
+        let mut state = self.connection.lock();
+        match (state.opened, state.element.is_some()) {
+            (false, _) => Err(io::ErrorKind::WouldBlock.into()),
+            (true, false) => Err(state.read_error.take().unwrap_or_else(|| io::ErrorKind::NotConnected.into())),
+            (true, true) => {
+                if state.machine.has_to_read() {
+                    empty(&self.connection.readable);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn receive(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> io::Result<usize> {
+        let mut state = self.connection.lock();
+        let State { machine, received, read_error, .. } = &mut *state;
+        match machine.reading {
+            Reading::Waiting => {
+                empty(&self.connection.readable);
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Reading::Over => match read_error.take() {
+                Some(error) => Err(error),
+                None => {
+                    info.end = true;
+                    Ok(0)
+                }
+            },
+            Reading::Bytes { start, end } => {
+                let mut taken = 0;
+                for slice in into {
+                    let count = slice.len().min(end - start - taken);
+                    slice[..count].copy_from_slice(&received[start + taken..][..count]);
+                    taken += count;
+                }
+                if machine.on_taken(taken) {
+                    empty(&self.connection.readable);
+                    self.connection.changed.notify_all();
+                }
+                Ok(taken)
+            }
+        }
+    }
+
+    fn send(&mut self, from: &[IoSlice<'_>], _: &WriteInfo) -> io::Result<usize> {
+        let mut state = self.connection.lock();
+        match state.machine.writing {
+            Writing::Free => {}
+            Writing::Closed | Writing::Busy(_) | Writing::Finishing => return Err(io::ErrorKind::WouldBlock.into()),
+            Writing::Finished => return Err(io::ErrorKind::BrokenPipe.into()),
+            Writing::Failed => return Err(state.write_failure()),
+        }
+        for slice in from {
+            let count = slice.len().min(BUFFER_BYTES - state.to_send.len());
+            state.to_send.extend_from_slice(&slice[..count]);
+        }
+        let taken = state.to_send.len();
+        if taken > 0 {
+            state.machine.writing = Writing::Busy(taken);
+            self.make_busy();
+        }
+        Ok(taken)
+    }
+
+    fn holds_back(&self) -> bool {
+        true
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut state = self.connection.lock();
+        match state.machine.writing {
+            Writing::Free | Writing::Finished => Ok(()),
+            Writing::Closed | Writing::Busy(_) | Writing::Finishing => Err(io::ErrorKind::WouldBlock.into()),
+            Writing::Failed => Err(state.write_failure()),
+        }
+    }
+
+    fn finish_sending(&mut self) -> io::Result<()> {
+        let mut state = self.connection.lock();
+        match state.machine.writing {
+            Writing::Finished => Ok(()),
+            Writing::Failed => Err(state.write_failure()),
+            Writing::Free => {
+                state.machine.writing = Writing::Finishing;
+                self.make_busy();
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Writing::Closed | Writing::Busy(_) | Writing::Finishing => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.connection.readable.as_fd())
+    }
+
+    fn sending_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.connection.writable.as_fd())
+    }
+}
+
+impl BlockingFlow {
+    /// The writing thread has something to do.
+    fn make_busy(&self) {
+        let _ = rustix::io::write(&self.connection.writable, &FULL.to_ne_bytes());
+        self.connection.changed.notify_all();
+    }
+}
+
+impl State {
+    /// Told once by what it was; afterwards there is no connection.
+    fn write_failure(&mut self) -> io::Error {
+        self.write_error.take().unwrap_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}

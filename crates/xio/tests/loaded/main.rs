@@ -1,0 +1,169 @@
+//! Drivers that are loaded from files: what is wrong with a file is told with its name, and what a driver
+//! returns that it may not stays with its own handle.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+#![allow(clippy::disallowed_methods, reason = "writes files that are no drivers")]
+
+#[path = "../support/compiled.rs"]
+mod compiled;
+
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
+
+use compiled::{compile, registry, skeletons};
+use tempfile::TempDir;
+use xdfs_xio::{Error, ErrorKind, Handle, Options, Server, Stack, Timeouts};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Cases of `odd.c`, by the numbers that they have there.
+const GOOD: u32 = 0;
+const OPEN_FAILS: u32 = 8;
+const OPEN_NONSENSE: u32 = 9;
+const READ_TOO_MUCH: u32 = 10;
+const LATE: u32 = 15;
+const RECEIVE_TOO_MUCH: u32 = 17;
+
+fn patient() -> Options {
+    let time = Some(PATIENCE);
+    Options { timeouts: Timeouts { open: time, read: time, write: time, close: time } }
+}
+
+/// A folder with the odd driver of that case.
+fn odd(case: u32) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    compile("crates/xio/tests/loaded/odd.c", "odd", folder.path(), &[&format!("-DCASE={case}"), "-Wno-unused"]);
+    folder
+}
+
+fn refused(folder: &TempDir) -> String {
+    let error = Stack::of(registry(folder.path())).push("odd", "").unwrap_err();
+    assert_eq!((error.kind(), error.driver()), (ErrorKind::Driver, Some("odd")), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn a_file_that_is_no_driver_is_refused_with_its_name_and_the_reason() {
+    let cases = [
+        (1, "version 7"),
+        (2, "bytes and needs"),
+        (3, "'another'"),
+        (4, "no kind 9"),
+        (5, "lacks a function"),
+        (6, "lacks a function"),
+        (7, "an attribute"),
+        (99, "no symbol xdfs_xio_driver_v1"),
+    ];
+    for (case, why) in cases {
+        let folder = odd(case);
+        let text = refused(&folder);
+        let file = folder.path().join("libxdfs_xio_odd.so");
+        assert!(text.contains(file.to_str().unwrap()) && text.contains(why), "{case}: {text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("libxdfs_xio_odd.so"), b"not a library").unwrap();
+    assert!(refused(&folder).contains("libxdfs_xio_odd.so"));
+}
+
+#[test]
+fn what_is_nowhere_is_told_with_the_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Stack::of(registry(folder.path())).push("nosuch", "").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    let text = error.to_string();
+    assert!(text.contains("libxdfs_xio_nosuch.so") && text.contains(folder.path().to_str().unwrap()), "{text}");
+    // A name is no path.
+    for name in ["../odd", "Odd", "odd/x", ""] {
+        let error = Stack::of(registry(folder.path())).push(name, "").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
+    }
+    // A registry without folders loads nothing.
+    assert_eq!(Stack::new().push("odd", "").unwrap_err().kind(), ErrorKind::Usage);
+}
+
+#[test]
+fn the_first_folder_wins_and_attributes_are_those_of_the_driver() {
+    let (good, bad) = (odd(GOOD), odd(1));
+    let folders = vec![good.path().to_owned(), bad.path().to_owned()];
+    let registry = std::sync::Arc::new(xdfs_xio::Registry::with_folders(folders));
+    Stack::of(registry.clone()).push("odd", "a=1").unwrap();
+    assert_eq!(Stack::of(registry).push("odd", "b=1").unwrap_err().kind(), ErrorKind::Usage);
+}
+
+fn broke(case: u32, error: &Error) {
+    assert_eq!((error.kind(), error.driver()), (ErrorKind::Driver, Some("odd")), "{case}: {error}");
+}
+
+#[test]
+fn nonsense_of_a_blocking_driver_is_an_error_of_its_handle() {
+    for case in OPEN_FAILS..=14 {
+        let folder = odd(case);
+        let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
+        let opened = Handle::open(&stack, "anywhere", &patient());
+        match case {
+            OPEN_FAILS => assert_eq!(opened.unwrap_err().kind(), ErrorKind::Lost),
+            OPEN_NONSENSE => broke(case, &opened.unwrap_err()),
+            READ_TOO_MUCH..=12 => {
+                let handle = opened.unwrap();
+                broke(case, &handle.read(&mut [0; 10], 1).unwrap_err());
+                handle.write(b"the other direction goes on").unwrap();
+                handle.close().unwrap();
+            }
+            _ => {
+                let handle = opened.unwrap();
+                broke(case, &handle.write(b"bytes").unwrap_err());
+                assert!(handle.read(&mut [0; 10], 1).unwrap().info.end, "the other direction goes on");
+            }
+        }
+    }
+}
+
+#[test]
+fn nonsense_after_the_close_is_heard_by_nobody() {
+    let folder = odd(LATE);
+    let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
+    let handle = Handle::open(&stack, "anywhere", &patient()).unwrap();
+    let (tell, told) = sync_channel(1);
+    handle.register_read(vec![0; 10], 1, move |_, done| tell.send(done.result).unwrap()).unwrap();
+    handle.close().unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
+    assert!(told.recv().is_err(), "told once");
+}
+
+#[test]
+fn nonsense_of_a_transform_is_an_error_of_its_handle() {
+    for case in RECEIVE_TOO_MUCH..=21 {
+        let folder = odd(case);
+        let stack = Stack::of(registry(folder.path())).push_all("tcp,odd").unwrap();
+        let server = Server::listen(&Stack::new().push("tcp", "").unwrap(), "127.0.0.1:0").unwrap();
+        let handle = Handle::open(&stack, &server.contact().unwrap(), &patient()).unwrap();
+        let peer = server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap();
+        peer.write(b"bytes").unwrap();
+        let read = handle.read(&mut [0; 3], 1);
+        match case {
+            20 => broke(case, &handle.write(b"bytes").unwrap_err()),
+            21 => assert_eq!(read.unwrap_err().driver(), Some("odd")),
+            _ => broke(case, &read.unwrap_err()),
+        }
+    }
+}
+
+#[test]
+fn a_loaded_stack_is_read_by_whoever_has_the_same_driver_and_key() {
+    let stack = |attributes| Stack::of(skeletons()).push("tcp", "").unwrap().push("skeleton", attributes).unwrap();
+    let server = Server::listen(&stack("key=7"), "127.0.0.1:0").unwrap();
+    let contact = server.contact().unwrap();
+    for (attributes, same) in [("key=7", true), ("key=8", false)] {
+        let peer = thread::scope(|scope| {
+            let accepting = scope.spawn(|| server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap());
+            let client = Handle::open(&stack(attributes), &contact, &patient()).unwrap();
+            client.write(b"hello").unwrap();
+            accepting.join().unwrap()
+        });
+        let mut bytes = [0; 5];
+        peer.read(&mut bytes, 5).unwrap();
+        assert_eq!(&bytes == b"hello", same, "{attributes}");
+    }
+    let refused = Handle::open(&stack("key=256"), &contact, &patient()).unwrap_err();
+    assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Usage, Some("skeleton")), "{refused}");
+}

@@ -1,0 +1,121 @@
+/* Drivers that break their contract, each in its own way: CASE says which. */
+#include <errno.h>
+#include <semaphore.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "xdfs_xio_driver.h"
+
+enum {
+    GOOD, OTHER_ABI, SMALL, OTHER_NAME, OTHER_KIND, NO_READ, NO_TABLE, BAD_ATTRIBUTE, /* while it is loaded */
+    OPEN_FAILS, OPEN_NONSENSE, READ_TOO_MUCH, READ_NEGATIVE, READ_WAITS, WRITE_NOTHING, WRITE_TOO_MUCH, /* blocking */
+    LATE, NEVER_INTERRUPTED, /* blocking, at the close */
+    RECEIVE_TOO_MUCH, RECEIVE_NOTHING, RECEIVE_NONSENSE, SEND_TOO_MUCH, BAD_VECTORS /* transforms */
+};
+
+#ifndef CASE
+#define CASE GOOD
+#endif
+
+static sem_t interrupted;
+
+static int open_blocking(void **connection, const char *contact, const char *attributes)
+{
+    (void) contact;
+    (void) attributes;
+    sem_init(&interrupted, 0, 0);
+    *connection = &interrupted;
+    return CASE == OPEN_FAILS ? ECONNREFUSED : CASE == OPEN_NONSENSE ? -3 : 0;
+}
+
+static int read_blocking(void *connection, const struct iovec *iovec, int count, size_t *nbytes)
+{
+    (void) connection;
+    (void) count;
+    if (CASE == READ_NEGATIVE)
+        return -1;
+    if (CASE == READ_WAITS)
+        return EAGAIN;
+    if (CASE == LATE) {
+        while (sem_wait(&interrupted) != 0)
+            continue;
+    }
+    *nbytes = CASE == READ_TOO_MUCH || CASE == LATE ? iovec->iov_len + 1 : 0;
+    return 0;
+}
+
+static int write_blocking(void *connection, const struct iovec *iovec, int count, size_t *nbytes)
+{
+    (void) connection;
+    (void) count;
+    *nbytes = CASE == WRITE_NOTHING ? 0 : iovec->iov_len + (CASE == WRITE_TOO_MUCH);
+    return 0;
+}
+
+static int close_blocking(void *connection)
+{
+    (void) connection;
+    return -1;
+}
+
+static void interrupt_blocking(void *connection)
+{
+    sem_post((sem_t *) connection);
+}
+
+static int open_transform(void **element, const char *attributes, int accepted)
+{
+    (void) element;
+    (void) attributes;
+    (void) accepted;
+    return 0;
+}
+
+static ssize_t receive(
+    void *element, struct xdfs_xio_below *below, const struct iovec *into, int count, unsigned *flags)
+{
+    (void) element;
+    switch (CASE) {
+    case RECEIVE_TOO_MUCH:
+        return (ssize_t) into->iov_len + 1;
+    case RECEIVE_NOTHING:
+        return 0;
+    case RECEIVE_NONSENSE:
+        return -1000000;
+    case BAD_VECTORS:
+        return below->receive(below, NULL, 5, flags);
+    }
+    return below->receive(below, into, count, flags);
+}
+
+static ssize_t send_bytes(
+    void *element, struct xdfs_xio_below *below, const struct iovec *from, int count, unsigned flags)
+{
+    (void) element;
+    if (CASE == SEND_TOO_MUCH)
+        return (ssize_t) from->iov_len + 1;
+    return below->send(below, from, count, flags);
+}
+
+static void close_transform(void *element)
+{
+    (void) element;
+}
+
+static const struct xdfs_xio_blocking blocking = {
+    open_blocking, CASE == NO_READ ? NULL : read_blocking, write_blocking, close_blocking, NULL, interrupt_blocking
+};
+static const struct xdfs_xio_transform transform = { open_transform, receive, send_bytes, close_transform, NULL, NULL };
+static const char *const attributes[] = { CASE == BAD_ATTRIBUTE ? "a=b" : "a", NULL };
+
+#if CASE != 99
+const struct xdfs_xio_driver xdfs_xio_driver_v1 = {
+    CASE == OTHER_ABI ? 7 : XDFS_XIO_DRIVER_ABI,
+    sizeof(struct xdfs_xio_driver) - (CASE == SMALL),
+    CASE == OTHER_NAME ? "another" : "odd",
+    CASE == OTHER_KIND ? 9 : CASE >= RECEIVE_TOO_MUCH ? XDFS_XIO_TRANSFORM : XDFS_XIO_BLOCKING_TRANSPORT,
+    attributes,
+    CASE == NO_TABLE ? NULL : &blocking,
+    &transform
+};
+#endif
