@@ -32,6 +32,12 @@ const FORMS: &[Form] = &[
         filter: &["--test", "files", "a_file_is_what_a_buffer_is_though"],
         variables: &[("XDFS_OPERATIONS", "1000000"), ("XDFS_SERVER_MS", "5000")],
     },
+    Form {
+        name: "file-cuts",
+        package: "xdfs-test-crash",
+        filter: &["--test", "remote_files", "a_file_is"],
+        variables: &[("XDFS_OPERATIONS", "1000000"), ("XDFS_SERVER_MS", "5000")],
+    },
     Form { name: "model", package: "xdfs-test-model", filter: &["holds"], variables: &[("XDFS_MODEL", "large")] },
     Form {
         name: "crash",

@@ -74,7 +74,9 @@ impl Core {
         let connection = lock(&self.connection);
         let restarted = connection.opened.verifier != opened.verifier;
         let unsynced = if restarted { connection.unsynced.all() } else { Vec::new() };
-        let differs = connection.change != opened.change;
+        // A server that lost its power lost times of the file, too: an earlier one is nobody's change.
+        let undone = restarted && opened.change < connection.change;
+        let differs = connection.change != opened.change && !undone;
         // With an own change on its way the number may be that change's; but a lock must be known to
         // have excluded the others.
         let by_others = differs && connection.in_flight == 0 && !unsynced.is_empty();
