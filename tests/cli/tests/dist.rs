@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use xdfs_test_cli::{Scene, Server, exit, pattern, xdfs_binary};
 
 /// What every package unpacks.
-const INSTALLED: [&str; 9] = [
+const INSTALLED: [&str; 11] = [
     "/etc/xdfs/server.toml",
     "/usr/bin/xdfs",
     "/usr/lib/systemd/system/xdfs.service",
@@ -16,6 +16,8 @@ const INSTALLED: [&str; 9] = [
     "/usr/share/zsh/site-functions/_xdfs",
     "/usr/share/fish/vendor_completions.d/xdfs.fish",
     "/usr/share/man/man1/xdfs.1.gz",
+    "/usr/share/man/man1/xdfs-cp.1.gz",
+    "/usr/share/man/man5/xdfs-server.toml.5.gz",
     "/usr/share/doc/xdfs/xdfs.cdx.json",
 ];
 
@@ -86,6 +88,22 @@ fn scripts_of_packages_are_plain_shell() {
     let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
     for name in ["after-install.sh", "before-remove.sh", "after-remove.sh"] {
         done(Command::new("sh").arg("-n").arg(packaging.join(name)));
+    }
+}
+
+#[test]
+fn man_pages_are_written_as_formatters_expect_them() {
+    if !xdfs_test_needs::program("mandoc", "mandoc") {
+        return;
+    }
+    let scene = Scene::new();
+    scene.run(["generate", "man", "man"]).ends_with(exit::DONE);
+    for section in ["man1", "man5"] {
+        for name in scene.names(format!("man/{section}")) {
+            let mut judge = Command::new("mandoc");
+            judge.args(["-T", "lint", "-W", "warning"]).arg(scene.path(format!("man/{section}/{name}")));
+            assert_eq!(done(&mut judge), "", "{name}");
+        }
     }
 }
 

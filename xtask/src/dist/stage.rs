@@ -41,18 +41,28 @@ their versions and licences, are listed in xdfs.cdx.json (CycloneDX).
 
 /// The man pages, as the program itself writes them.
 fn manual(staged: &Path, folder: &Path) -> Result<(), Failure> {
-    let pages = folder.join("man");
-    process::run(Command::new(folder.join("xdfs")).args(["generate", "man"]).arg(&pages))?;
-    let failed = |error| format!("{}: {error}", pages.display());
-    for page in std::fs::read_dir(&pages).map_err(failed)? {
-        let page = page.map_err(failed)?.path();
-        let (Some(name), Some(section)) = (page.file_name(), page.extension()) else { continue };
-        let section = staged.join(format!("usr/share/man/man{}", section.to_string_lossy()));
-        place(&page, &section.join(name), 0o644)?;
-        process::run(Command::new("gzip").args(["-9", "--no-name"]).arg(section.join(name)))?;
+    let pages = staged.join("usr/share/man");
+    for section in ["man1", "man5"] {
+        make_directory(&pages.join(section))?;
     }
-    std::fs::remove_dir_all(&pages).map_err(failed)?;
-    Ok(())
+    process::run(Command::new(folder.join("xdfs")).args(["generate", "man"]).arg(&pages))?;
+    let mut compress = Command::new("find");
+    compress.arg(&pages).args([
+        "-type",
+        "f",
+        "-exec",
+        "chmod",
+        "644",
+        "{}",
+        "+",
+        "-exec",
+        "gzip",
+        "-9",
+        "--no-name",
+        "{}",
+        "+",
+    ]);
+    process::run(&mut compress)
 }
 
 /// A program without what only debuggers read.

@@ -241,7 +241,7 @@ pub(super) const SOURCES: &[SourceRule] = &[
             ("crates/cli/src/ask.rs", "opens the terminal of the process: one fixed name"),
             ("crates/cli/src/cmd/cp/items.rs", "follows a link that the user named, before a store is opened above it"),
             ("crates/cli/src/cmd/demo/", "works in a folder that it made itself"),
-            ("crates/cli/src/cmd/generate.rs", "writes the manual pages and completions where the packager says"),
+            ("crates/cli/src/cmd/generate/mod.rs", "writes the manual pages and completions where the packager says"),
         ],
         tests_may: true,
         why: "names are resolved in one place, crates/io/src/store/resolve*.rs, with held directories",

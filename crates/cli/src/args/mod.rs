@@ -304,6 +304,7 @@ pub(crate) struct MovingArgs {
 /// Sends a file of random bytes to a server on this machine and back, compares every byte, and shows the rate beside
 /// that of a bare socket copy.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  xdfs demo\n  xdfs demo --size 100MiB -P 2 --protection clear")]
 pub(crate) struct DemoArgs {
     /// Size of the file
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1GiB")]
@@ -395,7 +396,7 @@ pub(crate) struct GenerateArgs {
 /// What `generate` writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Generated {
-    /// The man page
+    /// The man pages, in the directories man1 and man5
     Man,
     /// Completions for bash, zsh and fish
     Completions,

@@ -86,6 +86,10 @@ pub(crate) struct StatArgs {
 
 /// Makes directories on servers.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  xdfs mkdir xdfs://localhost/data/run7
+  xdfs mkdir -p -m 750 xdfs://localhost/data/2027/01/31")]
 pub(crate) struct MkdirArgs {
     /// Directories to make
     #[arg(required = true, value_name = "URL")]
@@ -105,6 +109,10 @@ pub(crate) struct MkdirArgs {
 
 /// Removes files, and with -r directories with all they hold, on servers.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  xdfs rm xdfs://localhost/data/old.dat
+  xdfs rm -r xdfs://localhost/data/run6")]
 pub(crate) struct RmArgs {
     /// What to remove
     #[arg(required = true, value_name = "URL")]
@@ -124,6 +132,10 @@ pub(crate) struct RmArgs {
 
 /// Gives a file or directory another name, within an export.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  xdfs mv xdfs://localhost/data/new xdfs://localhost/data/old
+  xdfs mv -n xdfs://localhost/data/a.dat xdfs://localhost/data/run7/")]
 pub(crate) struct MvArgs {
     /// What to move
     #[arg(value_name = "SOURCE")]
@@ -143,6 +155,10 @@ pub(crate) struct MvArgs {
 
 /// Gives a file one more name, or with -s makes a symbolic link.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  xdfs ln xdfs://localhost/data/a xdfs://localhost/data/b
+  xdfs ln -s ../run7 xdfs://localhost/data/runs/latest")]
 pub(crate) struct LnArgs {
     /// The file; with -s the text of the link, which may lead anywhere
     #[arg(value_name = "TARGET")]
@@ -162,6 +178,10 @@ pub(crate) struct LnArgs {
 
 /// Sets permission bits of files and directories on servers.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  xdfs chmod 640 xdfs://localhost/data/a
+  xdfs chmod u+x,go-w xdfs://localhost/data/run.sh")]
 pub(crate) struct ChmodArgs {
     /// Permission bits in octal (640), or changes of them as chmod reads them (u+x, go-w, a+rX)
     #[arg(value_name = "MODE", value_parser = mode::parse, allow_hyphen_values = true)]
@@ -177,6 +197,10 @@ pub(crate) struct ChmodArgs {
 
 /// Sets the times of files on servers to now, or to another time; makes files that are missing.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  xdfs touch xdfs://localhost/data/done
+  xdfs touch -d '2027-01-31 13:47:26' xdfs://localhost/data/a")]
 pub(crate) struct TouchArgs {
     /// Which
     #[arg(required = true, value_name = "URL")]
@@ -227,7 +251,12 @@ pub(crate) struct CatArgs {
 /// Shows how many bytes files and directories take on their server's disk, and how many they have. A file with several names
 /// counts once.
 #[derive(Args, Debug)]
-#[command(disable_help_flag = true)]
+#[command(
+    after_help = "\
+Examples:
+  xdfs du -h xdfs://localhost/data/run7",
+    disable_help_flag = true
+)]
 pub(crate) struct DuArgs {
     /// Which
     #[arg(required = true, value_name = "URL")]
@@ -247,7 +276,12 @@ pub(crate) struct DuArgs {
 
 /// Shows the room of the file systems that hold exports or directories.
 #[derive(Args, Debug)]
-#[command(disable_help_flag = true)]
+#[command(
+    after_help = "\
+Examples:
+  xdfs df -h xdfs://localhost/data/",
+    disable_help_flag = true
+)]
 pub(crate) struct DfArgs {
     /// Which
     #[arg(required = true, value_name = "URL")]
