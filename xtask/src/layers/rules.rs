@@ -197,6 +197,7 @@ pub(super) const SOURCES: &[SourceRule] = &[
             ("crates/io/src/sys/", "system calls that rustix does not offer"),
             ("crates/io/src/buf/", "aligned memory for the buffer pool"),
             ("crates/xio/src/load/", "calls of drivers that were written in another language"),
+            ("drivers/skeleton-rust/src/driver.rs", "the interface of drivers that are loaded, as a driver sees it"),
             ("crates/capi/src/", "names that C calls, and its memory, which the module memory alone touches"),
             ("fuzz/src/heap.rs", "an allocator that counts, in a program that no release contains"),
         ],

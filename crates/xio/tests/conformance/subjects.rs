@@ -107,6 +107,7 @@ pub fn subjects() -> Vec<Subject> {
         over_tcp("tls", tls()),
         // Those that are loaded.
         over_tcp("skeleton", "skeleton=7"),
+        over_tcp("skeleton_rust", "skeleton_rust=7"),
         subject("skeleton_block", "skeleton_block", Opening::Client { writes: true }, STREAM),
         subject("skeleton_block", "skeleton_block", Opening::Client { writes: false }, STREAM),
     ]

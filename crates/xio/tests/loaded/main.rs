@@ -150,20 +150,24 @@ fn nonsense_of_a_transform_is_an_error_of_its_handle() {
 
 #[test]
 fn a_loaded_stack_is_read_by_whoever_has_the_same_driver_and_key() {
-    let stack = |attributes| Stack::of(skeletons()).push("tcp", "").unwrap().push("skeleton", attributes).unwrap();
-    let server = Server::listen(&stack("key=7"), "127.0.0.1:0").unwrap();
+    let stack = |name, attributes| Stack::of(skeletons()).push("tcp", "").unwrap().push(name, attributes).unwrap();
+    let server = Server::listen(&stack("skeleton", "key=7"), "127.0.0.1:0").unwrap();
     let contact = server.contact().unwrap();
-    for (attributes, same) in [("key=7", true), ("key=8", false)] {
+    let clients = [("skeleton", "key=7", true), ("skeleton", "key=8", false), ("skeleton_rust", "key=7", true)];
+    for (name, attributes, same) in clients {
         let peer = thread::scope(|scope| {
             let accepting = scope.spawn(|| server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap());
-            let client = Handle::open(&stack(attributes), &contact, &patient()).unwrap();
+            let client = Handle::open(&stack(name, attributes), &contact, &patient()).unwrap();
             client.write(b"hello").unwrap();
             accepting.join().unwrap()
         });
         let mut bytes = [0; 5];
         peer.read(&mut bytes, 5).unwrap();
-        assert_eq!(&bytes == b"hello", same, "{attributes}");
+        assert_eq!(&bytes == b"hello", same, "{name}: {attributes}");
     }
-    let refused = Handle::open(&stack("key=256"), &contact, &patient()).unwrap_err();
+    let refused = Handle::open(&stack("skeleton", "key=256"), &contact, &patient()).unwrap_err();
     assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Usage, Some("skeleton")), "{refused}");
+    // A panic of a driver in Rust ends its connection and nothing else.
+    let refused = Handle::open(&stack("skeleton_rust", "key=panic"), &contact, &patient()).unwrap_err();
+    assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Other, Some("skeleton_rust")), "{refused}");
 }

@@ -18,6 +18,17 @@ pub fn compile(source: &str, name: &str, folder: &Path, more: &[&str]) {
     assert!(output.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Compiles the driver in Rust as cargo would: it depends on nothing.
+#[allow(dead_code, reason = "as below")]
+fn compile_rust(folder: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/skeleton-rust/src/lib.rs");
+    let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    compiler.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=xdfs_xio_skeleton_rust", "-Dwarnings"]);
+    compiler.arg(source).arg("-o").arg(folder.join("libxdfs_xio_skeleton_rust.so"));
+    let output = compiler.output().unwrap();
+    assert!(output.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// A registry that finds files in `folder`.
 pub fn registry(folder: &Path) -> Arc<Registry> {
     Arc::new(Registry::with_folders(vec![PathBuf::from(folder)]))
@@ -32,6 +43,7 @@ pub fn skeletons() -> Arc<Registry> {
         for name in ["skeleton", "skeleton_block"] {
             compile(&format!("drivers/skeleton/{name}.c"), name, folder.path(), &[]);
         }
+        compile_rust(folder.path());
         folder
     });
     registry(folder.path())

@@ -1,0 +1,188 @@
+//! `xdfs_xio_driver.h` for a transform in Rust: copy this file beside your driver. You implement
+//! [`Transform`] and name your type in [`export_transform!`](crate::export_transform); unsafe code is here
+//! alone, and a panic of yours is an error of its connection.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Nothing follows these bytes.
+#[allow(dead_code, reason = "not every driver ends by itself")]
+pub const END: c_uint = 1;
+/// Numbers of errors, as in errno.h.
+const EAGAIN: i32 = 11;
+const EINTR: i32 = 4;
+const EIO: i32 = 5;
+
+/// One open layer.
+pub trait Transform: Sized {
+    /// A new layer; `attributes` is `name=value;name=value`.
+    fn open(attributes: &str, accepted: bool) -> io::Result<Self>;
+
+    /// Receives by `below`; `flags` are set by it.
+    fn receive(&mut self, below: &mut Below, into: &mut [IoSliceMut<'_>], flags: &mut c_uint) -> io::Result<usize>;
+
+    /// Sends by `below`.
+    fn send(&mut self, below: &mut Below, from: &[IoSlice<'_>], flags: c_uint) -> io::Result<usize>;
+}
+
+/// The layer below, for the time of a call.
+#[repr(C)]
+pub struct Below {
+    layer: *mut c_void,
+    receive: unsafe extern "C" fn(*mut Below, *const c_void, c_int, *mut c_uint) -> isize,
+    send: unsafe extern "C" fn(*mut Below, *const c_void, c_int, c_uint) -> isize,
+}
+
+impl Below {
+    /// Receives from below.
+    pub fn receive(&mut self, into: &mut [IoSliceMut<'_>], flags: &mut c_uint) -> io::Result<usize> {
+        let (start, count) = (into.as_ptr().cast(), into.len() as c_int);
+        // SAFETY: `IoSliceMut` has the form of `struct iovec`, and the framework gave us itself.
+        moved(unsafe { (self.receive)(self, start, count, flags) })
+    }
+
+    /// Sends to below.
+    pub fn send(&mut self, from: &[IoSlice<'_>], flags: c_uint) -> io::Result<usize> {
+        let (start, count) = (from.as_ptr().cast(), from.len() as c_int);
+        // SAFETY: `IoSlice` has the form of `struct iovec`, and the framework gave us itself.
+        moved(unsafe { (self.send)(self, start, count, flags) })
+    }
+}
+
+fn moved(returned: isize) -> io::Result<usize> {
+    usize::try_from(returned).map_err(|_| io::Error::from_raw_os_error(-returned as i32))
+}
+
+fn number(error: &io::Error) -> i32 {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => EAGAIN,
+        io::ErrorKind::Interrupted => EINTR,
+        _ => error.raw_os_error().unwrap_or(EIO),
+    }
+}
+
+/// A result as C has it; a panic is `EIO`, and its text is on standard error.
+fn told(call: impl FnOnce() -> io::Result<usize>) -> isize {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(bytes)) => bytes as isize,
+        Ok(Err(error)) => -(number(&error) as isize),
+        Err(_) => -(EIO as isize),
+    }
+}
+
+/// `struct xdfs_xio_transform`.
+#[repr(C)]
+pub struct Calls {
+    open: unsafe extern "C" fn(*mut *mut c_void, *const c_char, c_int) -> c_int,
+    receive: unsafe extern "C" fn(*mut c_void, *mut Below, *mut IoSliceMut<'_>, c_int, *mut c_uint) -> isize,
+    send: unsafe extern "C" fn(*mut c_void, *mut Below, *const IoSlice<'_>, c_int, c_uint) -> isize,
+    close: unsafe extern "C" fn(*mut c_void),
+    flush: Option<unsafe extern "C" fn(*mut c_void, *mut Below) -> c_int>,
+    holds: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+}
+
+impl Calls {
+    /// Those of a type.
+    pub const fn of<T: Transform>() -> Self {
+        Self { open: open::<T>, receive: receive::<T>, send: send::<T>, close: close::<T>, flush: None, holds: None }
+    }
+}
+
+unsafe extern "C" fn open<T: Transform>(
+    element: *mut *mut c_void,
+    attributes: *const c_char,
+    accepted: c_int,
+) -> c_int {
+    -told(|| {
+        // SAFETY: the framework passes a text.
+        let attributes = unsafe { CStr::from_ptr(attributes) }.to_str().map_err(io::Error::other)?;
+        let opened = Box::new(T::open(attributes, accepted != 0)?);
+        // SAFETY: the framework passes a place for it.
+        unsafe { *element = Box::into_raw(opened).cast() };
+        Ok(0)
+    }) as c_int
+}
+
+unsafe extern "C" fn receive<T: Transform>(
+    element: *mut c_void,
+    below: *mut Below,
+    into: *mut IoSliceMut<'_>,
+    count: c_int,
+    flags: *mut c_uint,
+) -> isize {
+    // SAFETY: all of them are alive for the time of the call, which nothing else meets.
+    let (element, below, into, flags) = unsafe {
+        let into: &mut [IoSliceMut<'_>] =
+            if count > 0 { std::slice::from_raw_parts_mut(into, count as usize) } else { &mut [] };
+        (&mut *element.cast::<T>(), &mut *below, into, &mut *flags)
+    };
+    told(|| element.receive(below, into, flags))
+}
+
+unsafe extern "C" fn send<T: Transform>(
+    element: *mut c_void,
+    below: *mut Below,
+    from: *const IoSlice<'_>,
+    count: c_int,
+    flags: c_uint,
+) -> isize {
+    // SAFETY: all of them are alive for the time of the call, which nothing else meets.
+    let (element, below, from) = unsafe {
+        let from: &[IoSlice<'_>] = if count > 0 { std::slice::from_raw_parts(from, count as usize) } else { &[] };
+        (&mut *element.cast::<T>(), &mut *below, from)
+    };
+    told(|| element.send(below, from, flags))
+}
+
+unsafe extern "C" fn close<T: Transform>(element: *mut c_void) {
+    told(|| {
+        // SAFETY: it was made by `open`, and is closed once.
+        drop(unsafe { Box::from_raw(element.cast::<T>()) });
+        Ok(0)
+    });
+}
+
+/// `struct xdfs_xio_driver`.
+#[repr(C)]
+pub struct Exported {
+    pub abi: u32,
+    pub size: u32,
+    pub name: *const c_char,
+    pub kind: u32,
+    pub attributes: *const *const c_char,
+    pub blocking: *const c_void,
+    pub transform: *const Calls,
+}
+
+// SAFETY: it is never written.
+unsafe impl Sync for Exported {}
+
+/// A list that ends with NULL.
+#[repr(transparent)]
+pub struct Names<const N: usize>(pub [*const c_char; N]);
+
+// SAFETY: it is never written.
+unsafe impl<const N: usize> Sync for Names<N> {}
+
+/// Exports a type as the driver of this file: `export_transform!(Mine, c"mine", [c"key"]);`
+#[macro_export]
+macro_rules! export_transform {
+    ($type:ty, $name:literal, [$($attribute:literal),*]) => {
+        static CALLS: $crate::driver::Calls = $crate::driver::Calls::of::<$type>();
+        static NAMES: $crate::driver::Names<{ [$($attribute,)* c""].len() }> =
+            $crate::driver::Names([$($attribute.as_ptr(),)* std::ptr::null()]);
+
+        #[unsafe(no_mangle)]
+        #[allow(non_upper_case_globals)]
+        pub static xdfs_xio_driver_v1: $crate::driver::Exported = $crate::driver::Exported {
+            abi: 1,
+            size: size_of::<$crate::driver::Exported>() as u32,
+            name: $name.as_ptr(),
+            kind: 2,
+            attributes: NAMES.0.as_ptr(),
+            blocking: std::ptr::null(),
+            transform: &CALLS,
+        };
+    };
+}

@@ -1,0 +1,40 @@
+//! skeleton_rust: a transform in Rust to begin one's own with. It does what drivers/skeleton/skeleton.c
+//! does, so that each reads what the other sent.
+
+mod driver;
+
+use driver::{Below, Transform};
+use std::ffi::c_uint;
+use std::io::{self, IoSlice, IoSliceMut};
+
+struct Skeleton {
+    key: u8,
+}
+
+impl Transform for Skeleton {
+    fn open(attributes: &str, _accepted: bool) -> io::Result<Self> {
+        let key = attributes.strip_prefix("key=").unwrap_or("42");
+        assert!(key != "panic", "asked for");
+        let key = key.parse().map_err(|_| io::Error::from_raw_os_error(22))?;
+        Ok(Self { key })
+    }
+
+    fn receive(&mut self, below: &mut Below, into: &mut [IoSliceMut<'_>], flags: &mut c_uint) -> io::Result<usize> {
+        let received = below.receive(into, flags)?;
+        for byte in into.iter_mut().flat_map(|slice| slice.iter_mut()).take(received) {
+            *byte ^= self.key;
+        }
+        Ok(received)
+    }
+
+    fn send(&mut self, below: &mut Below, from: &[IoSlice<'_>], flags: c_uint) -> io::Result<usize> {
+        let length: usize = from.iter().map(|slice| slice.len()).sum();
+        let bytes = from.iter().flat_map(|slice| slice.iter());
+        let changed: Vec<u8> = bytes.take(16 << 10).map(|byte| byte ^ self.key).collect();
+        // A message ends with its last byte.
+        let flags = if changed.len() == length { flags } else { 0 };
+        below.send(&[IoSlice::new(&changed)], flags)
+    }
+}
+
+export_transform!(Skeleton, c"skeleton_rust", [c"key"]);
