@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -37,8 +38,11 @@ fn remote(server: &Server) -> Arc<Remote> {
     Remote::new(ConnectOptions { host_check, ..ConnectOptions::to(address) })
 }
 
-/// A server that is killed again and again; every other time the power of its disk is cut.
+/// A server that is killed again and again; every other time the power of its disk is cut. Each lives until the client has got on,
+/// however busy the machine is.
 struct Outages {
+    /// Operations of the client.
+    done: Arc<AtomicU64>,
     over: SyncSender<()>,
     thread: JoinHandle<(Disk, Server, u64)>,
 }
@@ -48,10 +52,16 @@ impl Outages {
         let life = Duration::from_millis(number("XDFS_SERVER_MS", LIFE_MS));
         let address = server.address().to_owned();
         let (over, is_over) = sync_channel::<()>(0);
+        let done = Arc::new(AtomicU64::new(0));
+        let client = Arc::clone(&done);
         let thread = std::thread::spawn(move || {
-            let mut count = 0;
+            let (mut count, mut before) = (0, 0);
             while is_over.recv_timeout(life) == Err(RecvTimeoutError::Timeout) {
+                if client.load(Ordering::Relaxed) == before {
+                    continue;
+                }
                 server.kill();
+                before = client.load(Ordering::Relaxed);
                 if count % 2 == 0 {
                     disk.cut();
                 }
@@ -60,7 +70,7 @@ impl Outages {
             }
             (disk, server, count)
         });
-        Self { over, thread }
+        Self { done, over, thread }
     }
 
     fn end(self) -> (Disk, Server, u64) {
@@ -127,6 +137,7 @@ fn a_file_is_what_a_buffer_is_though_its_server_loses_what_was_not_synced() {
     let (mut buffer, mut random) = (Vec::new(), Random(seed));
     for number in 0..operations {
         step(&file, &mut buffer, &mut random);
+        outages.done.fetch_add(1, Ordering::Relaxed);
         let length = file.length().unwrap();
         assert_eq!(length, buffer.len() as u64, "operation {number} of XDFS_SEED={seed}");
     }
