@@ -21,6 +21,13 @@ fn call_of(range: ReadRange) -> Vec<FileCall<'static>> {
     vec![FileCall::Read { ranges: vec![range] }]
 }
 
+/// Ranges that fit into one reply.
+fn call_of_ranges(ranges: &[(u64, usize)]) -> Vec<FileCall<'static>> {
+    // At most 256 KiB: fits.
+    let ranges = ranges.iter().map(|&(offset, length)| ReadRange { offset, length: length as u32 }).collect();
+    vec![FileCall::Read { ranges }]
+}
+
 impl Core {
     /// Requests a range that fits into one reply.
     pub(super) fn request(&self, range: ReadRange) -> PendingRead {
@@ -70,35 +77,38 @@ impl Core {
         Ok(done)
     }
 
-    /// Reads many ranges with few round trips.
+    /// Reads many ranges with few round trips: as many calls are on their way as for one long range.
     pub(super) fn read_ranges(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, Error> {
         self.settle()?;
         let mut all = Vec::with_capacity(ranges.len());
+        let mut pending = VecDeque::new();
         let mut rest = ranges;
-        while let Some((&(offset, length), behind)) = rest.split_first() {
-            let fits = self.how_many_fit(rest);
-            if fits == 0 {
+        loop {
+            let fits = if pending.len() < AHEAD_MAX { self.how_many_fit(rest) } else { 0 };
+            if fits > 0 {
+                let (some, behind) = rest.split_at(fits);
+                pending.push_back((some, self.start(call_of_ranges(some))));
+                rest = behind;
+            } else if let Some((some, sent)) = pending.pop_front() {
+                all.extend(self.received_ranges(some, sent)?);
+            } else if let Some((&(offset, length), behind)) = rest.split_first() {
+                // Longer than a reply.
                 let mut bytes = vec![0; length];
                 let read = self.read_at(&mut bytes, offset)?;
                 bytes.truncate(read);
                 all.push(bytes);
                 rest = behind;
-                continue;
+            } else {
+                return Ok(all);
             }
-            let (some, behind) = rest.split_at(fits);
-            let ranges = some.iter().map(|&(offset, length)| ReadRange { offset, length: length as u32 }).collect();
-            let calls = vec![FileCall::Read { ranges }];
-            let answered = self.finish(self.start(calls.clone()), calls)?;
-            let parts =
-                self.parts(&answered, |parts| Some(parts.iter().map(|part| part.to_vec()).collect::<Vec<_>>()))?;
-            let honest = parts.len() == some.len() && parts.iter().zip(some).all(|(part, asked)| part.len() <= asked.1);
-            if !honest {
-                return Err(unexpected());
-            }
-            all.extend(parts);
-            rest = behind;
         }
-        Ok(all)
+    }
+
+    fn received_ranges(&self, asked: &[(u64, usize)], sent: Option<Sent>) -> Result<Vec<Vec<u8>>, Error> {
+        let answered = self.finish(sent, call_of_ranges(asked))?;
+        let parts = self.parts(&answered, |parts| Some(parts.iter().map(|part| part.to_vec()).collect::<Vec<_>>()))?;
+        let honest = parts.len() == asked.len() && parts.iter().zip(asked).all(|(part, asked)| part.len() <= asked.1);
+        if honest { Ok(parts) } else { Err(unexpected()) }
     }
 
     /// Ranges at the front whose bytes fit into one reply.
