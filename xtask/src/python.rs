@@ -1,6 +1,6 @@
 //! The Python package: its wheel is built, installed in a clean environment, and tested there.
 
-use crate::{Failure, Outcome, ci, metadata, process, tally::Tally, tree};
+use crate::{Failure, Outcome, ci, metadata, process, setup, tally::Tally, tree};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -73,7 +73,8 @@ fn environment(folder: &Path, fresh: bool) -> Result<(), Failure> {
     if fresh {
         clear(folder)?;
     }
-    process::run(Command::new("python3").args(["-m", "venv"]).arg(folder).stdin(Stdio::null()))
+    let python = setup::python_with("ensurepip").unwrap_or("python3");
+    process::run(Command::new(python).args(["-m", "venv"]).arg(folder).stdin(Stdio::null()))
 }
 
 fn clear(folder: &Path) -> Result<(), Failure> {

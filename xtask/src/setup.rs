@@ -110,7 +110,7 @@ pub(crate) fn python() -> Option<&'static str> {
 }
 
 /// The user's own `python3`, or Debian's where a package of Debian's brought the module.
-fn python_with(module: &str) -> Option<&'static str> {
+pub(crate) fn python_with(module: &str) -> Option<&'static str> {
     let import = format!("import {module}");
     ["python3", "/usr/bin/python3"].into_iter().find(|python| {
         let mut command = Command::new(python);

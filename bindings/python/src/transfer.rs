@@ -6,10 +6,10 @@ use crate::server::shown;
 use crate::wait::{TICK, blocking};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use xdfs_client::file::Remote;
+use xdfs_client::file::{File, OpenOptions, Remote};
 use xdfs_client::wire::Wanted;
 use xdfs_client::{
     Content, Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, Report, Retry, Target, Transfer, Verify,
@@ -24,6 +24,11 @@ const CANCEL_DEADLINE: Duration = Duration::from_secs(3);
 
 /// Ranges on their way at a time.
 const RANGES_MAX: usize = 32;
+
+/// Ranges of one file that are no longer than this are read through a handle, if there are so many of them:
+/// opening and closing it costs two round trips.
+const SMALL_BYTES_MAX: u64 = 64 << 10;
+const SMALL_MIN: usize = 8;
 
 /// The function to call as bytes pass, if there is one.
 pub(crate) struct Progress {
@@ -157,6 +162,9 @@ pub(crate) fn put_bytes(
 /// A range of a file.
 type Range = (Vec<u8>, u64, Option<u64>);
 
+/// What a range came to.
+type Outcome = Result<Vec<u8>, Error>;
+
 /// A range on its way.
 struct Reading {
     index: usize,
@@ -172,7 +180,7 @@ fn request(session: &xdfs_client::Session, range: &Range, verify: Verify) -> Res
 }
 
 /// A range that may reach behind the end of its file, which a transfer refuses.
-fn clipped(session: &xdfs_client::Session, range: &Range, verify: Verify) -> Result<Vec<u8>, Error> {
+fn clipped(session: &xdfs_client::Session, range: &Range, verify: Verify) -> Outcome {
     let (path, offset, length) = range;
     let size = session.look(path, Wanted::SIZE)?.size.unwrap_or(0);
     let left = size.saturating_sub(*offset);
@@ -185,36 +193,79 @@ fn clipped(session: &xdfs_client::Session, range: &Range, verify: Verify) -> Res
     Ok(content.take().unwrap_or_default())
 }
 
-fn read_all(session: &xdfs_client::Session, ranges: &[Range], verify: Verify) -> Vec<Result<Vec<u8>, Error>> {
-    let mut results: Vec<Result<Vec<u8>, Error>> = Vec::with_capacity(ranges.len());
-    results.resize_with(ranges.len(), || Ok(Vec::new()));
-    let mut pending: VecDeque<Reading> = VecDeque::new();
-    let finish = |reading: Reading, results: &mut Vec<Result<Vec<u8>, Error>>| {
-        let Reading { index, transfer, content } = reading;
-        results[index] = match transfer.wait() {
+/// Reads the ranges with these indices as transfers, several on their way at a time.
+fn read_large(session: &xdfs_client::Session, ranges: &[Range], wanted: &[usize], verify: Verify) -> Vec<Outcome> {
+    let mut outcomes = Vec::with_capacity(wanted.len());
+    let mut pending: VecDeque<Result<Reading, Error>> = VecDeque::new();
+    let finish = |reading: Result<Reading, Error>| {
+        let Reading { index, transfer, content } = reading?;
+        match transfer.wait() {
             Ok(_) => Ok(content.take().unwrap_or_default()),
             Err(error) if error.kind == ErrorKind::OutOfRange => clipped(session, &ranges[index], verify),
             Err(error) => Err(error),
-        };
-    };
-    for (index, range) in ranges.iter().enumerate() {
-        if range.2 == Some(0) {
-            continue;
         }
+    };
+    for &index in wanted {
         if pending.len() == RANGES_MAX
             && let Some(first) = pending.pop_front()
         {
-            finish(first, &mut results);
+            outcomes.push(finish(first));
         }
-        match request(session, range, verify) {
-            Ok((transfer, content)) => pending.push_back(Reading { index, transfer, content }),
-            Err(error) => results[index] = Err(error),
+        let requested = request(session, &ranges[index], verify);
+        pending.push_back(requested.map(|(transfer, content)| Reading { index, transfer, content }));
+    }
+    outcomes.extend(pending.into_iter().map(finish));
+    outcomes
+}
+
+/// Reads the short ranges of one file through a handle: hundreds of them take as long as one.
+fn read_small(remote: &Arc<Remote>, path: &[u8], ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, Error> {
+    let file = File::open(remote, path, &OpenOptions::new().read(true))?;
+    let parts = file.read_ranges(ranges)?;
+    file.close()?;
+    Ok(parts)
+}
+
+/// The ranges of each file that are read through a handle, and all others, by index.
+fn divided(ranges: &[Range]) -> (BTreeMap<&[u8], Vec<usize>>, Vec<usize>) {
+    let mut small: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+    for (index, (path, _, length)) in ranges.iter().enumerate() {
+        if length.is_some_and(|length| length <= SMALL_BYTES_MAX) {
+            small.entry(path).or_default().push(index);
         }
     }
-    for reading in pending {
-        finish(reading, &mut results);
+    small.retain(|_, indices| indices.len() >= SMALL_MIN);
+    let taken: BTreeSet<usize> = small.values().flatten().copied().collect();
+    let large = (0..ranges.len()).filter(|index| !taken.contains(index)).collect();
+    (small, large)
+}
+
+fn read_all(remote: &Arc<Remote>, ranges: &[Range], verify: Verify) -> Vec<Outcome> {
+    let (small, large) = divided(ranges);
+    let mut outcomes: Vec<Outcome> = ranges.iter().map(|_| Ok(Vec::new())).collect();
+    for (path, indices) in small {
+        // Short: fits.
+        let wanted: Vec<_> = indices.iter().map(|&at| (ranges[at].1, ranges[at].2.unwrap_or(0) as usize)).collect();
+        match read_small(remote, path, &wanted) {
+            Ok(parts) => indices.into_iter().zip(parts).for_each(|(index, part)| outcomes[index] = Ok(part)),
+            Err(error) => indices.into_iter().for_each(|index| outcomes[index] = Err(error.clone())),
+        }
     }
-    results
+    // Nothing of nothing is not asked for.
+    let large: Vec<usize> = large.into_iter().filter(|&index| ranges[index].2 != Some(0)).collect();
+    let read = remote.run(|session, _| {
+        let read = read_large(session, ranges, &large, verify);
+        // All of them again, if the session was lost meanwhile.
+        match read.iter().find_map(|outcome| outcome.as_ref().err().filter(|error| may_continue(error))) {
+            Some(error) => Err(error.clone()),
+            None => Ok(read),
+        }
+    });
+    match read {
+        Ok(read) => large.into_iter().zip(read).for_each(|(index, outcome)| outcomes[index] = outcome),
+        Err(error) => large.into_iter().for_each(|index| outcomes[index] = Err(error.clone())),
+    }
+    outcomes
 }
 
 /// Reads ranges, all on their way at a time.
@@ -226,21 +277,11 @@ pub(crate) fn read_many<'py>(
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     // Where each block has a tag it is verified already.
     let verify = if tagged { Verify::None } else { Verify::Hash };
-    let (remote, asked) = (Arc::clone(remote), ranges.clone());
-    let results = blocking(py, move || {
-        let read = remote.run(|session, _| {
-            let results = read_all(session, &asked, verify);
-            // All of them again, if the session was lost meanwhile.
-            match results.iter().find_map(|result| result.as_ref().err().filter(|error| may_continue(error))) {
-                Some(error) => Err(error.clone()),
-                None => Ok(results),
-            }
-        });
-        read.unwrap_or_else(|error| asked.iter().map(|_| Err(error.clone())).collect())
-    })?;
-    let to_python = |(result, (path, ..)): (Result<Vec<u8>, Error>, &Range)| match result {
+    let remote = Arc::clone(remote);
+    let (outcomes, ranges) = blocking(py, move || (read_all(&remote, &ranges, verify), ranges))?;
+    let to_python = |(outcome, (path, ..)): (Outcome, &Range)| match outcome {
         Ok(bytes) => PyBytes::new(py, &bytes).into_any(),
         Err(error) => of_error(&error, &shown(path)).into_value(py).into_bound(py).into_any(),
     };
-    Ok(results.into_iter().zip(&ranges).map(to_python).collect())
+    Ok(outcomes.into_iter().zip(&ranges).map(to_python).collect())
 }

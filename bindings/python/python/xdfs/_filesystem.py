@@ -7,7 +7,7 @@ import os
 import stat as _stat
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
@@ -196,7 +196,7 @@ class FileSystem:
         """The content of a file, or a range of it; shorter at the end of the file."""
         return self.read_many([(path, offset, length)])[0]
 
-    def read_many(self, ranges: list[tuple[PathLike, int, Optional[int]]]) -> list[bytes]:
+    def read_many(self, ranges: Sequence[tuple[PathLike, int, Optional[int]]]) -> list[bytes]:
         """Ranges of files, each a path, an offset, and a length or None for the rest: all on their way at a
         time, so that they cost about one round trip together."""
         results = self.read_many_results(ranges)
@@ -206,7 +206,7 @@ class FileSystem:
         return results  # type: ignore[return-value]
 
     def read_many_results(
-        self, ranges: list[tuple[PathLike, int, Optional[int]]]
+        self, ranges: Sequence[tuple[PathLike, int, Optional[int]]]
     ) -> list[Union[bytes, OSError]]:
         """The same; what a range failed with is its result."""
         return self.server.read_many([(self.wire(path), offset, length) for path, offset, length in ranges])

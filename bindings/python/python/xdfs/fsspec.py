@@ -134,8 +134,6 @@ class XdfsFileSystem(AbstractFileSystem):
 
         return datetime.datetime.fromtimestamp(self.info(path)["mtime"], tz=datetime.timezone.utc)
 
-    created = modified
-
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
         self.files.mkdir(self._strip_protocol(path), parents=create_parents)
 
