@@ -1,10 +1,12 @@
 //! A remote file that is open, below Python's own buffers.
 
 use crate::errors::of_error;
+use crate::fork::OfProcess;
 use crate::wait::blocking;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use rustix::io::Errno;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +19,7 @@ const READ_BYTES_MAX: usize = 16 << 20;
 /// A remote file that is open.
 #[pyclass(frozen, module = "xdfs._xdfs")]
 pub(crate) struct RawFile {
-    file: Arc<Mutex<Option<File>>>,
+    file: OfProcess<Mutex<Option<File>>>,
     path: String,
 }
 
@@ -32,7 +34,7 @@ fn inner(error: std::io::Error) -> Error {
 
 impl RawFile {
     pub(crate) fn new(file: File, path: String) -> Self {
-        Self { file: Arc::new(Mutex::new(Some(file))), path }
+        Self { file: OfProcess::new(Arc::new(Mutex::new(Some(file)))), path }
     }
 
     fn with<T: Send + 'static>(
@@ -40,6 +42,10 @@ impl RawFile {
         py: Python<'_>,
         work: impl FnOnce(&mut File) -> Result<T, Error> + Send + 'static,
     ) -> PyResult<T> {
+        if self.file.is_inherited() {
+            let text = "opened before a fork; open it in the child";
+            return Err(PyOSError::new_err((Errno::BADF.raw_os_error(), text, self.path.clone())));
+        }
         let file = Arc::clone(&self.file);
         let outcome = blocking(py, move || file.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(work))?;
         let outcome = outcome.ok_or_else(|| PyValueError::new_err("I/O operation on closed file"))?;
@@ -78,7 +84,13 @@ impl RawFile {
             (0, Ok(offset)) => SeekFrom::Start(offset),
             (1, _) => SeekFrom::Current(offset),
             (2, _) => SeekFrom::End(offset),
-            _ => return Err(PyOSError::new_err((22, "a position before the file", self.path.clone()))),
+            _ => {
+                return Err(PyOSError::new_err((
+                    Errno::INVAL.raw_os_error(),
+                    "a position before the file",
+                    self.path.clone(),
+                )));
+            }
         };
         self.with(py, move |file| file.seek(to).map_err(inner))
     }
@@ -107,6 +119,10 @@ impl RawFile {
 
     /// Waits for the answers to all writes.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        // A child has nothing on its way, and closes what it inherited.
+        if self.file.is_inherited() {
+            return Ok(());
+        }
         self.with(py, |file| file.flush().map_err(inner))
     }
 
@@ -129,6 +145,9 @@ impl RawFile {
 
     /// Waits for the answers to all writes, and closes it.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.file.is_inherited() {
+            return Ok(());
+        }
         let file = Arc::clone(&self.file);
         let close = move || match file.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(file) => file.close(),

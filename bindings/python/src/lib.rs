@@ -5,6 +5,7 @@
 
 mod errors;
 mod file;
+mod fork;
 mod server;
 mod transfer;
 mod wait;

@@ -2,6 +2,7 @@
 
 use crate::errors::{of_error, of_refusal};
 use crate::file::RawFile;
+use crate::fork::OfProcess;
 use crate::transfer::{self, Progress};
 use crate::wait::blocking;
 use pyo3::exceptions::PyValueError;
@@ -77,7 +78,7 @@ pub(crate) fn parse<'py>(py: Python<'py>, url: &[u8]) -> PyResult<(String, Bound
 /// A server that this process is connected to; connected again after a loss.
 #[pyclass(frozen, module = "xdfs._xdfs")]
 pub(crate) struct Server {
-    remote: Arc<Remote>,
+    remote: OfProcess<Remote>,
     /// Whether each block has a tag.
     tagged: bool,
     /// Channels that the server granted.
@@ -158,7 +159,7 @@ impl Server {
         let connected = blocking(py, move || place.connect(&login))?;
         let (session, options) = connected.map_err(|refusal| of_refusal(refusal, &shown(url)))?;
         let (channels, tagged) = (session.facts().channels, session.facts().level != Level::Clear);
-        Ok(Self { remote: Remote::continuing(session, options, patience), channels, tagged })
+        Ok(Self { remote: OfProcess::new(Remote::continuing(session, options, patience)), channels, tagged })
     }
 
     /// The attributes of a name; for a link, those of the link.
