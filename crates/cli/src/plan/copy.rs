@@ -61,6 +61,13 @@ pub(crate) enum Copies {
         /// The target.
         target: LocalTarget,
     },
+    /// Between servers, through this machine: one of the two sides is FTP, and the other is not.
+    Between {
+        /// What is copied.
+        sources: Vec<Url>,
+        /// The target: a file, or a directory that receives the sources under their names.
+        target: Url,
+    },
 }
 
 /// A source on this machine.
@@ -263,9 +270,8 @@ fn resolve_copies(sources: &[OsString], target: &OsString, trees: bool) -> Resul
         return Err(PlanError::Empty);
     }
     if looks_like_url(target) {
-        if let Some(source) = sources.iter().find(|source| looks_like_url(source)) {
-            let what = format!("{} to {}", show(source), show(target));
-            return Err(PlanError::TwoServers { what });
+        if sources.iter().any(|source| looks_like_url(source)) {
+            return resolve_between(sources, target, trees);
         }
         let target = parse_url(target)?;
         let sources = sources.iter().map(|source| local_source(source)).collect::<Result<Vec<_>, _>>()?;
@@ -286,6 +292,23 @@ fn resolve_copies(sources: &[OsString], target: &OsString, trees: bool) -> Resul
     let urls = sources.iter().map(|source| if trees { tree_source(source) } else { remote_source(source) });
     let urls = urls.collect::<Result<Vec<_>, _>>()?;
     Ok(Copies::Download { sources: urls, target: local_target })
+}
+
+/// Between two servers there is a way if one of them is an FTP server, for files.
+fn resolve_between(sources: &[OsString], target: &OsString, trees: bool) -> Result<Copies, PlanError> {
+    let to = parse_url(target)?;
+    let mut urls = Vec::with_capacity(sources.len());
+    for source in sources.iter().filter(|source| looks_like_url(source)) {
+        let is_possible = !trees && parse_url(source)?.is_ftp() != to.is_ftp();
+        if !is_possible {
+            return Err(PlanError::TwoServers { what: format!("{} to {}", show(source), show(target)) });
+        }
+        urls.push(remote_source(source)?);
+    }
+    match sources.iter().find(|source| !looks_like_url(source)) {
+        Some(local) => Err(PlanError::Mixed { source_name: show(local) }),
+        None => Ok(Copies::Between { sources: urls, target: to }),
+    }
 }
 
 pub(super) fn local_source(text: &OsStr) -> Result<Local, PlanError> {

@@ -137,6 +137,19 @@ fn what_checks_a_copy_follows_from_level_and_option() {
 }
 
 #[test]
+fn one_ftp_server_and_one_other_are_copied_between() {
+    for line in ["ftp://h/a ftp://h/b xdfs://localhost/e/d", "xdfs://localhost/e/a ftps://h/d/"] {
+        assert!(matches!(plan(line).unwrap().copies, Copies::Between { .. }), "{line}");
+    }
+    for line in
+        ["ftp://h/a gsiftp://h/b", "ftp://h/a xdfs://localhost/e/b ftp://h/c", "-r ftp://h/a xdfs://localhost/e/b"]
+    {
+        assert!(matches!(plan(line), Err(PlanError::TwoServers { .. })), "{line}");
+    }
+    assert!(matches!(plan("a ftp://h/a xdfs://localhost/e/d"), Err(PlanError::Mixed { .. })));
+}
+
+#[test]
 fn two_servers_are_refused_by_the_names_that_were_typed() {
     let refusal = refusal("xdfs://localhost/e/x xdfs://localhost/e/y");
     assert!(refusal.starts_with("cannot copy xdfs://localhost/e/x to xdfs://localhost/e/y"), "{refusal}");

@@ -10,6 +10,7 @@ pub(super) fn check_copy(plan: &CopyPlan) -> Result<(), PlanError> {
     let (is_ftp, to_ftp) = match &plan.copies {
         Copies::Upload { target, .. } => (target.is_ftp(), target.is_ftp()),
         Copies::Download { sources, .. } => (sources.iter().any(Url::is_ftp), false),
+        Copies::Between { target, .. } => (true, target.is_ftp()),
     };
     if !is_ftp {
         return Ok(());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod peers;
+mod relay;
 mod scripted;
 mod servers;
 mod stopping;

@@ -86,6 +86,16 @@ fn download_into<'a>(source: &'a Url, directory: &Path, taken: &mut Vec<&'a [u8]
     Ok(Download { source: source.clone(), target })
 }
 
+/// The target of a server's file in a directory of another server.
+pub(super) fn url_into<'a>(source: &'a Url, directory: &Url, taken: &mut Vec<&'a [u8]>) -> Result<Url, Failure> {
+    let nameless = || Failure::new(Exit::Usage, format!("{source}: this names a directory"));
+    let name = source.name().ok_or_else(nameless)?;
+    take(name, taken, || (source.to_string(), directory.to_string()))?;
+    directory
+        .join(name)
+        .map_err(|error| Failure::new(Exit::Usage, format!("{source}: the server could not name it: {error}")))
+}
+
 /// Of two sources with one name the second would replace the first, as if that had never been
 /// copied.
 fn take<'a>(name: &'a [u8], taken: &mut Vec<&'a [u8]>, shown: impl Fn() -> (String, String)) -> Result<(), Failure> {

@@ -50,6 +50,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
         let exits = match &plan.copies {
             Copies::Upload { sources, target } => copy.upload_all(sources, target, plan.tree.as_ref())?,
             Copies::Download { sources, target } => copy.download_all(sources, target, plan.tree.as_ref())?,
+            Copies::Between { sources, target } => copy.between_all(sources, target)?,
         };
         Ok(Exit::of_all(&exits))
     })

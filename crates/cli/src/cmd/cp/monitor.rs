@@ -209,7 +209,8 @@ impl<'a> TransferMonitor<'a> {
     }
 }
 
-fn done(report: &Report, session: &Session, options: &Options) -> output::CopiedFile {
+/// What was copied and how.
+pub(super) fn done(report: &Report, session: &Session, options: &Options) -> output::CopiedFile {
     let facts = session.facts();
     let channels = report.channel_bytes.keys().copied().max().unwrap_or(0).max(facts.channels);
     let by_channel = (1..=channels).map(|channel| report.channel_bytes.get(&channel).copied().unwrap_or(0));

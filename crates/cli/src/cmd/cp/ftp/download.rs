@@ -28,11 +28,11 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 const READ_BACK_BYTES: usize = 1 << 20;
 
 /// What is known of a file before it moves.
-struct Source<'u> {
-    url: &'u Url,
-    path: Vec<u8>,
-    entry: Entry,
-    size: u64,
+pub(super) struct Source<'u> {
+    pub(super) url: &'u Url,
+    pub(super) path: Vec<u8>,
+    pub(super) entry: Entry,
+    pub(super) size: u64,
 }
 
 impl Copy<'_> {
@@ -83,7 +83,7 @@ impl Copy<'_> {
     }
 
     /// Looks at a file of a server.
-    fn source_ftp<'u>(&mut self, url: &'u Url) -> Result<Source<'u>, Failed> {
+    pub(super) fn source_ftp<'u>(&mut self, url: &'u Url) -> Result<Source<'u>, Failed> {
         let shown = url.to_string();
         let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&shown, failed))?;
         let path = server.path(url);

@@ -4,6 +4,7 @@
 //! under a temporary name in its target's directory and renamed, where the server renames files.
 
 mod download;
+mod relay;
 mod upload;
 
 use std::io;

@@ -25,15 +25,15 @@ use crate::url::Url;
 const HASH_BYTES: usize = 1 << 20;
 
 /// Where an upload is written.
-struct Target<'u> {
-    url: &'u Url,
-    path: Vec<u8>,
+pub(super) struct Target<'u> {
+    pub(super) url: &'u Url,
+    pub(super) path: Vec<u8>,
     /// Under this name until it is whole; `None` where the server renames nothing.
-    staged: Option<Vec<u8>>,
+    pub(super) staged: Option<Vec<u8>>,
 }
 
 impl Target<'_> {
-    fn written(&self) -> &[u8] {
+    pub(super) fn written(&self) -> &[u8] {
         self.staged.as_deref().unwrap_or(&self.path)
     }
 }
@@ -135,12 +135,17 @@ impl Copy<'_> {
         }
         source.revalidate().map_err(|error| (error, false))?;
         let check = self.verify_upload(target, length, asked.then(|| sum.finish()))?;
-        self.name_upload(source, target)?;
+        self.name_upload(source.modified(), target)?;
         Ok(copied(target.url, length, start, streams, check, began.elapsed()))
     }
 
     /// Compares what the server has with what was sent.
-    fn verify_upload(&mut self, target: &Target<'_>, length: u64, sum: Option<String>) -> Result<Check, (Error, bool)> {
+    pub(super) fn verify_upload(
+        &mut self,
+        target: &Target<'_>,
+        length: u64,
+        sum: Option<String>,
+    ) -> Result<Check, (Error, bool)> {
         let server = self.ftp.with(target.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), true))?;
         let session = &mut server.session;
         let there = session.client().size(target.written());
@@ -170,13 +175,17 @@ impl Copy<'_> {
     }
 
     /// Sets the time and gives the file its name.
-    fn name_upload(&mut self, source: &Source, target: &Target<'_>) -> Result<(), (Error, bool)> {
+    pub(super) fn name_upload(
+        &mut self,
+        modified: Option<(i64, u32)>,
+        target: &Target<'_>,
+    ) -> Result<(), (Error, bool)> {
         let server = self.ftp.with(target.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), true))?;
         let told = |error: client::Error| {
             let is_lost = !is_usable_after(&error);
             (error_of(error), is_lost)
         };
-        if let Some(time) = source.modified().and_then(digits_of)
+        if let Some(time) = modified.and_then(digits_of)
             && !server.session.set_modified(target.written(), time).map_err(told)?
             && !std::mem::replace(&mut server.told_undated, true)
         {
@@ -198,7 +207,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    fn note_in_place(&mut self, url: &Url) -> Result<(), Failed> {
+    pub(super) fn note_in_place(&mut self, url: &Url) -> Result<(), Failed> {
         let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&url.to_string(), failed))?;
         server.in_place = true;
         let text = "the server takes no temporary names: uploads that are cut leave a part under the final name";
@@ -206,7 +215,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    fn failed_upload(&mut self, url: &Url, error: client::Error) -> Failed {
+    pub(super) fn failed_upload(&mut self, url: &Url, error: client::Error) -> Failed {
         if !is_usable_after(&error) {
             self.ftp.forget(url);
         }
@@ -216,7 +225,7 @@ impl Copy<'_> {
 
 /// Whether a server refused a temporary name, or to rename it: then the final name is tried, which
 /// brings out what else may be wrong.
-fn is_refused_name(error: &Error) -> bool {
+pub(super) fn is_refused_name(error: &Error) -> bool {
     !matches!(
         error.kind,
         ErrorKind::SourceChanged | ErrorKind::NoSpace | ErrorKind::Corrupted | ErrorKind::Cancelled | ErrorKind::Busy
@@ -229,10 +238,15 @@ fn staged_name(path: &[u8], source: &Source) -> Result<Vec<u8>, Error> {
         Some(version) => transfer_id(&[b"ftp", path, version]),
         None => random::array().map_err(Error::from)?,
     };
+    Ok(part_name(path, &id))
+}
+
+/// The temporary name of an upload with this id, in the directory of its path.
+pub(super) fn part_name(path: &[u8], id: &[u8; 16]) -> Vec<u8> {
     let mut digest = [0; 32];
-    digest[..16].copy_from_slice(&id);
+    digest[..16].copy_from_slice(id);
     let directory = path.iter().rposition(|&byte| byte == b'/').map_or(&path[..0], |slash| &path[..=slash]);
-    Ok([directory, b".xdfs-", &hexadecimal(&digest).as_bytes()[..32], b".part"].concat())
+    [directory, b".xdfs-", &hexadecimal(&digest).as_bytes()[..32], b".part"].concat()
 }
 
 fn hash_range(source: &Source, from: u64, to: u64, sum: &mut Sha256) -> Result<(), Error> {
