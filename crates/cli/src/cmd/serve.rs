@@ -145,12 +145,10 @@ fn start_standby(plan: &ServePlan, fixed: &Fixed) -> Result<Option<Standby>, Fai
     standby.transpose().map_err(|error| local("the process that waits to take over", &error))
 }
 
-/// The logs, and the receiver of events that writes them.
-fn logs(
-    offer: &ServerOffer,
-    signals: &Signals,
-    json: bool,
-) -> Result<(Option<Arc<AuditLog>>, Arc<Logger>, Log), Failure> {
+/// The audit log, the log, and the receiver of events that writes both.
+type Logs = (Option<Arc<AuditLog>>, Arc<Logger>, Log);
+
+fn logs(offer: &ServerOffer, signals: &Signals, json: bool) -> Result<Logs, Failure> {
     let audit = audit(&offer.fixed.audit)?;
     let logger = Arc::new(Logger::of_environment(offer.quiet)?);
     let alarm = (offer.fixed.audit_failure == OnFailure::Stop).then(|| signals.log_alarm()).transpose()?;
