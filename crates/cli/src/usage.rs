@@ -206,11 +206,11 @@ mod tests {
             (
                 "xdfs frobnicate",
                 "no command 'frobnicate' in this version; it has serve, cp, sync, stat, sum, ls, find, mkdir, rm, mv, ln, \
-                 chmod, touch, cat, lock, du, df, demo, user, key, trust",
+                 chmod, touch, cat, lock, mount, du, df, demo, user, key, trust",
             ),
             (
-                "xdfs mount xdfs://h/e",
-                "no command 'mount' in this version (it comes with the mount); it has serve, cp, sync",
+                "xdfs tune xdfs://h/e",
+                "no command 'tune' in this version (it comes with tuning); it has serve, cp, sync",
             ),
             (
                 "xdfs user remove anna",

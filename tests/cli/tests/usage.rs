@@ -33,7 +33,7 @@ fn no_command_at_all_shows_the_help_as_an_error() {
 #[test]
 fn an_unknown_command_is_told_which_exist() {
     refused("frobnicate", &["frobnicate", "serve", "cp", "stat", "demo"]);
-    refused("mount xdfs://localhost/data", &["'mount'", "comes with the mount"]);
+    refused("tune xdfs://localhost/data", &["'tune'", "comes with tuning"]);
 }
 
 #[test]

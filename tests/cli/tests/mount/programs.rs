@@ -30,7 +30,7 @@ fn a_tree_that_is_copied_is_the_same_to_rsync() {
     let mount = Mount::new(&scene, &server, &[]);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
     let script = format!(
-        "cp -a {source} copy; ln copy/xdfs.1 copy/second; ln -s second copy/link; cp -a copy again\n\
+        "cp -a {source} copy; ln copy/server.md copy/second; ln -s second copy/link; cp -a copy again\n\
          rsync -anHc --itemize-changes --delete copy/ again/; diff -r --no-dereference copy again; rm -r copy"
     );
     assert_eq!(shell(&mount.point, &script), "");
