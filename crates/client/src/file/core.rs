@@ -20,6 +20,8 @@ use xdfs_secure::random;
 
 /// What is kept to be written again; from there on a write waits for a sync.
 const UNSYNCED_BYTES_MAX: usize = 64 << 20;
+/// The same for all files of a server: a mount may have thousands of them open.
+const UNSYNCED_SUM_MAX: usize = 256 << 20;
 
 /// Writes that are on their way before the next one waits.
 const BEHIND_MAX: usize = 24;
@@ -59,6 +61,9 @@ struct Behind {
     sent: Option<Sent>,
 }
 
+/// Writes whose answers nobody has waited for yet.
+type WriteQueue = VecDeque<Behind>;
+
 /// An open file.
 pub(super) struct Core {
     remote: Arc<Remote>,
@@ -66,7 +71,8 @@ pub(super) struct Core {
     options: OpenOptions,
     connection: Mutex<Connection>,
     recovering: Mutex<()>,
-    behind: Mutex<VecDeque<Behind>>,
+    /// Held until they are answered: what comes behind them waits, whichever thread it comes from.
+    behind: Mutex<WriteQueue>,
     /// Counts what makes bytes stale that were read before it: changes, and locks.
     epoch: AtomicU64,
 }
@@ -283,13 +289,23 @@ impl Core {
 
     fn note(&self, change: &Change) -> u64 {
         self.begin_epoch();
-        lock(&self.connection).unsynced.add(change.clone())
+        self.unsynced(|unsynced| unsynced.add(change.clone()))
+    }
+
+    /// Changes what is kept to be written again, and the sum of all files of the server.
+    fn unsynced<T>(&self, change: impl FnOnce(&mut Unsynced) -> T) -> T {
+        let unsynced = &mut lock(&self.connection).unsynced;
+        let before = unsynced.bytes();
+        let outcome = change(unsynced);
+        self.remote.unsynced.fetch_add(unsynced.bytes().wrapping_sub(before), Ordering::Relaxed);
+        outcome
     }
 
     fn noted(&self, number: u64, change: &Change, outcome: Result<u64, Error>) -> Result<(), Error> {
-        let mut connection = lock(&self.connection);
         match outcome {
             Ok(_) => {
+                let mut connection = lock(&self.connection);
+                connection.unsynced.made(number);
                 connection.end = match change {
                     Change::Write { offset, data } => connection.end.max(offset + data.len() as u64),
                     Change::SetLength { length } => *length,
@@ -299,7 +315,7 @@ impl Core {
                 Ok(())
             }
             Err(error) => {
-                connection.unsynced.remove(number);
+                self.unsynced(|unsynced| unsynced.remove(number));
                 Err(error)
             }
         }
@@ -321,19 +337,40 @@ impl Core {
 
     /// Sends a write without waiting for its answer; one of an earlier write may be an error.
     pub(super) fn write_behind(&self, change: Change) -> Result<(), Error> {
-        // Writes that are on their way have no order among them.
-        if lock(&self.behind).iter().any(|one| one.change.overlaps(&change)) {
-            self.settle()?;
+        {
+            let mut behind = lock(&self.behind);
+            // Writes that are on their way have no order among them.
+            if behind.iter().any(|one| one.change.overlaps(&change)) {
+                self.settle_all(&mut behind, Ok(()))?;
+            }
+            self.send_write(&mut behind, change)?;
         }
+        self.hold_to_bounds()
+    }
+
+    /// Makes writes that do not overlap, and waits for the answers to them: to these and to no others,
+    /// since each thread that writes is to learn what became of its own.
+    pub(super) fn write_all(&self, changes: impl Iterator<Item = Change>) -> Result<(), Error> {
+        self.settle()?;
+        let mut own = WriteQueue::new();
+        let mut sent = Ok(());
+        for change in changes {
+            sent = self.send_write(&mut own, change);
+            if sent.is_err() {
+                break;
+            }
+        }
+        self.settle_all(&mut own, sent)?;
+        self.hold_to_bounds()
+    }
+
+    /// Sends a write, and waits for the first of those before it if there are many.
+    fn send_write(&self, queue: &mut WriteQueue, change: Change) -> Result<(), Error> {
         let number = self.note(&change);
         let sent = self.start(vec![change.call()]);
-        let early = {
-            let mut behind = lock(&self.behind);
-            behind.push_back(Behind { number, change, sent });
-            if behind.len() > BEHIND_MAX { behind.pop_front() } else { None }
-        };
-        early.map_or(Ok(()), |early| self.settle_one(early, None))?;
-        self.hold_to_bounds()
+        queue.push_back(Behind { number, change, sent });
+        let early = if queue.len() > BEHIND_MAX { queue.pop_front() } else { None };
+        early.map_or(Ok(()), |early| self.settle_one(early, None))
     }
 
     /// Waits for the answer to a write. Without one it is made again, unless the server was `lost` for
@@ -348,11 +385,16 @@ impl Core {
         self.changed(number, &change, answered)
     }
 
-    /// Waits for the answers to all writes that were sent; returns the first error.
+    /// Waits for the answers to all writes that were sent behind; returns the first error.
     pub(super) fn settle(&self) -> Result<(), Error> {
-        let (mut first, mut lost) = (Ok(()), None);
+        self.settle_all(&mut lock(&self.behind), Ok(()))
+    }
+
+    /// The same for the writes of a queue, of which one may have failed.
+    fn settle_all(&self, queue: &mut WriteQueue, mut first: Result<(), Error>) -> Result<(), Error> {
+        let mut lost = first.as_ref().err().filter(|error| is_lost(error)).cloned();
         loop {
-            let Some(one) = lock(&self.behind).pop_front() else { return first };
+            let Some(one) = queue.pop_front() else { return first };
             let settled = self.settle_one(one, lost.as_ref());
             if let Err(error) = &settled {
                 lost = lost.or_else(|| is_lost(error).then(|| error.clone()));
@@ -362,7 +404,9 @@ impl Core {
     }
 
     fn hold_to_bounds(&self) -> Result<(), Error> {
-        let many = lock(&self.connection).unsynced.bytes() > UNSYNCED_BYTES_MAX;
+        let own = lock(&self.connection).unsynced.bytes();
+        let all = self.remote.unsynced.load(Ordering::Relaxed);
+        let many = own > UNSYNCED_BYTES_MAX || (own > 0 && all > UNSYNCED_SUM_MAX);
         if many { self.sync(true) } else { Ok(()) }
     }
 
@@ -387,8 +431,12 @@ impl Core {
     fn appended(&self, offset: u64, data: &[u8]) -> Result<u64, Error> {
         self.begin_epoch();
         {
+            let change = Change::Write { offset, data: bytes::Bytes::copy_from_slice(data) };
+            self.unsynced(|unsynced| {
+                let number = unsynced.add(change);
+                unsynced.made(number);
+            });
             let mut connection = lock(&self.connection);
-            connection.unsynced.add(Change::Write { offset, data: bytes::Bytes::copy_from_slice(data) });
             connection.end = connection.end.max(offset + data.len() as u64);
         }
         self.hold_to_bounds()?;
@@ -421,17 +469,15 @@ impl Core {
         self.settle()?;
         let mut backoff = self.remote.backoff();
         loop {
-            let last = lock(&self.connection).unsynced.last();
+            let last = lock(&self.connection).unsynced.last_made();
             let told = self.call(FileCall::Sync { data_only }, "sync", |answer| match answer {
                 FileAnswer::Synced { verifier } => Some(*verifier),
                 _ => None,
             })?;
-            let mut connection = lock(&self.connection);
-            if connection.opened.verifier == told {
-                connection.unsynced.synced(last);
+            if lock(&self.connection).opened.verifier == told {
+                self.unsynced(|unsynced| unsynced.synced(last));
                 return Ok(());
             }
-            drop(connection);
             // The server restarted, and what it may have lost was written again after that.
             let text = format!("the server of '{}' restarts again and again", self.path().escape_ascii());
             backoff.wait(Error::new(ErrorKind::ConnectionLost, text))?;
@@ -449,5 +495,12 @@ impl Core {
             outcome => outcome.map(drop),
         };
         settled.and(closed)
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let kept = lock(&self.connection).unsynced.bytes();
+        self.remote.unsynced.fetch_sub(kept, Ordering::Relaxed);
     }
 }

@@ -140,11 +140,10 @@ impl File {
         must_be_below_limit(offset, data.len())?;
         // Read once: another session may have another one.
         let chunk = self.core.chunk();
-        for (at, part) in (0..).zip(data.chunks(chunk)) {
+        self.core.write_all((0..).zip(data.chunks(chunk)).map(|(at, part)| {
             let offset = offset + at * chunk as u64;
-            self.core.write_behind(Change::Write { offset, data: Bytes::copy_from_slice(part) })?;
-        }
-        self.core.settle()
+            Change::Write { offset, data: Bytes::copy_from_slice(part) }
+        }))
     }
 
     /// Writes all of `data` in one piece behind everything else in the file, and returns where it

@@ -4,6 +4,7 @@ use crate::callback::Callback;
 use crate::options::ConnectOptions;
 use crate::session::Session;
 use bytes::Bytes;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub struct Remote {
     way: Way,
     patience: Duration,
     session: Mutex<Option<Arc<Session>>>,
+    /// Bytes that its open files keep to write them again.
+    pub(super) unsynced: AtomicUsize,
 }
 
 /// How a session is made.
@@ -99,18 +102,30 @@ impl Remote {
 
     /// The same; a lost server is tried again for this long.
     pub fn with_patience(options: ConnectOptions, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { way: Way::Connect(Box::new(options)), patience, session: Mutex::new(None) })
+        Arc::new(Self {
+            way: Way::Connect(Box::new(options)),
+            patience,
+            session: Mutex::new(None),
+            unsynced: AtomicUsize::new(0),
+        })
     }
 
     /// The server of a session that was made with these options: after a loss another one is made.
     pub fn continuing(session: Session, options: ConnectOptions, patience: Duration) -> Arc<Self> {
         let session = Mutex::new(Some(Arc::new(session)));
-        Arc::new(Self { way: Way::Connect(Box::new(options)), patience, session })
+        Arc::new(Self { way: Way::Connect(Box::new(options)), patience, session, unsynced: AtomicUsize::new(0) })
     }
 
     /// The server of this session; files are lost with it.
     pub fn over(session: Session) -> Arc<Self> {
-        Arc::new(Self { way: Way::Given, patience: PATIENCE, session: Mutex::new(Some(Arc::new(session))) })
+        let session = Mutex::new(Some(Arc::new(session)));
+        Arc::new(Self { way: Way::Given, patience: PATIENCE, session, unsynced: AtomicUsize::new(0) })
+    }
+
+    /// Bytes that its open files keep in memory, to write them again if the server loses them: what
+    /// was written since their last sync.
+    pub fn unsynced_bytes(&self) -> usize {
+        self.unsynced.load(Ordering::Relaxed)
     }
 
     pub(super) fn backoff(&self) -> Backoff {

@@ -1,7 +1,7 @@
 //! What was changed and is not known to be on stable storage: made again if the server restarts.
 
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use xdfs_proto::wire::file::FileCall;
 
 /// A change that can be made again without harm.
@@ -17,6 +17,8 @@ pub(super) enum Change {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unsynced {
     changes: BTreeMap<u64, Change>,
+    /// Those whose answers have not come: they may come after a sync that another thread asks for.
+    on_their_way: BTreeSet<u64>,
     next: u64,
     bytes: usize,
 }
@@ -57,11 +59,18 @@ impl Unsynced {
         self.bytes += change.bytes();
         self.next += 1;
         self.changes.insert(self.next, change);
+        self.on_their_way.insert(self.next);
         self.next
+    }
+
+    /// The change was made.
+    pub(super) fn made(&mut self, number: u64) {
+        self.on_their_way.remove(&number);
     }
 
     /// The change failed, and was not made.
     pub(super) fn remove(&mut self, number: u64) {
+        self.on_their_way.remove(&number);
         if let Some(change) = self.changes.remove(&number) {
             self.bytes -= change.bytes();
         }
@@ -74,9 +83,9 @@ impl Unsynced {
         self.bytes -= synced.values().map(Change::bytes).sum::<usize>();
     }
 
-    /// The number of the last change.
-    pub(super) fn last(&self) -> u64 {
-        self.next
+    /// The number up to which every change was made or failed: a sync that begins now covers them.
+    pub(super) fn last_made(&self) -> u64 {
+        self.on_their_way.first().map_or(self.next, |first| first - 1)
     }
 
     /// Memory that it takes.
@@ -99,11 +108,18 @@ mod tests {
         let mut unsynced = Unsynced::default();
         let write = |offset| Change::Write { offset, data: Bytes::from_static(b"data") };
         let numbers: Vec<u64> = (0..4).map(|offset| unsynced.add(write(offset))).collect();
+        assert_eq!(unsynced.last_made(), 0, "none was answered");
+        unsynced.made(numbers[1]);
+        unsynced.made(numbers[0]);
+        assert_eq!(unsynced.last_made(), numbers[1]);
         unsynced.remove(numbers[2]);
+        assert_eq!(unsynced.last_made(), numbers[2]);
+        unsynced.made(numbers[3]);
         unsynced.synced(numbers[0]);
         assert_eq!(unsynced.all(), [write(1), write(3)]);
         let later = unsynced.add(Change::SetLength { length: 1 });
-        assert_eq!(unsynced.last(), later);
+        unsynced.made(later);
+        assert_eq!(unsynced.last_made(), later);
         unsynced.synced(later);
         assert_eq!((unsynced.bytes(), unsynced.all()), (0, Vec::new()));
     }

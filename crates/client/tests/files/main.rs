@@ -10,6 +10,7 @@ mod random;
 mod ranges;
 #[path = "../support/mod.rs"]
 mod support;
+mod together;
 
 use std::sync::Arc;
 use support::serving::Serving;

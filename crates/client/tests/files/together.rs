@@ -1,0 +1,62 @@
+//! One open file, and many of them, used by several threads.
+
+use crate::{BOTH, remote};
+use std::sync::atomic::{AtomicBool, Ordering};
+use xdfs_client::ErrorKind;
+use xdfs_client::file::File;
+use xdfs_client::wire::Wanted;
+
+use crate::support::serving::Serving;
+
+#[test]
+fn a_write_that_fails_is_an_error_of_who_wrote_whatever_others_do_meanwhile() {
+    let serving = Serving::start();
+    serving.directory.write("f", b"content");
+    let file = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for reader in 0..3 {
+            let (file, over) = (&file, &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    match reader {
+                        0 => assert_eq!(file.read_at(&mut [0; 7], 0), Ok(7)),
+                        1 => assert_eq!(file.look(Wanted::SIZE).map(|facts| facts.size), Ok(Some(7))),
+                        _ => assert_eq!(file.sync_data(), Ok(())),
+                    }
+                }
+            });
+        }
+        for round in 0..300 {
+            // No file system has so long a file.
+            let kind = file.write_at(b"x", (1 << 62) - 1).map_err(|error| error.kind);
+            assert!(matches!(kind, Err(ErrorKind::TooLarge | ErrorKind::Storage)), "{round}: {kind:?}");
+            assert_eq!(file.write_at(b"c", 0), Ok(()));
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(serving.directory.read("f"), b"content");
+}
+
+#[test]
+fn what_many_files_keep_of_what_is_not_synced_has_a_bound_together() {
+    const FILES: usize = 20;
+    const BYTES: usize = 16 << 20;
+    const SUM_MAX: usize = 256 << 20;
+    let serving = Serving::start();
+    let remote = remote(&serving);
+    let data = vec![7; BYTES];
+    let files: Vec<File> = (0..FILES)
+        .map(|number| {
+            let file = File::open(&remote, format!("data/f{number}"), &BOTH.create(true)).unwrap();
+            file.write_at(&data, 0).unwrap();
+            assert!(remote.unsynced_bytes() <= SUM_MAX, "{} after {number} files", remote.unsynced_bytes());
+            file
+        })
+        .collect();
+    assert!(remote.unsynced_bytes() > SUM_MAX / 2);
+    for file in files {
+        file.close().unwrap();
+    }
+    assert_eq!(remote.unsynced_bytes(), 0);
+}
