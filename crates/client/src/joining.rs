@@ -1,11 +1,14 @@
 //! Channels 2..n: a temporary thread connects and authenticates them and hands them to their
 //! pipelines. Data moves on the channels that are up; nothing waits for the last one.
+//!
+//! A server may grant more channels at any time, also those that nobody asked for: a few grants are
+//! worked on at a time, some wait, and the rest is ignored.
 
 use crate::calls::Queue;
 use crate::transfer::PumpSender;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 use xdfs_engine::mailbox::{Command, Message};
@@ -23,6 +26,44 @@ use xdfs_secure::record::{Limits, Opener, Sealer};
 /// Connections that are opened concurrently: enough to fill a long path, few enough for any
 /// backlog.
 const AT_A_TIME: usize = 128;
+
+/// Grants that are worked on at a time: one whose channels never connect does not hold up the next.
+const THREADS_MAX: usize = 4;
+
+/// Grants that wait for that: more than a client asks for, one for each pipeline that lost a channel.
+const WAITING_MAX: usize = 16;
+
+/// The grants of a session.
+#[derive(Default)]
+struct Grants {
+    /// Threads that work on one.
+    threads: usize,
+    waiting: VecDeque<ChannelGrant>,
+}
+
+impl Grants {
+    /// Takes a grant: returns it if it needs a thread, nothing if it waits, and an error if there are
+    /// too many.
+    fn add(&mut self, grant: ChannelGrant) -> Result<Option<ChannelGrant>, Error> {
+        if self.threads < THREADS_MAX {
+            self.threads += 1;
+            return Ok(Some(grant));
+        }
+        if self.waiting.len() >= WAITING_MAX {
+            let text = "the server grants channels faster than they can join; some were left out";
+            return Err(Error::new(ErrorKind::LimitExceeded, text));
+        }
+        self.waiting.push_back(grant);
+        Ok(None)
+    }
+
+    /// A thread has done its work: the next grant for it, or its end.
+    fn next(&mut self) -> Option<ChannelGrant> {
+        let next = self.waiting.pop_front();
+        self.threads -= usize::from(next.is_none());
+        next
+    }
+}
 
 /// The address of a session's channels, and the proof that they belong to it.
 pub(crate) struct Access {
@@ -45,6 +86,7 @@ pub(crate) struct Joiner {
     pub stopped: AtomicBool,
     /// Why the last channel that failed did.
     pub failure: Mutex<Option<Error>>,
+    grants: Mutex<Grants>,
 }
 
 /// A channel that is being connected.
@@ -62,7 +104,7 @@ impl Joiner {
     pub(crate) fn new(access: Access, posts: Vec<PumpSender>) -> Self {
         let (joined, stopped, failure) = (AtomicUsize::new(1), AtomicBool::new(false), Mutex::new(None));
         let calls = Queue::new(posts.len() as u8);
-        Self { access, posts, calls, joined, stopped, failure }
+        Self { access, posts, calls, joined, stopped, failure, grants: Mutex::default() }
     }
 
     /// Sends a message to the first pipeline, without waiting: this may run on that pipeline's own
@@ -82,15 +124,29 @@ impl Joiner {
         }
     }
 
+    fn grants(&self) -> MutexGuard<'_, Grants> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Joins the channels of a grant on a separate thread.
     pub(crate) fn start(joiner: &Arc<Self>, grant: ChannelGrant) {
+        let added = joiner.grants().add(grant);
+        let mut next = match added {
+            Ok(grant @ Some(_)) => grant,
+            Ok(None) => return,
+            Err(error) => return joiner.failed(error),
+        };
         let worker = Arc::clone(joiner);
         let spawned = thread::Builder::new().name("xdfs-joining".into()).spawn(move || {
-            if let Err(error) = worker.join_all(&grant) {
-                worker.failed(error);
+            while let Some(grant) = next {
+                if let Err(error) = worker.join_all(&grant) {
+                    worker.failed(error);
+                }
+                next = worker.grants().next();
             }
         });
         if let Err(error) = spawned {
+            joiner.grants().threads -= 1;
             joiner.failed(Error::new(ErrorKind::Resources, format!("cannot start a thread: {error}")));
         }
     }
@@ -209,6 +265,44 @@ impl Joiner {
             // it.
             self.joined.fetch_add(1, Ordering::Relaxed);
             self.calls.opened(pipeline);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_server_that_grants_without_end_gets_few_threads_and_a_bounded_queue(
+            steps in proptest::collection::vec(any::<bool>(), 0..400),
+        ) {
+            let mut grants = Grants::default();
+            let (mut threads, mut taken, mut begun) = (0_usize, 0_u16, 0);
+            for granted in steps {
+                if granted {
+                    let grant = ChannelGrant { first: taken, count: 1, secret: [0; 32], life_ms: 0 };
+                    match grants.add(grant) {
+                        Ok(Some(_)) => (threads, taken, begun) = (threads + 1, taken + 1, begun + 1),
+                        Ok(None) => taken += 1,
+                        Err(error) => prop_assert_eq!(error.kind, ErrorKind::LimitExceeded),
+                    }
+                } else if threads > 0 {
+                    match grants.next() {
+                        // In their order, none twice.
+                        Some(next) => {
+                            prop_assert_eq!(next.first, begun);
+                            begun += 1;
+                        }
+                        None => threads -= 1,
+                    }
+                }
+                prop_assert_eq!(threads, grants.threads);
+                prop_assert!(threads <= THREADS_MAX && grants.waiting.len() <= WAITING_MAX);
+                prop_assert!(threads > 0 || grants.waiting.is_empty(), "nothing waits for nobody");
+            }
         }
     }
 }
