@@ -71,6 +71,7 @@ required\t'Completely, or it does not start'
 off\t'Nothing'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l certificate -d 'A certificate of this site for clients that ask for one (\'xdfs cp --ca\'), in PEM with what stands between it and its authority behind it. SIGHUP reads it again' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l certificate-key -d 'The certificate\'s private key in PEM, a file that nobody else may read' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l metrics -d 'Answer \'GET /metrics\' with figures for Prometheus at unix:PATH (for the server\'s user and group), or at a loopback address such as 127.0.0.1:9280' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l ports -d 'With --stdio: the ports on which more channels may connect, as a firewall lets them through' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l check -d 'Say whether a server would start with these options and this configuration, and do not start it: nothing is made or changed. Run it as the user of the server, whose rights count'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l json -d 'One JSON object a line on standard output instead of text'

@@ -112,7 +112,7 @@ pub(crate) fn moment_now() -> (i64, u32) {
 }
 
 /// Seconds since 1970; a clock before that is invalid, and no token is valid then.
-fn seconds_now() -> u64 {
+pub(crate) fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
 }
 

@@ -15,6 +15,7 @@
 //! - `host`: the server's side of a pipeline;
 //! - `rates`: limits of bandwidth of users and exports;
 //! - `reply_cache`: batches of calls that are repeated;
+//! - `metrics`: figures for Prometheus;
 //! - `log`: the events for an administrator; `severity`: how important each is;
 //! - `traffic`: counters of what moved;
 //! - [`users`]: the state folder: the host's key and the accounts.
@@ -31,6 +32,7 @@ mod files;
 mod host;
 mod listen;
 mod log;
+pub mod metrics;
 mod pending_login;
 mod pending_shutdowns;
 pub mod privilege;

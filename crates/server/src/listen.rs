@@ -2,6 +2,7 @@
 //! idle sessions, and starts and takes back pipeline threads. It never waits for a peer (SRV-49).
 
 mod close;
+mod figures;
 mod handle;
 mod idle;
 mod join;
@@ -14,6 +15,7 @@ use crate::audit::Pace;
 use crate::authorise::{Authority, CurrentAuthority, Export};
 use crate::files::OpenFiles;
 use crate::log::{Log, LogEvent};
+use crate::metrics::Totals;
 use crate::pending_login::{AfterSend, LoginProgress, PendingLogin};
 use crate::pending_shutdowns::PendingShutdowns;
 use crate::rates::{self, UserRates};
@@ -94,6 +96,8 @@ pub struct Server {
     /// must not fill the log.
     refusals: u32,
     pub(crate) refusals_untold: u64,
+    /// What happened since the start, for the metrics.
+    pub(crate) totals: Totals,
     /// The granted sessions, and who may join them.
     pub(crate) roster: Registry<Arc<Principal>>,
     /// The sessions that have started.
@@ -173,6 +177,7 @@ impl Server {
             admission,
             refusals: 0,
             refusals_untold: 0,
+            totals: Totals::starting(),
             roster: Registry::new(Bugs::default()),
             sessions: BTreeMap::new(),
             ending: Vec::new(),
@@ -407,6 +412,8 @@ impl Server {
                     let lines = self.status_lines();
                     (self.config.log)(&LogEvent::Status { lines });
                 }
+                // Who asked may have stopped waiting.
+                ServerMessage::Figures(tell) => drop(tell.try_send(self.figures())),
                 ServerMessage::Reload(settings) => {
                     (self.config.limits, self.config.policy) = *settings;
                     self.admission.set_limits(self.config.limits.admission());

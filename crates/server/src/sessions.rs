@@ -5,11 +5,12 @@
 use crate::admit::ServerLimits;
 use crate::files::{OpenFiles, SessionFiles};
 use crate::host::moment_now;
+use crate::metrics::Figures;
 use crate::rates::SessionRates;
 use crate::traffic::Traffic;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Weak};
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{MailboxSender, Message};
@@ -42,6 +43,8 @@ pub(crate) enum ServerMessage {
     Revoke(Box<dyn Fn(&Principal) -> bool + Send>),
     /// The administrator requests the state.
     Status,
+    /// The figures are requested for the metrics.
+    Figures(SyncSender<Figures>),
     /// Take no new sessions, end when the current ones are over.
     Drain,
     /// Take no new sessions and let the current ones continue.

@@ -89,7 +89,7 @@ pub(super) const CRATES: &[CrateRule] = &[
         ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-engine"],
         // toml, serde: the configuration; serde_json: the audit log; landlock, seccompiler, rustix, libc (numbers of
         // system calls): what the process gives up.
-        foreign: &["landlock", "libc", "rustix", "seccompiler", "serde", "serde_json", "thiserror", "toml"],
+        foreign: &["httparse", "landlock", "libc", "rustix", "seccompiler", "serde", "serde_json", "thiserror", "toml"],
         why: "the server stands on the engine and does not know the client",
     },
     CrateRule {

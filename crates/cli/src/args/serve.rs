@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use xdfs_server::metrics::MetricsPlace;
 
 use super::{ConfinementArg, KeepArg, Protection, Rights};
 
@@ -97,13 +98,18 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "certificate", help_heading = "Limits and rights")]
     pub(crate) certificate_key: Option<PathBuf>,
 
+    /// Answer 'GET /metrics' with figures for Prometheus at unix:PATH (for the server's user and group), or at a loopback
+    /// address such as 127.0.0.1:9280
+    #[arg(long, value_name = "WHERE", value_parser = xdfs_server::metrics::parse_place)]
+    pub(crate) metrics: Option<MetricsPlace>,
+
     /// Take the listening socket over from the server that started this process, when it says so at standard input
     #[arg(long, hide = true)]
     pub(crate) standby: bool,
 
     /// Serve one client at standard input and output, with the rights of this user: what 'xdfs cp FILE ssh://HOST/path'
     /// starts over ssh
-    #[arg(long, conflicts_with_all = ["export", "config", "listen", "standby"])]
+    #[arg(long, conflicts_with_all = ["export", "config", "listen", "metrics", "standby"])]
     pub(crate) stdio: bool,
 
     /// With --stdio: the ports on which more channels may connect, as a firewall lets them through

@@ -6,6 +6,7 @@
 mod inside;
 mod lines;
 mod log;
+mod metrics;
 mod offer;
 mod reach;
 mod site;
@@ -40,10 +41,11 @@ use crate::plan::ServePlan;
 use crate::signal::{Asked, Notifier, Signals};
 use crate::state;
 use log::Logger;
+use metrics::Answering;
 use offer::{Fixed, ServerOffer};
 use reach::Reach;
 use site::Shown;
-use standby::{Predecessor, Standby};
+use standby::{Inherited, Predecessor, Standby};
 pub(crate) use stdio::run as run_stdio;
 
 /// A change of the users takes effect within this time.
@@ -68,14 +70,17 @@ fn local(what: &str, error: &dyn std::fmt::Display) -> Failure {
 }
 
 /// Serves in the place of its predecessor, if there is one.
-fn serve(plan: ServePlan, signals: Signals, predecessor: Option<(Predecessor, OwnedFd)>) -> Result<Exit, Failure> {
+fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Result<Exit, Failure> {
     let limit = descriptors::raise_limit();
     descriptors::must_do(limit, true)?;
     let (offer, state) = ServerOffer::resolve(&plan, None)?;
     start::check_entry(&plan, &offer.needs)?;
     start::tell_channels(&offer, limit);
     let (audit, logger, tell) = logs(&offer, &signals, plan.json)?;
-    let (predecessor, inherited) = predecessor.unzip();
+    let (predecessor, inherited, metrics) = match inherited {
+        Some(Inherited { predecessor, listener, metrics }) => (Some(predecessor), Some(listener), metrics),
+        None => (None, None, None),
+    };
     let names = names(&offer);
     let key = state.host_key().map_err(|error| failed(&error))?;
     let visitors = offer.visitors();
@@ -96,6 +101,7 @@ fn serve(plan: ServePlan, signals: Signals, predecessor: Option<(Predecessor, Ow
     };
     let server = Server::bind(config).map_err(|error| start::cannot_listen(offer.fixed.listen, &error))?;
     // Before it is confined: afterwards no process can be started, and no socket made.
+    let metrics = metrics::take(&offer.fixed, metrics)?;
     let standby = start_standby(&plan, &offer.fixed)?;
     notify::prepare();
     let confined = confine(&offer.needs, offer.fixed.confinement).map_err(|error| local("--confinement", &error))?;
@@ -111,32 +117,27 @@ fn serve(plan: ServePlan, signals: Signals, predecessor: Option<(Predecessor, Ow
     if let Some(predecessor) = predecessor {
         predecessor.tell_ready().map_err(|error| local("the server that hands over", &error))?;
     }
-    let socket = server.listening_socket().ok().filter(|_| standby.is_some());
-    let reach = Reach::of(&offer.needs);
     // Ends with the server, when nothing listens any more. Started here, so that it is confined
     // like the rest.
     let _watching =
         watch(Arc::clone(&accounts), handle.clone(), Arc::clone(&logger), (Arc::clone(&shown), Arc::clone(&tell)));
-    let (host_key, fixed) = (server.host_key(), offer.fixed);
-    conduct(
-        server,
-        Serving {
-            plan,
-            handle,
-            accounts,
-            host_key,
-            shown,
-            socket,
-            standby,
-            confined,
-            fixed,
-            reach,
-            audit,
-            logger,
-            tell,
-        },
-        signals,
-    )
+    let serving = Serving {
+        host_key: server.host_key(),
+        socket: server.listening_socket().ok().filter(|_| standby.is_some()),
+        answering: metrics::answer(metrics, &handle)?,
+        fixed: offer.fixed,
+        reach: Reach::of(&offer.needs),
+        plan,
+        handle,
+        accounts,
+        shown,
+        standby,
+        confined,
+        audit,
+        logger,
+        tell,
+    };
+    conduct(server, serving, signals)
 }
 
 /// The process that waits to take over, if a reload may need one.
@@ -194,6 +195,8 @@ struct Serving {
     shown: Arc<Shown>,
     /// A duplicate of the listening socket, for the process that takes over.
     socket: Option<OwnedFd>,
+    /// Answers with the metrics.
+    answering: Option<Answering>,
     standby: Option<Standby>,
     confined: Confined,
     /// Settings that a reload does not change.
@@ -298,8 +301,12 @@ impl Serving {
         let missing = "new directories need a process that is not confined yet, and there is none; restart the server";
         let (Some(standby), Some(socket)) = (&mut self.standby, &self.socket) else { return Err(missing.to_owned()) };
         let process = standby.process();
-        standby.hand_over(socket).map_err(|error| format!("process {process} could not take over: {error}"))?;
+        let metrics = self.answering.as_ref().map(Answering::socket);
+        standby
+            .hand_over(socket, metrics)
+            .map_err(|error| format!("process {process} could not take over: {error}"))?;
         notify::notify(&format!("MAINPID={process}"));
+        self.answering = None;
         self.socket = None;
         self.handle.retire();
         Ok(())

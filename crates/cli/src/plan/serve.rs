@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use xdfs_proto::base::Level;
 use xdfs_server::config::Confinement;
+use xdfs_server::metrics::MetricsPlace;
 use xdfs_server::{Anonymous, Keep};
 
 use super::{PlanError, level_of, show};
@@ -33,6 +34,8 @@ pub(crate) struct ServePlan {
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     /// The confinement of the process.
     pub(crate) confinement: Option<Confinement>,
+    /// Where the metrics are answered.
+    pub(crate) metrics: Option<MetricsPlace>,
     /// Wait for a running server to hand its listener over.
     pub(crate) standby: bool,
     /// JSON instead of text on standard output.
@@ -127,6 +130,7 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
             ConfinementArg::Off => Confinement::Off,
         }),
         certificate: args.certificate.zip(args.certificate_key),
+        metrics: args.metrics.clone(),
         standby: args.standby,
         json: args.json,
         quiet: args.quiet,

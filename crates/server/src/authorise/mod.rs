@@ -112,6 +112,11 @@ impl Authority {
         Self { exports, floor, stages: Stages::default(), bugs: Bugs::default() }
     }
 
+    /// All exports.
+    pub fn exports(&self) -> &[Export] {
+        &self.exports
+    }
+
     /// The exports that `who` may read.
     pub fn open_to<'a>(&'a self, who: &'a Principal) -> impl Iterator<Item = &'a Export> {
         self.exports.iter().filter(|export| rights_of(export.access(), who).read)

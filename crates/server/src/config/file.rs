@@ -5,6 +5,7 @@ use super::limits::{LimitsTable, bandwidth, within};
 use super::{Audit, Confinement, ExportSettings, LogSettings, Settings};
 use crate::audit::OnFailure;
 use crate::authorise::{Access, Anonymous, Keep, Users};
+use crate::metrics::{MetricsPlace, parse_place};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ struct FileTable {
     confinement: Option<Word>,
     certificate: Option<Word>,
     certificate_key: Option<Word>,
+    metrics: Option<Word>,
     #[serde(default)]
     limits: LimitsTable,
     #[serde(default)]
@@ -118,6 +120,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
         // Within its bounds it fits.
         channels: channels.map(|channels| channels as u16),
         certificate: certificate(&file, table.certificate.as_ref(), table.certificate_key.as_ref())?,
+        metrics: table.metrics.map(|word| metrics(&file, &word)).transpose()?,
         limits: limits.resolve(&at)?,
         confinement: confinement.transpose()?.unwrap_or_default(),
         log: log(&file, &table.log)?,
@@ -161,6 +164,14 @@ fn suites(file: &Text<'_>, words: &Spanned<Vec<Word>>) -> Result<Vec<String>, Co
         return Err(file.at(words.span().start, text));
     }
     words.get_ref().iter().map(|word| Ok(file.choose("suites", word, &known)?.to_owned())).collect()
+}
+
+fn metrics(file: &Text<'_>, word: &Word) -> Result<MetricsPlace, ConfigError> {
+    let place = parse_place(word.get_ref()).map_err(|error| file.at(word.span().start, format!("metrics: {error}")))?;
+    Ok(match place {
+        MetricsPlace::Unix(path) => MetricsPlace::Unix(file.path.parent().unwrap_or(Path::new("")).join(path)),
+        tcp @ MetricsPlace::Tcp(_) => tcp,
+    })
 }
 
 /// What copies may preserve.

@@ -16,6 +16,7 @@ pub use error::ConfigError;
 use crate::admit::ServerLimits;
 use crate::audit::OnFailure;
 use crate::authorise::{Access, Export};
+use crate::metrics::MetricsPlace;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub channels: Option<u16>,
     /// The site's certificate, and its private key.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Where the metrics are answered.
+    pub metrics: Option<MetricsPlace>,
     /// Bounds of the server.
     pub limits: ServerLimits,
     /// The confinement of the process.

@@ -104,6 +104,7 @@ fn every_mistake_is_an_error_that_names_its_line() {
         ("suites = []", 1, "nobody can connect"),
         ("confinement = \"no\"", 1, "auto, required, off"),
         ("\ncertificate = \"site.crt\"", 2, "certificate-key"),
+        ("metrics = \"0.0.0.0:9280\"", 1, "other machines"),
         ("certificate-key = \"site.key\"", 1, "needs certificate"),
         ("[exports.\"a/b\"]\ndirectory = \"/srv\"", 1, "name of an export"),
         ("[exports.\"..\"]\ndirectory = \"/srv\"", 1, "name of an export"),

@@ -2,13 +2,18 @@
 
 use crate::admit::ServerLimits;
 use crate::authorise::{Authority, CurrentAuthority, Export};
+use crate::metrics::Figures;
 use crate::sessions::ServerMessage;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 use xdfs_io::dispatch::{DescriptorWaker, Wake};
 use xdfs_proto::negotiate::Policy;
 use xdfs_secure::handshake::tls::ServerIdentity;
 use xdfs_secure::policy::Principal;
+
+/// The listener never waits for anybody: without an answer by then it has ended.
+const FIGURES_WAIT: Duration = Duration::from_secs(2);
 
 /// Controls a running server from another thread.
 #[derive(Clone)]
@@ -42,6 +47,14 @@ impl Handle {
     /// Writes the state to the log: sessions, threads, memory, rates (SRV-54).
     pub fn status(&self) {
         self.tell(ServerMessage::Status);
+    }
+
+    /// The figures of the server; none if it does not answer in time.
+    pub fn figures(&self) -> Option<Figures> {
+        let (tell, told) = sync_channel(1);
+        self.letters.try_send(ServerMessage::Figures(tell)).ok()?;
+        self.waker.wake();
+        told.recv_timeout(FIGURES_WAIT).ok()
     }
 
     /// Serves other exports, with other limits and another minimum level for all of them, from now

@@ -132,6 +132,7 @@ impl Server {
             }
         }
         let error = error.map(|error| error.to_string());
+        self.totals.sessions_failed += u64::from(error.is_some());
         (self.config.log)(&LogEvent::SessionEnded {
             session: id,
             user: entry.principal.user.escape_debug().to_string(),

@@ -19,8 +19,10 @@ use xdfs_engine::schedule::QuotaClass;
 use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId, Wake};
 use xdfs_io::transport::{self, Link};
 use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
+use xdfs_proto::negotiate::Granted;
 use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
 use xdfs_secure::keys::RoleKeys;
+use xdfs_secure::policy::Principal;
 
 impl Server {
     /// The answer to OPEN was sent: channel 1 carries records from now on.
@@ -51,16 +53,7 @@ impl Server {
             channels: BTreeMap::new(),
         };
         let pipes = (0..granted.pipelines).map(pipe).collect();
-        (self.config.log)(&LogEvent::SessionOpened {
-            session: id,
-            peer: guest.peer.clone(),
-            user: principal.user.escape_debug().to_string(),
-            method: principal.method,
-            key: principal.key.map(|key| key.fingerprint()),
-            channels: granted.channels,
-            asked: open.channels,
-            pipelines: granted.pipelines,
-        });
+        self.tell_opened(id, &guest.peer, &principal, (&granted, open.channels));
         let rates = SessionRates::new(self.rates.of(&principal.budget().to_string().into()));
         let mut entry =
             SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, (&self.files, rates));
@@ -93,6 +86,20 @@ impl Server {
         if open.first.is_some() || granted.pipelines > 1 {
             self.start_pipelines(id);
         }
+    }
+
+    fn tell_opened(&mut self, id: SessionId, peer: &str, principal: &Principal, (granted, asked): (&Granted, u16)) {
+        self.totals.sessions += 1;
+        (self.config.log)(&LogEvent::SessionOpened {
+            session: id,
+            peer: peer.to_owned(),
+            user: principal.user.escape_debug().to_string(),
+            method: principal.method,
+            key: principal.key.map(|key| key.fingerprint()),
+            channels: granted.channels,
+            asked,
+            pipelines: granted.pipelines,
+        });
     }
 
     /// Applies the granted window, or the one that suits many channels within one host. A window

@@ -56,6 +56,10 @@ impl Server {
 
     /// Logs a refusal, unless there are too many to be useful: those are counted.
     fn tell(&mut self, refusal: LogEvent) {
+        match refusal {
+            LogEvent::LoginFailed { .. } => self.totals.logins_failed += 1,
+            _ => self.totals.refused += 1,
+        }
         if self.refusals >= REFUSALS_TOLD {
             self.refusals_untold += 1;
             return;

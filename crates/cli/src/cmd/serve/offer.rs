@@ -10,6 +10,7 @@ use xdfs_proto::base::Level;
 use xdfs_secure::journal::JournalKey;
 use xdfs_server::audit::OnFailure;
 use xdfs_server::config::{Audit, Confinement, Settings, with_journals};
+use xdfs_server::metrics::MetricsPlace;
 use xdfs_server::privilege::Needs;
 use xdfs_server::users::{Accounts, StateFolder};
 use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCertificate};
@@ -54,6 +55,8 @@ pub(super) struct Fixed {
     pub(super) audit_failure: OnFailure,
     /// The folder of its key and its users.
     pub(super) state: PathBuf,
+    /// Where the metrics are answered.
+    pub(super) metrics: Option<MetricsPlace>,
 }
 
 impl Fixed {
@@ -64,6 +67,7 @@ impl Fixed {
             audit: settings.log.audit.clone(),
             audit_failure: settings.log.audit_failure,
             state: state::folder(plan.state.as_deref().or(settings.state.as_deref()))?,
+            metrics: plan.metrics.clone().or_else(|| settings.metrics.clone()),
         })
     }
 
@@ -75,6 +79,7 @@ impl Fixed {
             ("audit", self.audit != wanted.audit),
             ("audit-failure", self.audit_failure != wanted.audit_failure),
             ("state", self.state != wanted.state),
+            ("metrics", self.metrics != wanted.metrics),
         ];
         keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
     }

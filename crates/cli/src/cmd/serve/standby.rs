@@ -46,11 +46,12 @@ impl Standby {
         self.child.id()
     }
 
-    /// Passes it the listening socket and waits until it serves.
-    pub(super) fn hand_over(&mut self, listener: &OwnedFd) -> std::io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    /// Passes it the listening socket, and that of the metrics if there is one, and waits until it
+    /// serves.
+    pub(super) fn hand_over(&mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        let descriptors = [listener.as_fd()];
+        let descriptors: Vec<_> = std::iter::once(listener).chain(metrics).map(AsFd::as_fd).collect();
         if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
             return Err(std::io::ErrorKind::OutOfMemory.into());
         }
@@ -61,26 +62,37 @@ impl Standby {
     }
 }
 
+/// What a server hands over.
+#[derive(Debug)]
+pub(super) struct Inherited {
+    pub(super) predecessor: Predecessor,
+    pub(super) listener: OwnedFd,
+    /// The socket of the metrics, if they are answered.
+    pub(super) metrics: Option<OwnedFd>,
+}
+
 /// The server that may hand over, as seen by the standby process.
 #[derive(Debug)]
 pub(super) struct Predecessor(UnixStream);
 
 impl Predecessor {
     /// Waits on standard input; `None` if the server ended without handing over.
-    pub(super) fn wait() -> std::io::Result<Option<(Self, OwnedFd)>> {
+    pub(super) fn wait() -> std::io::Result<Option<Inherited>> {
         let line = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0];
         let received =
             rustix::net::recvmsg(&line, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-        let mut listener = None;
+        let mut sockets = Vec::new();
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                listener = descriptors.last().or(listener);
+                sockets.extend(descriptors);
             }
         }
-        Ok(listener.filter(|_| received.bytes == 1).map(|listener| (Self(line), listener)))
+        let mut sockets = sockets.into_iter().filter(|_| received.bytes == 1);
+        let (listener, metrics) = (sockets.next(), sockets.next());
+        Ok(listener.map(|listener| Inherited { predecessor: Self(line), listener, metrics }))
     }
 
     /// Reports that this process serves now.

@@ -1,0 +1,110 @@
+//! `xdfs serve --metrics`: what Prometheus reads, who may read it, and that it goes on in the process that takes over.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use xdfs_test_cli::{Scene, Server, exit, pattern};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn export(name: &str) -> String {
+    format!("[exports.{name}]\ndirectory = \"{name}\"\nanonymous = \"rw\"\nbandwidth = \"1G\"\n")
+}
+
+fn serve(scene: &Scene, config: &str) -> Server {
+    for name in ["one", "two"] {
+        scene.directory(name);
+    }
+    scene.write("server.toml", config.as_bytes());
+    Server::start(scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]), &["--config", "server.toml"])
+}
+
+fn read(socket: &Path) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    answer
+}
+
+/// The metrics, once they have this line: figures are gathered a few times a second.
+#[track_caller]
+fn until(socket: &Path, line: &str) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let text = read(socket);
+        if text.lines().any(|one| one == line) {
+            return text;
+        }
+        assert!(Instant::now() < until, "no '{line}' in {text}");
+        std::thread::yield_now();
+    }
+}
+
+/// The process that takes over from the server; it is nobody's child then, and ends with the test.
+struct Successor(Pid);
+
+impl Successor {
+    fn of(server: &Server) -> Self {
+        let path = format!("/proc/{0}/task/{0}/children", server.process().as_raw_nonzero());
+        let children = std::fs::read_to_string(path).unwrap();
+        let child = children.split_whitespace().next().and_then(|child| Pid::from_raw(child.parse().ok()?));
+        Self(child.expect("a process waits to take over"))
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        // Fails only when it has ended already.
+        let _ = kill_process(self.0, Signal::TERM);
+    }
+}
+
+#[test]
+fn figures_are_on_a_socket_of_the_server_s_group_and_outlive_a_hand_over() {
+    let scene = Scene::new();
+    let metrics = "metrics = \"unix:metrics.sock\"\n".to_owned();
+    let server = serve(&scene, &(metrics.clone() + &export("one")));
+    let _successor = Successor::of(&server);
+    let socket = scene.path("metrics.sock");
+    assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o660);
+    scene.write("file", &pattern(300_000, 1));
+    scene.run(["cp", "file", &server.url_in("one", "file")]).ends_with(0);
+    let text = until(&socket, "xdfs_operations_total{export=\"one\",kind=\"upload\",outcome=\"ok\"} 1");
+    for line in [
+        "xdfs_payload_bytes_total{export=\"one\",direction=\"received\"} 300000",
+        "xdfs_bandwidth_limit_bytes{export=\"one\"} 1073741824",
+        "xdfs_sessions_total 1",
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line} in {text}");
+    }
+    assert!(!text.contains("127.0.0.1") && !text.contains("anonymous"), "no peer is named: {text}");
+    // The new export is out of the reach of this process, so another one takes over.
+    scene.write("server.toml", (metrics + &export("one") + &export("two")).as_bytes());
+    server.signal(Signal::HUP);
+    let text = until(&socket, "xdfs_bandwidth_limit_bytes{export=\"two\"} 1073741824");
+    assert!(text.lines().any(|one| one == "xdfs_sessions_total 0"), "it counts anew: {text}");
+}
+
+#[test]
+fn a_socket_that_was_left_is_replaced_and_one_in_use_is_not() {
+    let scene = Scene::new();
+    scene.directory("server");
+    let words = ["serve", "--export", "data=server", "--listen", "127.0.0.1:0", "--metrics", "unix:socket"];
+    // It stays when the listener is gone.
+    drop(std::os::unix::net::UnixListener::bind(scene.path("socket")).unwrap());
+    let server = scene.serve_with(&["--metrics", "unix:socket"]);
+    let text = until(&scene.path("socket"), "xdfs_sessions 0");
+    assert!(text.contains("xdfs_build_info{version=\""), "{text}");
+    scene.run_as("other", words).ends_with(exit::LOCAL).says(&["--metrics unix:socket: Address already in use"]);
+    drop(server);
+    for (place, words) in [("0.0.0.0:0", "can be reached from other machines"), ("9280", "is no place for metrics")] {
+        scene.run(["serve", "--export", "data=server", "--metrics", place]).ends_with(exit::USAGE).says(&[words]);
+    }
+}
