@@ -66,6 +66,18 @@ fn write_secret(scene: &Scene, name: &str, content: &[u8]) {
 }
 
 #[test]
+fn who_was_added_may_log_in_at_once() {
+    let scene = Scene::new();
+    let server = serve(&scene, &[]);
+    // More than the server looks for in a second of its own.
+    for person in ["anna", "bert", "cora", "dora"] {
+        pin(&scene, person, &server);
+        let_in(&scene, person);
+        scene.run_as(person, ["stat", &url(person, &server, "")]).ends_with(0);
+    }
+}
+
+#[test]
 fn a_first_time_user_gets_in_as_the_quick_start_says() {
     let scene = Scene::new();
     let content = pattern(3_000_000, 1);
