@@ -1,0 +1,80 @@
+//! What is in the packages, and the parts of them that are text.
+
+use std::path::Path;
+use std::process::Command;
+
+use xdfs_test_cli::{Scene, exit};
+
+use crate::{dist, done, only};
+
+/// What every package unpacks.
+const INSTALLED: [&str; 11] = [
+    "/etc/xdfs/server.toml",
+    "/usr/bin/xdfs",
+    "/usr/lib/systemd/system/xdfs.service",
+    "/usr/share/bash-completion/completions/xdfs",
+    "/usr/share/zsh/vendor-completions/_xdfs",
+    "/usr/share/zsh/site-functions/_xdfs",
+    "/usr/share/fish/vendor_completions.d/xdfs.fish",
+    "/usr/share/man/man1/xdfs.1.gz",
+    "/usr/share/man/man1/xdfs-cp.1.gz",
+    "/usr/share/man/man5/xdfs-server.toml.5.gz",
+    "/usr/share/doc/xdfs/xdfs.cdx.json",
+];
+
+#[test]
+fn packages_hold_the_program_the_service_its_pages_and_completions() {
+    assert!(xdfs_test_needs::program("rpm", "rpm"));
+    done(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(dist()));
+
+    let deb = only(".deb");
+    let listed = done(Command::new("dpkg-deb").arg("--contents").arg(&deb));
+    for line in listed.lines() {
+        assert!(line.contains(" root/root "), "{line}");
+        assert!(line.starts_with('d') || line.starts_with("-rw-r--r--") || line.ends_with("./usr/bin/xdfs"), "{line}");
+    }
+    let rpm = only(".rpm");
+    let in_rpm = done(Command::new("rpm").args(["--query", "--package", "--list"]).arg(&rpm));
+    for path in INSTALLED {
+        assert!(listed.lines().any(|line| line.ends_with(&format!(" .{path}"))), "{path} in {listed}");
+        assert!(in_rpm.lines().any(|line| line == path), "{path} in {in_rpm}");
+    }
+    let configurations = done(Command::new("dpkg-deb").arg("--info").arg(&deb).arg("conffiles"));
+    assert_eq!(configurations, "/etc/xdfs/server.toml\n");
+    let configurations = done(Command::new("rpm").args(["--query", "--package", "--configfiles"]).arg(&rpm));
+    assert_eq!(configurations, "/etc/xdfs/server.toml\n");
+    let scripts = done(Command::new("rpm").args(["--query", "--package", "--scripts"]).arg(&rpm));
+    assert!(scripts.contains("useradd --system") && scripts.contains("/srv/xdfs"), "{scripts}");
+
+    // As rpm itself unpacks it.
+    assert!(xdfs_test_needs::root("to unpack a package as its owner"));
+    let scene = Scene::new();
+    let root = scene.directory("root");
+    let mut install = Command::new("rpm");
+    install.arg("--root").arg(&root).args(["--dbpath", "/var/lib/rpm", "--install", "--nodeps", "--noscripts"]);
+    done(install.arg(&rpm));
+    let version = done(Command::new(root.join("usr/bin/xdfs")).arg("--version"));
+    assert!(version.starts_with("xdfs "), "{version}");
+}
+
+#[test]
+fn scripts_of_packages_are_plain_shell() {
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    for name in ["after-install.sh", "before-remove.sh", "after-remove.sh"] {
+        done(Command::new("sh").arg("-n").arg(packaging.join(name)));
+    }
+}
+
+#[test]
+fn man_pages_are_written_as_formatters_expect_them() {
+    assert!(xdfs_test_needs::program("mandoc", "mandoc"));
+    let scene = Scene::new();
+    scene.run(["generate", "man", "man"]).ends_with(exit::DONE);
+    for section in ["man1", "man5"] {
+        for name in scene.names(format!("man/{section}")) {
+            let mut judge = Command::new("mandoc");
+            judge.args(["-T", "lint", "-W", "warning"]).arg(scene.path(format!("man/{section}/{name}")));
+            assert_eq!(done(&mut judge), "", "{name}");
+        }
+    }
+}
