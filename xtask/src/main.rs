@@ -77,8 +77,8 @@ usage: cargo run -p xtask -- COMMAND
                      (30 runs of each command in each direction), real-kills (50 of each side and of both), races
                      (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
                      (2,000 logins each: whether their time tells who exists), file-operations (1,000,000 on a
-                     remote file, whose server ends every 5 s), file-cuts (the same with power cuts), python (with
-                     pandas, pyarrow, zarr and h5py), dist (install and use what 'make dist' makes)
+                     remote file, whose server ends every 5 s), file-cuts (the same with power cuts), python (a
+                     Parquet file of 1 GiB), dist (install and use what 'make dist' makes)
   setup              install the Debian packages which the tests need
 ";
 

@@ -7,8 +7,11 @@ use std::process::{Command, Stdio};
 /// Builds wheels; installed once, in an environment of its own.
 const MATURIN: &str = "maturin==1.16.0";
 
-/// Builds, installs and tests it; with `heavy` together with the packages that use it.
-pub(crate) fn check(tally: &mut Tally, heavy: bool) -> Outcome {
+/// The length of the Parquet file of which the long form reads a column.
+const PARQUET_BYTES: &str = "1073741824";
+
+/// Builds, installs and tests it; `long` is the long form.
+pub(crate) fn check(tally: &mut Tally, long: bool) -> Outcome {
     let folder = metadata::target_directory()?.join("python");
     let before = tally.passed;
     let wheel = build(&folder)?;
@@ -19,9 +22,6 @@ pub(crate) fn check(tally: &mut Tally, heavy: bool) -> Outcome {
     let mut install = Command::new(&pip);
     install.args(["install", "--quiet", "--disable-pip-version-check"]).arg(&wheel);
     install.arg("--requirement").arg(tests.join("requirements.txt"));
-    if heavy {
-        install.arg("--requirement").arg(tests.join("requirements-heavy.txt"));
-    }
     process::run(&mut install)?;
     let mut command = Command::new(clean.join("bin/python"));
     command.args([
@@ -36,8 +36,8 @@ pub(crate) fn check(tally: &mut Tally, heavy: bool) -> Outcome {
     command.arg(&tests).current_dir(&folder).stdin(Stdio::null());
     command.env("XDFS_BINARY", metadata::target_directory()?.join("release/xdfs"));
     command.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
-    if heavy {
-        command.env("XDFS_PYTHON_HEAVY", "1");
+    if long {
+        command.env("XDFS_PARQUET_BYTES", PARQUET_BYTES);
     }
     process::run_counted(&mut command, tally)?;
     Ok(format!("{} tests", tally.passed - before))
