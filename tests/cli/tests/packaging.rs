@@ -1,7 +1,7 @@
-//! What is packaged: the service of systemd, and the configuration with which it starts.
+//! What systemd is given: the packaged service, the configuration with which it starts, and units of mounts.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use xdfs_test_cli::{Scene, Server, exit, pattern};
@@ -25,6 +25,42 @@ fn systemd_finds_the_service_hardly_exposed() {
     assert!(level <= EXPOSURE_MAX, "exposure {level}: {text}");
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(!complaints.contains("xdfs.service:"), "{complaints}");
+}
+
+/// Units that systemd must take without a complaint.
+#[track_caller]
+fn are_taken(units: &[PathBuf]) {
+    let verified = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(units).output();
+    let verified = verified.expect("systemd is installed");
+    let complaints = String::from_utf8_lossy(&verified.stderr);
+    assert!(verified.status.success() && complaints.is_empty(), "{units:?}: {complaints}");
+}
+
+#[test]
+fn systemd_takes_the_unit_and_the_line_of_fstab_that_the_page_of_the_mount_shows() {
+    assert!(xdfs_test_needs::program("systemd-analyze", "systemd"));
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mount.md");
+    let page = std::fs::read_to_string(page).expect("it is a page of ours");
+    let code = |line: &str| line.strip_prefix("    ").map(str::to_owned);
+    let unit = page.lines().skip_while(|line| *line != "    [Unit]");
+    let unit: Vec<String> =
+        unit.take_while(|line| line.is_empty() || line.starts_with("    ")).flat_map(code).collect();
+    assert!(unit.contains(&"Type=xdfs".to_owned()), "{unit:?}");
+    let scene = Scene::new();
+    are_taken(&[scene.write("mnt-data.mount", unit.join("\n").as_bytes())]);
+
+    let fstab = page.lines().flat_map(code).find(|line| line.starts_with("xdfs://") && line.ends_with("0  0"));
+    let fstab = scene.write("fstab", fstab.expect("an example").as_bytes());
+    let made = scene.directory("made");
+    let mut generate = Command::new("/usr/lib/systemd/system-generators/systemd-fstab-generator");
+    let generated = generate.args([&made, &made, &made]).env("SYSTEMD_FSTAB", fstab).status();
+    assert!(generated.expect("it comes with systemd").success());
+    assert!(scene.read("made/mnt-data.mount").windows(10).any(|text| text == b"Type=xdfs\n"));
+    assert!(
+        scene.path("made/remote-fs.target.wants/mnt-data.mount").symlink_metadata().is_ok(),
+        "it waits for a network"
+    );
+    are_taken(&[made.join("mnt-data.mount")]);
 }
 
 /// The packaged configuration, with the directories of a scene in place of the system's.

@@ -72,9 +72,9 @@ fn read(path: &str) -> Result<String, Failure> {
     fs::read_to_string(tree::root().join(path)).map_err(|error| format!("{path}: {error}").into())
 }
 
-/// The files below a directory as an installed system names them.
+/// The files and links below a directory as an installed system names them.
 fn files(staged: &Path) -> Result<Vec<String>, Failure> {
-    let found = process::output(Command::new("find").arg(staged).args(["-type", "f", "-printf", "/%P\n"]))?;
+    let found = process::output(Command::new("find").arg(staged).args(["!", "-type", "d", "-printf", "/%P\n"]))?;
     let mut files: Vec<String> = found.lines().map(str::to_owned).collect();
     files.sort();
     Ok(files)

@@ -19,12 +19,16 @@ const FILES: [(&str, &str); 8] = [
     ("LICENSE-APACHE", "usr/share/doc/xdfs/LICENSE-APACHE"),
 ];
 
+/// What mount(8) calls for `-t xdfs`, in the directory to which /sbin leads: the program by another name.
+const MOUNT_HELPER: (&str, &str) = ("usr/sbin/mount.xdfs", "../bin/xdfs");
+
 /// Puts everything in its place below `staged`; the program and the list of what is built in come from `folder`.
 pub(super) fn fill(staged: &Path, folder: &Path, release: &Release) -> Result<(), Failure> {
     for (from, to) in FILES {
         copy(from, staged, to)?;
     }
     place(&folder.join("xdfs"), &staged.join("usr/bin/xdfs"), 0o755)?;
+    link(&staged.join(MOUNT_HELPER.0), MOUNT_HELPER.1)?;
     place(&folder.join("xdfs.cdx.json"), &staged.join("usr/share/doc/xdfs/xdfs.cdx.json"), 0o644)?;
     write(&staged.join("usr/share/doc/xdfs/copyright"), COPYRIGHT.as_bytes())?;
     manual(staged, folder)?;
@@ -75,6 +79,12 @@ pub(super) fn strip(program: &Path, to: &Path) -> Result<(), Failure> {
 pub(super) fn copy(from: &str, to: &Path, name: &str) -> Result<String, Failure> {
     place(&tree::root().join(from), &to.join(name), 0o644)?;
     Ok(name.to_owned())
+}
+
+/// Makes a symbolic link that leads to `target`.
+fn link(at: &Path, target: &str) -> Result<(), Failure> {
+    at.parent().map_or(Ok(()), make_directory)?;
+    std::os::unix::fs::symlink(target, at).map_err(|error| format!("{}: {error}", at.display()).into())
 }
 
 fn place(from: &Path, to: &Path, mode: u32) -> Result<(), Failure> {

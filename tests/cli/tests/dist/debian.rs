@@ -1,16 +1,17 @@
 //! The `.deb` in a Debian with nothing but what every Debian has.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use xdfs_test_cli::{Scene, Server, exit, pattern};
 
 use crate::{PATH, alone, done, only};
 
-/// A command in the Debian below `root`, which has /proc, as a user of it (`name:group`). The mount goes with the command.
+/// A command in the Debian below `root`, which has /proc and /dev/fuse, as a user of it (`name:group`). Its mounts go with it.
 fn in_debian(root: &Path, user: &str) -> Command {
     let mut command = Command::new("unshare");
-    let script = r#"mount -t proc proc "$1/proc" && exec chroot --userspec="$0" "$@""#;
+    let script = r#"mount -t proc proc "$1/proc" && touch "$1/dev/fuse" && mount --bind /dev/fuse "$1/dev/fuse" &&
+        exec chroot --userspec="$0" "$@""#;
     command.args(["--mount", "sh", "-c", script, user]).arg(root).env_clear().env("PATH", PATH);
     command
 }
@@ -36,13 +37,19 @@ fn clean_debian(to: &Path) {
     done(Command::new("cp").args(["--archive", "--reflink=auto"]).arg(kept).arg(to));
 }
 
-#[test]
-fn the_debian_package_is_installed_in_a_clean_debian_used_and_removed() {
-    let scene = Scene::new();
+/// A clean Debian in a scene, with the package installed.
+fn with_package(scene: &Scene) -> PathBuf {
     let root = scene.path("debian");
     clean_debian(&root);
     std::fs::copy(only(".deb"), root.join("xdfs.deb")).expect("it is ours");
     done(in_debian(&root, "root:root").args(["dpkg", "--install", "/xdfs.deb"]));
+    root
+}
+
+#[test]
+fn the_debian_package_is_installed_in_a_clean_debian_used_and_removed() {
+    let scene = Scene::new();
+    let root = with_package(&scene);
     let shown = done(in_debian(&root, "root:root").args(["stat", "-c", "%U:%G %a", "/srv/xdfs", "/var/lib/xdfs"]));
     assert_eq!(shown, "xdfs:xdfs 750\nxdfs:xdfs 700\n");
 
@@ -67,8 +74,25 @@ fn the_debian_package_is_installed_in_a_clean_debian_used_and_removed() {
     assert_eq!(server.stop(), Some(exit::DONE));
 
     done(in_debian(&root, "root:root").args(["dpkg", "--purge", "xdfs"]));
-    for gone in ["usr/bin/xdfs", "etc/xdfs", "var/lib/xdfs", "var/log/xdfs"] {
-        assert!(!root.join(gone).exists(), "{gone}");
+    for gone in ["usr/bin/xdfs", "etc/xdfs", "var/lib/xdfs", "var/log/xdfs", "usr/sbin/mount.xdfs"] {
+        assert!(root.join(gone).symlink_metadata().is_err(), "{gone}");
     }
     assert!(root.join("srv/xdfs/file").exists(), "what was served stays");
+}
+
+#[test]
+fn with_the_package_a_line_in_fstab_is_mounted() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"content");
+    let root = with_package(&scene);
+    let fstab = format!("{} /mnt/data xdfs _netdev,nofail,timeout=5 0 0\n", server.url(""));
+    scene.write("debian/etc/fstab", fstab.as_bytes());
+    let script = "trap 'umount -l /mnt/data 2> /dev/null || true' EXIT; mkdir /mnt/data\n\
+        mount -T /etc/fstab /mnt/data; stat -f -c %T /mnt/data; cat /mnt/data/file\n\
+        echo changed > /mnt/data/new; umount /mnt/data\n\
+        mount /mnt/data -o ro; ! touch /mnt/data/file 2> /dev/null; umount /mnt/data; ! test -e /mnt/data/file";
+    let shown = done(in_debian(&root, "root:root").args(["sh", "-ec", script]));
+    assert_eq!(shown, "fuseblk\ncontent");
+    assert_eq!(scene.read("server/new"), b"changed\n");
 }

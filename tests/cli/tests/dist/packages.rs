@@ -8,9 +8,10 @@ use xdfs_test_cli::{Scene, exit};
 use crate::{dist, done, only};
 
 /// What every package unpacks.
-const INSTALLED: [&str; 11] = [
+const INSTALLED: [&str; 12] = [
     "/etc/xdfs/server.toml",
     "/usr/bin/xdfs",
+    "/usr/sbin/mount.xdfs",
     "/usr/lib/systemd/system/xdfs.service",
     "/usr/share/bash-completion/completions/xdfs",
     "/usr/share/zsh/vendor-completions/_xdfs",
@@ -31,12 +32,14 @@ fn packages_hold_the_program_the_service_its_pages_and_completions() {
     let listed = done(Command::new("dpkg-deb").arg("--contents").arg(&deb));
     for line in listed.lines() {
         assert!(line.contains(" root/root "), "{line}");
-        assert!(line.starts_with('d') || line.starts_with("-rw-r--r--") || line.ends_with("./usr/bin/xdfs"), "{line}");
+        let is_program = line.ends_with("./usr/bin/xdfs") || line.ends_with("./usr/sbin/mount.xdfs -> ../bin/xdfs");
+        assert!(line.starts_with('d') || line.starts_with("-rw-r--r--") || is_program, "{line}");
     }
     let rpm = only(".rpm");
     let in_rpm = done(Command::new("rpm").args(["--query", "--package", "--list"]).arg(&rpm));
     for path in INSTALLED {
-        assert!(listed.lines().any(|line| line.ends_with(&format!(" .{path}"))), "{path} in {listed}");
+        let is_listed = |line: &str| line.split(" -> ").next().is_some_and(|line| line.ends_with(&format!(" .{path}")));
+        assert!(listed.lines().any(is_listed), "{path} in {listed}");
         assert!(in_rpm.lines().any(|line| line == path), "{path} in {in_rpm}");
     }
     let configurations = done(Command::new("dpkg-deb").arg("--info").arg(&deb).arg("conffiles"));
@@ -55,6 +58,8 @@ fn packages_hold_the_program_the_service_its_pages_and_completions() {
     done(install.arg(&rpm));
     let version = done(Command::new(root.join("usr/bin/xdfs")).arg("--version"));
     assert!(version.starts_with("xdfs "), "{version}");
+    let help = done(Command::new(root.join("usr/sbin/mount.xdfs")).arg("--help"));
+    assert!(help.contains("Usage: xdfs mount "), "{help}");
 }
 
 #[test]
