@@ -39,7 +39,7 @@ fn in_its_own_process(test: &str) -> bool {
     let outcome = outcome.unwrap();
     let said = String::from_utf8_lossy(&outcome.stdout);
     let told = String::from_utf8_lossy(&outcome.stderr);
-    assert!(outcome.status.success() && said.contains("1 passed"), "{said}{told}");
+    assert!(outcome.status.success() && said.contains("1 passed"), "{told}{said}");
     false
 }
 
