@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use xdfs_client::file::{File, OpenOptions, Remote};
 use xdfs_client::wire::Wanted;
 use xdfs_client::{
@@ -153,8 +153,11 @@ pub(crate) fn put_bytes(
     let (path, data) = (path.to_vec(), data.to_vec());
     let text = shown(&path);
     let options = PutOptions { keep_existing, mode: Some(0o666), ..PutOptions::default() };
+    // One date for all starts.
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let date = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos());
     let start = move |session: &xdfs_client::Session, base: Option<Vec<u8>>| {
-        session.put(Payload::bytes(data.clone())?, &path, &PutOptions { base, ..options.clone() })
+        session.put(Payload::dated(&data, date)?, &path, &PutOptions { base, ..options.clone() })
     };
     complete(py, remote, &text, Progress::of(None), start).map(drop)
 }

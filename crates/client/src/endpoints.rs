@@ -20,11 +20,21 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Bytes of memory.
+    /// Bytes of memory, without a date: a copy gets that of its end.
     pub fn bytes(bytes: Vec<u8>) -> Result<Self, Error> {
+        Self::of_memory(&bytes, None)
+    }
+
+    /// The same with a modification time, in seconds and nanoseconds since 1970: by it a server knows an
+    /// upload again whose answer was lost.
+    pub fn dated(bytes: &[u8], modified: (i64, u32)) -> Result<Self, Error> {
+        Self::of_memory(bytes, Some(modified))
+    }
+
+    fn of_memory(bytes: &[u8], modified: Option<(i64, u32)>) -> Result<Self, Error> {
         let store = MemoryStore::new(bytes.len() as u64);
         let path = RelPath::parse(b"bytes").map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))?;
-        store.put(&path, &bytes)?;
+        store.put_dated(&path, bytes, modified)?;
         Self::source(store.open(&path)?, 0, None)
     }
 

@@ -54,8 +54,13 @@ impl MemoryStore {
         Self { tree: Arc::new(Mutex::new(tree)) }
     }
 
-    /// Creates a whole file, to set up a test. Its directory must exist.
+    /// Creates a whole file without a date. Its directory must exist.
     pub fn put(&self, path: &RelPath, bytes: &[u8]) -> Result<()> {
+        self.put_dated(path, bytes, None)
+    }
+
+    /// The same with a modification time.
+    pub fn put_dated(&self, path: &RelPath, bytes: &[u8], modified: Option<(i64, u32)>) -> Result<()> {
         let request = StageRequest {
             target: path.clone(),
             size: None,
@@ -67,7 +72,7 @@ impl MemoryStore {
         };
         let stage = self.stage(&request)?;
         stage.write(bytes, 0)?;
-        stage.commit(&CommitRequest { length: bytes.len() as u64, mode: 0o644, modified: None }).map(drop)
+        stage.commit(&CommitRequest { length: bytes.len() as u64, mode: 0o644, modified }).map(drop)
     }
 
     /// Creates the directory `path`. Its parent must exist.

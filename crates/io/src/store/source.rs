@@ -146,10 +146,11 @@ impl Source {
     }
 
     /// The modification time that a copy should get; none where the bytes have no date (zero bytes,
-    /// random ones, pipes).
+    /// random ones, pipes, and bytes of memory that nobody dated).
     pub fn modified(&self) -> Option<(i64, u32)> {
         match self {
-            Self::Local(_) | Self::Memory(_) => Some(self.attributes().modified),
+            Self::Local(_) => Some(self.attributes().modified),
+            Self::Memory(source) => Some(source.attributes().modified).filter(|date| *date != (0, 0)),
             Self::Zero(_) | Self::Random(_) | Self::Stream(_) => None,
             Self::Fault(source) => source.inner().modified(),
         }
