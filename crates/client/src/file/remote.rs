@@ -1,6 +1,7 @@
 //! The server of remote files: connected when it is needed, and again after a loss.
 
 use crate::callback::Callback;
+use crate::calls::{Batch, Reply};
 use crate::options::ConnectOptions;
 use crate::session::Session;
 use bytes::Bytes;
@@ -159,7 +160,7 @@ impl Remote {
     }
 
     /// Does `work` with the session, and in another one if that is lost. `work` learns how long ago it
-    /// was tried first, if it was: what must not be done twice goes into a [`Batch::once`](crate::Batch::once).
+    /// was tried first, if it was: what must not be done twice goes into a [`Batch::once`].
     pub fn run<T>(&self, mut work: impl FnMut(&Session, Option<Duration>) -> Result<T, Error>) -> Result<T, Error> {
         let (began, mut backoff, mut since) = (Instant::now(), self.backoff(), None);
         loop {
@@ -176,6 +177,18 @@ impl Remote {
             }
             since = Some(began.elapsed());
         }
+    }
+
+    /// Makes the calls of a batch, in another session if this one is lost. A batch that is not one of
+    /// [`Batch::once`] may be executed twice; its age has no meaning.
+    pub fn call(&self, batch: &Batch) -> Result<Reply, Error> {
+        self.run(|session, since| {
+            let pending = match since {
+                Some(since) => session.call(&batch.again(since)),
+                None => session.call(batch),
+            };
+            pending?.wait()
+        })
     }
 
     /// Whether another try may help.

@@ -98,7 +98,7 @@ impl Tree {
         for _ in 0..EMPTY_MAX {
             let mut batch = Batch::new(self.base.as_slice());
             batch.push_with_room(&Call::List { path, wanted: WANTED, cursor: &cursor }, PAGE_BYTES);
-            let reply = self.send(&batch).map_err(|error| refused(&error))?;
+            let reply = self.remote.call(&batch).map_err(|error| refused(&error))?;
             let outcomes = reply.read().map_err(|error| refused(&error))?.outcomes;
             let listing = match outcomes.into_iter().next() {
                 Some(Ok(Told::Listing(listing))) => listing,

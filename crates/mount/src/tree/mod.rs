@@ -93,7 +93,7 @@ impl Tree {
         let mut batch = Batch::new(base.as_slice());
         let stat = wire::Call::Stat { path: b"", wanted: WANTED };
         batch.push_with_room(&stat, stat.room());
-        let reply = send(&remote, &batch)?;
+        let reply = remote.call(&batch)?;
         let facts = match reply.read()?.outcomes.first() {
             Some(Ok(Told::Attributes(told))) => Facts::from(told),
             Some(Err(failure)) => return Err(failed(*failure, &format!("'{}'", base.escape_ascii()))),
@@ -167,24 +167,8 @@ impl Tree {
         if once {
             batch = batch.once().map_err(|error| refused(&error))?;
         }
-        self.send(&batch).map_err(|error| refused(&error))
+        self.remote.call(&batch).map_err(|error| refused(&error))
     }
-
-    /// Sends a batch, in another session if this one is lost.
-    fn send(&self, batch: &Batch) -> Result<Reply, Error> {
-        send(&self.remote, batch)
-    }
-}
-
-/// A batch that is not one of [`Batch::once`] may be executed twice; its age has no meaning.
-fn send(remote: &Remote, batch: &Batch) -> Result<Reply, Error> {
-    remote.run(|session, since| {
-        let pending = match since {
-            Some(since) => session.call(&batch.again(since)),
-            None => session.call(batch),
-        };
-        pending?.wait()
-    })
 }
 
 /// The first failure of a reply, or its last result.

@@ -164,7 +164,7 @@ impl Tree {
         let mut batch = batch.map_err(|error| refused(&error))?;
         batch.push(&make);
         batch.push(&Call::RemoveDirectory { path: &path });
-        let reply = self.send(&batch).map_err(|error| refused(&error))?;
+        let reply = self.remote.call(&batch).map_err(|error| refused(&error))?;
         last(&reply).map(|_| Answer::Done)
     }
 }

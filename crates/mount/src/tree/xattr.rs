@@ -20,7 +20,7 @@ impl Tree {
         }
         let mut batch = Batch::new(self.base.as_slice());
         batch.push_with_room(call, VALUE_BYTES);
-        let reply = self.send(&batch).map_err(|error| super::refused(&error))?;
+        let reply = self.remote.call(&batch).map_err(|error| super::refused(&error))?;
         match last(&reply) {
             Ok(Told::Bytes(value)) => Ok(value.to_vec()),
             Ok(Told::Names(names)) => Ok(names.into_iter().flat_map(|name| [name, b"\0"].concat()).collect()),
