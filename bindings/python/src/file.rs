@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use xdfs::access::Connection;
 use xdfs_client::file::File;
 use xdfs_client::{Error, ErrorKind};
 
@@ -21,6 +22,8 @@ const READ_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct RawFile {
     file: OfProcess<Mutex<Option<File>>>,
     path: String,
+    /// Ends behind the file.
+    _connection: OfProcess<Connection>,
 }
 
 /// The error inside of one of the standard library, which a [`File`] as a stream has.
@@ -33,8 +36,8 @@ fn inner(error: std::io::Error) -> Error {
 }
 
 impl RawFile {
-    pub(crate) fn new(file: File, path: String) -> Self {
-        Self { file: OfProcess::new(Arc::new(Mutex::new(Some(file)))), path }
+    pub(crate) fn new(file: File, path: String, connection: OfProcess<Connection>) -> Self {
+        Self { file: OfProcess::new(Arc::new(Mutex::new(Some(file)))), path, _connection: connection }
     }
 
     fn with<T: Send + 'static>(

@@ -23,6 +23,12 @@ impl<T> OfProcess<T> {
     }
 }
 
+impl<T> Clone for OfProcess<T> {
+    fn clone(&self) -> Self {
+        Self { value: Arc::clone(&self.value), process: self.process }
+    }
+}
+
 impl<T> Deref for OfProcess<T> {
     type Target = Arc<T>;
 

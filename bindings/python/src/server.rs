@@ -13,8 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use xdfs::access::{Login, Place};
-use xdfs_client::file::{File, OpenOptions, Remote};
+use xdfs::access::{Connection, Login, Place};
+use xdfs_client::file::{File, OpenOptions};
 use xdfs_client::wire::{Answer, Call, FileSystem, NewTime, Wanted};
 use xdfs_client::{Batch, Error, ErrorKind, Facts, Level, failed};
 
@@ -78,12 +78,7 @@ pub(crate) fn parse<'py>(py: Python<'py>, url: &[u8]) -> PyResult<(String, Bound
 /// A server that this process is connected to; connected again after a loss.
 #[pyclass(frozen, module = "xdfs._xdfs")]
 pub(crate) struct Server {
-    remote: OfProcess<Remote>,
-    /// Whether each block has a tag.
-    tagged: bool,
-    /// Channels that the server granted.
-    #[pyo3(get)]
-    channels: u16,
+    connection: OfProcess<Connection>,
 }
 
 impl Server {
@@ -94,7 +89,7 @@ impl Server {
         path: &[u8],
         work: impl Fn(&xdfs_client::Session, &[u8]) -> Result<T, Error> + Send + 'static,
     ) -> PyResult<T> {
-        let (remote, owned) = (Arc::clone(&self.remote), path.to_vec());
+        let (remote, owned) = (Arc::clone(&self.connection.remote), path.to_vec());
         let outcome = blocking(py, move || remote.run(|session, _| work(session, &owned)))?;
         outcome.map_err(|error| of_error(&error, &shown(path)))
     }
@@ -105,18 +100,12 @@ impl Server {
         let mut batch = Batch::new(base);
         batch.push(call);
         let batch = batch.once().map_err(error)?;
-        let remote = Arc::clone(&self.remote);
+        let remote = Arc::clone(&self.connection.remote);
         let what = shown(path);
-        let change = move || {
-            let reply = remote.run(|session, since| {
-                let batch = since.map_or_else(|| batch.clone(), |since| batch.again(since));
-                session.call(&batch)?.wait()
-            })?;
-            match reply.read()?.outcomes.first() {
-                Some(Ok(Answer::Done)) => Ok(()),
-                Some(Err(failure)) => Err(failed(*failure, &what)),
-                _ => Err(Error::new(ErrorKind::Protocol, "the server answered something else")),
-            }
+        let change = move || match remote.call(&batch)?.read()?.outcomes.first() {
+            Some(Ok(Answer::Done)) => Ok(()),
+            Some(Err(failure)) => Err(failed(*failure, &what)),
+            _ => Err(Error::new(ErrorKind::Protocol, "the server answered something else")),
         };
         blocking(py, change)?.map_err(error)
     }
@@ -156,10 +145,15 @@ impl Server {
         }
         let place = Place::parse(OsStr::from_bytes(url)).map_err(|refusal| of_refusal(refusal, &shown(url)))?;
         let login = Login { identity, password_file, ca, state, channels, level };
-        let connected = blocking(py, move || place.connect(&login))?;
-        let (session, options) = connected.map_err(|refusal| of_refusal(refusal, &shown(url)))?;
-        let (channels, tagged) = (session.facts().channels, session.facts().level != Level::Clear);
-        Ok(Self { remote: OfProcess::new(Remote::continuing(session, options, patience)), channels, tagged })
+        let connected = blocking(py, move || place.connect(&login, patience))?;
+        let connection = connected.map_err(|refusal| of_refusal(refusal, &shown(url)))?;
+        Ok(Self { connection: OfProcess::new(Arc::new(connection)) })
+    }
+
+    /// Channels that the server granted.
+    #[getter]
+    fn channels(&self) -> u16 {
+        self.connection.channels
     }
 
     /// The attributes of a name; for a link, those of the link.
@@ -250,10 +244,12 @@ impl Server {
             "a" => options.append(true).create(true).read(updates),
             _ => return Err(PyValueError::new_err(format!("invalid mode: '{how}'"))),
         };
-        let (remote, owned) = (Arc::clone(&self.remote), path.to_vec());
+        let (remote, owned) = (Arc::clone(&self.connection.remote), path.to_vec());
         let opened = blocking(py, move || File::open(&remote, owned, &options))?;
         let path = shown(path);
-        opened.map(|file| RawFile::new(file, path.clone())).map_err(|error| of_error(&error, &path))
+        opened
+            .map(|file| RawFile::new(file, path.clone(), self.connection.clone()))
+            .map_err(|error| of_error(&error, &path))
     }
 
     /// Downloads a file to `local`; `progress` is called with the bytes so far and in all.
@@ -267,7 +263,14 @@ impl Server {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<u64> {
         let progress = Progress::of(progress);
-        transfer::get(py, &self.remote, path, local.as_os_str().as_bytes(), (keep_existing, durable), progress)
+        transfer::get(
+            py,
+            &self.connection.remote,
+            path,
+            local.as_os_str().as_bytes(),
+            (keep_existing, durable),
+            progress,
+        )
     }
 
     /// Uploads the file `local`; `progress` is called with the bytes so far and in all.
@@ -281,12 +284,19 @@ impl Server {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<u64> {
         let progress = Progress::of(progress);
-        transfer::put(py, &self.remote, local.as_os_str().as_bytes(), path, (keep_existing, durable), progress)
+        transfer::put(
+            py,
+            &self.connection.remote,
+            local.as_os_str().as_bytes(),
+            path,
+            (keep_existing, durable),
+            progress,
+        )
     }
 
     /// Uploads bytes as a file that appears complete.
     fn put_bytes(&self, py: Python<'_>, path: &[u8], data: &[u8], keep_existing: bool) -> PyResult<()> {
-        transfer::put_bytes(py, &self.remote, path, data, keep_existing)
+        transfer::put_bytes(py, &self.connection.remote, path, data, keep_existing)
     }
 
     /// Reads ranges of files, all on their way at a time: a path, an offset, and a length or `None`
@@ -296,12 +306,14 @@ impl Server {
         py: Python<'py>,
         ranges: Vec<(Vec<u8>, u64, Option<u64>)>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        transfer::read_many(py, &self.remote, ranges, self.tagged)
+        // At `clear` blocks have no tag.
+        let tagged = self.connection.level != Level::Clear;
+        transfer::read_many(py, &self.connection.remote, ranges, tagged)
     }
 
     /// Ends the session, once the last of its files is closed.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let remote = Arc::clone(&self.remote);
+        let remote = Arc::clone(&self.connection.remote);
         // What was answered is safe: a connection that breaks here is no error.
         blocking(py, move || drop(remote.close()))
     }

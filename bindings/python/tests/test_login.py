@@ -53,7 +53,7 @@ def test_a_user_logs_in_with_the_key_that_the_command_made(tmp_path, home):
 
 
 def test_what_is_no_url_or_option_is_a_value_error(server):
-    for url in ["file", "ssh://host/path", "xdfs://host/a?b", "xdfs://a:b@host/data"]:
+    for url in ["file", "ftp://host/path", "xdfs://host/a?b", "xdfs://a:b@host/data"]:
         with pytest.raises(ValueError):
             xdfs.FileSystem(url)
     for options in [{"channels": 0}, {"protection": "none"}, {"timeout": -1}, {"timeout": float("nan")}]:

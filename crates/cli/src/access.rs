@@ -6,17 +6,19 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use xdfs_client::{ConnectOptions, ErrorKind, Level, Session};
+use xdfs_client::file::Remote;
+use xdfs_client::{ErrorKind, Level};
 
-use crate::cmd::connect;
-use crate::cmd::login::TypedSecrets;
-use crate::cmd::remote::{SessionRequest, wire_name};
+use crate::cmd::remote::{SessionRequest, Sessions, wire_name};
+use crate::cmd::ssh::Tunnel;
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::plan::{LoginPlan, level_of};
 use crate::text::printable;
-use crate::url::{SCHEME, Url, Via};
+use crate::url::{FROM_ROOT, SCHEME, SSH_SCHEME, Url, Via};
 
 /// Why there is no session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,8 +91,8 @@ impl Place {
         let expanded = config.expand(text).map_err(|error| Refusal::usage(error.to_string()))?;
         let url = Url::parse_listed(expanded.as_deref().unwrap_or(text))
             .map_err(|error| Refusal::usage(format!("{shown}: {error}; for example {}", error.example())))?;
-        if url.via != Via::Port {
-            return Err(Refusal::usage(format!("{shown}: only {SCHEME} URLs are possible here")));
+        if matches!(url.via, Via::Ftp(_)) {
+            return Err(Refusal::usage(format!("{shown}: only {SCHEME} and {SSH_SCHEME} URLs are possible here")));
         }
         Ok(Self { url, config })
     }
@@ -102,11 +104,12 @@ impl Place {
 
     /// The URL of the server itself: what has the same one is reached by the same session.
     pub fn server(&self) -> String {
-        Url { export: String::new(), path: Default::default(), directory: true, ..self.url.clone() }.to_string()
+        let export = if self.url.via == Via::Ssh { FROM_ROOT.to_owned() } else { String::new() };
+        Url { export, path: Default::default(), directory: true, contents: false, ..self.url.clone() }.to_string()
     }
 
-    /// Connects and logs in. The options are those that succeeded, for further connections.
-    pub fn connect(&self, login: &Login) -> Result<(Session, ConnectOptions), Refusal> {
+    /// Connects and logs in. A server that is lost is waited for so long.
+    pub fn connect(&self, login: &Login, patience: Duration) -> Result<Connection, Refusal> {
         let host = self.config.find(&self.url);
         let wishes = SessionRequest {
             channels: login.channels.or(host.and_then(|host| host.channels)).unwrap_or(CHANNELS),
@@ -122,10 +125,28 @@ impl Place {
             config: self.config.clone(),
             ..LoginPlan::default()
         };
-        let open = |options: &ConnectOptions| Ok((Session::connect(options)?, options.clone()));
-        connect::connect(&self.url, &wishes, (&plan, &TypedSecrets::default()), &open)
-            .map_err(|(failure, kind)| Refusal::of(failure, kind))
+        let refused = |(failure, kind): (Failure, ErrorKind)| Refusal::of(failure, kind);
+        let (remote, tunnel) = Sessions::new(wishes, plan).lasting(&self.url, patience).map_err(refused)?;
+        let facts = remote.run(|session, _| Ok((session.facts().channels, session.facts().level)));
+        let (channels, level) = facts.map_err(|error| {
+            let message = format!("{}: {error}", self.server());
+            Refusal { reason: Reason::Error(error.kind), message }
+        })?;
+        Ok(Connection { remote, channels, level, _tunnel: tunnel })
     }
+}
+
+/// A server that is connected. After a loss it is connected again, unless ssh started it.
+#[derive(Debug)]
+pub struct Connection {
+    /// The server. What uses it keeps the connection.
+    pub remote: Arc<Remote>,
+    /// Channels that were granted.
+    pub channels: u16,
+    /// Protection that was granted.
+    pub level: Level,
+    /// Behind the session, which ends first.
+    _tunnel: Option<Tunnel>,
 }
 
 #[cfg(test)]
@@ -143,7 +164,10 @@ mod tests {
         assert_eq!((file.path(), file.server()), (b"data/a b".to_vec(), format!("xdfs://anna@host:2800/{key}")));
         assert_eq!(place(&file.server()).unwrap().server(), file.server());
         assert_eq!(place("xdfs://host").unwrap().path(), b"");
-        for other in ["ssh://host/x", "ftp://host/x", "file", "xdfs://host/a?b"] {
+        let over_ssh = place("ssh:anna@host:a b").unwrap();
+        assert_eq!((over_ssh.path(), over_ssh.server()), (b"home/a b".to_vec(), "ssh://anna@host/".to_owned()));
+        assert_eq!(place(&over_ssh.server()).unwrap().path(), b"root");
+        for other in ["ssh://host/x#key", "ftp://host/x", "file", "xdfs://host/a?b"] {
             assert_eq!(place(other).unwrap_err().reason, Reason::Usage, "{other}");
         }
     }
@@ -154,7 +178,8 @@ mod tests {
         // Nothing listens on a port that was just given back.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let login = Login { state: Some(state.path().to_owned()), ..Login::default() };
-        let refusal = place(&format!("xdfs://127.0.0.1:{port}/data")).unwrap().connect(&login).unwrap_err();
+        let refusal =
+            place(&format!("xdfs://127.0.0.1:{port}/data")).unwrap().connect(&login, Duration::ZERO).unwrap_err();
         assert_eq!(refusal.reason, Reason::Error(ErrorKind::ConnectionLost));
         assert!(refusal.message.contains("is 'xdfs serve' running there"), "{}", refusal.message);
     }

@@ -97,8 +97,8 @@ def _stat_of(name: str, told: _xdfs.Attributes) -> Stat:
 class FileSystem:
     """The files below a URL, over one session with its server.
 
-    ``url`` is ``xdfs://[user@]host[:port][/EXPORT[/path]][#SHA256:key]``, or ``NAME:path`` with a server of
-    ``~/.config/xdfs/config``. Keys, known servers and the environment (``XDFS_TOKEN``, ``XDFS_IDENTITY``,
+    ``url`` is ``xdfs://[user@]host[:port][/EXPORT[/path]][#SHA256:key]``, ``ssh://[user@]host[:port]/path`` for a
+    server that ssh starts, or ``NAME:path`` with a server of ``~/.config/xdfs/config``. Keys, known servers and the environment (``XDFS_TOKEN``, ``XDFS_IDENTITY``,
     ``XDFS_PASSWORD_FILE``, ``XDFS_CA``) are those of the ``xdfs`` command; nobody is asked for anything.
     The connection is made with the first call, and again after a loss, which calls wait out for at most
     ``timeout`` seconds.
@@ -162,7 +162,7 @@ class FileSystem:
     def wire(self, path: PathLike = "") -> bytes:
         """The name of a path on the server: EXPORT/path."""
         raw = os.fsencode(path)
-        if raw.startswith(b"xdfs://"):
+        if raw.startswith((b"xdfs://", b"ssh://")):
             server, name = _xdfs.parse(raw)
             if server != self.url:
                 raise ValueError(f"{os.fsdecode(raw)}: this is not on {self.url}")
@@ -354,7 +354,8 @@ def _restored(url: str, top: bytes, options: dict[str, Any]) -> FileSystem:
 
 @functools.lru_cache(maxsize=16)
 def _shared(url: str, options: tuple[tuple[str, Any], ...]) -> FileSystem:
-    return FileSystem(url, **dict(options))
+    # Its paths are those on the server, as `open` has them.
+    return _restored(url, b"", dict(options))
 
 
 def open(

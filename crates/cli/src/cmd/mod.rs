@@ -1,20 +1,20 @@
 //! The list of commands, one file each.
 
 mod authorities;
-pub(crate) mod connect;
+mod connect;
 mod cp;
 mod demo;
 mod ftp;
 mod generate;
 mod key;
 mod lock;
-pub(crate) mod login;
+mod login;
 mod mount;
 mod names;
 mod notify;
 pub(crate) mod remote;
 mod serve;
-mod ssh;
+pub(crate) mod ssh;
 mod sum;
 mod sync;
 mod trust;

@@ -20,7 +20,7 @@ use crate::url::{Url, Via};
 
 /// The sessions of a command.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     /// The request to each server.
     wishes: SessionRequest,
     /// The login.
@@ -90,7 +90,7 @@ impl ServerSession {
 }
 
 impl Sessions {
-    pub(super) fn new(wishes: SessionRequest, login: LoginPlan) -> Self {
+    pub(crate) fn new(wishes: SessionRequest, login: LoginPlan) -> Self {
         Self { wishes, login, typed: TypedSecrets::default(), servers: Vec::new() }
     }
 
@@ -115,7 +115,7 @@ impl Sessions {
 
     /// A server whose open files survive the loss of their session, which is waited for so long. Over
     /// ssh they do not: the session cannot be made again.
-    pub(super) fn lasting(
+    pub(crate) fn lasting(
         &self,
         url: &Url,
         patience: Duration,

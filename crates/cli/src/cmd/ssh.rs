@@ -42,7 +42,7 @@ const SSH_FAILED: i32 = 255;
 
 /// The ssh process of a session. Dropped after the session, it is waited for.
 #[derive(Debug)]
-pub(super) struct Tunnel {
+pub(crate) struct Tunnel {
     ssh: Child,
     host: String,
     /// Where the other channels connect to, if there may be others.
@@ -144,6 +144,10 @@ fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child), String> {
     let program = words.next().ok_or("--ssh names no program; leave it out, or name one such as 'ssh -4'")?;
     let mut command = Command::new(program);
     command.args(words);
+    if login.unattended {
+        // Nobody answers questions.
+        command.args(["-o", "BatchMode=yes"]);
+    }
     if url.port != 0 {
         command.arg("-p").arg(url.port.to_string());
     }
