@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+use rustix::net::sockopt;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
@@ -207,6 +208,19 @@ fn a_link_is_non_blocking_and_not_inherited(place: &Place) {
         assert!(rustix::io::fcntl_getfd(link).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
     }
     assert_ne!(one.as_fd().as_raw_fd(), other.as_fd().as_raw_fd());
+}
+
+#[test]
+fn both_ends_of_a_connection_find_out_that_a_silent_peer_is_gone() {
+    for place in [tcp4(), tcp6()] {
+        let (one, other) = pair(&place, &TransportOptions::default());
+        for link in [one, other] {
+            assert!(sockopt::socket_keepalive(&link).unwrap());
+            let probes = sockopt::tcp_keepintvl(&link).unwrap() * sockopt::tcp_keepcnt(&link).unwrap();
+            let found = sockopt::tcp_keepidle(&link).unwrap() + probes;
+            assert!(found <= std::time::Duration::from_secs(120), "{found:?}");
+        }
+    }
 }
 
 #[test]

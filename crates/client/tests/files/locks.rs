@@ -5,8 +5,9 @@ use super::support::serving::{Serving, Setup};
 use super::support::{PATIENCE, within};
 use super::{BOTH, remote};
 use std::time::Duration;
-use xdfs_client::file::{File, Remote};
-use xdfs_client::{ConnectOptions, ErrorKind};
+use xdfs_client::file::{Extent, File, OpenOptions, RangeLock, Remote};
+use xdfs_client::{ConnectOptions, ErrorKind, Session};
+use xdfs_server::ServerLimits;
 
 fn try_lock(file: &File, exclusive: bool) -> Result<(), ErrorKind> {
     file.try_lock(exclusive).map_err(|error| error.kind)
@@ -49,6 +50,32 @@ fn a_lock_that_is_waited_for_is_had_when_it_is_released_or_not_in_time() {
     let other = within(PATIENCE, "the lock", move || waits.join().unwrap().unwrap());
     assert_eq!(try_lock(&one, false), Err(ErrorKind::Locked));
     drop(other);
+}
+
+#[test]
+fn a_session_that_shuts_others_out_is_not_idle() {
+    let limits = ServerLimits { idle: Duration::from_millis(300), ..ServerLimits::roomy() };
+    let serving = Serving::with(Setup { limits, ..Setup::default() });
+    let open = |name: &str, options: &OpenOptions| {
+        serving.directory.write(name, b"content");
+        let session = Session::connect(&serving.options(2)).unwrap();
+        File::open(&Remote::over(session), format!("data/{name}"), options).unwrap()
+    };
+    let whole = open("whole", &BOTH);
+    whole.try_lock(true).unwrap();
+    let range = open("range", &BOTH);
+    range.try_lock_range(1, RangeLock { range: Extent::new(0, 1).unwrap(), exclusive: true }).unwrap();
+    let alone = open("alone", &BOTH.deny(false, true));
+    // Sessions that only have a file open come and are ended, one after the other, meanwhile.
+    for _ in 0..3 {
+        let _idle = open("idle", &BOTH);
+        let ended = serving.session_ended().expect("it was not the client who ended it");
+        assert!(ended.contains("no operation"), "{ended}");
+        serving.forget();
+    }
+    for file in [whole, range, alone] {
+        file.close().unwrap();
+    }
 }
 
 #[test]

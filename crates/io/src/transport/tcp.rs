@@ -6,6 +6,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// A connection without data is probed after this time...
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// ...and, while there is no answer, so often until it is lost.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEPALIVE_PROBES: u32 = 4;
 
 /// Listens at a TCP address; port 0 selects a free one (reported by [`Link::local`]). An IPv6
 /// address accepts only IPv6 unless it is the unspecified one, which accepts both.
@@ -55,6 +62,7 @@ pub fn connect(address: &Address, options: &TransportOptions) -> Result<Link, Tr
 /// See [`super::settle`].
 pub(super) fn settle(link: &Link, options: &TransportOptions) -> Result<(), TransportError> {
     set_nodelay(link, options)?;
+    set_keepalive(link)?;
     match &options.congestion {
         Some(name) => congestion::set_named(link, name)?,
         None if link.is_local() => {}
@@ -87,6 +95,7 @@ fn leads_to_this_host(to: SocketAddr) -> bool {
 fn apply(socket: &OwnedFd, options: &TransportOptions) -> Result<(), TransportError> {
     set_buffers(socket, options)?;
     set_nodelay(socket, options)?;
+    set_keepalive(socket)?;
     match &options.congestion {
         Some(name) => congestion::set_named(socket, name),
         None => Ok(()),
@@ -118,6 +127,21 @@ fn set_nodelay(socket: impl AsFd, options: &TransportOptions) -> Result<(), Tran
         value: options.nodelay.to_string(),
         source: io::Error::from(error),
     })
+}
+
+/// A peer that vanished without a word, on a connection that has nothing to send, is found within two
+/// minutes.
+fn set_keepalive(socket: impl AsFd) -> Result<(), TransportError> {
+    let socket = socket.as_fd();
+    sockopt::set_socket_keepalive(socket, true)
+        .and_then(|()| sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE))
+        .and_then(|()| sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL))
+        .and_then(|()| sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES))
+        .map_err(|error| TransportError::Option {
+            option: "SO_KEEPALIVE",
+            value: "1".into(),
+            source: io::Error::from(error),
+        })
 }
 
 fn open(address: SocketAddr) -> Result<OwnedFd, rustix::io::Errno> {

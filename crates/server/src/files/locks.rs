@@ -169,6 +169,14 @@ impl Handle {
         Ok(())
     }
 
+    /// Whether it denies something to others, now and until it is closed or says otherwise.
+    ///
+    /// Waits for nobody: whoever is about to lock something, with a disk that may hang, counts.
+    pub(super) fn excludes_others(&self) -> bool {
+        let ranges = self.ranges.try_lock().map_or(true, |owners| !owners.0.is_empty());
+        ranges || self.sharing.deny_read || self.sharing.deny_write || self.descriptors().pinned(self.id).is_some()
+    }
+
     /// Ends its locks, and its places in line.
     pub(super) fn end_locks(&self) {
         let owners = std::mem::take(&mut *lock(&self.ranges));

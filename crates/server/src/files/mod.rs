@@ -235,6 +235,12 @@ impl SessionFiles {
         Self { server: Arc::clone(server), handles: Mutex::default(), next: AtomicU64::new(0) }
     }
 
+    /// Whether others rely on what it has open: it holds locks, or opened files for itself alone.
+    pub(crate) fn exclude_others(&self) -> bool {
+        let handles: Vec<_> = lock(&self.handles).values().cloned().collect();
+        handles.iter().any(|handle| handle.excludes_others())
+    }
+
     fn handle(&self, id: u64) -> Result<Arc<Handle>, Error> {
         lock(&self.handles).get(&id).cloned().ok_or_else(|| stale("this session has no such handle"))
     }

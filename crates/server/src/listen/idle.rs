@@ -167,6 +167,11 @@ impl Server {
             if entry.metrics.live.load(Ordering::Relaxed) > 0 || std::mem::replace(&mut entry.seen, done) != done {
                 entry.quiet_since = now;
             }
+            // A lock would end without a word to its owner. A peer that is gone is found by its
+            // connection.
+            if now.since(entry.quiet_since) >= idle_for && entry.files.exclude_others() {
+                entry.quiet_since = now;
+            }
         }
         let quiet = |entry: &SessionEntry| now.since(entry.quiet_since) >= idle_for;
         let old: Vec<SessionId> = self.sessions.iter().filter(|(_, entry)| quiet(entry)).map(|(id, _)| *id).collect();
