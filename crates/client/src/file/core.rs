@@ -26,7 +26,9 @@ const FRAME_BYTES: usize = 1024;
 struct Connection {
     session: Arc<Session>,
     opened: OpenedFile,
-    /// Counts the sessions.
+    /// By which it was opened.
+    path: Vec<u8>,
+    /// Counts how often it was opened again.
     generation: u64,
     unsynced: Unsynced,
     /// The file's change number after the last answer.
@@ -120,11 +122,13 @@ impl Core {
         };
         let (generation, in_flight, broken) = (0, 0, None);
         let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
-        let locks = Locks::default();
-        let connection = Connection { session, opened, generation, unsynced, change, end, in_flight, locks, broken };
+        let (locks, path) = (Locks::default(), path.to_vec());
+        let own_path = Mutex::new(path.clone());
+        let connection =
+            Connection { session, opened, path, generation, unsynced, change, end, in_flight, locks, broken };
         Ok(Self {
             remote: Arc::clone(remote),
-            path: Mutex::new(path.to_vec()),
+            path: own_path,
             options: *options,
             connection: Mutex::new(connection),
             recovering: Mutex::new(()),
@@ -186,6 +190,9 @@ impl Core {
         let answered = sent.pending.wait()?;
         let told = match answered.read()?.first() {
             Some(Ok(FileAnswer::Changed { change } | FileAnswer::Appended { change, .. })) => Some(*change),
+            Some(Err(failure)) if failure.kind == ErrorKind::Stale && self.has_moved(sent.generation) => {
+                return Err(failed(*failure, "the file was renamed"));
+            }
             _ => None,
         };
         let mut connection = lock(&self.connection);
@@ -195,6 +202,14 @@ impl Core {
         }
         drop(connection);
         Ok(answered)
+    }
+
+    /// Whether the handle was opened by a name that the file has no more. A server that has closed the
+    /// file behind it does not find it by that.
+    fn has_moved(&self, generation: u64) -> bool {
+        let path = self.path();
+        let connection = lock(&self.connection);
+        connection.generation != generation || connection.path != path
     }
 
     /// Sends calls that need no order; none if that fails, which [`Self::finish`] makes up for.
@@ -213,13 +228,21 @@ impl Core {
     }
 
     /// Makes calls, in another session if this one is lost. With a request id they are made once.
-    fn exchange(&self, request: [u8; 16], calls: Vec<FileCall<'_>>) -> Result<Answered, Error> {
-        let (began, mut backoff, mut age_ms) = (Instant::now(), self.remote.backoff(), None);
+    fn exchange(&self, mut request: [u8; 16], calls: Vec<FileCall<'_>>) -> Result<Answered, Error> {
+        let (mut began, mut backoff, mut age_ms) = (Instant::now(), self.remote.backoff(), None);
         loop {
             let (session, handle, generation) = self.current()?;
             let batch = FileBatch { request, age_ms, handle, calls: calls.clone(), ..FileBatch::default() };
             let error = match self.send(&session, generation, batch).and_then(|sent| self.wait(sent)) {
                 Ok(answered) => return Ok(answered),
+                Err(error) if error.kind == ErrorKind::Stale && self.has_moved(generation) => {
+                    self.recover(generation, &mut backoff)?;
+                    if request != [0; 16] {
+                        // The server remembers this answer: what is tried now is another request.
+                        (request, began, age_ms) = (random::array()?, Instant::now(), None);
+                    }
+                    continue;
+                }
                 Err(error) if !self.remote.may_retry(&error) => return Err(error),
                 Err(error) => error,
             };

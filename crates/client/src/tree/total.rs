@@ -18,6 +18,8 @@ use xdfs_proto::wire::path::{Answer, Call, FileType, Listing, Wanted};
 /// Bytes of paths of directories that wait to be counted. A tree with more of them at once has no
 /// total.
 const WAITING_BYTES_MAX: usize = 16 << 20;
+/// Memory of a directory to come, besides its path.
+const WAITING_ENTRY_BYTES: usize = 64;
 /// Files with several names that are remembered, to count their bytes once; further ones are
 /// counted with each name.
 const LINKED_MAX: usize = 1 << 16;
@@ -65,15 +67,21 @@ struct Count {
     count_links_once: bool,
 }
 
+fn memory_of(directory: &[u8]) -> usize {
+    directory.len() + WAITING_ENTRY_BYTES
+}
+
 impl Count {
     fn new(options: &TreeOptions) -> Self {
-        let (waiting, linked) = (vec![Vec::new()], BTreeSet::new());
-        Self { sum: Sum::default(), waiting, waiting_bytes: 0, linked, count_links_once: options.keep.links }
+        let top = Vec::new();
+        let (waiting_bytes, waiting) = (memory_of(&top), vec![top]);
+        let (sum, linked) = (Sum::default(), BTreeSet::new());
+        Self { sum, waiting, waiting_bytes, linked, count_links_once: options.keep.links }
     }
 
     fn next(&mut self) -> Option<Vec<u8>> {
         let directory = self.waiting.pop()?;
-        self.waiting_bytes -= directory.len();
+        self.waiting_bytes -= memory_of(&directory);
         Some(directory)
     }
 
@@ -83,7 +91,7 @@ impl Count {
             return true;
         }
         if kind == FileType::Directory {
-            self.waiting_bytes += path.len();
+            self.waiting_bytes += memory_of(&path);
             self.waiting.push(path);
             return self.waiting_bytes <= WAITING_BYTES_MAX;
         }
@@ -286,6 +294,18 @@ mod tests {
         let filter: crate::tree::Filter = std::sync::Arc::new(|path: &[u8], _| path != b"a/b");
         let filtered = TreeOptions { filter: Some(filter), ..TreeOptions::default() };
         assert_eq!(counted(&filtered, &store), Counted::Known(Sum { names: 3, bytes: 310 }));
+    }
+
+    #[test]
+    fn directories_of_short_names_are_remembered_within_the_same_memory() {
+        let options = TreeOptions::default();
+        let mut count = Count::new(&options);
+        let all = 1 << 20;
+        let kept = (0..all).take_while(|_| count.add(&options, b"a".to_vec(), FileType::Directory, (0, None))).count();
+        // A vector's place, and what an allocator takes for a byte.
+        assert!(kept * 48 < WAITING_BYTES_MAX, "{kept} of {all}");
+        while count.next().is_some() {}
+        assert_eq!(count.waiting_bytes, 0);
     }
 
     #[test]

@@ -209,3 +209,34 @@ fn a_file_that_its_own_client_renamed_is_found_again_after_a_restart() {
     file.write_at(b"!", 10).unwrap();
     assert_same(&serving.directory.read("moved"), b"not synced!");
 }
+
+#[test]
+fn a_file_that_its_own_client_renamed_is_found_again_though_the_server_had_closed_it() {
+    let serving = Serving::start();
+    let remote = remote(&serving);
+    let open = |name: &str| File::open(&remote, format!("data/{name}"), &BOTH.create(true)).unwrap();
+    // More files than one user has open at a time behind his handles.
+    let others: Vec<File> = (0..300).map(|number| open(&format!("other{number}"))).collect();
+    let rename = |file: &File, from: &str, to: &str| {
+        remote.run(|session, _| session.rename("data", from, to, false)).unwrap();
+        file.moved(format!("data/{to}"));
+        others.iter().for_each(|other| assert_eq!(other.length(), Ok(0)));
+    };
+    let file = open("f");
+    file.write_at(b"one ", 0).unwrap();
+    rename(&file, "f", "g");
+    file.write_at(b"two ", 4).unwrap();
+    rename(&file, "g", "h");
+    assert_eq!(file.append(b"three"), Ok(8));
+    rename(&file, "h", "i");
+    let mut read = [0; 13];
+    assert_eq!(file.read_at(&mut read, 0), Ok(13));
+    assert_eq!(&read, b"one two three");
+    rename(&file, "i", "j");
+    file.try_lock(true).unwrap();
+    // Renamed by somebody else: nobody knows where to.
+    let lost = open("lost");
+    remote.run(|session, _| session.rename("data", "lost", "found", false)).unwrap();
+    others.iter().for_each(|other| assert_eq!(other.length(), Ok(0)));
+    assert_eq!(lost.length().unwrap_err().kind, ErrorKind::Stale);
+}

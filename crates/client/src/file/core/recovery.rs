@@ -1,4 +1,5 @@
-//! An open file whose session was lost: opened again in another one, if it is still as it was left.
+//! An open file whose session was lost, or whose name changed: opened again, if it is still as it was
+//! left.
 
 use super::super::remote::{Backoff, Remote, is_lost};
 use super::super::unsynced::Change;
@@ -20,7 +21,7 @@ impl Core {
         }
     }
 
-    /// Opens the file again in another session, unless another thread did it meanwhile, and makes
+    /// Opens the file again in the present session, unless another thread did it meanwhile, and makes
     /// again what may be lost.
     pub(super) fn recover(&self, generation: u64, backoff: &mut Backoff) -> Result<(), Error> {
         let _turn = lock(&self.recovering);
@@ -61,7 +62,7 @@ impl Core {
             last = self.answer(&answered, "write again", change_number)?;
         }
         let mut connection = lock(&self.connection);
-        (connection.session, connection.opened) = (Arc::clone(session), opened);
+        (connection.session, connection.opened, connection.path) = (Arc::clone(session), opened, path);
         (connection.change, connection.in_flight) = (last, 0);
         connection.generation += 1;
         drop(connection);
