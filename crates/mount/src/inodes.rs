@@ -24,7 +24,7 @@ type Name = (u64, Vec<u8>);
 struct Inode {
     identity: Identity,
     directory: bool,
-    /// None if it was removed.
+    /// The last one is the latest that was seen; none if it was removed.
     names: Vec<Name>,
     /// How often the kernel was told of it.
     lookups: u64,
@@ -34,6 +34,15 @@ struct Inode {
     opened: usize,
     /// Its only name is one that nobody else sees.
     hidden: bool,
+}
+
+/// What a name leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Found {
+    pub(crate) identity: Identity,
+    pub(crate) directory: bool,
+    /// There is no other name: a directory has none, nor a file without further hard links.
+    pub(crate) only_name: bool,
 }
 
 /// The table.
@@ -66,7 +75,8 @@ impl Inodes {
 
     /// The kernel is told that `name` in `parent` leads to this file; its inode. None if the parent is
     /// no directory that is known.
-    pub(crate) fn look_up(&mut self, parent: u64, name: &[u8], identity: Identity, directory: bool) -> Option<u64> {
+    pub(crate) fn look_up(&mut self, parent: u64, name: &[u8], found: Found) -> Option<u64> {
+        let Found { identity, directory, only_name } = found;
         self.inodes.get(&parent).filter(|inode| inode.directory)?;
         let at = (parent, name.to_vec());
         let known = self.identities.get(&identity).copied();
@@ -82,14 +92,18 @@ impl Inodes {
             Some(id) => id,
             None => self.insert(identity, directory),
         };
+        // Before a name is taken away, which may be what keeps it.
+        self.inodes.get_mut(&id)?.lookups += 1;
         if self.names.get(&at) != Some(&id) {
-            if directory {
-                // It has one name: it was moved.
+            if only_name {
+                // It was moved by somebody else.
                 self.detach_all(id);
             }
             self.attach(at, id);
+        } else if let Some(inode) = self.inodes.get_mut(&id) {
+            inode.names.retain(|name| *name != at);
+            inode.names.push(at);
         }
-        self.inodes.get_mut(&id)?.lookups += 1;
         Some(id)
     }
 
@@ -108,7 +122,7 @@ impl Inodes {
             if below == id {
                 return true;
             }
-            match self.inodes.get(&below).and_then(|inode| inode.names.first()) {
+            match self.inodes.get(&below).and_then(|inode| inode.names.last()) {
                 Some((parent, _)) => below = *parent,
                 None => return false,
             }
@@ -207,7 +221,7 @@ impl Inodes {
         let mut names: Vec<&[u8]> = Vec::new();
         let mut at = id;
         while at != ROOT {
-            let (parent, name) = self.inodes.get(&at)?.names.first()?;
+            let (parent, name) = self.inodes.get(&at)?.names.last()?;
             names.push(name);
             if names.len() > DEPTH_MAX {
                 return None;
@@ -313,13 +327,26 @@ mod tests {
         Inodes::new(identity(0))
     }
 
+    fn a_directory(of: u8) -> Found {
+        Found { identity: identity(of), directory: true, only_name: true }
+    }
+
+    /// One of several names of a file.
+    fn a_link(of: u8) -> Found {
+        Found { identity: identity(of), directory: false, only_name: false }
+    }
+
+    fn a_file(of: u8) -> Found {
+        Found { only_name: true, ..a_link(of) }
+    }
+
     #[test]
     fn a_renamed_directory_moves_everything_below_it() {
         let mut table = table();
-        let one = table.look_up(ROOT, b"one", identity(1), true).unwrap();
-        let two = table.look_up(one, b"two", identity(2), true).unwrap();
-        let file = table.look_up(two, b"file", identity(3), false).unwrap();
-        let other = table.look_up(ROOT, b"other", identity(4), true).unwrap();
+        let one = table.look_up(ROOT, b"one", a_directory(1)).unwrap();
+        let two = table.look_up(one, b"two", a_directory(2)).unwrap();
+        let file = table.look_up(two, b"file", a_file(3)).unwrap();
+        let other = table.look_up(ROOT, b"other", a_directory(4)).unwrap();
         assert_eq!(table.path(file).as_deref(), Some(&b"one/two/file"[..]));
         table.renamed((one, b"two"), (other, b"moved"));
         assert_eq!(table.path(file).as_deref(), Some(&b"other/moved/file"[..]));
@@ -329,9 +356,9 @@ mod tests {
     #[test]
     fn an_inode_goes_when_nothing_needs_it_and_its_parents_with_it() {
         let mut table = table();
-        let directory = table.look_up(ROOT, b"d", identity(1), true).unwrap();
-        let file = table.look_up(directory, b"f", identity(2), false).unwrap();
-        assert_eq!(table.look_up(directory, b"f", identity(2), false), Some(file));
+        let directory = table.look_up(ROOT, b"d", a_directory(1)).unwrap();
+        let file = table.look_up(directory, b"f", a_file(2)).unwrap();
+        assert_eq!(table.look_up(directory, b"f", a_file(2)), Some(file));
         table.forget(directory, 1);
         assert_eq!(table.path(file).as_deref(), Some(&b"d/f"[..]), "its file is still known");
         table.open(file);
@@ -345,8 +372,8 @@ mod tests {
     #[test]
     fn hard_links_are_one_inode_and_either_name_leads_to_it() {
         let mut table = table();
-        let file = table.look_up(ROOT, b"a", identity(1), false).unwrap();
-        assert_eq!(table.look_up(ROOT, b"b", identity(1), false), Some(file));
+        let file = table.look_up(ROOT, b"a", a_link(1)).unwrap();
+        assert_eq!(table.look_up(ROOT, b"b", a_link(1)), Some(file));
         table.open(file);
         assert_eq!(table.is_last_name_of_open(ROOT, b"a"), None);
         table.unlinked(ROOT, b"a");
@@ -357,7 +384,7 @@ mod tests {
     #[test]
     fn a_hidden_file_is_removed_with_its_last_close() {
         let mut table = table();
-        let file = table.look_up(ROOT, b"a", identity(1), false).unwrap();
+        let file = table.look_up(ROOT, b"a", a_file(1)).unwrap();
         table.open(file);
         table.open(file);
         table.hid(ROOT, b"a", b".hidden");
@@ -374,25 +401,50 @@ mod tests {
     #[test]
     fn another_file_under_a_known_name_is_another_inode() {
         let mut table = table();
-        let old = table.look_up(ROOT, b"a", identity(1), false).unwrap();
-        let new = table.look_up(ROOT, b"a", identity(2), false).unwrap();
+        let old = table.look_up(ROOT, b"a", a_file(1)).unwrap();
+        let new = table.look_up(ROOT, b"a", a_file(2)).unwrap();
         assert_ne!(old, new);
         assert_eq!(table.path(old), None);
         // The number of a removed file is given to the next one.
         table.unlinked(ROOT, b"a");
-        let reused = table.look_up(ROOT, b"b", identity(2), false).unwrap();
+        let reused = table.look_up(ROOT, b"b", a_file(2)).unwrap();
         assert_ne!(reused, new);
     }
 
     #[test]
     fn a_directory_is_never_below_itself() {
         let mut table = table();
-        let a = table.look_up(ROOT, b"a", identity(1), true).unwrap();
-        let b = table.look_up(a, b"b", identity(2), true).unwrap();
-        let again = table.look_up(b, b"c", identity(1), true).unwrap();
+        let a = table.look_up(ROOT, b"a", a_directory(1)).unwrap();
+        let b = table.look_up(a, b"b", a_directory(2)).unwrap();
+        let again = table.look_up(b, b"c", a_directory(1)).unwrap();
         assert_ne!(again, a);
         assert_eq!(table.path(again).as_deref(), Some(&b"a/b/c"[..]));
         assert_eq!(table.path(b).as_deref(), Some(&b"a/b"[..]));
+    }
+
+    fn found(of: u8, pick: usize) -> Found {
+        match (of % 2, pick % 2) {
+            (0, _) => a_directory(of),
+            (_, 0) => a_file(of),
+            _ => a_link(of),
+        }
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_renamed_is_found_by_its_latest_name() {
+        for (found, names) in [(a_file(1), 1), (a_link(1), 2)] {
+            let mut table = table();
+            let moved = table.look_up(ROOT, b"log", found).unwrap();
+            assert_eq!(table.look_up(ROOT, b"log.1", found), Some(moved));
+            assert_eq!(table.path(moved).as_deref(), Some(&b"log.1"[..]));
+            assert_eq!(table.inodes[&moved].names.len(), names);
+            let new = table.look_up(ROOT, b"log", a_file(2)).unwrap();
+            assert_eq!((table.path(moved), table.path(new)), (Some(b"log.1".to_vec()), Some(b"log".to_vec())));
+            // Back again.
+            assert_eq!(table.look_up(ROOT, b"log", found), Some(moved));
+            assert_eq!(table.path(moved).as_deref(), Some(&b"log"[..]));
+            assert_eq!(table.path(new), None);
+        }
     }
 
     proptest! {
@@ -407,7 +459,7 @@ mod tests {
             for (what, one, two, name, of) in steps {
                 let (at, to, name) = (told[one % told.len()], told[two % told.len()], [b'a' + name]);
                 match what {
-                    0 | 1 => told.extend(table.look_up(at, &name, identity(of), of % 2 == 0)),
+                    0 | 1 => told.extend(table.look_up(at, &name, found(of, two))),
                     2 if table.inodes.contains_key(&at) => (table.open(at), open.push(at)).1,
                     3 => table.renamed((at, &name), (to, b"n")),
                     4 => table.unlinked(at, &name),

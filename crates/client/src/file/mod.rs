@@ -173,6 +173,11 @@ impl File {
         self.core.version()
     }
 
+    /// Device and inode, as [`Wanted::INODE`] tells them.
+    pub fn inode(&self) -> [u8; 16] {
+        self.core.inode()
+    }
+
     /// It was renamed, and is found under `path` from now on if its session is lost.
     pub fn moved(&self, path: impl Into<Vec<u8>>) {
         self.core.moved(path.into());

@@ -1,6 +1,7 @@
 //! Attributes of names and open files.
 
 use super::{Outcomes, Tree, WANTED, facts, is_root, last, refused, unexpected};
+use crate::inodes::Found;
 use crate::kernel::{Answer, Attributes, Entry, FileSystemFacts, NewAttributes, SetTime};
 use rustix::io::Errno;
 use xdfs_client::Facts;
@@ -65,7 +66,8 @@ impl Tree {
     pub(super) fn entry(&self, parent: u64, name: &[u8], facts: &Facts) -> Result<Entry, Errno> {
         let identity = facts.inode.ok_or(Errno::OPNOTSUPP)?;
         let directory = facts.kind == FileType::Directory;
-        let id = self.inodes().look_up(parent, name, identity, directory).ok_or(Errno::STALE)?;
+        let found = Found { identity, directory, only_name: directory || facts.links == Some(1) };
+        let id = self.inodes().look_up(parent, name, found).ok_or(Errno::STALE)?;
         Ok(Entry { id, attributes: self.shown(facts), valid: self.settings.valid })
     }
 
@@ -104,18 +106,15 @@ impl Tree {
 
     pub(super) fn set_attributes(&self, inode: u64, new: &NewAttributes) -> Outcomes {
         let file = new.handle.and_then(|handle| self.files.find(handle)).or_else(|| self.open_file_of(inode));
-        let mut size = new.size;
         // An open file is cut by its handle, which may be for writing though the mode is not.
-        if let (Some(length), Some(file)) = (size, file.filter(|file| file.writes)) {
-            file.file.set_len(length).map_err(|error| refused(&error))?;
-            size = None;
+        match (new.size, file.filter(|file| file.writes)) {
+            (Some(length), Some(file)) => file.file.set_len(length).map_err(|error| refused(&error))?,
+            (Some(length), None) => self.truncate(inode, length)?,
+            (None, _) => {}
         }
         let path = self.path(inode)?;
         let path = path.as_slice();
         let mut calls = Vec::new();
-        if let Some(length) = size {
-            calls.push(Call::Truncate { path, length });
-        }
         // Owners before modes: a change of the owner takes bits of the mode.
         if let Some((user, group)) = self.new_owner(new)? {
             calls.push(Call::SetOwner { path, user, group });

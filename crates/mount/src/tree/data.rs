@@ -94,11 +94,26 @@ impl Tree {
         if !self.files.has_room() {
             return Err(Errno::NFILE);
         }
-        let path = self.path(inode)?;
-        let options = options(flags).truncate(flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0);
-        let file = File::open(&self.remote, self.full(&path), &options).map_err(|error| refused(&error))?;
+        let file = self.open_file(inode, &options(flags))?;
+        if flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0 {
+            file.set_len(0).map_err(|error| refused(&error))?;
+        }
         let (handle, flags) = self.opened(inode, file, flags);
         Ok(Answer::Opened { handle, flags })
+    }
+
+    /// Opens the file of an inode, which must be the one that has its name: the kernel then asks again
+    /// where the name leads to.
+    fn open_file(&self, inode: u64, options: &OpenOptions) -> Result<File, Errno> {
+        let path = self.path(inode)?;
+        let file = File::open(&self.remote, self.full(&path), options).map_err(|error| refused(&error))?;
+        if self.inodes().identity(inode) == Some(file.inode()) { Ok(file) } else { Err(Errno::STALE) }
+    }
+
+    /// Sets the length of a file that is not open.
+    pub(super) fn truncate(&self, inode: u64, length: u64) -> Result<(), Errno> {
+        let file = self.open_file(inode, &OpenOptions::new().write(true))?;
+        file.set_len(length).and_then(|()| file.close()).map_err(|error| refused(&error))
     }
 
     pub(super) fn create(&self, parent: u64, name: &[u8], mode: u32, flags: u32) -> Outcomes {

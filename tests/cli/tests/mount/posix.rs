@@ -8,7 +8,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom};
 use rustix::io::Errno;
 use xdfs_test_cli::{Scene, pattern};
 
-use crate::{Mount, python};
+use crate::{Mount, python, shell};
 
 #[test]
 fn files_are_made_written_read_cut_and_removed() {
@@ -211,6 +211,29 @@ fn what_another_mount_wrote_is_seen_after_its_close() {
     }
     other.unmount();
     mount.unmount();
+}
+
+#[test]
+fn what_another_client_renamed_is_not_what_is_opened_and_cut() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    // What this one believes of a name is found out when that is opened.
+    let believes = Mount::of(&scene, &server.url(""), "believes", &["-o", "valid=60"]);
+    // This one asks for every name.
+    let asks = Mount::of(&scene, &server.url(""), "asks", &["-o", "valid=0"]);
+    let content = |name: &str| fs::read(scene.path("server").join(name)).unwrap();
+    for (mount, newest_first) in [(&believes, true), (&asks, true), (&asks, false)] {
+        fs::write(mount.path("log"), "first").unwrap();
+        fs::write(mount.path("log.1"), "second").unwrap();
+        shell(&scene.path("server"), "mv log.1 log.2 && mv log log.1 && echo third > log");
+        let (cut, one) = if newest_first { ("log", "log.1") } else { ("log.1", "log") };
+        fs::write(mount.path(cut), "cut").unwrap();
+        python(&mount.point, &format!("import os; os.truncate('{one}', 1)"));
+        assert_eq!((content(cut), content(one).len()), (b"cut".to_vec(), 1));
+        assert_eq!(content("log.2"), b"second", "nobody on the mount named it");
+    }
+    asks.unmount();
+    believes.unmount();
 }
 
 #[test]

@@ -28,6 +28,11 @@ impl Core {
         (opened.size, opened.change)
     }
 
+    pub(in crate::file) fn inode(&self) -> [u8; 16] {
+        let [identity @ .., _, _, _, _, _, _, _, _] = lock(&self.connection).opened.identity;
+        identity
+    }
+
     pub(in crate::file) fn moved(&self, path: Vec<u8>) {
         *lock(&self.path) = path;
     }
