@@ -3,7 +3,7 @@
 //! The short form takes a part of each tree and as many runs as it takes until every pair of values occurs; it changes from day to
 //! day. `XDFS_REAL_RUNS=30` takes whole trees and so many runs of each command in each direction; `XDFS_REAL_KILLS=50` kills the
 //! client, the server and both so often. A seed is printed; `XDFS_REAL_SEED` asks for the same again, and `XDFS_REAL_RUN` for one
-//! run of it.
+//! run of it, `XDFS_REAL_FROM` for that one and those behind it.
 
 mod array;
 mod change;
@@ -38,10 +38,11 @@ fn seed_of_the_date() -> u64 {
 
 /// Does `one` for each of the runs that were asked for, and tells which of them failed.
 fn all(seed: u64, count: usize, mut one: impl FnMut(usize, u64) -> (String, String)) {
-    let only = number("XDFS_REAL_RUN");
+    let (only, from) = (number("XDFS_REAL_RUN"), number("XDFS_REAL_FROM").unwrap_or(0));
+    let wanted = |index: usize| index as u64 >= from && only.is_none_or(|only| only == index as u64);
     println!("XDFS_REAL_SEED={seed}: {count} runs");
     let mut failed = Vec::new();
-    for index in (0..count).filter(|index| only.is_none_or(|only| only == *index as u64)) {
+    for index in (0..count).filter(|index| wanted(*index)) {
         let (what, fault) = one(index, seed.wrapping_add((index as u64) << 32));
         println!("run {index}: {what}: {}", if fault.is_empty() { "equal" } else { &fault });
         failed.extend((!fault.is_empty()).then_some(index));
