@@ -302,12 +302,12 @@ impl Client {
         }
     }
 
-    /// Waits for the end of a transfer whose data have moved.
-    fn finish(&mut self, command: &Command) -> Result<(), Error> {
+    /// Waits for the end of a transfer whose data have moved, and returns what the server says then.
+    fn finish(&mut self, command: &Command) -> Result<Reply, Error> {
         let last = Instant::now() + self.waiting.limit * WAITS_WITH_MARKERS;
         loop {
             match self.event_before(last.min(self.waiting.deadline()))? {
-                Event::Answered(_) => return Ok(()),
+                Event::Answered(reply) => return Ok(reply),
                 Event::Refused(reply) => return Err(refused(command, &reply)),
                 _ => {}
             }

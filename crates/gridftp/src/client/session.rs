@@ -110,9 +110,11 @@ impl Session {
             })
         });
         match listed {
-            // "No files found", as some servers say it.
-            Err(Error::Refused { code: 450 | 550, .. }) => {}
-            listed => listed?,
+            Ok(reply) if says_unread(&reply) => {
+                return Err(Error::Refused { verb: Command::Nlst.verb(), code: reply.code, reply: reply.shown() });
+            }
+            Err(Error::Refused { code: 450 | 550, reply, .. }) if says_empty(&reply) => {}
+            listed => listed.map(drop)?,
         }
         if !lines.is_whole() {
             return Err(Error::ListingCut);
@@ -173,6 +175,19 @@ impl Session {
     pub fn quit(self) {
         self.client.quit();
     }
+}
+
+/// Whether a refusal to list a directory only says that nothing is in it. Whatever else it says, the
+/// directory is not known to be empty.
+fn says_empty(reply: &str) -> bool {
+    let text = reply.to_ascii_lowercase();
+    ["no files", "no such file", "empty"].iter().any(|words| text.contains(words))
+}
+
+/// Whether a server says of a list that it has sent that there is none: vsftpd calls it a success when
+/// it may not read a directory.
+fn says_unread(reply: &Reply) -> bool {
+    reply.shown().to_ascii_lowercase().contains("failed to open")
 }
 
 /// The first word of a reply that is a SHA-256: HASH says algorithm and range before it and the name

@@ -3,6 +3,7 @@
 use super::{Client, Error, Fill, PIECE_BYTES, Sink, check_range};
 use crate::command::{Command, Mode};
 use crate::ranges::Range;
+use crate::reply::Reply;
 
 impl Client {
     /// Downloads the bytes of a file from `wanted.start` up to its end, which is `wanted.end`.
@@ -65,12 +66,12 @@ impl Client {
         Ok(at)
     }
 
-    /// Receives everything that a command sends.
+    /// Receives everything that a command sends, and returns what the server says at its end.
     pub(super) fn receive_stream(
         &mut self,
         command: &Command,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<Reply, Error> {
         self.receive_stream_from(0, command, take)
     }
 
@@ -79,7 +80,7 @@ impl Client {
         start: u64,
         command: &Command,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<Reply, Error> {
         command.encode()?;
         self.use_mode(Mode::Stream)?;
         let address = self.passive()?;
