@@ -62,7 +62,8 @@ fn all_moves(scene: &Scene, server: &FtpServer) {
         assert_eq!(scene.read(format!("back/{number}")), pattern(100 + number, 1));
     }
     assert_eq!(with(&["cat", &server.url("tree/3")]).ends_with(0).output, pattern(103, 1));
-    with(&["rm", "-r", &server.url("tree")]).ends_with(0);
+    with(&["rm", &server.url("tree/3")]).ends_with(0);
+    assert!(!server.here.join("tree/3").exists());
 }
 
 #[test]

@@ -51,11 +51,12 @@ impl<'s> Link<'s> {
         }
     }
 
-    /// Channels, and how the data are protected.
-    fn facts(&self) -> (u16, Level) {
+    /// Channels, how the data are protected, and whether files were written under their final names,
+    /// since the server takes no other.
+    fn facts(&self) -> (u16, Level, bool) {
         match self {
-            Self::Session(session) => (session.facts().channels, session.facts().level),
-            Self::Ftp(remote) => (remote.sessions(), remote.level()),
+            Self::Session(session) => (session.facts().channels, session.facts().level, false),
+            Self::Ftp(remote) => (remote.sessions(), remote.level(), remote.has_written_in_place()),
         }
     }
 }
@@ -130,7 +131,7 @@ impl Copy<'_> {
         let outcome = (|| {
             let here = |error| Failed::of_local(&shown, error);
             let store = directory(source).map_err(here)?;
-            self.prepare_ftp_tree(target, None)?;
+            self.prepare_ftp_tree(target, plan.delete)?;
             let local = store.clone();
             let found = known.map_or_else(|| self.look(target), Ok)?;
             let atomic = plan.atomic && !plan.dry_run;
@@ -231,7 +232,6 @@ impl Copy<'_> {
                     if let (Link::Session(session), true) = (&link, new) {
                         self.monitor.report_grant(session, self.options);
                     }
-                    let facts = link.facts();
                     let mut news = TreeReporter::new(&mut self.monitor, &mut failures, plan, (source, target), &total);
                     match course.run(&mut link, &mut news) {
                         Ended::Lost(error) => {
@@ -244,11 +244,11 @@ impl Copy<'_> {
                                 news.failed(name, &Error::new(ErrorKind::NotFound, "the source has no such name"));
                             }
                             news.check()?;
-                            break (Ended::Complete(summary), facts);
+                            break (Ended::Complete(summary), link.facts());
                         }
                         ended => {
                             news.check()?;
-                            break (ended, facts);
+                            break (ended, link.facts());
                         }
                     }
                 }
@@ -270,12 +270,12 @@ impl Copy<'_> {
         let failed = if summary.failed == 0 { Exit::Done } else { Exit::SomeFailed };
         let exit = if stopped { Exit::Cancelled } else { failed };
         let (source, target) = (source.clone(), target.clone());
-        let ((channels, level), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
+        let ((channels, level, in_place), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
         let elapsed = started.elapsed();
         let tree =
             CopiedTree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
         self.monitor.tell_tree(&tree)?;
-        self.note_unverified_tree(server, &tree.summary);
+        self.note_ftp_tree(server, &tree.summary, in_place);
         if stopped {
             let message = format!("{}: cancelled", tree.target);
             self.monitor.output().failed(tree.target.shown(), ErrorKind::Cancelled, &message)?;

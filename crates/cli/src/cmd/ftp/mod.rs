@@ -5,6 +5,7 @@ pub(super) mod facts;
 mod login;
 mod netrc;
 mod opener;
+mod part;
 mod tree;
 
 use xdfs_client::{Error, ErrorKind, Safety};
@@ -15,6 +16,7 @@ use xdfs_secure::handshake::tls::related::Authorities;
 
 pub(super) use self::error::error_of;
 use self::opener::Opener;
+pub(super) use self::part::part_name;
 pub(super) use self::tree::FtpRemote;
 use crate::exit::Failure;
 use crate::plan::{LoginPlan, Options};

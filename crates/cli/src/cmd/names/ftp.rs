@@ -191,8 +191,25 @@ fn remove(plan: &NamesPlan, server: &mut FtpServer, url: &Url, (recursive, force
         return did(plan, "rm", url);
     }
     may_remove_all(url, recursive, force)?;
-    remove_tree(server, url).map_err(|error| trouble(url, &error))?;
+    match server.session.features().facts {
+        true => remove_tree(server, url).map_err(|error| trouble(url, &error))?,
+        false => remove_empty(server, url)?,
+    }
     did(plan, "rm", url)
+}
+
+/// Removes a directory of a server that does not tell links from directories, if it is empty: what it
+/// holds may be outside of it, and only this one call stops at a link.
+fn remove_empty(server: &mut FtpServer, url: &Url) -> Done {
+    let path = server.path(url);
+    server.session.client().remove_directory(&path).map_err(|error| {
+        let refused = error_of(error);
+        let text = format!(
+            "{refused}; this server lists names alone (no MLSD), so that a link looks like the directory it leads to, and \
+             -r removes only empty directories of it: remove what is in it by their names first"
+        );
+        trouble(url, &Error::new(refused.kind, text))
+    })
 }
 
 /// Removes a directory with all that is listed in it. Memory holds the path down to the current one,

@@ -74,10 +74,15 @@ impl OwnError {
     }
 }
 
+/// Whether a file of this size may move on several connections.
+fn may_be_parallel(url: &Url, server: &FtpServer, size: Option<u64>) -> bool {
+    let is_able = url.via == Via::Ftp(Ftp::Grid) && server.session.features().parallel;
+    is_able && size.is_none_or(|size| size >= LARGE_BYTES_MIN)
+}
+
 /// Connections for a file of this size.
 fn streams(url: &Url, server: &FtpServer, size: Option<u64>, options: &Options) -> u16 {
-    let may_be_many = url.via == Via::Ftp(Ftp::Grid) && server.session.features().parallel;
-    match may_be_many && size.is_none_or(|size| size >= LARGE_BYTES_MIN) {
+    match may_be_parallel(url, server, size) {
         true => options.channels.min(STREAMS_MAX),
         false => 1,
     }
@@ -115,12 +120,21 @@ impl super::Copy<'_> {
         Ok(())
     }
 
-    /// Says the same of a tree.
-    pub(super) fn note_unverified_tree(&mut self, url: &Url, summary: &Summary) {
+    /// Says the same of a tree, and whether its files were written under their final names.
+    pub(super) fn note_ftp_tree(&mut self, url: &Url, summary: &Summary, in_place: bool) {
+        if in_place {
+            self.note_written_in_place(url);
+        }
         let asked = matches!(self.options.check, Check::Hash | Check::Reread) && !self.ftp.verifies(url);
         if asked && url.is_ftp() && summary.files > 0 {
             self.monitor.output().note(&format!("{}: {UNVERIFIED}", url.host));
         }
+    }
+
+    /// Says that uploads are written under their final names.
+    pub(super) fn note_written_in_place(&mut self, url: &Url) {
+        let text = "the server takes no temporary names: uploads that are cut leave a part under the final name";
+        self.monitor.output().note(&format!("{}: {text}", url.host));
     }
 
     /// The attributes of a URL; `None` if it does not exist.
@@ -139,7 +153,8 @@ impl super::Copy<'_> {
         }
     }
 
-    /// Says what a server's listings lack, and refuses to delete here what it only hides.
+    /// Says what the listings of a tree's server lack. Refuses to delete here what it only hides, and to
+    /// delete there through links that look like directories.
     pub(super) fn prepare_ftp_tree(&mut self, url: &Url, delete: Option<u64>) -> Result<(), Failed> {
         if !url.is_ftp() {
             return Ok(());
@@ -150,8 +165,8 @@ impl super::Copy<'_> {
             return Ok(());
         }
         if delete.is_some() {
-            let text =
-                "--delete: this server lists names alone (no MLSD) and may hide some, which would be removed here";
+            let text = "--delete: this server lists names alone (no MLSD): it may hide some, and links look like the \
+                        directories they lead to; remove by their names what is to go";
             return Err(Failed::of_peer(&shown, Error::new(ErrorKind::Unsupported, text)));
         }
         let text = "the server lists names alone (no MLSD): names that start with a dot may be missing, and links are followed";

@@ -23,9 +23,9 @@ use super::super::monitor::{FileOutcome, LOOK_EVERY, TransferMonitor, done};
 use super::super::{Copy, items, numbered, verify_of, wire_name};
 use super::download::Source as FtpSource;
 use super::is_usable_after;
-use super::upload::{Target as FtpTarget, is_refused_name, part_name};
+use super::upload::{Target as FtpTarget, is_refused_name};
 use crate::cmd::ftp::facts::facts_of;
-use crate::cmd::ftp::{FtpServer, error_of};
+use crate::cmd::ftp::{FtpServer, error_of, part_name};
 use crate::exit::{Exit, Failure};
 use crate::output::{CopiedFile, CopyItem};
 use crate::plan::{Check, WhenDone};
@@ -251,7 +251,7 @@ impl Copy<'_> {
                 Err(Failed::of_peer(&shown, Error::new(ErrorKind::IsDirectory, "is a directory")))
             }
             Some(_) if self.options.keep_existing => Ok(None),
-            _ => Ok(Some(FtpTarget { url: to, path, staged })),
+            _ => Ok(Some(FtpTarget { url: to, path, staged, stale: None })),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use xdfs_client::{Error, ErrorKind, hexadecimal};
+use xdfs_client::{Error, ErrorKind};
 use xdfs_gridftp::client;
 use xdfs_gridftp::listing::Kind;
 use xdfs_io::store::Source;
@@ -14,9 +14,9 @@ use super::super::failure::Failed;
 use super::super::items::Upload;
 use super::super::monitor::FileOutcome;
 use super::super::{Copy, open_source, source_of};
-use super::{LARGE_BYTES_MIN, OwnError, Progress, copied, is_usable_after, streams};
-use crate::cmd::ftp::error_of;
+use super::{LARGE_BYTES_MIN, OwnError, Progress, copied, is_usable_after, may_be_parallel, streams};
 use crate::cmd::ftp::facts::digits_of;
+use crate::cmd::ftp::{error_of, part_name};
 use crate::output::{CopiedFile, CopyItem};
 use crate::plan::{Check, WhenDone};
 use crate::url::Url;
@@ -30,6 +30,8 @@ pub(super) struct Target<'u> {
     pub(super) path: Vec<u8>,
     /// Under this name until it is whole; `None` where the server renames nothing.
     pub(super) staged: Option<Vec<u8>>,
+    /// What an attempt with another number of connections may have left.
+    pub(super) stale: Option<Vec<u8>>,
 }
 
 impl Target<'_> {
@@ -52,7 +54,16 @@ impl Copy<'_> {
         let shown = item.target.shown().to_owned();
         let server = self.ftp.with(&pair.target).map_err(|failed| Failed::of_session(&shown, failed))?;
         let path = server.path(&pair.target);
-        let staged = (!server.in_place).then(|| staged_name(&path, &source)).transpose().map_err(here)?;
+        let size = source.attributes().size.filter(|_| !source.is_sequential());
+        let streams = if source.is_sequential() { 1 } else { streams(&pair.target, server, size, self.options) };
+        let name_for = |is_parallel| staged_name(&path, &source, is_parallel).map_err(here);
+        let (staged, stale) = match server.in_place {
+            true => (None, None),
+            false => {
+                let may_be_both = size.is_some() && may_be_parallel(&pair.target, server, size);
+                (Some(name_for(streams > 1)?), may_be_both.then(|| name_for(streams == 1)).transpose()?)
+            }
+        };
         let found = server.session.look(&path);
         match found.map_err(|error| self.failed_upload(&pair.target, error))? {
             Some(entry) if entry.kind == Kind::Directory => {
@@ -61,9 +72,9 @@ impl Copy<'_> {
             Some(_) if self.options.keep_existing => return Ok(FileOutcome::Kept(item)),
             _ => {}
         }
-        let mut target = Target { url: &pair.target, path, staged };
+        let mut target = Target { url: &pair.target, path, staged, stale };
         let sent = loop {
-            match self.send_ftp(&item, &mut source, &target) {
+            match self.send_ftp(&item, &mut source, &target, streams) {
                 // Said once; from now on this server's files are written under their names.
                 Err((error, false))
                     if target.staged.is_some() && is_refused_name(&error) && !source.is_sequential() =>
@@ -89,11 +100,11 @@ impl Copy<'_> {
         item: &CopyItem,
         source: &mut Source,
         target: &Target<'_>,
+        streams: u16,
     ) -> Result<CopiedFile, (Error, bool)> {
         let began = Instant::now();
         let size = source.attributes().size.filter(|_| !source.is_sequential());
         let server = self.ftp.with(target.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), true))?;
-        let streams = if source.is_sequential() { 1 } else { streams(target.url, server, size, self.options) };
         let may_resume = self.options.resume && streams == 1 && target.staged.is_some() && source.identity().is_some();
         let start = match size.filter(|size| may_resume && *size >= LARGE_BYTES_MIN) {
             // Its name says that it is of this very source.
@@ -136,6 +147,7 @@ impl Copy<'_> {
         source.revalidate().map_err(|error| (error, false))?;
         let check = self.verify_upload(target, length, asked.then(|| sum.finish()))?;
         self.name_upload(source.modified(), target)?;
+        self.remove_stale(target);
         Ok(copied(target.url, length, start, streams, check, began.elapsed()))
     }
 
@@ -207,11 +219,19 @@ impl Copy<'_> {
         Ok(())
     }
 
+    /// Removes what an attempt with another number of connections has left. That there is nothing is usual.
+    fn remove_stale(&mut self, target: &Target<'_>) {
+        let Some(stale) = &target.stale else { return };
+        let Ok(server) = self.ftp.with(target.url) else { return };
+        if server.session.client().remove(stale).is_err_and(|error| !is_usable_after(&error)) {
+            self.ftp.forget(target.url);
+        }
+    }
+
     pub(super) fn note_in_place(&mut self, url: &Url) -> Result<(), Failed> {
         let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&url.to_string(), failed))?;
         server.in_place = true;
-        let text = "the server takes no temporary names: uploads that are cut leave a part under the final name";
-        self.monitor.output().note(&format!("{}: {text}", url.host));
+        self.note_written_in_place(url);
         Ok(())
     }
 
@@ -232,21 +252,16 @@ pub(super) fn is_refused_name(error: &Error) -> bool {
     )
 }
 
-/// The temporary name of an upload: the same for the same source, so that it can be gone on with.
-fn staged_name(path: &[u8], source: &Source) -> Result<Vec<u8>, Error> {
+/// The temporary name of an upload: the same for the same source, so that it can be gone on with. A part
+/// that several connections have written may have holes, which its length does not tell: it has a name of
+/// its own.
+fn staged_name(path: &[u8], source: &Source, is_parallel: bool) -> Result<Vec<u8>, Error> {
+    let kind: &[u8] = if is_parallel { b"ftp parallel" } else { b"ftp" };
     let id = match source.identity() {
-        Some(version) => transfer_id(&[b"ftp", path, version]),
+        Some(version) => transfer_id(&[kind, path, version]),
         None => random::array().map_err(Error::from)?,
     };
     Ok(part_name(path, &id))
-}
-
-/// The temporary name of an upload with this id, in the directory of its path.
-pub(super) fn part_name(path: &[u8], id: &[u8; 16]) -> Vec<u8> {
-    let mut digest = [0; 32];
-    digest[..16].copy_from_slice(id);
-    let directory = path.iter().rposition(|&byte| byte == b'/').map_or(&path[..0], |slash| &path[..=slash]);
-    [directory, b".xdfs-", &hexadecimal(&digest).as_bytes()[..32], b".part"].concat()
 }
 
 fn hash_range(source: &Source, from: u64, to: u64, sum: &mut Sha256) -> Result<(), Error> {

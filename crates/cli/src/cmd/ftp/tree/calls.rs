@@ -11,6 +11,7 @@ use xdfs_gridftp::ranges::Range;
 use xdfs_secure::checksum::Sha256;
 
 use super::super::facts::{attributes_of, digits_of};
+use super::super::part::is_part;
 use super::files;
 use super::worker::{Trouble, Worker};
 
@@ -62,10 +63,7 @@ fn one(
         }
         Call::Get { wanted, most, .. } => return get(worker, path, (*wanted, *most), writer),
         Call::MakeDirectory { parents, .. } => make_directory(worker, path, *parents)?,
-        Call::RemoveDirectory { .. } => {
-            let removed = worker.session.client().remove_directory(path);
-            explained(worker, path, removed, ErrorKind::NotEmpty)?;
-        }
+        Call::RemoveDirectory { .. } => remove_directory(worker, path)?,
         Call::Unlink { .. } => {
             let removed = worker.session.client().remove(path);
             explained(worker, path, removed, ErrorKind::IsDirectory)?;
@@ -140,10 +138,39 @@ fn list(
     Ok(())
 }
 
-/// All entries of a directory, by their names.
+/// Removes a directory, with parts of uploads that are left in it: the copy does not see them.
+fn remove_directory(worker: &mut Worker<'_>, path: &[u8]) -> Result<(), Trouble> {
+    let mut removed = worker.session.client().remove_directory(path);
+    if matches!(removed, Err(client::Error::Refused { .. })) && worker.session.features().facts {
+        let mut names = Vec::new();
+        // What else there is keeps the directory.
+        let listed = worker.session.list(path, &mut |entry| {
+            if names.len() < ENTRIES_MAX {
+                names.push(entry.name);
+            }
+        });
+        match listed {
+            Ok(_) if !names.is_empty() && names.iter().all(|name| is_part(name)) => {
+                for name in names {
+                    worker.session.client().remove(&joined(path, &name))?;
+                }
+                removed = worker.session.client().remove_directory(path);
+            }
+            // Why it stays is found out below.
+            Ok(_) | Err(client::Error::Refused { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    explained(worker, path, removed, ErrorKind::NotEmpty)
+}
+
+/// All entries of a directory, by their names; uploads that are not whole are none of them.
 fn whole(worker: &mut Worker<'_>, path: &[u8]) -> Result<Vec<Entry>, Trouble> {
     let (mut entries, mut held) = (Vec::new(), 0);
     let listed = worker.session.list(path, &mut |entry| {
+        if is_part(&entry.name) {
+            return;
+        }
         held += entry.name.len() + size_of::<Entry>();
         if held <= HELD_BYTES_MAX && entries.len() < ENTRIES_MAX {
             entries.push(entry);

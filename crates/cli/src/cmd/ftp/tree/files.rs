@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use xdfs_client::tree::Receive;
 use xdfs_client::wire::Put;
-use xdfs_client::{Error, ErrorKind, Level, PutOptions, Report, Safety, Verify, hexadecimal};
+use xdfs_client::{Error, ErrorKind, Level, PutOptions, Report, Safety, Verify};
 use xdfs_gridftp::listing::Kind;
 use xdfs_gridftp::ranges::Range;
 use xdfs_io::store::{CommitRequest, Source, StageRequest, Store};
@@ -14,16 +14,44 @@ use xdfs_secure::checksum::Sha256;
 use xdfs_secure::random;
 
 use super::super::facts::{digits_of, facts_of};
+use super::super::part::part_name;
 use super::calls::found;
 use super::worker::{Trouble, Worker};
 use crate::cmd::ftp::commit;
 
-/// Gives the bytes of a source from an offset, and adds them to a checksum.
-type Read<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> Result<usize, Error>;
+/// What is sent.
+enum Content<'a> {
+    /// A small file that was read before.
+    Bytes(&'a [u8]),
+    File(&'a Source),
+}
+
+impl Content<'_> {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize, Error> {
+        match self {
+            Self::Bytes(bytes) => {
+                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let length = rest.len().min(into.len());
+                into[..length].copy_from_slice(&rest[..length]);
+                Ok(length)
+            }
+            Self::File(source) => source.read_at(into, at),
+        }
+    }
+
+    /// An error if what was read is not the file as it was when it was opened.
+    fn revalidate(&self) -> Result<(), Error> {
+        match self {
+            Self::Bytes(_) => Ok(()),
+            Self::File(source) => source.revalidate(),
+        }
+    }
+}
 
 /// A file to write.
 struct Upload<'a> {
     path: &'a [u8],
+    content: Content<'a>,
     modified: Option<(i64, u32)>,
     keep_existing: bool,
     verify: bool,
@@ -31,48 +59,41 @@ struct Upload<'a> {
 
 /// Writes a small file.
 pub(super) fn put(worker: &mut Worker<'_>, path: &[u8], put: &Put<'_>) -> Result<(), Trouble> {
-    let upload = Upload { path, modified: put.modified, keep_existing: put.keep_existing, verify: put.hash.is_some() };
-    upload_as(worker, &upload, &mut |at, into| {
-        let rest = usize::try_from(at).ok().and_then(|at| put.content.get(at..)).unwrap_or_default();
-        let length = rest.len().min(into.len());
-        into[..length].copy_from_slice(&rest[..length]);
-        Ok(length)
-    })
-    .map(drop)
+    let (content, verify) = (Content::Bytes(put.content), put.hash.is_some());
+    let upload = Upload { path, content, modified: put.modified, keep_existing: put.keep_existing, verify };
+    upload_as(worker, &upload).map(drop)
 }
 
 /// Sends a file.
 pub(super) fn send(
     worker: &mut Worker<'_>,
-    source: &mut Source,
+    source: &Source,
     to: &[u8],
     options: &PutOptions,
 ) -> Result<Report, Trouble> {
     let (began, path) = (Instant::now(), worker.path(to));
     let upload = Upload {
         path: &path,
+        content: Content::File(source),
         modified: source.modified(),
         keep_existing: options.keep_existing,
         verify: options.verify > Verify::None,
     };
-    let (length, is_verified) = upload_as(worker, &upload, &mut |at, into| source.read_at(into, at))?;
-    source.revalidate()?;
+    let (length, is_verified) = upload_as(worker, &upload)?;
     Ok(report(worker.shared.opener.level(), length, Safety::Written, is_verified, began))
 }
 
 /// Writes a file under a temporary name and renames it, where the server does so. Returns its length
 /// and whether its content was verified.
-fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>, read: Read<'_>) -> Result<(u64, bool), Trouble> {
+fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>) -> Result<(u64, bool), Trouble> {
     if upload.keep_existing && worker.session.look(upload.path)?.is_some() {
         return Err(Error::new(ErrorKind::AlreadyExists, "it already exists").into());
     }
     if worker.shared.in_place.load(Ordering::Relaxed) {
-        return upload_to(worker, upload, upload.path, read);
+        return upload_to(worker, upload, upload.path);
     }
-    let id: [u8; 32] = random::array().map_err(Error::from)?;
-    let slash = upload.path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-    let staged = [&upload.path[..slash], b".xdfs-", &hexadecimal(&id).as_bytes()[..32], b".part"].concat();
-    let written = upload_to(worker, upload, &staged, read);
+    let staged = part_name(upload.path, &random::array().map_err(Error::from)?);
+    let written = upload_to(worker, upload, &staged);
     let named = match written {
         Ok(written) => worker.session.client().rename(&staged, upload.path).map(|()| written).map_err(Trouble::from),
         Err(trouble) => Err(trouble),
@@ -86,23 +107,19 @@ fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>, read: Read<'_>) -> Re
     ) {
         return Err(refused.into());
     }
-    let written = upload_to(worker, upload, upload.path, read)?;
+    let written = upload_to(worker, upload, upload.path)?;
     // It works under the final name, so it is the temporary one that the server does not want.
     worker.shared.in_place.store(true, Ordering::Relaxed);
     Ok(written)
 }
 
-fn upload_to(
-    worker: &mut Worker<'_>,
-    upload: &Upload<'_>,
-    path: &[u8],
-    read: Read<'_>,
-) -> Result<(u64, bool), Trouble> {
+fn upload_to(worker: &mut Worker<'_>, upload: &Upload<'_>, path: &[u8]) -> Result<(u64, bool), Trouble> {
     let (mut sum, mut own, mut moved) = (Sha256::default(), None, 0);
     let verify = upload.verify && worker.session.features().sha256.is_some();
     let shared = worker.shared;
     let sent = worker.session.client().upload(path, 0, &mut |at, into| {
-        let read = if shared.cancelled.load(Ordering::Acquire) { Err(cancelled()) } else { read(at, into) };
+        let read =
+            if shared.cancelled.load(Ordering::Acquire) { Err(cancelled()) } else { upload.content.read_at(at, into) };
         let read = read.map_err(|error| {
             own = Some(error);
             std::io::Error::from(std::io::ErrorKind::Other)
@@ -119,6 +136,7 @@ fn upload_to(
         Ok(length) => length,
         Err(error) => return Err(own.map_or_else(|| error.into(), Trouble::Broken)),
     };
+    upload.content.revalidate()?;
     match worker.session.client().size(path) {
         Ok(there) if there != length => {
             let text = format!("the server has {there} bytes of {length}");

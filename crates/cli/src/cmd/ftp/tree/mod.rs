@@ -101,6 +101,11 @@ impl FtpRemote {
         u16::try_from(self.workers.len()).unwrap_or(u16::MAX)
     }
 
+    /// Whether files were written under their final names, since the server takes no other.
+    pub(in crate::cmd) fn has_written_in_place(&self) -> bool {
+        self.shared.in_place.load(Ordering::Relaxed)
+    }
+
     /// How the data are protected.
     pub(in crate::cmd) fn level(&self) -> Level {
         self.shared.opener.level()

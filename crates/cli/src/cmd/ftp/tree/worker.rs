@@ -51,8 +51,8 @@ pub(super) fn work(session: Session, shared: &Shared, queue: &Queue, answer: &Sy
             Request::Calls { payload, room } => {
                 Event::reply(number, worker.usable(|worker| calls::execute(worker, &payload, room)))
             }
-            Request::Send { mut source, to, options } => {
-                Event::Report(number, worker.usable(|worker| files::send(worker, &mut source, &to, &options)))
+            Request::Send { source, to, options } => {
+                Event::Report(number, worker.usable(|worker| files::send(worker, &source, &to, &options)))
             }
             Request::Receive { from, receive } => {
                 Event::Report(number, worker.usable(|worker| files::receive(worker, &from, receive)))

@@ -1,0 +1,107 @@
+//! Files under their temporary names: what continues them, what becomes of them, and who sees them.
+
+use std::io::Write;
+use std::time::Instant;
+
+use xdfs_test_cli::{Scene, pattern};
+
+use super::scripted::{Say, Scripted};
+use super::servers::FtpServer;
+use super::{PATIENCE, run};
+
+/// The name of a part, as an upload that broke leaves it.
+const PART: &str = ".xdfs-0123456789abcdef0123456789abcdef.part";
+
+#[test]
+fn a_part_of_several_connections_is_not_continued_on_one() {
+    // It may have holes, and its length says nothing of them.
+    let server = Scripted::start(|line| match line {
+        "FEAT" => Some(Say::Reply("211-F\r\n MLST type*;size*;\r\n PARALLEL\r\n211 End")),
+        _ if line.starts_with("MLST ") => Some(Say::Reply("550 no")),
+        _ if line.starts_with("STOR ") => Some(Say::Reply("552 full")),
+        _ => None,
+    });
+    let scene = Scene::new();
+    scene.write("f", &pattern(3_000_000, 1));
+    let url = server.url("//f").replace("ftp://", "gsiftp://");
+    let stored = |streams: &str| {
+        let before = server.heard("STOR ").len();
+        assert_ne!(run(&scene, &["cp", "--retry", "0", "-P", streams, "f", &url]).code, Some(0));
+        server.heard("STOR ").get(before).cloned().expect("an upload")
+    };
+    assert_ne!(stored("4"), stored("1"));
+    assert_eq!(stored("4"), stored("4"));
+}
+
+#[test]
+fn no_part_is_left_when_the_number_of_connections_changes() {
+    let (scene, server) = (Scene::new(), FtpServer::globus());
+    scene.write("f", &pattern(200_000_000, 1));
+    let url = server.url("f");
+    for streams in ["4", "1"] {
+        let copy = scene.start(["cp", "-P", streams, "f", &url]);
+        let until = Instant::now() + PATIENCE;
+        while server.names().is_empty() {
+            assert!(Instant::now() < until, "nothing arrives");
+            std::thread::yield_now();
+        }
+        copy.kill();
+        let other = if streams == "4" { "1" } else { "4" };
+        run(&scene, &["cp", "-P", other, "f", &url]).ends_with(0);
+        assert!(server.read("f") == scene.read("f"));
+        assert_eq!(server.names(), ["f"]);
+        std::fs::remove_file(server.here.join("f")).unwrap();
+    }
+}
+
+#[test]
+fn a_file_of_a_tree_that_changes_while_it_is_sent_gets_no_name() {
+    let (scene, slow) = (Scene::new(), FtpServer::vsftpd("anon_max_rate=4000000\n"));
+    let path = scene.write("tree/f", &pattern(16 << 20, 6));
+    let copy = scene.start(["cp", "-r", "--retry", "0", "tree", &slow.url("copy")]);
+    let until = Instant::now() + PATIENCE;
+    let arrived = || {
+        let entries = std::fs::read_dir(slow.here.join("copy")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum::<u64>()
+    };
+    while arrived() < 2 << 20 {
+        assert!(Instant::now() < until, "nothing arrives");
+        std::thread::yield_now();
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all(b"changed").unwrap();
+    drop(file);
+    copy.wait().ends_with(1).says(&["changed while"]);
+    assert_eq!(std::fs::read_dir(slow.here.join("copy")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_tree_that_is_written_in_place_says_so() {
+    let (scene, server) = (Scene::new(), FtpServer::vsftpd("anon_other_write_enable=NO\n"));
+    scene.write("tree/f", b"content");
+    scene.write("tree/g", b"content");
+    let copy = run(&scene, &["cp", "-r", "-P", "1", "tree", &server.url("copy")]);
+    copy.ends_with(0).says(&["no temporary names"]);
+    assert_eq!(copy.messages.matches("no temporary names").count(), 1);
+    assert_eq!(server.read("copy/f"), b"content");
+}
+
+#[test]
+fn parts_of_broken_uploads_are_not_copied() {
+    let (scene, server) = (Scene::new(), FtpServer::globus());
+    for name in [PART, "f", ".xdfs-mine.part", ".hidden"] {
+        server.put(&format!("tree/{name}"), b"content");
+    }
+    run(&scene, &["sync", &server.url("tree"), "tree"]).ends_with(0);
+    assert_eq!(scene.names("tree"), [".hidden", ".xdfs-mine.part", "f"]);
+}
+
+#[test]
+fn a_part_does_not_keep_a_directory_that_is_deleted() {
+    let (scene, server) = (Scene::new(), FtpServer::globus());
+    server.put(&format!("tree/surplus/{PART}"), b"content");
+    server.put("tree/f", b"content");
+    scene.directory("tree");
+    run(&scene, &["sync", "--delete", "tree", &server.url("tree")]).ends_with(0);
+    assert_eq!(std::fs::read_dir(server.here.join("tree")).unwrap().count(), 0);
+}
