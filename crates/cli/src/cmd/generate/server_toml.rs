@@ -66,7 +66,11 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
         "75",
         "share of sessions and channels-in-all available to all anonymous users together; the rest is for authenticated users",
     ),
-    ("[limits] idle-seconds", "600", "a session without any operation ends after this time"),
+    (
+        "[limits] idle-seconds",
+        "600",
+        "a session without any operation ends after this time, unless it holds a lock or shuts others out of a file; a connection whose host is gone ends within two minutes (TCP keepalive)",
+    ),
     ("[limits] drain-seconds", "30", "time for running transfers to finish when the server is stopped"),
     (
         "[limits] audit-bytes-per-second",
