@@ -80,11 +80,12 @@ fn static_program() -> Result<PathBuf, Failure> {
     if !Path::new(found.trim()).is_dir() {
         return Err(format!("Rust's library for {target} is missing: rustup target add {target}").into());
     }
-    let mut build = process::cargo(&["build", "--release", "--locked", "--package", "xdfs", "--target", &target]);
-    // For the parts that are C: encryption and compression.
+    let mut build =
+        process::cargo(&["build", "--profile", "dist", "--locked", "--package", "xdfs", "--target", &target]);
+    // For the parts that are C: encryption, compression and the allocator.
     build.env(format!("CC_{}", target.replace('-', "_")), "musl-gcc");
     process::run(&mut build)?;
-    Ok(metadata::target_directory()?.join(target).join("release/xdfs"))
+    Ok(metadata::target_directory()?.join(target).join("dist/xdfs"))
 }
 
 fn target() -> Result<String, Failure> {

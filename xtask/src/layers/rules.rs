@@ -110,6 +110,8 @@ pub(super) const CRATES: &[CrateRule] = &[
             "ignore",
             "indicatif",
             "jiff",
+            // The allocator of the static program.
+            "mimalloc",
             "rustix",
             "serde",
             "serde_json",
