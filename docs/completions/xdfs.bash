@@ -418,7 +418,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -v -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-n -r -a -P -w -b -v -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -437,6 +437,14 @@ _xdfs() {
                     return 0
                     ;;
                 --exclude)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --include-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --exclude-from)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1936,7 +1944,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__sync)
-            opts="-n -c -a -P -w -b -v -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-n -c -a -P -w -b -v -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1951,6 +1959,14 @@ _xdfs() {
                     return 0
                     ;;
                 --exclude)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --include-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --exclude-from)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -83,6 +83,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l offset -d 'Copy the sou
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l length -d 'Copy N bytes' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l include -d 'Of a tree, take what fits PATTERN, whatever a later --exclude says' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l exclude -d 'Of a tree, leave out what fits PATTERN (\'xdfs sync --help\' explains patterns)' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l include-from -d 'Read patterns for --include from FILE; \'-\' reads standard input' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l exclude-from -d 'Read patterns for --exclude from FILE; \'-\' reads standard input' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l files-from -d 'Of a tree, take only the names in FILE: one a line, below the top; \'-\' reads standard input' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l failures -d 'Write the names that failed to FILE, for --files-from' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l retry -d 'After a lost connection, try again until nothing has moved for SECONDS; 0 gives up at once' -r
@@ -122,6 +124,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s h -l help -d 'Print hel
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l max-delete -d 'Remove nothing where more than N names would go; a directory counts once, with all in it' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l include -d 'Of a tree, take what fits PATTERN, whatever a later --exclude says' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l exclude -d 'Of a tree, leave out what fits PATTERN (\'xdfs sync --help\' explains patterns)' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l include-from -d 'Read patterns for --include from FILE; \'-\' reads standard input' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l exclude-from -d 'Read patterns for --exclude from FILE; \'-\' reads standard input' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l files-from -d 'Of a tree, take only the names in FILE: one a line, below the top; \'-\' reads standard input' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l failures -d 'Write the names that failed to FILE, for --files-from' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l retry -d 'After a lost connection, try again until nothing has moved for SECONDS; 0 gives up at once' -r

@@ -101,8 +101,8 @@ const ANSWERS: &[Answer] = &[
     ),
     (
         COPY,
-        &["--filter", "--include-from"],
-        "patterns are given by --include, --exclude and --exclude-from; see 'xdfs sync --help'",
+        &["--filter"],
+        "patterns are given by --include, --exclude, --include-from and --exclude-from; see 'xdfs sync --help'",
     ),
     (COPY, &["--log-file"], "--json prints an object for every file; write it to a file with '>'"),
     (COPY, &["--timeout", "--contimeout"], "after a lost connection --retry SECONDS says how long to try again"),

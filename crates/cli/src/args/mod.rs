@@ -30,7 +30,7 @@ pub(crate) use names::{
 };
 pub(crate) use serve::ServeArgs;
 pub(crate) use sum::SumArgs;
-pub(crate) use tree::{Pattern, SyncArgs, TreeArgs};
+pub(crate) use tree::{Pattern, Selection, SyncArgs, TreeArgs};
 pub(crate) use user::{
     UserAddArgs, UserArgs, UserCommand, UserKeyArgs, UserListArgs, UserPasswordArgs, UserRestoreArgs, UserRevokeArgs,
     UserTokenArgs,

@@ -17,7 +17,9 @@ modification time of its source is left alone; the others are sent whole.
 Patterns are those of .gitignore: '*' and '?' stay within a name, '**' crosses
 directories, a '/' at the start means the top of SOURCE, one at the end a
 directory. The first pattern that fits decides, in the order of the command
-line; what fits none is taken.
+line; what fits none is taken. In a FILE of patterns, blank lines and those that
+begin with '#' or ';' are skipped, and '+ ' or '- ' before a pattern turns one
+line into --include or --exclude.
 
 Examples:
   xdfs sync photos xdfs://anna@host/data/photos
@@ -26,6 +28,7 @@ Examples:
   xdfs sync --exclude '*.tmp' --exclude /cache/ xdfs://anna@host/data/work work
   xdfs sync --checksum xdfs://anna@host/data/photos photos
       compare contents, not times
+  xdfs sync --exclude-from not-these.txt photos xdfs://anna@host/data/photos
 
 ",
     exit_codes!(),
@@ -104,22 +107,36 @@ pub(crate) struct Pattern {
     pub(crate) text: String,
 }
 
+/// What was typed to take some names of a tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Selection {
+    /// One pattern.
+    Pattern(Pattern),
+    /// A file with a pattern on each line; `-` is standard input.
+    File { include: bool, path: PathBuf },
+}
+
 /// Patterns in the order in which they were typed, which clap's derived form does not keep between two options.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Patterns(pub(crate) Vec<Pattern>);
+pub(crate) struct Patterns(pub(crate) Vec<Selection>);
 
-const FORMS: [(&str, bool, &str); 2] = [
+const TYPED: [(&str, bool, &str); 2] = [
     ("include", true, "Of a tree, take what fits PATTERN, whatever a later --exclude says"),
     ("exclude", false, "Of a tree, leave out what fits PATTERN ('xdfs sync --help' explains patterns)"),
+];
+const IN_FILES: [(&str, bool, &str); 2] = [
+    ("include-from", true, "Read patterns for --include from FILE; '-' reads standard input"),
+    ("exclude-from", false, "Read patterns for --exclude from FILE; '-' reads standard input"),
 ];
 
 impl Args for Patterns {
     fn augment_args(command: Command) -> Command {
         let arg = |(name, _, help): (&'static str, bool, &'static str)| {
-            let arg = Arg::new(name).long(name).value_name("PATTERN").action(ArgAction::Append);
-            arg.value_parser(value_parser!(String)).help(help).help_heading("Trees")
+            Arg::new(name).long(name).action(ArgAction::Append).help(help).help_heading("Trees")
         };
-        command.args(FORMS.map(arg))
+        let typed = TYPED.map(|form| arg(form).value_name("PATTERN").value_parser(value_parser!(String)));
+        let in_files = IN_FILES.map(|form| arg(form).value_name("FILE").value_parser(value_parser!(PathBuf)));
+        command.args(typed).args(in_files)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -130,13 +147,18 @@ impl Args for Patterns {
 impl FromArgMatches for Patterns {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut all = Vec::new();
-        for (name, include, _) in FORMS {
+        for (name, include, _) in TYPED {
             let texts = matches.get_many::<String>(name).into_iter().flatten();
-            let places = matches.indices_of(name).into_iter().flatten();
-            all.extend(places.zip(texts).map(|(place, text)| (place, Pattern { include, text: text.clone() })));
+            let patterns = texts.map(|text| Selection::Pattern(Pattern { include, text: text.clone() }));
+            all.extend(matches.indices_of(name).into_iter().flatten().zip(patterns));
+        }
+        for (name, include, _) in IN_FILES {
+            let paths = matches.get_many::<PathBuf>(name).into_iter().flatten();
+            let files = paths.map(|path| Selection::File { include, path: path.clone() });
+            all.extend(matches.indices_of(name).into_iter().flatten().zip(files));
         }
         all.sort_by_key(|(place, _)| *place);
-        Ok(Self(all.into_iter().map(|(_, pattern)| pattern).collect()))
+        Ok(Self(all.into_iter().map(|(_, selection)| selection).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

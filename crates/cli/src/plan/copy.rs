@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use xdfs_proto::base::{Extent, Level};
 
-use super::tree::TreePlan;
+use super::tree::{TreePlan, must_read_input_once};
 use super::{LoginPlan, PlanError, is_empty, level_of, parse_url, show};
 use crate::args::{CopyArgs, Durability, MovingArgs, Protection, Verify};
 use crate::bandwidth::Schedule;
@@ -205,6 +205,9 @@ pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
     }
     let format = format_of(&args.moving);
     let tree = trees.then(|| TreePlan::of(args.tree, args.archive)).transpose()?;
+    if let Some(tree) = &tree {
+        must_read_input_once(tree, args.sources.len())?;
+    }
     Ok(CopyPlan { copies, options, format, login: args.moving.login.into(), tree })
 }
 

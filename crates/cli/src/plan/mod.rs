@@ -234,6 +234,9 @@ pub(crate) enum PlanError {
     /// A pattern that matches nothing.
     #[error("--{0}: an empty pattern fits nothing; is a shell variable unset?")]
     Pattern(&'static str),
+    /// Standard input is wanted for two things.
+    #[error("{0} -: standard input is read only once, and something else reads it, too; put the lines into a file")]
+    StandardInputTwice(&'static str),
     /// A test of find that cannot be read.
     #[error("{0}")]
     Find(String),

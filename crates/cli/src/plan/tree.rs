@@ -1,13 +1,13 @@
 //! How a tree will be copied, and the plan of `xdfs sync`.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use xdfs_client::tree::Keep;
 
 use super::copy::{format_of, made_in_memory, resolve_options};
 use super::{Format, LoginPlan, Options, PlanError, is_empty, parse_url, show};
-use crate::args::{Pattern, SyncArgs, TreeArgs};
+use crate::args::{Selection, SyncArgs, TreeArgs};
 use crate::url::{Url, looks_like_url};
 
 /// Options of a tree copy, besides those of every copy.
@@ -16,7 +16,7 @@ pub(crate) struct TreePlan {
     /// The metadata that is copied.
     pub(crate) keep: Keep,
     /// Which names are copied; the first pattern that matches decides.
-    pub(crate) patterns: Vec<Pattern>,
+    pub(crate) patterns: Vec<Selection>,
     /// The only names that are copied.
     pub(crate) files_from: Option<PathBuf>,
     /// Where failed names are written.
@@ -33,8 +33,12 @@ pub(crate) struct TreePlan {
 
 impl TreePlan {
     pub(super) fn of(args: TreeArgs, archive: bool) -> Result<Self, PlanError> {
-        if let Some(pattern) = args.patterns.0.iter().find(|pattern| pattern.text.is_empty()) {
-            return Err(PlanError::Pattern(if pattern.include { "include" } else { "exclude" }));
+        for selection in &args.patterns.0 {
+            if let Selection::Pattern(pattern) = selection
+                && pattern.text.is_empty()
+            {
+                return Err(PlanError::Pattern(if pattern.include { "include" } else { "exclude" }));
+            }
         }
         Ok(Self {
             keep: if archive { Keep { numeric: args.numeric_ids, ..Keep::ALL } } else { Keep::default() },
@@ -46,6 +50,22 @@ impl TreePlan {
             checksum: false,
             delete: None,
         })
+    }
+}
+
+/// The options that read standard input, which is read once: for one of them, and for one tree.
+pub(super) fn must_read_input_once(tree: &TreePlan, sources: usize) -> Result<(), PlanError> {
+    let is_input = |path: &Path| path.as_os_str() == "-";
+    let list = tree.files_from.as_deref().filter(|path| is_input(path)).map(|_| "--files-from");
+    let patterns = tree.patterns.iter().filter_map(|selection| match selection {
+        Selection::File { include: true, path } if is_input(path) => Some("--include-from"),
+        Selection::File { include: false, path } if is_input(path) => Some("--exclude-from"),
+        _ => None,
+    });
+    let readers: Vec<_> = list.into_iter().chain(patterns).collect();
+    match readers.last() {
+        Some(option) if readers.len() > 1 || sources > 1 => Err(PlanError::StandardInputTwice(option)),
+        _ => Ok(()),
     }
 }
 
@@ -95,6 +115,7 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
     if delete.is_some() && tree.files_from.is_some() {
         return Err(PlanError::DeleteOfSome);
     }
+    must_read_input_once(&tree, 1)?;
     Ok(SyncPlan { sides, options, format, login: args.moving.login.into(), tree })
 }
 

@@ -330,6 +330,49 @@ fn patterns_leave_out_and_take_in_the_order_in_which_they_are_typed() {
 }
 
 #[test]
+fn patterns_are_read_from_files_and_from_standard_input() {
+    let scene = Scene::new();
+    for name in ["a.c", "a.o", "#a", "lib/b.c", "lib/b.o", "lib/keep.o", "build/x"] {
+        scene.write(format!("tree/{name}"), name.as_bytes());
+    }
+    let list = scene.write("patterns", b"# objects\n; and so on\n\n+ keep.o\r\n*.o\n- /build/\n");
+    let list = list.to_str().unwrap();
+    let server = scene.serve();
+    let taken = |options: &[&str], target: &str, input: &[u8]| {
+        let url = server.url(target);
+        let words = ["sync", "--json"].iter().chain(options).copied().chain(["tree", url.as_str()]);
+        let mut running = scene.start(words);
+        running.feed(input);
+        let outcome = running.wait();
+        outcome.ends_with(0);
+        names(&outcome, "copied")
+    };
+    assert_eq!(taken(&["--exclude-from", list], "one", b""), ["#a", "a.c", "lib/b.c", "lib/keep.o"]);
+    let both = ["--exclude", "keep.o", "--exclude-from", list];
+    assert_eq!(taken(&both, "two", b""), ["#a", "a.c", "lib/b.c"], "the first that fits decides");
+    assert_eq!(taken(&["--exclude-from", "-"], "three", b"lib\n\\#a\n*.o\n"), ["a.c", "build/x"]);
+    let only_c = ["--include-from", "-", "--exclude", "*"];
+    assert_eq!(taken(&only_c, "four", b"*/\n*.c"), ["a.c", "lib/b.c"]);
+    let refused = |options: &[&str], said: &[&str]| {
+        let url = server.url("x");
+        scene
+            .run(["sync"].iter().chain(options).copied().chain(["tree", url.as_str()]))
+            .ends_with(exit::USAGE)
+            .says(said);
+    };
+    let bad = scene.write("bad", b"good\n[z-a]\n");
+    refused(&["--exclude-from", bad.to_str().unwrap()], &["--exclude-from", "bad, line 2"]);
+    refused(&["--exclude-from", "-", "--files-from", "-"], &["--exclude-from -", "standard input"]);
+    let empty = scene.write("empty", b"- \n");
+    refused(&["--exclude-from", empty.to_str().unwrap()], &["line 1", "empty"]);
+    let absent = scene.run(["sync", "--exclude-from", "absent", "tree", &server.url("x")]);
+    absent.ends_with(exit::NOT_FOUND).says(&["--exclude-from absent: "]);
+    let two = scene.run(["cp", "-r", "--exclude-from", "-", "tree", "tree/lib", &server.url("")]);
+    two.ends_with(exit::USAGE).says(&["--exclude-from -", "standard input"]);
+    assert!(!scene.path("server/x").exists());
+}
+
+#[test]
 fn an_export_that_takes_nothing_says_so_once() {
     let scene = Scene::new();
     plant(&scene, "tree", 40, 3);

@@ -1,6 +1,7 @@
 //! Trees: how `xdfs cp -r` copies a directory, and all of `xdfs sync`.
 
 mod names;
+mod patterns;
 mod reporter;
 
 use std::ffi::OsStr;

@@ -14,6 +14,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("certificate", "none", "file of the site's certificate"),
     ("certificate-key", "none", "the private key of that certificate"),
     ("confinement", "auto", "auto, required or off"),
+    ("metrics", "none", "where figures for Prometheus are answered, unix:PATH or a loopback ADDR:PORT"),
     ("[log] audit", "off", "off, stderr, or the file of the audit log"),
     ("[log] audit-failure", "go-on", "what happens when the audit log cannot be written: go-on or stop"),
     ("[log] quiet", "false", "report only problems on standard error"),

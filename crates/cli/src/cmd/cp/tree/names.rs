@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use xdfs_client::tree::Filter;
 
+use super::patterns;
 use crate::exit::{Exit, Failure};
 use crate::plan::TreePlan;
 use crate::text::printable_path;
@@ -21,7 +19,7 @@ const LIST_BYTES_MAX: u64 = 256 << 20;
 
 /// The names that the patterns and the list of names select, `None` for all; and the list.
 pub(super) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Option<Arc<Only>>), Failure> {
-    let patterns = if plan.patterns.is_empty() { None } else { Some(patterns(plan)?) };
+    let patterns = patterns::of(&plan.patterns)?;
     let only = plan.files_from.as_deref().map(read_list).transpose()?.map(Arc::new);
     if patterns.is_none() && only.is_none() {
         return Ok((None, None));
@@ -29,31 +27,9 @@ pub(super) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Option<Arc<Only
     let listed = only.clone();
     let filter = move |path: &[u8], directory: bool| {
         let listed = only.as_ref().is_none_or(|only| only.takes(path, directory));
-        listed && patterns.as_ref().is_none_or(|patterns| takes(patterns, path, directory))
+        listed && patterns.as_ref().is_none_or(|patterns| patterns::takes(patterns, path, directory))
     };
     Ok((Some(Arc::new(filter)), listed))
-}
-
-/// In .gitignore the last matching line decides, on a command line the first: so they are added in
-/// reverse order.
-fn patterns(plan: &TreePlan) -> Result<Gitignore, Failure> {
-    let mut builder = GitignoreBuilder::new("");
-    for pattern in plan.patterns.iter().rev() {
-        let (mark, option) = if pattern.include { ("!", "include") } else { ("", "exclude") };
-        // A line of a file may be a comment or begin with a special character; what was typed is a
-        // pattern.
-        let quote = if pattern.text.starts_with(['#', '!']) { "\\" } else { "" };
-        let line = format!("{mark}{quote}{}", pattern.text);
-        let failed = |error| Failure::new(Exit::Usage, format!("--{option} {:?}: {error}", pattern.text));
-        builder.add_line(None, &line).map_err(failed)?;
-    }
-    builder.build().map_err(|error| Failure::new(Exit::Usage, format!("--include, --exclude: {error}")))
-}
-
-fn takes(patterns: &Gitignore, path: &[u8], directory: bool) -> bool {
-    let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    // Entries of an excluded directory are never checked.
-    !matches!(patterns.matched(path, directory), Match::Ignore(_))
 }
 
 /// The names of a list, each with whether the source has it, and their ancestors. The top is the
@@ -91,21 +67,26 @@ impl Only {
     }
 }
 
-fn read_list(path: &Path) -> Result<Only, Failure> {
-    let fail = |error: &std::io::Error| {
-        Failure::new(Exit::of_io(error), format!("--files-from {}: {error}", printable_path(path)))
-    };
+/// A file that an option names, `-` for standard input, with at most `max` bytes.
+pub(super) fn read_bounded(option: &str, path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     let read = if path.as_os_str() == "-" {
-        std::io::stdin().lock().take(LIST_BYTES_MAX + 1).read_to_end(&mut text)
+        std::io::stdin().lock().take(max + 1).read_to_end(&mut text)
     } else {
-        File::open(path).and_then(|file| file.take(LIST_BYTES_MAX + 1).read_to_end(&mut text))
+        File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut text))
     };
-    let bytes = read.map_err(|error| fail(&error))?;
-    if bytes as u64 > LIST_BYTES_MAX {
-        let message = format!("--files-from {}: it has more than {LIST_BYTES_MAX} bytes", printable_path(path));
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::of_io(&error), format!("{option} {}: {error}", printable_path(path)))
+    };
+    if read.map_err(failed)? as u64 > max {
+        let message = format!("{option} {}: it has more than {max} bytes", printable_path(path));
         return Err(Failure::new(Exit::Local, message));
     }
+    Ok(text)
+}
+
+fn read_list(path: &Path) -> Result<Only, Failure> {
+    let text = read_bounded("--files-from", path, LIST_BYTES_MAX)?;
     let mut only = Only::default();
     for line in text.split(|&byte| byte == b'\n') {
         let name = unescaped(line.strip_suffix(b"\r").unwrap_or(line));
@@ -189,14 +170,14 @@ fn failed(shown: &str, error: &std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Pattern;
+    use crate::args::{Pattern, Selection};
 
     fn plan(patterns: &[(bool, &str)]) -> TreePlan {
         TreePlan {
             keep: xdfs_client::tree::Keep::default(),
             patterns: patterns
                 .iter()
-                .map(|(include, text)| Pattern { include: *include, text: (*text).to_owned() })
+                .map(|(include, text)| Selection::Pattern(Pattern { include: *include, text: (*text).to_owned() }))
                 .collect(),
             files_from: None,
             failures: None,
