@@ -1,6 +1,7 @@
 //! Files under their temporary names: what continues them, what becomes of them, and who sees them.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use xdfs_test_cli::{Scene, pattern};
@@ -104,4 +105,66 @@ fn a_part_does_not_keep_a_directory_that_is_deleted() {
     scene.directory("tree");
     run(&scene, &["sync", "--delete", "tree", &server.url("tree")]).ends_with(0);
     assert_eq!(std::fs::read_dir(server.here.join("tree")).unwrap().count(), 0);
+}
+
+/// So many bytes arrive before a download is cut.
+const CUT: usize = 12 << 20;
+
+#[test]
+fn a_file_of_a_tree_is_downloaded_from_where_it_was_cut() {
+    static WAS_CUT: AtomicBool = AtomicBool::new(false);
+    fn answer(line: &str) -> Option<Say> {
+        match line {
+            "FEAT" => Some(Say::Reply("211-F\r\n MLST type*;size*;modify*;\r\n CKSM SHA256:1;\r\n211 End")),
+            "MLST /d" => Some(Say::Reply("250-x\r\n type=dir; /d\r\n250 end")),
+            "MLST /d/f" => Some(Say::Reply("250-x\r\n type=file;size=20000000;modify=20260102030405; /d/f\r\n250 end")),
+            "MLSD /d" => Some(Say::Send(b"type=file;size=20000000;modify=20260102030405; f\r\n".to_vec())),
+            "RETR /d/f" if !WAS_CUT.swap(true, Ordering::Relaxed) => {
+                Some(Say::Cut(pattern(20_000_000, 4)[..CUT].to_vec()))
+            }
+            // What follows the bytes that are there.
+            "RETR /d/f" => Some(Say::Send(pattern(20_000_000, 4)[CUT..].to_vec())),
+            // That of the whole file.
+            "CKSM SHA256 0 -1 /d/f" => {
+                Some(Say::Reply("213 1fe7f0249bb67801d834a5812f894a37ba6d64d38847090d3c5d03c8c553d352"))
+            }
+            _ => None,
+        }
+    }
+    let (scene, server) = (Scene::new(), Scripted::start(answer));
+    let cut = run(&scene, &["sync", "--retry", "0", &server.url("//d"), "d"]);
+    assert_ne!(cut.code, Some(0), "{}", cut.messages);
+    assert!(!scene.path("d/f").exists());
+    run(&scene, &["sync", &server.url("//d"), "d"]).ends_with(0);
+    assert_eq!(server.heard("REST"), [format!("REST {CUT}")]);
+    assert!(scene.read("d/f") == pattern(20_000_000, 4));
+}
+
+#[test]
+fn a_file_of_a_tree_is_uploaded_from_where_it_was_cut() {
+    let (scene, slow) = (Scene::new(), FtpServer::vsftpd("anon_max_rate=4000000\n"));
+    let content = pattern(24 << 20, 6);
+    scene.write("tree/f", &content);
+    slow.put("tree/x", b"x");
+    let url = slow.url("tree");
+    let part = || {
+        let entries = std::fs::read_dir(slow.here.join("tree")).unwrap().flatten();
+        entries.map(|entry| entry.path()).find(|path| path.file_name().is_some_and(|name| name != "x"))
+    };
+    let copy = scene.start(["sync", "tree", &url]);
+    let until = Instant::now() + PATIENCE;
+    while part().and_then(|path| path.metadata().ok()).is_none_or(|file| file.len() < 4 << 20) {
+        assert!(Instant::now() < until, "nothing arrives");
+        std::thread::yield_now();
+    }
+    copy.kill();
+    slow.kill_sessions();
+    // Only bytes that are not sent again keep this mark.
+    let mut file = std::fs::OpenOptions::new().write(true).open(part().unwrap()).unwrap();
+    file.write_all(b"mark").unwrap();
+    drop(file);
+    run(&scene, &["sync", "tree", &url]).ends_with(0);
+    let there = slow.read("tree/f");
+    assert!(there.starts_with(b"mark") && there[4..] == content[4..]);
+    assert!(part().is_some_and(|path| path.ends_with("f")), "no part is left");
 }

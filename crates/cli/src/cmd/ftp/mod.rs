@@ -5,23 +5,26 @@ pub(super) mod facts;
 mod login;
 mod netrc;
 mod opener;
-mod part;
+pub(super) mod part;
+pub(super) mod stage;
 mod tree;
 
-use xdfs_client::{Error, ErrorKind, Safety};
+use xdfs_client::ErrorKind;
 use xdfs_gridftp::client::Session;
 use xdfs_gridftp::command::Login;
-use xdfs_io::store::{CommitRequest, LocalStore, Stage};
+use xdfs_io::store::LocalStore;
 use xdfs_secure::handshake::tls::related::Authorities;
 
 pub(super) use self::error::error_of;
 use self::opener::Opener;
-pub(super) use self::part::part_name;
 pub(super) use self::tree::FtpRemote;
 use crate::exit::Failure;
 use crate::plan::{LoginPlan, Options};
 use crate::signal::StopFlag;
 use crate::url::{FROM_ROOT, Ftp, Url, Via};
+
+/// Shorter files are not worth more than one connection, nor what resuming them costs.
+pub(super) const LARGE_BYTES_MIN: u64 = 1 << 20;
 
 /// The FTP servers of a command.
 #[derive(Debug)]
@@ -105,7 +108,7 @@ impl FtpServers {
         self.with(url)?;
         let login = self.logins.iter().find(|(of, _)| serves(of, url)).map(|(_, login)| login.clone());
         let opener = self.opener(url, login.unwrap_or_else(Login::anonymous))?;
-        FtpRemote::open(opener, local.clone(), options)
+        FtpRemote::open(opener, xdfs_client::authenticated(local.clone()), options)
     }
 
     /// One more session with a URL's server.
@@ -140,18 +143,6 @@ impl FtpServers {
     pub(super) fn close(self) {
         self.servers.into_iter().for_each(|server| server.session.quit());
     }
-}
-
-/// Gives a staged file its name, in the order of docs/durability.md.
-pub(super) fn commit(stage: &mut Stage, request: &CommitRequest, durable: bool) -> Result<Safety, Error> {
-    stage.finish(request)?;
-    if !durable {
-        return stage.name(request).map(|_| Safety::Written);
-    }
-    stage.sync()?;
-    stage.name(request)?;
-    stage.sync_directory()?;
-    Ok(stage.promises())
 }
 
 /// Whether a session opened for one URL serves another: the same server for the same user.

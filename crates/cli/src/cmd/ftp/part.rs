@@ -1,6 +1,11 @@
-//! The names of uploads until they are whole.
+//! Uploads that are not whole: their names, and what of the source they have.
 
-use xdfs_client::hexadecimal;
+use xdfs_client::{Error, hexadecimal};
+use xdfs_io::store::Source;
+use xdfs_secure::checksum::Sha256;
+
+/// Bytes of a source that are hashed at a time.
+const HASH_BYTES: usize = 1 << 20;
 
 const BEFORE: &[u8] = b".xdfs-";
 const AFTER: &[u8] = b".part";
@@ -17,9 +22,21 @@ pub(in crate::cmd) fn part_name(path: &[u8], id: &[u8; 16]) -> Vec<u8> {
 }
 
 /// Whether a name in a directory is that of an upload that is not whole.
-pub(super) fn is_part(name: &[u8]) -> bool {
+pub(in crate::cmd) fn is_part(name: &[u8]) -> bool {
     let digits = name.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER));
     digits.is_some_and(|digits| digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Adds a range of a source to a checksum.
+pub(in crate::cmd) fn hash_range(source: &Source, from: u64, to: u64, sum: &mut Sha256) -> Result<(), Error> {
+    let (mut at, mut bytes) = (from, vec![0; HASH_BYTES]);
+    while at < to {
+        let length = HASH_BYTES.min(usize::try_from(to - at).unwrap_or(usize::MAX));
+        source.read_exact_at(&mut bytes[..length], at)?;
+        sum.update(&bytes[..length]);
+        at += length as u64;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use std::time::Instant;
 use xdfs_client::{Error, ErrorKind, Existing, Safety};
 use xdfs_gridftp::listing::{Entry, Kind};
 use xdfs_gridftp::ranges::Range;
-use xdfs_io::buf::Buffer;
-use xdfs_io::store::{CommitRequest, LocalPlace, Order, Resume, Stage};
+use xdfs_io::store::{CommitRequest, LocalPlace, Order, Stage};
 use xdfs_secure::checksum::Sha256;
 use xdfs_secure::naming::transfer_id;
 
@@ -15,17 +14,12 @@ use super::super::items::Download;
 use super::super::monitor::FileOutcome;
 use super::super::{Copy, is_there, target_of, written_place};
 use super::{LARGE_BYTES_MIN, OwnError, Progress, copied, is_usable_after, streams};
+use crate::cmd::ftp::error_of;
 use crate::cmd::ftp::facts::facts_of;
-use crate::cmd::ftp::{commit, error_of};
+use crate::cmd::ftp::stage::{self, commit, read_back, resume_of, start_of};
 use crate::output::{self, CopiedFile, CopyItem};
 use crate::plan::{Check, LocalTarget, WhenDone};
 use crate::url::Url;
-
-/// Bytes between two checkpoints: so much is transferred again at most after a loss.
-const CHECKPOINT_BYTES: u64 = 64 << 20;
-
-/// Bytes that are read back at a time.
-const READ_BACK_BYTES: usize = 1 << 20;
 
 /// What is known of a file before it moves.
 pub(super) struct Source<'u> {
@@ -111,17 +105,9 @@ impl Copy<'_> {
     fn stage_ftp(&self, place: &LocalPlace, source: &Source<'_>) -> Result<Stage, Error> {
         let existing = if self.options.keep_existing { Existing::Keep } else { Existing::Replace };
         let transfer = transfer_id(&[b"ftp", source.url.to_string().as_bytes()]);
-        // Without its time nobody knows whether the file is still the same one.
-        let version = source.entry.modified.map(|time| [&time[..], &source.size.to_be_bytes()].concat());
         let may_resume = self.options.resume && source.size >= LARGE_BYTES_MIN;
         let synced = self.options.durability != WhenDone::Written;
-        let resume = version.filter(|_| may_resume).map(|source| Resume {
-            source,
-            owner: Vec::new(),
-            hashed: false,
-            since: (0, 0),
-            synced,
-        });
+        let resume = if may_resume { resume_of(&source.entry, source.size, synced) } else { None };
         place.stage(Some(source.size), existing, transfer, resume, None, self.options.holes)
     }
 
@@ -133,9 +119,7 @@ impl Copy<'_> {
         stage: &Stage,
     ) -> Result<CopiedFile, (Error, bool)> {
         let began = Instant::now();
-        let start =
-            stage.kept().first().map_or(0, |range| if range.extent.offset() == 0 { range.extent.end() } else { 0 });
-        let start = start.min(source.size);
+        let start = start_of(stage, source.size);
         let server = self.ftp.with(source.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), false))?;
         let streams = match stage.order() {
             Order::Any => streams(source.url, server, Some(source.size), self.options),
@@ -149,10 +133,7 @@ impl Copy<'_> {
         let mut progress = Progress::new(&mut self.monitor, item, Some(source.size), start);
         let wanted = Range { start, end: source.size };
         let mut sink = |offset: u64, bytes: &[u8]| {
-            let written = stage.write(bytes, offset).and_then(|()| {
-                let due = stage.unmarked() >= CHECKPOINT_BYTES;
-                if due { stage.checkpoint() } else { Ok(()) }
-            });
+            let written = stage::write(stage, bytes, offset);
             if streams == 1 {
                 sum.update(bytes);
             }
@@ -215,21 +196,4 @@ impl Copy<'_> {
         }
         Ok(safety)
     }
-}
-
-/// The SHA-256 of a part file; with `fresh`, of what the storage has.
-fn read_back(stage: &Stage, size: u64, fresh: bool) -> Result<String, Error> {
-    if fresh {
-        stage.sync()?;
-    }
-    let back = stage.read_back(fresh)?;
-    let failed = |error: std::io::Error| Error::new(ErrorKind::Resources, format!("no memory to verify with: {error}"));
-    let (mut buffer, mut sum, mut at) = (Buffer::new(READ_BACK_BYTES).map_err(failed)?, Sha256::default(), 0);
-    while at < size {
-        let length = READ_BACK_BYTES.min(usize::try_from(size - at).unwrap_or(usize::MAX));
-        back.read(&mut buffer, length, at)?;
-        sum.update(buffer.payload().get(..length).unwrap_or_default());
-        at += length as u64;
-    }
-    Ok(sum.finish())
 }

@@ -18,13 +18,10 @@ use xdfs_gridftp::mode_e::STREAMS_MAX;
 use super::failure::Failed;
 use super::monitor::{LOOK_EVERY, TransferMonitor};
 use crate::cmd::ftp::facts::facts_of;
-use crate::cmd::ftp::{FtpServer, error_of};
+use crate::cmd::ftp::{FtpServer, LARGE_BYTES_MIN, error_of};
 use crate::output::{CopiedFile, CopyItem};
 use crate::plan::{Check, Options};
 use crate::url::{Ftp, Url, Via};
-
-/// Shorter files are not worth more than one connection, nor what resuming them costs.
-const LARGE_BYTES_MIN: u64 = 1 << 20;
 
 /// What is said where contents cannot be compared.
 const UNVERIFIED: &str = "not verified: the server computes no SHA-256; lengths were compared";

@@ -15,14 +15,12 @@ use super::super::items::Upload;
 use super::super::monitor::FileOutcome;
 use super::super::{Copy, open_source, source_of};
 use super::{LARGE_BYTES_MIN, OwnError, Progress, copied, is_usable_after, may_be_parallel, streams};
+use crate::cmd::ftp::error_of;
 use crate::cmd::ftp::facts::digits_of;
-use crate::cmd::ftp::{error_of, part_name};
+use crate::cmd::ftp::part::{hash_range, part_name};
 use crate::output::{CopiedFile, CopyItem};
 use crate::plan::{Check, WhenDone};
 use crate::url::Url;
-
-/// Bytes of a source that are hashed at a time.
-const HASH_BYTES: usize = 1 << 20;
 
 /// Where an upload is written.
 pub(super) struct Target<'u> {
@@ -262,15 +260,4 @@ fn staged_name(path: &[u8], source: &Source, is_parallel: bool) -> Result<Vec<u8
         None => random::array().map_err(Error::from)?,
     };
     Ok(part_name(path, &id))
-}
-
-fn hash_range(source: &Source, from: u64, to: u64, sum: &mut Sha256) -> Result<(), Error> {
-    let (mut at, mut bytes) = (from, vec![0; HASH_BYTES]);
-    while at < to {
-        let length = HASH_BYTES.min(usize::try_from(to - at).unwrap_or(usize::MAX));
-        source.read_exact_at(&mut bytes[..length], at)?;
-        sum.update(&bytes[..length]);
-        at += length as u64;
-    }
-    Ok(())
 }

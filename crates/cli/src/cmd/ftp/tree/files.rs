@@ -7,17 +7,20 @@ use std::time::Instant;
 use xdfs_client::tree::Receive;
 use xdfs_client::wire::Put;
 use xdfs_client::{Error, ErrorKind, Level, PutOptions, Report, Safety, Verify};
+use xdfs_gridftp::client;
 use xdfs_gridftp::listing::Kind;
 use xdfs_gridftp::ranges::Range;
 use xdfs_io::store::{CommitRequest, Source, StageRequest, Store};
 use xdfs_secure::checksum::Sha256;
+use xdfs_secure::naming::transfer_id;
 use xdfs_secure::random;
 
 use super::super::facts::{digits_of, facts_of};
-use super::super::part::part_name;
+use super::super::part::{hash_range, part_name};
+use super::super::stage::{self, commit, read_back, resume_of, start_of};
 use super::calls::found;
 use super::worker::{Trouble, Worker};
-use crate::cmd::ftp::commit;
+use crate::cmd::ftp::LARGE_BYTES_MIN;
 
 /// What is sent.
 enum Content<'a> {
@@ -39,6 +42,30 @@ impl Content<'_> {
         }
     }
 
+    /// The source and its length, if it can be continued.
+    fn resumable(&self) -> Option<(&Source, u64)> {
+        match self {
+            Self::File(source) => {
+                source.attributes().size.filter(|size| *size >= LARGE_BYTES_MIN).map(|size| (*source, size))
+            }
+            Self::Bytes(_) => None,
+        }
+    }
+
+    /// Its temporary name: the same for the same file, so that the next attempt finds it. It is also that
+    /// of a copy of this file alone.
+    fn part_of(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
+        let version = match self {
+            Self::File(source) => source.identity(),
+            Self::Bytes(_) => None,
+        };
+        let id = match version {
+            Some(version) => transfer_id(&[b"ftp", path, version]),
+            None => random::array().map_err(Error::from)?,
+        };
+        Ok(part_name(path, &id))
+    }
+
     /// An error if what was read is not the file as it was when it was opened.
     fn revalidate(&self) -> Result<(), Error> {
         match self {
@@ -55,12 +82,23 @@ struct Upload<'a> {
     modified: Option<(i64, u32)>,
     keep_existing: bool,
     verify: bool,
+    /// What an earlier attempt has left is continued.
+    resume: bool,
+}
+
+/// What was written.
+struct Written {
+    length: u64,
+    /// Bytes that an earlier attempt had sent.
+    resumed: u64,
+    is_verified: bool,
 }
 
 /// Writes a small file.
 pub(super) fn put(worker: &mut Worker<'_>, path: &[u8], put: &Put<'_>) -> Result<(), Trouble> {
     let (content, verify) = (Content::Bytes(put.content), put.hash.is_some());
-    let upload = Upload { path, content, modified: put.modified, keep_existing: put.keep_existing, verify };
+    let (modified, keep_existing) = (put.modified, put.keep_existing);
+    let upload = Upload { path, content, modified, keep_existing, verify, resume: false };
     upload_as(worker, &upload).map(drop)
 }
 
@@ -78,22 +116,26 @@ pub(super) fn send(
         modified: source.modified(),
         keep_existing: options.keep_existing,
         verify: options.verify > Verify::None,
+        resume: options.resume,
     };
-    let (length, is_verified) = upload_as(worker, &upload)?;
-    Ok(report(worker.shared.opener.level(), length, Safety::Written, is_verified, began))
+    let written = upload_as(worker, &upload)?;
+    Ok(report(worker.shared.opener.level(), &written, Safety::Written, began))
 }
 
-/// Writes a file under a temporary name and renames it, where the server does so. Returns its length
-/// and whether its content was verified.
-fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>) -> Result<(u64, bool), Trouble> {
+/// Writes a file under a temporary name and renames it, where the server does so.
+fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>) -> Result<Written, Trouble> {
     if upload.keep_existing && worker.session.look(upload.path)?.is_some() {
         return Err(Error::new(ErrorKind::AlreadyExists, "it already exists").into());
     }
     if worker.shared.in_place.load(Ordering::Relaxed) {
-        return upload_to(worker, upload, upload.path);
+        return upload_to(worker, upload, upload.path, 0);
     }
-    let staged = part_name(upload.path, &random::array().map_err(Error::from)?);
-    let written = upload_to(worker, upload, &staged);
+    let staged = upload.content.part_of(upload.path)?;
+    let start = match upload.content.resumable().filter(|_| upload.resume) {
+        Some((_, size)) => sent_before(worker, &staged, size)?,
+        None => 0,
+    };
+    let written = upload_to(worker, upload, &staged, start);
     let named = match written {
         Ok(written) => worker.session.client().rename(&staged, upload.path).map(|()| written).map_err(Trouble::from),
         Err(trouble) => Err(trouble),
@@ -107,17 +149,31 @@ fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>) -> Result<(u64, bool)
     ) {
         return Err(refused.into());
     }
-    let written = upload_to(worker, upload, upload.path)?;
+    let written = upload_to(worker, upload, upload.path, 0)?;
     // It works under the final name, so it is the temporary one that the server does not want.
     worker.shared.in_place.store(true, Ordering::Relaxed);
     Ok(written)
 }
 
-fn upload_to(worker: &mut Worker<'_>, upload: &Upload<'_>, path: &[u8]) -> Result<(u64, bool), Trouble> {
+/// Bytes of a part that an earlier attempt has left.
+fn sent_before(worker: &mut Worker<'_>, staged: &[u8], size: u64) -> Result<u64, Trouble> {
+    match worker.session.client().size(staged) {
+        Ok(there) if there <= size => Ok(there),
+        Ok(_) | Err(client::Error::Refused { .. }) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes what follows the first `start` bytes, which are there.
+fn upload_to(worker: &mut Worker<'_>, upload: &Upload<'_>, path: &[u8], start: u64) -> Result<Written, Trouble> {
     let (mut sum, mut own, mut moved) = (Sha256::default(), None, 0);
     let verify = upload.verify && worker.session.features().sha256.is_some();
+
+    if let (Content::File(source), true) = (&upload.content, verify) {
+        hash_range(source, 0, start, &mut sum)?;
+    }
     let shared = worker.shared;
-    let sent = worker.session.client().upload(path, 0, &mut |at, into| {
+    let sent = worker.session.client().upload(path, start, &mut |at, into| {
         let read =
             if shared.cancelled.load(Ordering::Acquire) { Err(cancelled()) } else { upload.content.read_at(at, into) };
         let read = read.map_err(|error| {
@@ -142,14 +198,14 @@ fn upload_to(worker: &mut Worker<'_>, upload: &Upload<'_>, path: &[u8]) -> Resul
             let text = format!("the server has {there} bytes of {length}");
             return Err(Error::new(ErrorKind::Corrupted, text).into());
         }
-        Err(error) if !matches!(error, xdfs_gridftp::client::Error::Refused { .. }) => return Err(error.into()),
+        Err(error) if !matches!(error, client::Error::Refused { .. }) => return Err(error.into()),
         Ok(_) | Err(_) => {}
     }
     let is_verified = verify && same_sum(worker, path, &sum.finish())?;
     if let Some(digits) = upload.modified.and_then(digits_of) {
         worker.session.set_modified(path, digits)?;
     }
-    Ok((length, is_verified))
+    Ok(Written { length, resumed: start, is_verified })
 }
 
 /// Compares a checksum with the server's; false where it says none.
@@ -176,24 +232,27 @@ pub(super) fn receive(worker: &mut Worker<'_>, from: &[u8], receive: Receive) ->
         None => worker.session.client().size(&path)?,
     };
     (receive.clear)()?;
+    let may_resume = receive.options.resume && size >= LARGE_BYTES_MIN;
     let shared = worker.shared;
     let mut stage = shared.store.stage(&StageRequest {
         target: receive.target,
         size: Some(size),
         existing: receive.existing,
-        transfer: random::array().map_err(Error::from)?,
-        resume: None,
+        transfer: transfer_id(&[b"ftp tree", from]),
+        resume: if may_resume { resume_of(&entry, size, receive.options.durable) } else { None },
         base: None,
         holes: receive.holes,
     })?;
     let verify = receive.options.verify > Verify::None && worker.session.features().sha256.is_some();
     let (mut sum, mut own, mut moved) = (Sha256::default(), None, 0);
-    let got = worker.session.client().download(&path, Range { start: 0, end: size }, &mut |at, bytes| {
+    let start = start_of(&stage, size);
+    let wanted = Range { start, end: size };
+    let mut sink = |at: u64, bytes: &[u8]| {
         let written = match shared.cancelled.load(Ordering::Acquire) {
             true => Err(cancelled()),
-            false => stage.write(bytes, at),
+            false => stage::write(&stage, bytes, at),
         };
-        if verify {
+        if verify && start == 0 {
             sum.update(bytes);
         }
         moved += bytes.len() as u64;
@@ -202,31 +261,43 @@ pub(super) fn receive(worker: &mut Worker<'_>, from: &[u8], receive: Receive) ->
             own = Some(error);
             std::io::Error::from(std::io::ErrorKind::Other)
         })
-    });
+    };
+    let got = match start == size && start > 0 {
+        true => Ok(()),
+        false => worker.session.client().download(&path, wanted, &mut sink),
+    };
     shared.moving.fetch_sub(moved, Ordering::Relaxed);
     if let Err(error) = got {
+        // What has arrived is for the next attempt.
+        stage.keep();
         return Err(own.map_or_else(|| error.into(), Trouble::Broken));
     }
-    let is_verified = verify && same_sum(worker, &path, &sum.finish())?;
+    let is_hashed = start == 0 || stage.can_read_back();
+    let sum = match verify && start > 0 && is_hashed {
+        true => read_back(&stage, size, false)?,
+        false => sum.finish(),
+    };
+    let is_verified = verify && is_hashed && same_sum(worker, &path, &sum)?;
     let facts = facts_of(&entry);
     let request = CommitRequest { length: size, mode: facts.mode.unwrap_or(0o644) & 0o777, modified: facts.modified };
     let safety = commit(&mut stage, &request, receive.options.durable)?;
-    Ok(report(shared.opener.level(), size, safety, is_verified, began))
+    let written = Written { length: size, resumed: start, is_verified };
+    Ok(report(shared.opener.level(), &written, safety, began))
 }
 
 fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled")
 }
 
-fn report(level: Level, length: u64, safety: Safety, is_verified: bool, began: Instant) -> Report {
+fn report(level: Level, written: &Written, safety: Safety, began: Instant) -> Report {
     Report {
-        length,
-        resumed: 0,
-        moved: length,
+        length: written.length,
+        resumed: written.resumed,
+        moved: written.length - written.resumed,
         channel_bytes: BTreeMap::new(),
         safety,
         level,
-        verified: if is_verified { Verify::Hash } else { Verify::None },
+        verified: if written.is_verified { Verify::Hash } else { Verify::None },
         hash: None,
         seconds: began.elapsed().as_secs_f64(),
         remote: None,
