@@ -31,6 +31,7 @@ fn each_command_line_that_is_shown_to_people_of_other_programs_works() {
             scene.write(format!("{side}photos/one.jpg"), &pattern(1_000, 2));
         }
         scene.write("photos/two.tmp", b"two");
+        scene.write("not-these", b"*.tmp");
         scene.write("server/old.dat", b"old");
         if line.starts_with("xdfs mv") {
             scene.directory("server/new");

@@ -49,6 +49,43 @@ fn names_are_found_by_tests_as_find_finds_them() {
 }
 
 #[test]
+fn a_quoted_pattern_stands_for_the_names_that_fit_at_the_server() {
+    let scene = Scene::new();
+    for name in ["a.txt", "b.txt", ".c.txt", "d.bin", "e[1].txt", "one/x.log", "two/x.log", "two/y.log", "two/y/z"] {
+        scene.write(format!("server/{name}"), name.as_bytes());
+    }
+    let server = scene.serve();
+    let url = |pattern: &str| format!("xdfs://{}/data/{pattern}", server.address());
+    let names = |words: &[&str]| lines(&scene.run(words)).iter().map(|line| line.to_string()).collect::<Vec<_>>();
+    let cat = |pattern: &str| scene.run(["cat", &url(pattern)]).ends_with(0).text().to_owned();
+    assert_eq!(cat("[ab].txt"), "a.txtb.txt");
+    assert_eq!(cat("[!b].*"), "a.txtd.bin");
+    assert_eq!(cat(".*"), ".c.txt");
+    assert_eq!(cat("*/x.log"), "one/x.logtwo/x.log", "a literal name behind a pattern");
+    assert_eq!(cat("t*/y*g"), "two/y.log");
+    assert_eq!(cat("e[1].txt"), "e[1].txt", "a name that is there is no pattern");
+    assert_eq!(names(&["ls", &url("*/")]).len(), 4, "what is in the directories");
+    let sums = names(&["sum", &url("[a-b].txt")]);
+    assert!(sums.len() == 2 && sums[0].ends_with(&url("a.txt")) && sums[1].ends_with(&url("b.txt")), "{sums:?}");
+    scene.directory("here");
+    scene.run(["cp", &url("*.txt"), "here"]).ends_with(0);
+    assert_eq!(scene.names("here"), ["a.txt", "b.txt", "e[1].txt"]);
+    scene.run(["cp", "-r", &url("t*"), "here"]).ends_with(0);
+    assert_eq!(scene.read("here/two/y.log"), b"two/y.log");
+    // What fits nothing ends a copy before it begins.
+    let none = scene.run(["cp", &url("d.bin"), &url("*.nothing"), "here"]);
+    none.ends_with(6).says(&["*.nothing: no name fits this pattern"]);
+    assert!(!scene.path("here/d.bin").exists());
+    scene.run(["cp", &url("*.txt"), "-"]).ends_with(2).says(&["xdfs cat"]);
+    scene.run(["cp", &url("*.txt"), "one-file"]).ends_with(2).says(&["directory"]);
+    let removed = scene.run(["rm", &url("*.nothing"), &url("*.txt")]);
+    removed.says(&["*.nothing: no name fits this pattern"]);
+    assert_eq!(scene.names("server"), [".c.txt", "d.bin", "one", "two"]);
+    scene.run(["mkdir", &url("new*")]).ends_with(0);
+    assert!(scene.path("server/new*").is_dir(), "a name that is made is no pattern");
+}
+
+#[test]
 fn a_slash_at_the_end_means_into_for_trees_too() {
     let scene = Scene::new();
     let server = scene.serve();

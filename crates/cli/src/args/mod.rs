@@ -170,6 +170,10 @@ Examples:
   xdfs cp xdfs://localhost/data/a 'xdfs://[::1]:40001/data/b' .
       from two servers into this directory
 
+  xdfs cp 'xdfs://localhost/data/run7/*.bin' .
+      the names that fit at the server, with '*' and '[a-z]'; so do ls, cat,
+      sum, stat, du, rm, chmod, touch and find
+
   xdfs cp -r photos xdfs://localhost/data/
       a directory with all it holds; the same again sends what is missing
 

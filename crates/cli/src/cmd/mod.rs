@@ -12,6 +12,7 @@ mod login;
 mod mount;
 mod names;
 mod notify;
+mod pattern;
 pub(crate) mod remote;
 mod serve;
 pub(crate) mod ssh;

@@ -1,5 +1,6 @@
 //! `xdfs sum`: the BLAKE3 hashes of files, computed on the machine that holds them.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
@@ -10,6 +11,7 @@ use xdfs_io::store::stream::StreamSource;
 use xdfs_io::store::{LocalPlace, Source};
 
 use super::ftp::{FtpServers, error_of};
+use super::pattern;
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, SumLine, print, report, told};
@@ -23,11 +25,13 @@ pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
     let mut sessions = Sessions::new(SessionRequest::default(), plan.login.clone());
     let mut servers = FtpServers::new(plan.login.clone(), StopFlag::default());
     let mut exits = Vec::with_capacity(plan.files.len());
-    for (of, typed) in &plan.files {
+    let files: Vec<_> = plan.files.iter().flat_map(|(of, typed)| expanded(&mut sessions, of, typed)).collect();
+    for (of, typed) in &files {
         let summed = match of {
-            SumOf::Here(local) => here(local, plan),
-            SumOf::There(url) if url.is_ftp() => there_by_ftp(&mut servers, url, plan),
-            SumOf::There(url) => there(&mut sessions, url, plan),
+            Ok(SumOf::Here(local)) => here(local, plan),
+            Ok(SumOf::There(url)) if url.is_ftp() => there_by_ftp(&mut servers, url, plan),
+            Ok(SumOf::There(url)) => there(&mut sessions, url, plan),
+            Err(failed) => Err(failed.clone()),
         };
         let (name, escaped) = told(typed.as_bytes());
         match summed {
@@ -56,6 +60,19 @@ pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
     sessions.close();
     servers.close();
     Ok(Exit::of_all(&exits))
+}
+
+type Expanded = (Result<SumOf, (Failure, ErrorKind)>, OsString);
+
+/// The files that an operand stands for, and their names.
+fn expanded(sessions: &mut Sessions, of: &SumOf, typed: &OsString) -> Vec<Expanded> {
+    let itself = || vec![(Ok(of.clone()), typed.clone())];
+    let SumOf::There(url) = of else { return itself() };
+    match pattern::expand(sessions, url) {
+        Ok(urls) if urls.as_slice() == std::slice::from_ref(url) => itself(),
+        Ok(urls) => urls.into_iter().map(|url| (Ok(SumOf::There(url.clone())), url.to_string().into())).collect(),
+        Err(failed) => vec![(Err(failed), typed.clone())],
+    }
 }
 
 fn here(local: &Local, plan: &SumPlan) -> Result<Digest, (Failure, ErrorKind)> {

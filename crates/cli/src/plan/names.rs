@@ -56,6 +56,17 @@ pub(crate) enum Verb {
     Df { human: bool },
 }
 
+impl Verb {
+    /// Whether an operand stands for all names that fit it: for what is there, and may be many.
+    pub(crate) const fn takes_patterns(&self) -> bool {
+        match self {
+            Self::Ls { .. } | Self::Find(_) | Self::Stat | Self::Rm { .. } | Self::Chmod { .. } => true,
+            Self::Touch { .. } | Self::Cat | Self::CatRange { .. } | Self::Du { .. } => true,
+            Self::Mkdir { .. } | Self::Mv { .. } | Self::Ln { .. } | Self::Symlink { .. } | Self::Df { .. } => false,
+        }
+    }
+}
+
 fn plan(verb: Verb, urls: &[OsString], names: NamesArgs) -> Result<NamesPlan, PlanError> {
     if urls.iter().any(is_empty) {
         return Err(PlanError::Empty);

@@ -29,6 +29,7 @@ use self::items::{Download, Upload};
 use self::monitor::{FileOutcome, Staged, TransferMonitor};
 use self::unfinished::UnfinishedMark;
 use super::ftp::FtpServers;
+use super::pattern::expand_all;
 use super::remote::{SessionRequest, Sessions, check_congestion, wire_name};
 use crate::bandwidth::{Bandwidth, Schedule};
 use crate::exit::{Exit, Failure};
@@ -49,8 +50,14 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
     with_sessions(&plan.options, plan.format, &plan.login, |copy| {
         let exits = match &plan.copies {
             Copies::Upload { sources, target } => copy.upload_all(sources, target, plan.tree.as_ref())?,
-            Copies::Download { sources, target } => copy.download_all(sources, target, plan.tree.as_ref())?,
-            Copies::Between { sources, target } => copy.between_all(sources, target)?,
+            Copies::Download { sources, target } => {
+                let sources = expand_all(&mut copy.sessions, sources)?;
+                copy.download_all(&sources, target, plan.tree.as_ref())?
+            }
+            Copies::Between { sources, target } => {
+                let sources = expand_all(&mut copy.sessions, sources)?;
+                copy.between_all(&sources, target)?
+            }
         };
         Ok(Exit::of_all(&exits))
     })
@@ -305,6 +312,9 @@ impl Copy<'_> {
         if let (LocalTarget::Path(path), false, true) = (target, into_directory, sources.len() > 1) {
             let message = format!("{}: several sources need a directory as their target", printable_path(path));
             return Err(Failure::new(Exit::Usage, message));
+        }
+        if sources.len() > 1 && *target == LocalTarget::Stdout {
+            return Err(Failure::new(Exit::Usage, "-: several sources fit; 'xdfs cat' writes one behind the other"));
         }
         self.clean_up(target, into_directory)?;
         let pairs = items::downloads(sources, target, into_directory);

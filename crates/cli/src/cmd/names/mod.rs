@@ -18,6 +18,7 @@ use serde::Serialize;
 use xdfs_client::{Error, ErrorKind, Session};
 
 use super::ftp::FtpServers;
+use super::pattern;
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, report, told};
@@ -111,36 +112,62 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let mut sessions = Sessions::new(SessionRequest { channels, ..SessionRequest::default() }, plan.login.clone());
     let mut servers = FtpServers::new(plan.login.clone(), StopFlag::default());
     let mut exits = Vec::with_capacity(plan.urls.len());
-    for (at, url) in plan.urls.iter().enumerate() {
+    for (at, typed) in plan.urls.iter().enumerate() {
+        let urls = match plan.verb.takes_patterns() {
+            true => pattern::expand(&mut sessions, typed),
+            false => Ok(vec![typed.clone()]),
+        };
+        let last = at + 1 == plan.urls.len();
+        match urls {
+            Ok(urls) => all(plan, &mut (&mut sessions, &mut servers), (&urls, last), &mut exits)?,
+            Err((failure, kind)) => exits.push(ended(plan, typed, Err(NameError::Told(failure, kind)))?),
+        }
+    }
+    sessions.close();
+    servers.close();
+    Ok(Exit::of_all(&exits))
+}
+
+/// The operation on the names that one operand stands for; `last` is true for the last operand.
+fn all(
+    plan: &NamesPlan,
+    (sessions, servers): &mut (&mut Sessions, &mut FtpServers),
+    (urls, last): (&[Url], bool),
+    exits: &mut Vec<Exit>,
+) -> Result<(), Failure> {
+    for (at, url) in urls.iter().enumerate() {
         let done = match plan.verb {
-            _ if url.is_ftp() => ftp::run(plan, &mut servers, url),
+            _ if url.is_ftp() => ftp::run(plan, servers, url),
             Verb::CatRange { offset, length, follow } => {
-                let follow = follow && at + 1 == plan.urls.len();
-                cat::in_place(&sessions, url, &cat::Part { offset, length, follow })
+                let follow = follow && last && at + 1 == urls.len();
+                cat::in_place(sessions, url, &cat::Part { offset, length, follow })
             }
-            Verb::Find(ref search) => find::run(search, &mut sessions, url),
+            Verb::Find(ref search) => find::run(search, sessions, url),
             _ => sessions
                 .with(url)
                 .map_err(|(failure, kind)| NameError::Told(failure, kind))
                 .and_then(|(session, _)| one(plan, session, url, !exits.contains(&Exit::Done))),
         };
-        exits.push(match done {
-            Ok(()) => Exit::Done,
-            Err(NameError::Output(failure)) => return Err(failure),
-            Err(NameError::Told(failure, kind)) => {
-                if !failure.message.is_empty() {
-                    report(&failure.message);
-                    if plan.json {
-                        JsonLines.error(&url.to_string(), kind, &failure.message)?;
-                    }
-                }
-                failure.exit
-            }
-        });
+        exits.push(ended(plan, url, done)?);
     }
-    sessions.close();
-    servers.close();
-    Ok(Exit::of_all(&exits))
+    Ok(())
+}
+
+/// Reports how the operation on a name ended.
+fn ended(plan: &NamesPlan, url: &Url, done: Done) -> Result<Exit, Failure> {
+    match done {
+        Ok(()) => Ok(Exit::Done),
+        Err(NameError::Output(failure)) => Err(failure),
+        Err(NameError::Told(failure, kind)) => {
+            if !failure.message.is_empty() {
+                report(&failure.message);
+                if plan.json {
+                    JsonLines.error(&url.to_string(), kind, &failure.message)?;
+                }
+            }
+            Ok(failure.exit)
+        }
+    }
 }
 
 /// `first` is true until an operation has succeeded.
