@@ -209,6 +209,29 @@ fn agree(device: &File, files: &dyn FileSystem, buffer: &mut [u8]) -> Result<(),
     }
 }
 
+impl Pool {
+    /// The next request of the queue. If there is none, the thread waits for its turn from now on: in one
+    /// step, since whoever reads puts into the queue what nobody waits for.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let next = self.queue.pop_front();
+        match &next {
+            Some(request) => self.queued_bytes -= request.len(),
+            None => self.waiting += 1,
+        }
+        next
+    }
+
+    /// False if there is no room.
+    fn push(&mut self, request: &[u8]) -> bool {
+        let fits = self.queue.len() < QUEUE_MAX && self.queued_bytes + request.len() <= QUEUE_BYTES_MAX;
+        if fits {
+            self.queue.push_back(request.to_vec());
+            self.queued_bytes += request.len();
+        }
+        fits
+    }
+}
+
 impl<'a> Server<'a> {
     fn now_ms(&self) -> u64 {
         // Hundreds of millions of years: fits.
@@ -233,23 +256,19 @@ impl<'a> Server<'a> {
     fn work<'s>(&'s self, scope: &'s Scope<'s, '_>) {
         let mut buffer = buffer();
         loop {
-            lock(&self.pool).waiting += 1;
+            while let Some(request) = self.queued() {
+                self.answer(&request);
+            }
             let turn = lock(&self.turn);
             lock(&self.pool).waiting -= 1;
             let Some(length) = self.lead(&mut buffer, scope) else { return };
             drop(turn);
             self.answer(&buffer[..length]);
-            while let Some(request) = self.queued() {
-                self.answer(&request);
-            }
         }
     }
 
     fn queued(&self) -> Option<Vec<u8>> {
-        let mut pool = lock(&self.pool);
-        let request = pool.queue.pop_front()?;
-        pool.queued_bytes -= request.len();
-        Some(request)
+        lock(&self.pool).next()
     }
 
     /// Reads until there is a request that somebody has to work on; then another thread reads. None
@@ -284,11 +303,9 @@ impl<'a> Server<'a> {
                     return Some(length);
                 }
             }
-            if pool.queue.len() < QUEUE_MAX && pool.queued_bytes + length <= QUEUE_BYTES_MAX {
-                pool.queue.push_back(buffer[..length].to_vec());
-                pool.queued_bytes += length;
-            } else {
-                drop(pool);
+            let queued = pool.push(&buffer[..length]);
+            drop(pool);
+            if !queued {
                 self.deliver(unique, Err(Errno::NOMEM));
             }
         }
@@ -404,5 +421,20 @@ impl<'a> Server<'a> {
             one.waiting.undo();
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_finds_nothing_in_the_queue_is_one_that_waits() {
+        let mut pool = Pool { threads: THREADS_MAX, ..Pool::default() };
+        assert!(pool.push(b"request"));
+        assert_eq!(pool.next().as_deref(), Some(&b"request"[..]));
+        assert_eq!((pool.waiting, pool.queued_bytes), (0, 0), "it works");
+        assert_eq!(pool.next(), None);
+        assert_eq!(pool.waiting, 1, "else the next request went to the queue, and nobody would look there");
     }
 }
