@@ -51,6 +51,10 @@ pub(crate) enum Answer {
         handle: u64,
         flags: u32,
     },
+    /// Directories have numbers of their own.
+    OpenedDirectory {
+        handle: u64,
+    },
     Created {
         entry: Entry,
         handle: u64,
@@ -115,6 +119,7 @@ impl Answer {
                 fields.u64(seconds).u32(nanoseconds).u32(0).attributes(attributes);
             }
             Self::Opened { handle, flags } => drop(fields.u64(*handle).u32(*flags).u32(0)),
+            Self::OpenedDirectory { handle } => drop(fields.u64(*handle).u32(0).u32(0)),
             Self::Created { entry, handle, flags } => drop(fields.entry(entry).u64(*handle).u32(*flags).u32(0)),
             Self::Data(data) => return (Vec::new(), Some(data)),
             Self::Directory(buffer) => return (Vec::new(), Some(&buffer.bytes)),

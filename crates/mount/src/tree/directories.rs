@@ -41,7 +41,7 @@ impl Tree {
         if !self.directories.has_room() {
             return Err(Errno::NFILE);
         }
-        Ok(Answer::Opened { handle: self.directories.insert(OpenDirectory::default()), flags: 0 })
+        Ok(Answer::OpenedDirectory { handle: self.directories.insert(OpenDirectory::default()) })
     }
 
     pub(super) fn read_directory(&self, (inode, handle): (u64, u64), offset: u64, size: u32, plus: bool) -> Outcomes {

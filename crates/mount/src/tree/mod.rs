@@ -210,10 +210,8 @@ impl FileSystem for Tree {
                 let _ = self.release(handle);
                 self.forget(entry.id, 1);
             }
-            Answer::Opened { handle, .. } => {
-                let _ = self.release(handle);
-                self.directories.remove(handle);
-            }
+            Answer::Opened { handle, .. } => drop(self.release(handle)),
+            Answer::OpenedDirectory { handle } => drop(self.directories.remove(handle)),
             Answer::Directory(buffer) => buffer.looked_up.iter().for_each(|id| self.forget(*id, 1)),
             _ => {}
         }
@@ -277,4 +275,31 @@ impl Tree {
 /// Whether an inode is the directory that is mounted.
 fn is_root(inode: u64) -> bool {
     inode == ROOT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xdfs_client::ConnectOptions;
+
+    #[test]
+    fn an_open_that_was_not_delivered_leaves_the_directory_of_its_number_open() {
+        let tree = Tree {
+            remote: Remote::new(ConnectOptions::to(std::net::SocketAddr::from(([127, 0, 0, 1], 1)))),
+            base: b"data".to_vec(),
+            settings: Settings { read_only: false, owner: None, valid: Duration::ZERO },
+            inodes: Mutex::new(Inodes::new([0; 16])),
+            files: Handles::new(1),
+            directories: Handles::new(1),
+            versions: Mutex::default(),
+            no_xattr: AtomicBool::new(false),
+            hidden: AtomicU64::new(0),
+            token: 0,
+        };
+        let handle = tree.directories.insert(OpenDirectory::default());
+        tree.undelivered(Answer::Opened { handle, flags: 0 });
+        assert!(tree.directories.find(handle).is_some(), "files have numbers of their own");
+        tree.undelivered(Answer::OpenedDirectory { handle });
+        assert!(tree.directories.find(handle).is_none());
+    }
 }
