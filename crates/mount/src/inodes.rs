@@ -107,6 +107,11 @@ impl Inodes {
         Some(id)
     }
 
+    /// Whether the file is known, and not by this name. A listing may be older than a rename.
+    pub(crate) fn is_known_otherwise(&self, parent: u64, name: &[u8], identity: Identity) -> bool {
+        self.identities.get(&identity).is_some_and(|id| self.named(parent, name) != Some(*id))
+    }
+
     fn insert(&mut self, identity: Identity, directory: bool) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -445,6 +450,16 @@ mod tests {
             assert_eq!(table.path(moved).as_deref(), Some(&b"log"[..]));
             assert_eq!(table.path(new), None);
         }
+    }
+
+    #[test]
+    fn a_listing_that_is_older_than_a_rename_is_recognized() {
+        let mut table = table();
+        table.look_up(ROOT, b"old", a_file(1)).unwrap();
+        table.renamed((ROOT, b"old"), (ROOT, b"new"));
+        assert!(table.is_known_otherwise(ROOT, b"old", identity(1)));
+        assert!(!table.is_known_otherwise(ROOT, b"new", identity(1)));
+        assert!(!table.is_known_otherwise(ROOT, b"other", identity(2)), "it was never seen");
     }
 
     proptest! {

@@ -18,22 +18,71 @@ const EMPTY_MAX: u32 = 16;
 const DOTS: u64 = 2;
 
 /// A page of the server, and where in the directory it is.
-#[derive(Default, Debug)]
-struct Page {
+#[derive(Debug)]
+struct Page<Entry> {
     /// Entries before it.
     first: u64,
-    entries: Vec<(Vec<u8>, Facts)>,
+    entries: Vec<Entry>,
     /// Where the next one begins.
     cursor: Vec<u8>,
     complete: bool,
-    /// It was read.
-    read: bool,
 }
 
-/// A directory that a program reads. One page of it is in memory.
+/// Two pages, one behind the other: the kernel asks again for what it was told and had no room for, which
+/// may begin in the page before. Read anew that would not have the same entries if some were removed.
+#[derive(Debug)]
+struct Pages<Entry> {
+    before: Page<Entry>,
+    last: Page<Entry>,
+}
+
+/// What is at an index of a directory.
+#[derive(PartialEq, Eq, Debug)]
+enum At<Found> {
+    Entry(Found),
+    End,
+    /// Behind the last page.
+    Unread,
+    /// Before the pages that are kept.
+    Gone,
+}
+
+impl<Entry> Default for Page<Entry> {
+    fn default() -> Self {
+        Self { first: 0, entries: Vec::new(), cursor: Vec::new(), complete: false }
+    }
+}
+
+impl<Entry> Default for Pages<Entry> {
+    fn default() -> Self {
+        Self { before: Page::default(), last: Page::default() }
+    }
+}
+
+impl<Entry> Pages<Entry> {
+    fn at(&self, index: u64) -> At<&Entry> {
+        let page = if index < self.last.first { &self.before } else { &self.last };
+        let Some(within) = index.checked_sub(page.first) else { return At::Gone };
+        // An index within a page fits.
+        match page.entries.get(within as usize) {
+            Some(entry) => At::Entry(entry),
+            None if self.last.complete => At::End,
+            None => At::Unread,
+        }
+    }
+
+    fn push(&mut self, page: Page<Entry>) {
+        self.before = std::mem::replace(&mut self.last, page);
+    }
+}
+
+/// An entry of a directory.
+type Listed = (Vec<u8>, Facts);
+
+/// A directory that a program reads.
 #[derive(Default, Debug)]
 pub(super) struct OpenDirectory {
-    page: Mutex<Page>,
+    pages: Mutex<Pages<Listed>>,
 }
 
 impl Tree {
@@ -46,7 +95,7 @@ impl Tree {
 
     pub(super) fn read_directory(&self, (inode, handle): (u64, u64), offset: u64, size: u32, plus: bool) -> Outcomes {
         let open = self.directories.find(handle).ok_or(Errno::BADF)?;
-        let mut page = open.page.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = open.pages.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = DirectoryBuffer::new(size);
         let mut at = offset;
         for (own, name) in [(0, &b"."[..]), (1, b"..")] {
@@ -59,24 +108,23 @@ impl Tree {
             return Ok(Answer::Directory(buffer));
         }
         let path = self.path(inode)?;
-        // From the beginning: read anew, or again.
-        if at == DOTS || at - DOTS < page.first {
-            *page = Page::default();
+        // From the beginning: read anew.
+        if at == DOTS {
+            *pages = Pages::default();
         }
         loop {
-            let index = at - DOTS - page.first;
-            // An index within a page fits.
-            if let Some((name, facts)) = page.entries.get(index as usize) {
-                if !buffer.fits(name, plus) {
-                    break;
+            match pages.at(at - DOTS) {
+                At::Entry((name, _)) if !buffer.fits(name, plus) => break,
+                At::Entry((name, facts)) => {
+                    at += 1;
+                    self.push(&mut buffer, inode, (name, facts), at, plus);
                 }
-                at += 1;
-                self.push(&mut buffer, inode, (name, facts), at, plus);
-            } else if page.read && page.complete {
-                break;
-            } else {
-                let next = self.next_page(&path, &page)?;
-                *page = next;
+                At::End => break,
+                At::Gone => *pages = Pages::default(),
+                At::Unread => {
+                    let next = self.next_page(&path, &pages.last)?;
+                    pages.push(next);
+                }
             }
         }
         Ok(Answer::Directory(buffer))
@@ -88,12 +136,13 @@ impl Tree {
             return;
         }
         let number = facts.inode.map_or(1, inode_number).max(1);
-        let told = if plus { self.entry(inode, name, facts).ok() } else { None };
+        let renamed = facts.inode.is_none_or(|identity| self.inodes().is_known_otherwise(inode, name, identity));
+        let told = if plus && !renamed { self.entry(inode, name, facts).ok() } else { None };
         buffer.push(name, next, number, kind_bits(facts.kind), plus.then_some(told.as_ref()));
     }
 
     /// The page behind this one.
-    fn next_page(&self, path: &[u8], page: &Page) -> Result<Page, Errno> {
+    fn next_page(&self, path: &[u8], page: &Page<Listed>) -> Result<Page<Listed>, Errno> {
         let mut cursor = page.cursor.clone();
         for _ in 0..EMPTY_MAX {
             let mut batch = Batch::new(self.base.as_slice());
@@ -110,10 +159,29 @@ impl Tree {
             if listing.complete || !entries.is_empty() {
                 let first = page.first + page.entries.len() as u64;
                 let cursor = listing.cursor.to_vec();
-                return Ok(Page { first, entries, cursor, complete: listing.complete, read: true });
+                return Ok(Page { first, entries, cursor, complete: listing.complete });
             }
             cursor = listing.cursor.to_vec();
         }
         Err(Errno::IO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_before_is_kept_and_no_other() {
+        let page = |first, complete| Page { first, entries: vec![first, first + 1], cursor: Vec::new(), complete };
+        let mut pages = Pages::default();
+        assert_eq!(pages.at(0), At::Unread);
+        pages.push(page(0, false));
+        assert_eq!((pages.at(1), pages.at(2)), (At::Entry(&1), At::Unread));
+        pages.push(page(2, false));
+        assert_eq!((pages.at(0), pages.at(1), pages.at(3)), (At::Entry(&0), At::Entry(&1), At::Entry(&3)));
+        pages.push(page(4, true));
+        assert_eq!((pages.at(1), pages.at(2), pages.at(5)), (At::Gone, At::Entry(&2), At::Entry(&5)));
+        assert_eq!(pages.at(6), At::End);
     }
 }

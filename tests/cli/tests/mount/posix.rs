@@ -277,3 +277,28 @@ fn a_lock_excludes_other_mounts_and_programs_of_the_server() {
     other.unmount();
     mount.unmount();
 }
+
+#[test]
+fn a_directory_is_emptied_while_it_is_read() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.directory("server/full");
+    let name = |number: usize| format!("full/{number:0>200}");
+    for number in 0..900 {
+        scene.write(format!("server/{}", name(number)), b"");
+    }
+    let mount = Mount::new(&scene, &server, &[]);
+    let directory = File::open(mount.path("full")).unwrap();
+    // Room for three entries: what the kernel was told and the program has not is asked for again.
+    let mut room = [std::mem::MaybeUninit::uninit(); 700];
+    let mut entries = rustix::fs::RawDir::new(&directory, &mut room);
+    while let Some(entry) = entries.next() {
+        let name = entry.unwrap().file_name().to_owned();
+        if !name.to_bytes().starts_with(b".") {
+            rustix::fs::unlinkat(&directory, &name, rustix::fs::AtFlags::empty()).unwrap();
+        }
+    }
+    assert_eq!(scene.names("server/full").len(), 0);
+    drop(directory);
+    mount.unmount();
+}
