@@ -159,6 +159,11 @@ impl Tree {
         let Ok(path) = self.path(inode) else { return Ok(Answer::Done) };
         let name = self.hidden_name();
         let path = if path.is_empty() { name } else { [path.as_slice(), b"/", &name].concat() };
+        // What may not be removed is not made: nothing is there, and rights are judged before that is seen.
+        let removed = last(&self.change(&[Call::RemoveDirectory { path: &path }])?).map(drop);
+        if let Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) = removed {
+            return Err(Errno::INVAL);
+        }
         let make = Call::MakeDirectory { path: &path, parents: false, mode: 0o700 };
         let batch = xdfs_client::Batch::new(self.base.as_slice()).durable().stop_at_failure().once();
         let mut batch = batch.map_err(|error| refused(&error))?;

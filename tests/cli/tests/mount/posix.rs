@@ -302,3 +302,16 @@ fn a_directory_is_emptied_while_it_is_read() {
     drop(directory);
     mount.unmount();
 }
+
+#[test]
+fn to_sync_a_directory_leaves_nothing_where_nothing_may_be_removed() {
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--allow-anonymous", "create"]);
+    scene.directory("server/inbox");
+    let mount = Mount::new(&scene, &server, &[]);
+    let inbox = File::open(mount.path("inbox")).unwrap();
+    assert_eq!(inbox.sync_all().unwrap_err().raw_os_error(), Some(Errno::INVAL.raw_os_error()));
+    assert_eq!(scene.names("server/inbox").len(), 0);
+    drop(inbox);
+    mount.unmount();
+}
