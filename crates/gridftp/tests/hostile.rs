@@ -93,6 +93,7 @@ fn serve(listener: TcpListener, to: &'static str, answer: &'static str, data: Ve
         let honest = HONEST.iter().find(|(of, _)| *of == verb).map_or("500 what\r\n", |(_, text)| text);
         let text = if verb == to { answer } else { honest };
         let port = passive.local_addr().unwrap().port();
+        let text = text.replace("{long}", &"x".repeat(9000)).replace("{lines}", &" x\r\n".repeat(20_000));
         let text = text.replace("{port}", &port.to_string());
         let text = text.replace("{high}", &(port >> 8).to_string()).replace("{low}", &(port & 255).to_string());
         let mut rest = text.as_str();
@@ -175,6 +176,13 @@ fn block(offset: u64, bytes: &[u8], last: bool) -> Vec<u8> {
     [&Head::Data { count: bytes.len() as u64, offset, last }.encode(), bytes].concat()
 }
 
+/// The end of a file with bytes behind it.
+fn marked_with_bytes() -> Vec<u8> {
+    let mut bytes = block(0, b"0123456789", true);
+    bytes[0] |= 0x40;
+    bytes
+}
+
 fn eof(ends: u64) -> Vec<u8> {
     Head::File { ends, last: true }.encode().to_vec()
 }
@@ -222,6 +230,21 @@ fn lies_of_replies() -> Vec<Lie> {
         says(Up, "STOR", "553 no\r\n", "refused STOR: 553 no"),
         says(Up, "STOR", "150 opening\r\n{take}452 full\r\n", "refused STOR: 452 full"),
         says(Up, "STOR", "150 opening\r\n{take}", "nothing for"),
+        says(Login, "", "099 below\r\n", "no FTP reply"),
+        says(Login, "", "700 above\r\n", "no FTP reply"),
+        says(Login, "", "120 later\r\n", "nothing for"),
+        says(Login, "USER", "331 one\r\n331 two\r\n", "out of turn: 331 two"),
+        says(Login, "PASS", "230-many\r\n {long}\r\n230 in\r\n", "line of the server's reply is longer"),
+        says(Login, "PASS", "230-many\r\n{lines}230 in\r\n", "reply is longer"),
+        says(Size, "SIZE", "226 done\r\n", "cannot be used"),
+        says(Size, "SIZE", "", "lost"),
+        says(Checksum, "CKSM", "213 \r\n", "cannot be used"),
+        says(Down, "EPSV", "229 (|||99999|)\r\n", "no address"),
+        says(Down, "EPSV", "500 no\r\n500 no\r\n", "out of turn"),
+        says(DownFrom5, "RETR", "150 opening\r\n{data}226 done\r\n", "sent 15 bytes of a file that should have 10"),
+        says(List, "MLSD", "150 opening\r\n{data}550 no\r\n", "refused MLSD: 550 no"),
+        says(Up, "STOR", "226 have it already\r\n", "out of turn"),
+        says(Up, "STOR", "350 more\r\n", "out of turn"),
     ]
 }
 
@@ -250,13 +273,23 @@ fn lies_of_data() -> Vec<Lie> {
         carries(Parallel, &[&[block(0, ten, true), b"more".to_vec()].concat()], "whose end it had marked"),
         carries(Parallel, &[&end, &end, &end], "more than 2 data connections|nothing for"),
         carries(Parallel, &[&[0x21; 40]], "descriptor is 0x21"),
+        carries(Parallel, &[&[block(0, ten, false), eof(1), eof(1)].concat()], "whose end it had marked"),
+        carries(Parallel, &[&marked_with_bytes()], "end of the file in a block with 10 bytes"),
+        carries(Parallel, &[&block(u64::MAX - 3, ten, true)], "outside the file"),
+        carries(Parallel, &[&Head::Data { count: u64::MAX, offset: 1, last: true }.encode()], "outside the file"),
+        carries(Parallel, &[b""], "closed before its end"),
+        carries(Parallel, &[&[block(0, ten, true), eof(1)].concat()], "whose end it had marked"),
+        carries(List, &[b"Type=file;Size=99999999999999999999; x\r\n"], "cannot be"),
+        carries(List, &[b"Type=file; a\0b\r\n"], "leads out of its directory"),
+        carries(List, &[b"Type=file; \r\n"], "without facts"),
+        carries(List, &[b"Type=dir; ..\r\n"], "leads out of its directory"),
     ]
 }
 
 #[test]
 fn every_lie_of_a_server_is_refused_in_words() {
     let lies: Vec<Lie> = lies_of_replies().into_iter().chain(lies_of_data()).collect();
-    assert!(lies.len() >= 50, "{}", lies.len());
+    assert!(lies.len() >= 80, "{}", lies.len());
     // Together: some are silence.
     let failures: Vec<String> = std::thread::scope(|scope| {
         let told: Vec<_> = lies.iter().map(|lie| (lie, scope.spawn(|| told(lie)))).collect();
