@@ -293,6 +293,14 @@ fn a_user_logs_in_with_a_password_that_nobody_else_sees() {
 }
 
 #[test]
+fn all_files_of_a_command_move_in_one_session() {
+    let (scene, server) = (Scene::new(), Scripted::start(for_friends));
+    let url = server.url("//f");
+    assert_eq!(run(&scene, &["cat", &url, &url, &url]).ends_with(0).output, b"fff");
+    assert_eq!((server.heard("RETR").len(), server.heard("USER").len()), (3, 1));
+}
+
+#[test]
 fn what_ftp_does_not_have_is_refused_before_anybody_is_asked() {
     let scene = Scene::new();
     let url = "ftp://127.0.0.1:1/d";
