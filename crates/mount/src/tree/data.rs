@@ -102,11 +102,14 @@ impl Tree {
         Ok(Answer::Opened { handle, flags })
     }
 
-    /// Opens the file of an inode, which must be the one that has its name: the kernel then asks again
-    /// where the name leads to.
+    /// Opens the file of an inode. If its name leads to another one, or nowhere, the kernel is told to ask
+    /// again where it leads to.
     fn open_file(&self, inode: u64, options: &OpenOptions) -> Result<File, Errno> {
         let path = self.path(inode)?;
-        let file = File::open(&self.remote, self.full(&path), options).map_err(|error| refused(&error))?;
+        let file = match File::open(&self.remote, self.full(&path), options).map_err(|error| refused(&error)) {
+            Err(Errno::NOENT) => return Err(Errno::STALE),
+            opened => opened?,
+        };
         if self.inodes().identity(inode) == Some(file.inode()) { Ok(file) } else { Err(Errno::STALE) }
     }
 

@@ -315,3 +315,19 @@ fn to_sync_a_directory_leaves_nothing_where_nothing_may_be_removed() {
     drop(inbox);
     mount.unmount();
 }
+
+#[test]
+fn a_file_that_another_client_removed_is_made_again() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"old");
+    let mount = Mount::new(&scene, &server, &["-o", "valid=60"]);
+    assert_eq!(fs::read(mount.path("file")).unwrap(), b"old");
+    fs::remove_file(scene.path("server/file")).unwrap();
+    // The kernel believes that the file is there.
+    fs::write(mount.path("file"), b"new").unwrap();
+    assert_eq!(scene.read("server/file"), b"new");
+    fs::remove_file(scene.path("server/file")).unwrap();
+    assert_eq!(File::open(mount.path("file")).unwrap_err().kind(), ErrorKind::NotFound);
+    mount.unmount();
+}
