@@ -49,6 +49,17 @@ fn names_are_found_by_tests_as_find_finds_them() {
 }
 
 #[test]
+fn a_list_of_exports_tells_what_one_may_do_there() {
+    let scene = Scene::new();
+    scene.directory("one");
+    let exports = ["--allow-anonymous", "create", "--export", "drop=one", "--export", "read=one:ro"];
+    let server = scene.serve_with(&exports);
+    let listed = scene.run(["ls", "-l", &format!("xdfs://{}/", server.address())]);
+    let modes: Vec<_> = lines(&listed).iter().map(|line| (&line[..10], line.rsplit(' ').next().unwrap())).collect();
+    assert!(modes.contains(&("drwxrwxrwt", "drop")) && modes.contains(&("dr-xr-xr-x", "read")), "{modes:?}");
+}
+
+#[test]
 fn a_quoted_pattern_stands_for_the_names_that_fit_at_the_server() {
     let scene = Scene::new();
     for name in ["a.txt", "b.txt", ".c.txt", "d.bin", "e[1].txt", "one/x.log", "two/x.log", "two/y.log", "two/y/z"] {

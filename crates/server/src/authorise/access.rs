@@ -94,6 +94,17 @@ impl Rights {
     /// Everything.
     pub const ALL: Self = Self { read: true, create: true, replace: true };
 
+    /// As the mode of the export's directory, for everybody who looks: whoever may create and replace
+    /// nothing is told so as in a directory with the sticky bit.
+    pub const fn as_mode(self) -> u32 {
+        match self {
+            Self { read: false, .. } => 0,
+            Self { create: false, .. } => 0o555,
+            Self { replace: false, .. } => 0o1777,
+            _ => 0o777,
+        }
+    }
+
     /// The intersection of both.
     pub const fn and(self, other: Self) -> Self {
         Self {

@@ -56,14 +56,20 @@ impl Authority {
         Ok(Base { export, index, rights, scope, path, target, stages, session, user, visitor, now, bugs })
     }
 
-    /// Names of the exports that are visible to `who`.
-    pub fn shown(&self, who: &Principal, now: u64) -> Result<Vec<&str>, Error> {
+    /// Names of the exports that are visible to `who`, with the rights there.
+    pub fn shown(&self, who: &Principal, now: u64) -> Result<Vec<(&str, Rights)>, Error> {
         let scope = scope_of(who)?;
-        let open = |export: &&Export| {
-            let within = scope.is_none_or(|scope| scope.export == export.name() && now < scope.until);
-            within && rights_of(export.access(), who).read
+        let rights = |export: &Export| {
+            let own = rights_of(export.access(), who);
+            match scope {
+                None => own,
+                Some(scope) if scope.export != export.name() || now >= scope.until => Rights::NONE,
+                Some(scope) if scope.write => own,
+                Some(_) => own.and(Rights::READ),
+            }
         };
-        Ok(self.exports.iter().filter(open).map(Export::name).collect())
+        let all = self.exports.iter().map(|export| (export.name(), rights(export)));
+        Ok(all.filter(|(_, rights)| rights.read).collect())
     }
 }
 

@@ -386,7 +386,9 @@ fn a_path_of_a_call_leads_nowhere_but_below_its_base_and_its_token() {
         assert_eq!(base.authorise(path, READ).unwrap_err().kind, ErrorKind::Refused, "{}", path.escape_ascii());
     }
     assert_eq!(authority.base(&bearer("other", "", true, NOW + 1), b"data", NOW).unwrap_err().kind, ErrorKind::Refused);
-    assert_eq!(authority.shown(&key, NOW).unwrap(), ["data"]);
+    assert_eq!(authority.shown(&key, NOW).unwrap(), [("data", Rights::ALL)]);
+    assert_eq!(authority.shown(&token, NOW).unwrap(), [("data", Rights::ALL)]);
+    assert_eq!(authority.shown(&bearer("data", "", false, NOW + 1), NOW).unwrap(), [("data", Rights::READ)]);
     assert!(authority.shown(&bearer("data", "", true, NOW), NOW).unwrap().is_empty());
     assert!(authority.shown(&who("anonymous@::1", Method::Anonymous), NOW).unwrap().is_empty());
 }

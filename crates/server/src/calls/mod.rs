@@ -8,7 +8,7 @@ pub(crate) mod job;
 mod look;
 mod small;
 
-use crate::authorise::{Authorized, Base, Want};
+use crate::authorise::{Authorized, Base, Rights, Want};
 use crate::log::CallLine;
 pub(crate) use look::attributes_of;
 use std::collections::BTreeSet;
@@ -169,15 +169,18 @@ impl Execution {
 }
 
 /// Executes a batch on the list of exports: it can be read, and nothing else.
-pub(crate) fn exports(batch: &Batch<'_>, shown: &[&str]) -> Result<Done, Error> {
+pub(crate) fn exports(batch: &Batch<'_>, shown: &[(&str, Rights)]) -> Result<Done, Error> {
     let mut writer = reply_writer(Vec::new(), batch.calls.len(), batch.room)?;
     let root = Attributes::of(FileType::Directory);
     for call in &batch.calls {
         match call {
             Call::Stat { path: b"", .. } => writer.answer(&Answer::Attributes(root)),
-            Call::List { path: b"", cursor: b"", .. } => {
+            Call::List { path: b"", cursor: b"", wanted } => {
                 let mut page = writer.listing();
-                let all = shown.iter().all(|name| page.push(&ListEntry { name: name.as_bytes(), attributes: root }));
+                let all = shown.iter().all(|(name, rights)| {
+                    let mode = wanted.has(Wanted::MODE).then(|| rights.as_mode());
+                    page.push(&ListEntry { name: name.as_bytes(), attributes: Attributes { mode, ..root } })
+                });
                 // A page of 256 KiB has room for more exports than a configuration has; a smaller
                 // one reports that it is incomplete.
                 page.finish(all, b"");
