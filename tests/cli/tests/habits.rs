@@ -75,6 +75,12 @@ fn a_quoted_pattern_stands_for_the_names_that_fit_at_the_server() {
     assert_eq!(cat("*/x.log"), "one/x.logtwo/x.log", "a literal name behind a pattern");
     assert_eq!(cat("t*/y*g"), "two/y.log");
     assert_eq!(cat("e[1].txt"), "e[1].txt", "a name that is there is no pattern");
+    scene.write("server/e1.txt", b"another one");
+    scene.run(["rm", &url("e%5B1%5D.txt")]).ends_with(0);
+    let gone = scene.run(["rm", &url("e%5B1%5D.txt")]);
+    gone.ends_with(6).says(&["e%5B1%5D.txt: no such file"]);
+    assert_eq!(cat("e%31*"), "another one", "what is encoded is no pattern: the name of another file is not removed");
+    std::fs::rename(scene.path("server/e1.txt"), scene.path("server/e[1].txt")).unwrap();
     assert_eq!(names(&["ls", &url("*/")]).len(), 4, "what is in the directories");
     let sums = names(&["sum", &url("[a-b].txt")]);
     assert!(sums.len() == 2 && sums[0].ends_with(&url("a.txt")) && sums[1].ends_with(&url("b.txt")), "{sums:?}");

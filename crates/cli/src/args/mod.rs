@@ -172,7 +172,7 @@ Examples:
 
   xdfs cp 'xdfs://localhost/data/run7/*.bin' .
       the names that fit at the server, with '*' and '[a-z]'; so do ls, cat,
-      sum, stat, du, rm, chmod, touch and find
+      sum, stat, du, rm, chmod, touch and find. A name with a '*' has %2A
 
   xdfs cp -r photos xdfs://localhost/data/
       a directory with all it holds; the same again sends what is missing

@@ -7,7 +7,7 @@ use xdfs_client::{Error, ErrorKind, Session};
 use super::remote::{Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::glob;
-use crate::url::Url;
+use crate::url::{PathPattern, Url};
 
 /// Memory for names that fit, of which a server may list any number.
 const HELD_BYTES_MAX: usize = 256 << 20;
@@ -17,18 +17,17 @@ const NAME_BYTES: usize = 200;
 /// What a URL stands for: itself, if the server has that name or it is no pattern; else the names that
 /// fit, in order. Names that begin with a dot fit only a pattern that does, as in a shell.
 pub(super) fn expand(sessions: &mut Sessions, url: &Url) -> Result<Vec<Url>, (Failure, ErrorKind)> {
-    if url.is_ftp() || !url.path.components().any(is_pattern) {
-        return Ok(vec![url.clone()]);
-    }
+    let itself = || vec![Url { pattern: None, ..url.clone() }];
+    let Some(pattern) = &url.pattern else { return Ok(itself()) };
     let (session, _) = sessions.with(url)?;
     let failed = |error: Error| {
         let failure = Failure::new(Exit::of_error(&error, Side::Peer), format!("{url}: {error}"));
         (failure, error.kind)
     };
     if exists(session, url).map_err(failed)? {
-        return Ok(vec![url.clone()]);
+        return Ok(itself());
     }
-    let fitting = fitting(session, url).map_err(failed)?;
+    let fitting = fitting(session, url, pattern).map_err(failed)?;
     if fitting.is_empty() {
         let failure = Failure::new(Exit::NotFound, format!("{url}: no name fits this pattern"));
         return Err((failure, ErrorKind::NotFound));
@@ -45,11 +44,6 @@ pub(super) fn expand_all(sessions: &mut Sessions, urls: &[Url]) -> Result<Vec<Ur
     Ok(all)
 }
 
-/// A '?' alone makes none: in a URL it is written `%3F`, for a name that has one.
-fn is_pattern(component: &[u8]) -> bool {
-    component.iter().any(|byte| b"*[".contains(byte))
-}
-
 fn exists(session: &Session, url: &Url) -> Result<bool, Error> {
     match session.look(wire_name(url), Wanted::NOTHING) {
         Ok(_) => Ok(true),
@@ -58,20 +52,20 @@ fn exists(session: &Session, url: &Url) -> Result<bool, Error> {
     }
 }
 
-fn fitting(session: &Session, url: &Url) -> Result<Vec<Url>, Error> {
-    let top = Url { path: url.path.prefix(0), directory: false, ..url.clone() };
+fn fitting(session: &Session, url: &Url, pattern: &PathPattern) -> Result<Vec<Url>, Error> {
+    let top = Url { path: url.path.prefix(0), pattern: None, directory: false, ..url.clone() };
     let depth = url.path.depth();
     // Without a pattern in it, a name was not looked up yet.
     let (mut found, mut unseen) = (vec![top], false);
-    for (at, component) in (1..).zip(url.path.components()) {
-        if !is_pattern(component) {
-            found = found.iter().filter_map(|url| url.join(component).ok()).collect();
+    for (at, (name, pattern)) in (1..).zip(url.path.components().zip(pattern.components())) {
+        let Some(pattern) = pattern else {
+            found = found.iter().filter_map(|url| url.join(name).ok()).collect();
             unseen = true;
             continue;
-        }
+        };
         let (mut next, mut held) = (Vec::new(), 0);
         for directory in &found {
-            let names = names_in(session, directory, component, at < depth || url.directory)?;
+            let names = names_in(session, directory, pattern, at < depth || url.directory)?;
             held += names.iter().map(|name| name.path.as_bytes().len() + NAME_BYTES).sum::<usize>();
             if held > HELD_BYTES_MAX {
                 let text = "more names fit this pattern than are remembered; write a narrower one";

@@ -98,6 +98,7 @@ pub(super) fn read(ftp: Ftp, rest: &[u8]) -> Result<Url, UrlError> {
         port: port.unwrap_or(ftp.port()),
         export: if from_root { FROM_ROOT } else { FROM_HOME }.to_owned(),
         path,
+        pattern: None,
         directory,
         contents: last == Some(b"."),
         key: None,
@@ -153,7 +154,7 @@ pub(super) fn show(url: &Url, ftp: Ftp, f: &mut fmt::Formatter<'_>) -> fmt::Resu
     if ftp == Ftp::Grid && url.export == FROM_ROOT && shown.next() == Some(b"~") {
         f.write_str("/.")?;
     }
-    show_path(&url.path, f)?;
+    show_path(url, f)?;
     if url.directory { f.write_str("/") } else { Ok(()) }
 }
 

@@ -5,6 +5,8 @@
 //! later step splits or decodes them again. Nothing here resolves a name or opens a connection.
 
 mod ftp;
+mod pattern;
+mod percent;
 mod ssh;
 
 use std::ffi::OsStr;
@@ -15,6 +17,8 @@ use std::os::unix::ffi::OsStrExt;
 use xdfs_proto::base::{PathError, RelPath};
 
 pub(crate) use self::ftp::{Ftp, UrlPassword};
+pub(crate) use self::pattern::PathPattern;
+pub(crate) use self::percent::{decode, encode_component};
 
 /// The default port of `xdfs serve`.
 pub(crate) const PORT_DEFAULT: u16 = 2799;
@@ -75,6 +79,8 @@ pub(crate) struct Url {
     pub(crate) export: String,
     /// The path below the export's root.
     pub(crate) path: RelPath,
+    /// What was typed with `*` or `[` in it: it may stand for several names.
+    pub(crate) pattern: Option<PathPattern>,
     /// It ended in a slash: only a directory is acceptable.
     pub(crate) directory: bool,
     /// The contents of the directory are copied, without its name: a source of `cp -r` that ended
@@ -240,11 +246,14 @@ impl Url {
         };
         let (host, port) = parse_host_port(host_port)?;
         let port = port.unwrap_or(PORT_DEFAULT);
+        let typed = path.strip_suffix(b"/").unwrap_or(path).split(|&byte| byte == b'/').skip(1);
+        let pattern = PathPattern::of_encoded(typed);
         let (export, path, directory) = match path {
             b"" if server => (String::new(), RelPath::default(), true),
             path => parse_path(path)?,
         };
-        Ok(Self { via: Via::Port, user, password: None, host, port, export, path, directory, contents: false, key })
+        let (via, password, contents) = (Via::Port, None, false);
+        Ok(Self { via, user, password, host, port, export, path, pattern, directory, contents, key })
     }
 
     /// The last component of the path; the root has none.
@@ -265,7 +274,7 @@ impl Url {
 
     /// The URL of its parent directory; `None` for the top of an export.
     pub(crate) fn parent(&self) -> Option<Self> {
-        Some(Self { path: self.path.parent()?, directory: true, ..self.clone() })
+        Some(Self { path: self.path.parent()?, pattern: None, directory: true, ..self.clone() })
     }
 
     /// The URL of an entry that a listing of this one contains; `None` for an invalid name.
@@ -279,7 +288,7 @@ impl Url {
 
     /// The URL of `name` in this directory.
     pub(crate) fn join(&self, name: &[u8]) -> Result<Self, PathError> {
-        let mut joined = Self { directory: false, ..self.clone() };
+        let mut joined = Self { pattern: None, directory: false, ..self.clone() };
         joined.path.push(name)?;
         Ok(joined)
     }
@@ -312,7 +321,7 @@ impl fmt::Display for Url {
             write!(f, ":{}", self.port)?;
         }
         write!(f, "/{}", self.export)?;
-        show_path(&self.path, f)?;
+        show_path(self, f)?;
         // The server itself has no export, and its slash is already written.
         if self.directory && !self.export.is_empty() {
             f.write_str("/")?;
@@ -325,15 +334,15 @@ impl fmt::Display for Url {
 }
 
 /// Every component behind a slash, with %XX for what has a meaning of its own.
-fn show_path(path: &RelPath, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    path.components().try_for_each(|component| write!(f, "/{}", encode_component(component)))
-}
-
-/// One component of a path as a URL has it.
-pub(crate) fn encode_component(component: &[u8]) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte);
-    let encode = |&byte: &u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    component.iter().map(encode).collect()
+fn show_path(url: &Url, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut patterns = url.pattern.iter().flat_map(PathPattern::components);
+    url.path.components().try_for_each(|component| {
+        f.write_str("/")?;
+        match patterns.next().flatten() {
+            Some(pattern) => pattern::show(pattern, f),
+            None => f.write_str(&encode_component(component)),
+        }
+    })
 }
 
 fn parse_key(fragment: &[u8]) -> Result<String, UrlError> {
@@ -454,28 +463,6 @@ fn path_of<C: AsRef<[u8]>>(components: &[C]) -> Result<RelPath, UrlError> {
         return Err(UrlError::Path(PathError::TooLong));
     }
     Ok(path)
-}
-
-/// Replaces each %XX by its byte. A decoded slash or NUL would be misinterpreted by later steps.
-pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>, UrlError> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first != b'%' {
-            decoded.push(first);
-            continue;
-        }
-        let (digits, tail) = rest.split_at_checked(2).ok_or(UrlError::Percent)?;
-        let digit = |byte: u8| (byte as char).to_digit(16).ok_or(UrlError::Percent);
-        match (digit(digits[0])? * 16 + digit(digits[1])?) as u8 {
-            b'/' => return Err(UrlError::EncodedSlash),
-            0 => return Err(UrlError::EncodedNul),
-            byte => decoded.push(byte),
-        }
-        rest = tail;
-    }
-    Ok(decoded)
 }
 
 fn is_name_byte(byte: u8) -> bool {

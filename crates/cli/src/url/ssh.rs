@@ -7,8 +7,8 @@ use std::fmt;
 use xdfs_proto::base::RelPath;
 
 use super::{
-    SSH_EXPORTS, SSH_PREFIX, SSH_SCHEME, Url, UrlError, Via, decode, parse_host_port, parse_user, path_of, show_path,
-    split_once,
+    PathPattern, SSH_EXPORTS, SSH_PREFIX, SSH_SCHEME, Url, UrlError, Via, decode, parse_host_port, parse_user, path_of,
+    show_path, split_once,
 };
 
 /// Reads either form; `text` starts with `ssh:`.
@@ -24,7 +24,8 @@ pub(super) fn read(text: &[u8]) -> Result<Url, UrlError> {
     }
     let (authority, path) = split_once(rest, b'/').ok_or(UrlError::SshPath)?;
     let components: Result<Vec<_>, _> = path.split(|&byte| byte == b'/').map(decode).collect();
-    of_parts(authority, true, &components?)
+    let pattern = PathPattern::of_encoded(path.split(|&byte| byte == b'/').filter(|name| is_meant(name)));
+    Ok(Url { pattern, ..of_parts(authority, true, &components?)? })
 }
 
 fn read_as_scp(text: &[u8]) -> Result<Url, UrlError> {
@@ -34,10 +35,15 @@ fn read_as_scp(text: &[u8]) -> Result<Url, UrlError> {
     let authority = &text[..bracketed + host.len()];
     let (from_root, path) = path.strip_prefix(b"/").map_or((false, path), |rest| (true, rest));
     let components: Vec<_> = path.split(|&byte| byte == b'/').map(<[u8]>::to_vec).collect();
-    of_parts(authority, from_root, &components)
+    let pattern = PathPattern::of_plain(path.split(|&byte| byte == b'/').filter(|name| is_meant(name)));
+    Ok(Url { pattern, ..of_parts(authority, from_root, &components)? })
 }
 
 /// Empty components and '.' mean nothing in a path of Unix.
+fn is_meant(component: &[u8]) -> bool {
+    !matches!(component, b"" | b".")
+}
+
 fn of_parts(authority: &[u8], from_root: bool, components: &[Vec<u8>]) -> Result<Url, UrlError> {
     let (user, host_port) = match split_once(authority, b'@') {
         Some((user, rest)) => (Some(parse_user(user)?), rest),
@@ -48,7 +54,7 @@ fn of_parts(authority: &[u8], from_root: bool, components: &[Vec<u8>]) -> Result
     }
     let (host, port) = parse_host_port(host_port)?;
     let last = components.last().map(Vec::as_slice);
-    let meant: Vec<&Vec<u8>> = components.iter().filter(|name| !matches!(&name[..], b"" | b".")).collect();
+    let meant: Vec<&Vec<u8>> = components.iter().filter(|name| is_meant(name)).collect();
     if meant.iter().any(|name| *name == b"..") {
         return Err(UrlError::SshUp);
     }
@@ -57,7 +63,8 @@ fn of_parts(authority: &[u8], from_root: bool, components: &[Vec<u8>]) -> Result
     let directory = matches!(last, Some(b"" | b".")) || path.is_root();
     let contents = last == Some(b".");
     let port = port.unwrap_or(0);
-    Ok(Url { via: Via::Ssh, user, password: None, host, port, export, path, directory, contents, key: None })
+    let (via, password, pattern, key) = (Via::Ssh, None, None, None);
+    Ok(Url { via, user, password, host, port, export, path, pattern, directory, contents, key })
 }
 
 /// The form in which it can be typed again.
@@ -72,7 +79,7 @@ pub(super) fn show(url: &Url, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ":{}", url.port)?;
     }
     if from_root {
-        show_path(&url.path, f)?;
+        show_path(url, f)?;
     } else {
         write!(f, ":{}", url.path.as_bytes().escape_ascii())?;
     }

@@ -223,6 +223,22 @@ fn joining_a_name_gives_the_url_of_the_file_in_the_directory() {
     assert_eq!(directory.join(b"a/b"), Err(PathError::EmptyComponent));
 }
 
+#[test]
+fn what_is_typed_as_itself_makes_a_pattern_and_what_is_encoded_does_not() {
+    let patterns = |text: &str| {
+        let url = parse(text).unwrap();
+        assert_eq!(parse(&url.to_string()).unwrap(), url, "{text}: {url}");
+        url.pattern.map(|pattern| pattern.components().map(|one| one.map(<[u8]>::to_vec)).collect::<Vec<_>>())
+    };
+    let some = |pattern: &str| Some(pattern.as_bytes().to_vec());
+    assert_eq!(patterns("xdfs://h/data/a%2Ab/c%5B1%5D.txt"), None);
+    assert_eq!(patterns("xdfs://h/data/a/*.txt/"), Some(vec![None, some("*.txt")]));
+    assert_eq!(patterns("xdfs://h/data/x%5B1%5D*"), Some(vec![some("x\\[1\\]*")]));
+    assert_eq!(patterns("xdfs://h/data/a\\*%41"), Some(vec![some("a\\\\*\\A")]));
+    assert_eq!(patterns("ssh://h//a/./[ab]"), Some(vec![None, some("[ab]")]));
+    assert_eq!(parse("ftp://h/*.txt").unwrap().pattern, None);
+}
+
 proptest! {
     #[test]
     fn writing_and_reading_a_url_are_inverse(
@@ -243,6 +259,7 @@ proptest! {
             port,
             export: "data".to_owned(),
             path,
+            pattern: None,
             directory,
             contents: false,
             key: None,
