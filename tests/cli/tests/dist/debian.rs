@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use xdfs_test_cli::{Scene, Server, exit, pattern};
 
@@ -27,13 +28,18 @@ fn release() -> String {
 fn clean_debian(to: &Path) {
     assert!(xdfs_test_needs::root("to enter another root directory"));
     assert!(xdfs_test_needs::program("debootstrap", "debootstrap"));
-    let kept = alone().join("clean-debian");
-    if !kept.exists() {
-        let new = kept.with_extension("new");
-        let _ = std::fs::remove_dir_all(&new);
-        done(Command::new("debootstrap").args(["--variant=minbase", &release()]).arg(&new));
-        std::fs::rename(&new, &kept).expect("it is complete");
-    }
+    // The tests of this program run beside each other, and one of them makes it.
+    static KEPT: OnceLock<PathBuf> = OnceLock::new();
+    let kept = KEPT.get_or_init(|| {
+        let kept = alone().join("clean-debian");
+        if !kept.exists() {
+            let new = kept.with_extension("new");
+            let _ = std::fs::remove_dir_all(&new);
+            done(Command::new("debootstrap").args(["--variant=minbase", &release()]).arg(&new));
+            std::fs::rename(&new, &kept).expect("it is complete");
+        }
+        kept
+    });
     done(Command::new("cp").args(["--archive", "--reflink=auto"]).arg(kept).arg(to));
 }
 
