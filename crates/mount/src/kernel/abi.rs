@@ -44,6 +44,9 @@ pub(crate) mod opened {
     pub(crate) const KEEP_CACHE: u32 = 2;
 }
 
+/// Told without a request: the kernel drops what it keeps of an inode.
+pub(crate) const NOTIFY_INVALIDATE_INODE: i32 = 2;
+
 /// A write comes from the page cache, not from a program.
 pub(crate) const WRITE_CACHE: u32 = 1;
 /// A write takes the set-user-id and set-group-id bits.

@@ -68,6 +68,11 @@ pub(crate) enum Answer {
     Size(u32),
     Offset(u64),
     FileSystem(FileSystemFacts),
+    /// A lock was gained: what the kernel keeps of this inode may be older than what the last one who had
+    /// it wrote.
+    Locked {
+        inode: u64,
+    },
 }
 
 /// Fields in the order of the structures.
@@ -112,7 +117,7 @@ impl Answer {
     pub(super) fn encode(&self) -> (Vec<u8>, Option<&[u8]>) {
         let mut fields = Fields::default();
         match self {
-            Self::Done => {}
+            Self::Done | Self::Locked { .. } => {}
             Self::Entry(entry) => drop(fields.entry(entry)),
             Self::Attributes(attributes, valid) => {
                 let (seconds, nanoseconds) = lifetime(*valid);

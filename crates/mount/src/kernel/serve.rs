@@ -142,13 +142,24 @@ fn send(device: &File, unique: u64, outcome: Result<&Answer, Errno>) -> Result<(
     let (fields, data) = outcome.map(Answer::encode).unwrap_or_default();
     let data = data.unwrap_or_default();
     let error = outcome.err().map_or(0, |errno| -errno.raw_os_error());
+    write(device, (unique, error), &fields, data)
+}
+
+/// Has the kernel drop the attributes and all pages that it keeps of an inode, and waits for that.
+fn invalidate(device: &File, inode: u64) -> Result<(), Errno> {
+    let (from, length) = (0_u64, 0_u64);
+    let fields = [inode, from, length].map(u64::to_ne_bytes).concat();
+    write(device, (0, abi::NOTIFY_INVALIDATE_INODE), &fields, &[])
+}
+
+fn write(device: &File, (unique, error): (u64, i32), fields: &[u8], data: &[u8]) -> Result<(), Errno> {
     let length = abi::ANSWER_HEAD + fields.len() + data.len();
     let mut head = Vec::with_capacity(abi::ANSWER_HEAD);
     // An answer is at most a few megabytes: fits.
     head.extend((length as u32).to_ne_bytes());
     head.extend(error.to_ne_bytes());
     head.extend(unique.to_ne_bytes());
-    let parts = [IoSlice::new(&head), IoSlice::new(&fields), IoSlice::new(data)];
+    let parts = [IoSlice::new(&head), IoSlice::new(fields), IoSlice::new(data)];
     loop {
         match rustix::io::writev(device, &parts) {
             Err(Errno::INTR) => {}
@@ -346,6 +357,10 @@ impl<'a> Server<'a> {
     /// Sends an answer; false if nobody waits for it, which the file system then knows.
     fn deliver(&self, unique: u64, outcome: Result<Answer, Errno>) -> bool {
         let wanted = lock(&self.in_flight).finish(unique);
+        if let Ok(Answer::Locked { inode }) = &outcome {
+            // None if the kernel has forgotten it.
+            let _ = invalidate(self.device, *inode);
+        }
         let sent = wanted && send(self.device, unique, outcome.as_ref().map_err(|errno| *errno)).is_ok();
         match outcome {
             Ok(answer) if !sent => self.files.undelivered(answer),

@@ -21,7 +21,7 @@ struct WaitingFlock {
 impl Waiting for WaitingFlock {
     fn attempt(&mut self) -> Option<Result<Answer, Errno>> {
         match self.open.file.try_lock(self.exclusive) {
-            Ok(()) => Some(Ok(Answer::Done)),
+            Ok(()) => Some(Ok(Answer::Locked { inode: self.open.inode })),
             Err(error) if error.kind == ErrorKind::Locked => None,
             Err(error) => Some(Err(errno::of(&error))),
         }

@@ -8,7 +8,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom};
 use rustix::io::Errno;
 use xdfs_test_cli::{Scene, pattern};
 
-use crate::{Mount, python, shell};
+use crate::{Mount, python, run, shell};
 
 #[test]
 fn files_are_made_written_read_cut_and_removed() {
@@ -254,6 +254,41 @@ fn a_shared_mapping_is_at_the_server_after_msync() {
         m.close()\n";
     python(&mount.point, script);
     assert_eq!(&fs::read(mount.path("file")).unwrap()[..3], b"end");
+    mount.unmount();
+}
+
+#[test]
+fn who_gains_a_lock_reads_what_was_written_under_it_before() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", &0_u32.to_le_bytes());
+    let mount = Mount::new(&scene, &server, &[]);
+    let other = Mount::of(&scene, &server.url(""), "other", &[]);
+    // Both keep it open, and what they read of it. First one writes and the other one reads, then they wait
+    // for each other.
+    let script = "import fcntl, os, sys, threading\n\
+        ends = [os.open(name, os.O_RDWR) for name in sys.argv[1:]]\n\
+        def count(end, times):\n\
+        \tfor _ in range(times):\n\
+        \t\tfcntl.flock(end, fcntl.LOCK_EX)\n\
+        \t\tnow = int.from_bytes(os.pread(end, 4, 0), 'little')\n\
+        \t\tos.pwrite(end, (now + 1).to_bytes(4, 'little'), 0)\n\
+        \t\tfcntl.flock(end, fcntl.LOCK_UN)\n\
+        for number in range(100, 120):\n\
+        \tfor end in ends:\n\
+        \t\tfcntl.flock(end, fcntl.LOCK_EX)\n\
+        \t\tif end == ends[0]:\n\
+        \t\t\tos.pwrite(end, number.to_bytes(4, 'little'), 0)\n\
+        \t\tassert int.from_bytes(os.pread(end, 4, 0), 'little') == number, number\n\
+        \t\tfcntl.flock(end, fcntl.LOCK_UN)\n\
+        os.pwrite(ends[0], bytes(4), 0)\n\
+        both = [threading.Thread(target=count, args=(end, 30)) for end in ends]\n\
+        [one.start() for one in both]\n\
+        [one.join() for one in both]\n";
+    let mut python = std::process::Command::new("python3");
+    run(python.args(["-c", script]).arg(mount.path("file")).arg(other.path("file")));
+    assert_eq!(fs::read(scene.path("server/file")).unwrap(), 60_u32.to_le_bytes());
+    other.unmount();
     mount.unmount();
 }
 
