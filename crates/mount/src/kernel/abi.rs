@@ -22,6 +22,7 @@ pub(crate) const PAGE: usize = 4096;
 /// What is agreed at the start, bits of `flags`.
 pub(crate) mod init {
     pub(crate) const ASYNC_READ: u64 = 1;
+    pub(crate) const POSIX_LOCKS: u64 = 1 << 1;
     pub(crate) const ATOMIC_O_TRUNC: u64 = 1 << 3;
     pub(crate) const BIG_WRITES: u64 = 1 << 5;
     pub(crate) const FLOCK_LOCKS: u64 = 1 << 10;

@@ -67,6 +67,12 @@ pub(crate) enum Answer {
     /// The length of an attribute.
     Size(u32),
     Offset(u64),
+    /// A lock that is in the way: its first and last byte, and its kind.
+    Lock {
+        start: u64,
+        end: u64,
+        kind: u32,
+    },
     FileSystem(FileSystemFacts),
     /// A lock was gained: what the kernel keeps of this inode may be older than what the last one who had
     /// it wrote.
@@ -130,6 +136,8 @@ impl Answer {
             Self::Directory(buffer) => return (Vec::new(), Some(&buffer.bytes)),
             Self::Written(size) | Self::Size(size) => drop(fields.u32(*size).u32(0)),
             Self::Offset(offset) => drop(fields.u64(*offset)),
+            // Whose it is nobody knows here.
+            Self::Lock { start, end, kind } => drop(fields.u64(*start).u64(*end).u32(*kind).u32(0)),
             Self::FileSystem(told) => {
                 fields.u64(told.blocks).u64(told.free).u64(told.available).u64(told.files).u64(told.files_free);
                 fields.u32(told.block).u32(255).u32(told.block);

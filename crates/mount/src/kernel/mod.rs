@@ -10,5 +10,5 @@ mod serve;
 
 pub(crate) use answer::{Answer, Attributes, DirectoryBuffer, Entry, FileSystemFacts};
 pub use attach::{AttachError, Attached, KernelOptions, MountPoint, attach};
-pub(crate) use request::{Call, NewAttributes, Operation, SetTime};
+pub(crate) use request::{Call, LockRequest, NewAttributes, Operation, SetTime};
 pub(crate) use serve::{FileSystem, Outcome, Waiting, serve};

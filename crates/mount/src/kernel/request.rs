@@ -39,6 +39,23 @@ pub(crate) struct NewAttributes {
     pub(crate) modified: Option<SetTime>,
 }
 
+/// A lock that is wanted, or ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LockRequest {
+    pub(crate) handle: u64,
+    /// A process, or an open file.
+    pub(crate) owner: u64,
+    /// The first byte, and the last one.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// As in fcntl(2).
+    pub(crate) kind: u32,
+    /// As flock does.
+    pub(crate) whole_file: bool,
+    /// Until it can be had.
+    pub(crate) wait: bool,
+}
+
 /// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are those of the system calls")]
@@ -119,6 +136,7 @@ pub(crate) enum Operation<'a> {
     },
     Flush {
         handle: u64,
+        owner: u64,
     },
     Release {
         handle: u64,
@@ -154,12 +172,8 @@ pub(crate) enum Operation<'a> {
     RemoveXattr {
         name: &'a [u8],
     },
-    Lock {
-        handle: u64,
-        kind: u32,
-        whole_file: bool,
-        wait: bool,
-    },
+    Lock(LockRequest),
+    FindLock(LockRequest),
     Allocate {
         handle: u64,
         offset: u64,
@@ -289,11 +303,15 @@ fn file<'a>(code: u32, _inode: u64, fields: &mut Fields<'a>) -> Option<Operation
         }
         18 => Operation::Release { handle: fields.u64()? },
         20 => Operation::Sync { handle: fields.u64()?, data_only: fields.u32()? & 1 != 0 },
-        25 => Operation::Flush { handle: fields.u64()? },
-        32 | 33 => {
-            let (handle, _owner, _start, _end) = (fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?);
+        25 => {
+            let (handle, _) = (fields.u64()?, fields.u64()?);
+            Operation::Flush { handle, owner: fields.u64()? }
+        }
+        31..=33 => {
+            let (handle, owner, start, end) = (fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?);
             let (kind, _process, flags) = (fields.u32()?, fields.u32()?, fields.u32()?);
-            Operation::Lock { handle, kind, whole_file: flags & 1 != 0, wait: code == 33 }
+            let lock = LockRequest { handle, owner, start, end, kind, whole_file: flags & 1 != 0, wait: code == 33 };
+            if code == 31 { Operation::FindLock(lock) } else { Operation::Lock(lock) }
         }
         43 => Operation::Allocate {
             handle: fields.u64()?,

@@ -56,7 +56,7 @@ pub(crate) trait FileSystem: Sync {
     fn forget(&self, inode: u64, lookups: u64);
     /// The kernel does not know of this answer.
     fn undelivered(&self, answer: Answer);
-    /// Whether flock is for it to decide, and not for this machine's kernel alone.
+    /// Whether locks are for it to decide, and not for this machine's kernel alone.
     fn locks(&self) -> bool;
 }
 
@@ -181,7 +181,7 @@ fn agree(device: &File, files: &dyn FileSystem, buffer: &mut [u8]) -> Result<(),
             send(device, call.unique, Err(Errno::PROTO))?;
             return Err(Errno::PROTO);
         }
-        let locks = if files.locks() { init::FLOCK_LOCKS } else { 0 };
+        let locks = if files.locks() { init::FLOCK_LOCKS | init::POSIX_LOCKS } else { 0 };
         let wanted = init::ASYNC_READ
             | init::ATOMIC_O_TRUNC
             | init::BIG_WRITES

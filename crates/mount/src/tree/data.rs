@@ -39,7 +39,7 @@ fn options(flags: u32) -> OpenOptions {
 }
 
 impl Tree {
-    fn file(&self, handle: u64) -> Result<Arc<OpenFile>, Errno> {
+    pub(super) fn file(&self, handle: u64) -> Result<Arc<OpenFile>, Errno> {
         self.files.find(handle).ok_or(Errno::BADF)
     }
 
@@ -54,6 +54,7 @@ impl Tree {
     /// The paths of open files at or below an inode changed.
     pub(super) fn tell_open_files(&self, moved: u64) {
         let mut all = self.files.all();
+        all.extend(self.locking_files());
         {
             let inodes = self.inodes();
             all.retain(|open| inodes.is_below(open.inode, moved));
@@ -177,14 +178,19 @@ impl Tree {
         self.change(&[Call::SetMode { path: &path, mode: mode & !bits }]).map(drop)
     }
 
-    pub(super) fn flush(&self, handle: u64) -> Outcomes {
+    pub(super) fn flush(&self, handle: u64, owner: u64) -> Outcomes {
         // Every write was answered when it was made.
-        self.file(handle).map(|_| Answer::Done)
+        let open = self.file(handle)?;
+        self.end_locks_of(open.inode, owner);
+        Ok(Answer::Done)
     }
 
     pub(super) fn release(&self, handle: u64) -> Outcomes {
         let Some(open) = self.files.remove(handle) else { return Err(Errno::BADF) };
         let inode = open.inode;
+        if self.open_file_of(inode).is_none() {
+            self.end_locker(inode);
+        }
         // Nobody is told how it went; a call that still uses the file closes it.
         if let Some(open) = Arc::into_inner(open) {
             let _ = open.file.close();

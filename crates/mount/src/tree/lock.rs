@@ -1,26 +1,56 @@
-//! Locks of whole files (flock), which the server's own programs and other clients see.
+//! Locks, which the server's own programs and other clients see: of whole files (flock), where each
+//! open file has its own, and of ranges (fcntl), where each process has its own through whichever
+//! open file it asks.
 
-use super::Tree;
 use super::data::OpenFile;
+use super::{Outcomes, Tree, refused};
 use crate::errno;
-use crate::kernel::{Answer, Outcome, Waiting};
+use crate::kernel::{Answer, LockRequest, Outcome, Waiting};
 use rustix::io::Errno;
-use std::sync::Arc;
-use xdfs_client::ErrorKind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use xdfs_client::file::{Extent, File, OpenOptions, RangeLock, range_to_the_end};
+use xdfs_client::{Error, ErrorKind};
 
 /// Kinds of locks, as in fcntl(2).
 const SHARED: u32 = 0;
 const EXCLUSIVE: u32 = 1;
+const UNLOCKED: u32 = 2;
+
+/// The last byte of a lock that reaches to the end, wherever that is.
+const TO_THE_END: u64 = i64::MAX as u64;
+
+/// The one open file through which all locks of ranges of an inode go: the server tells owners apart
+/// by it, and the same process may ask through several files here.
+#[derive(Debug)]
+pub(super) struct RangeLocker {
+    open: Arc<OpenFile>,
+    /// Who asked for a lock.
+    owners: BTreeSet<u64>,
+}
 
 /// A lock that is tried until somebody else ends theirs.
-struct WaitingFlock {
+struct WaitingLock {
     open: Arc<OpenFile>,
+    /// None locks the whole file.
+    range: Option<(u64, Extent)>,
     exclusive: bool,
 }
 
-impl Waiting for WaitingFlock {
+impl WaitingLock {
+    fn lock(&self) -> Result<(), Error> {
+        match self.range {
+            None => self.open.file.try_lock(self.exclusive),
+            Some((owner, range)) => {
+                self.open.file.try_lock_range(owner, RangeLock { range, exclusive: self.exclusive })
+            }
+        }
+    }
+}
+
+impl Waiting for WaitingLock {
     fn attempt(&mut self) -> Option<Result<Answer, Errno>> {
-        match self.open.file.try_lock(self.exclusive) {
+        match self.lock() {
             Ok(()) => Some(Ok(Answer::Locked { inode: self.open.inode })),
             Err(error) if error.kind == ErrorKind::Locked => None,
             Err(error) => Some(Err(errno::of(&error))),
@@ -29,29 +59,125 @@ impl Waiting for WaitingFlock {
 
     fn undo(&mut self) {
         // Otherwise it ends when the file is closed.
-        let _ = self.open.file.unlock();
+        let _ = match self.range {
+            None => self.open.file.unlock(),
+            Some((owner, range)) => self.open.file.unlock_range(owner, range),
+        };
+    }
+}
+
+/// The bytes of a lock.
+fn range(request: &LockRequest) -> Result<Extent, Errno> {
+    match request.end {
+        TO_THE_END.. => range_to_the_end(request.start).ok_or(Errno::OVERFLOW),
+        end => {
+            let length = end.checked_sub(request.start).ok_or(Errno::INVAL)? + 1;
+            Extent::new(request.start, length).map_err(|_| Errno::OVERFLOW)
+        }
     }
 }
 
 impl Tree {
-    pub(super) fn lock(&self, handle: u64, kind: u32, whole_file: bool, wait: bool) -> Outcome {
-        if !whole_file {
-            return Outcome::Now(Err(Errno::NOSYS));
-        }
-        let Some(open) = self.files.find(handle) else { return Outcome::Now(Err(Errno::BADF)) };
-        let exclusive = match kind {
-            SHARED => false,
-            EXCLUSIVE => true,
-            _ => {
-                let done = open.file.unlock().map(|()| Answer::Done);
-                return Outcome::Now(done.map_err(|error| errno::of(&error)));
-            }
+    fn lockers(&self) -> MutexGuard<'_, BTreeMap<u64, RangeLocker>> {
+        self.lockers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lock(&self, request: &LockRequest) -> Outcome {
+        let mut waiting = match self.wanted(request) {
+            Ok(waiting) => waiting,
+            Err(errno) => return Outcome::Now(Err(errno)),
         };
-        let mut waiting = WaitingFlock { open, exclusive };
+        if request.kind == UNLOCKED {
+            let open = &waiting.open.file;
+            let done = match waiting.range {
+                None => open.unlock(),
+                Some((owner, range)) => open.unlock_range(owner, range),
+            };
+            return Outcome::Now(done.map(|()| Answer::Done).map_err(|error| refused(&error)));
+        }
         match waiting.attempt() {
             Some(outcome) => Outcome::Now(outcome),
-            None if wait => Outcome::Later(Box::new(waiting)),
+            None if request.wait => Outcome::Later(Box::new(waiting)),
             None => Outcome::Now(Err(Errno::AGAIN)),
         }
+    }
+
+    fn wanted(&self, request: &LockRequest) -> Result<WaitingLock, Errno> {
+        let open = self.file(request.handle)?;
+        let exclusive = match request.kind {
+            EXCLUSIVE => true,
+            SHARED | UNLOCKED => false,
+            _ => return Err(Errno::INVAL),
+        };
+        if request.whole_file {
+            return Ok(WaitingLock { open, range: None, exclusive });
+        }
+        let range = Some((request.owner, range(request)?));
+        Ok(WaitingLock { open: self.locker(&open, request.owner)?, range, exclusive })
+    }
+
+    /// The file through which an inode's ranges are locked: the first that asked and can write.
+    fn locker(&self, open: &Arc<OpenFile>, owner: u64) -> Result<Arc<OpenFile>, Errno> {
+        let mut lockers = self.lockers();
+        if let Some(locker) = lockers.get_mut(&open.inode) {
+            locker.owners.insert(owner);
+            return Ok(Arc::clone(&locker.open));
+        }
+        let through = match open.writes {
+            true => Arc::clone(open),
+            false => self.writable(open)?,
+        };
+        lockers.insert(open.inode, RangeLocker { open: Arc::clone(&through), owners: BTreeSet::from([owner]) });
+        Ok(through)
+    }
+
+    /// The file opened once more to write, since whoever locks next may want that; or the same one if
+    /// that is not allowed.
+    fn writable(&self, open: &Arc<OpenFile>) -> Result<Arc<OpenFile>, Errno> {
+        let path = self.full(&self.path(open.inode)?);
+        let options = OpenOptions::new().read(true).write(true);
+        Ok(match File::open(&self.remote, path, &options) {
+            Ok(file) => Arc::new(OpenFile { inode: open.inode, file, writes: true }),
+            Err(_) => Arc::clone(open),
+        })
+    }
+
+    pub(super) fn find_lock(&self, request: &LockRequest) -> Outcomes {
+        let WaitingLock { open, range, exclusive } = self.wanted(request)?;
+        let Some((owner, range)) = range else { return Err(Errno::NOSYS) };
+        let found = open.file.find_lock(owner, RangeLock { range, exclusive }).map_err(|error| refused(&error))?;
+        Ok(match found {
+            None => Answer::Lock { start: request.start, end: request.end, kind: UNLOCKED },
+            Some(lock) => {
+                let end = lock.range.end();
+                let last = if end == TO_THE_END { end } else { end.saturating_sub(1) };
+                let kind = if lock.exclusive { EXCLUSIVE } else { SHARED };
+                Answer::Lock { start: lock.range.offset(), end: last, kind }
+            }
+        })
+    }
+
+    /// A process closed a file: its locks of ranges end, as POSIX wants it.
+    pub(super) fn end_locks_of(&self, inode: u64, owner: u64) {
+        let open = {
+            let mut lockers = self.lockers();
+            lockers.get_mut(&inode).and_then(|locker| locker.owners.remove(&owner).then(|| Arc::clone(&locker.open)))
+        };
+        if let (Some(open), Some(all)) = (open, range_to_the_end(0)) {
+            // A session that is lost has no locks.
+            let _ = open.file.unlock_range(owner, all);
+        }
+    }
+
+    /// Nobody has the inode open any more.
+    pub(super) fn end_locker(&self, inode: u64) {
+        // Its file is closed outside of the lock.
+        let ended = self.lockers().remove(&inode);
+        drop(ended);
+    }
+
+    /// The files through which ranges are locked.
+    pub(super) fn locking_files(&self) -> Vec<Arc<OpenFile>> {
+        self.lockers().values().map(|locker| Arc::clone(&locker.open)).collect()
     }
 }

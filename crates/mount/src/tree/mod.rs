@@ -13,6 +13,7 @@ use crate::inodes::{Inodes, ROOT};
 use crate::kernel::{Answer, Call, FileSystem, Operation, Outcome};
 use data::OpenFile;
 use directories::OpenDirectory;
+use lock::RangeLocker;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -60,6 +61,8 @@ pub struct Tree {
     inodes: Mutex<Inodes>,
     files: Handles<OpenFile>,
     directories: Handles<OpenDirectory>,
+    /// Of inodes with locks of ranges.
+    lockers: Mutex<BTreeMap<u64, RangeLocker>>,
     /// Of inodes whose pages the kernel has: length and change number of the file that they are of.
     versions: Mutex<BTreeMap<u64, (u64, u64)>>,
     /// The server, or the export, has no extended attributes: it is not asked again.
@@ -111,6 +114,7 @@ impl Tree {
             inodes: Mutex::new(Inodes::new(identity)),
             files: Handles::new(OPEN_MAX),
             directories: Handles::new(OPEN_MAX),
+            lockers: Mutex::default(),
             versions: Mutex::default(),
             no_xattr: AtomicBool::new(false),
             hidden: AtomicU64::new(0),
@@ -192,7 +196,7 @@ fn facts(reply: &Reply) -> Result<Facts, Errno> {
 impl FileSystem for Tree {
     fn call(&self, call: &Call<'_>) -> Outcome {
         match call.operation {
-            Operation::Lock { handle, kind, whole_file, wait } => self.lock(handle, kind, whole_file, wait),
+            Operation::Lock(request) => self.lock(&request),
             _ => Outcome::Now(self.on_name(call)),
         }
     }
@@ -262,7 +266,8 @@ impl Tree {
             Operation::Create { name, mode, flags } => self.create(call.inode, name, mode, flags),
             Operation::Read { handle, offset, size } => self.read(handle, offset, size),
             Operation::Write { handle, offset, flags, cause, data } => self.write(handle, offset, data, (flags, cause)),
-            Operation::Flush { handle } => self.flush(handle),
+            Operation::FindLock(request) => self.find_lock(&request),
+            Operation::Flush { handle, owner } => self.flush(handle, owner),
             Operation::Release { handle } => self.release(handle),
             Operation::Sync { handle, data_only } => self.sync(handle, data_only),
             Operation::Allocate { handle, offset, length, mode } => self.allocate(handle, (offset, length), mode),
