@@ -296,6 +296,7 @@ mod tests {
             inodes: Mutex::new(Inodes::new([0; 16])),
             files: Handles::new(1),
             directories: Handles::new(1),
+            lockers: Mutex::default(),
             versions: Mutex::default(),
             no_xattr: AtomicBool::new(false),
             hidden: AtomicU64::new(0),

@@ -63,3 +63,34 @@ fn a_database_lives_on_the_mount() {
     );
     mount.unmount();
 }
+
+#[test]
+fn a_database_is_changed_through_two_mounts() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    let other = Mount::of(&scene, &server.url(""), "other", &[]);
+    python(
+        &mount.point,
+        "import sqlite3\nc = sqlite3.connect('d.db'); c.execute('create table t (a integer)')\n\
+         c.execute('insert into t values (0)'); c.execute('create table r (b text)'); c.commit()",
+    );
+    let script = "import sqlite3\n\
+        c = sqlite3.connect('d.db', timeout=60, isolation_level=None)\n\
+        for i in range(60):\n\
+        \x20   c.execute('begin immediate'); c.execute('update t set a = a + 1')\n\
+        \x20   c.execute('insert into r values (?)', ('x' * 3000,)); c.execute('commit')\n";
+    std::thread::scope(|scope| {
+        for point in [&mount.point, &mount.point, &other.point] {
+            scope.spawn(move || python(point, script));
+        }
+    });
+    python(
+        &scene.path("server"),
+        "import sqlite3\nc = sqlite3.connect('d.db')\n\
+         assert c.execute('pragma integrity_check').fetchone() == ('ok',)\n\
+         assert c.execute('select a, (select count(*) from r) from t').fetchone() == (180, 180)",
+    );
+    other.unmount();
+    mount.unmount();
+}
