@@ -183,6 +183,12 @@ impl File {
         self.core.moved(path.into());
     }
 
+    /// The caller changed the file through `other`, an open file of the same one: what this handle has
+    /// locked was not changed by somebody else.
+    pub fn changed_through(&self, other: &Self) {
+        self.core.accept_change(other.core.change_number());
+    }
+
     /// The caller changed the file by its name, as its mode or with a link: that it differs from what
     /// this handle left is not the work of somebody else.
     pub fn changed_by_name(&self) -> Result<(), Error> {

@@ -108,7 +108,10 @@ impl Tree {
         let file = new.handle.and_then(|handle| self.files.find(handle)).or_else(|| self.open_file_of(inode));
         // An open file is cut by its handle, which may be for writing though the mode is not.
         match (new.size, file.filter(|file| file.writes)) {
-            (Some(length), Some(file)) => file.file.set_len(length).map_err(|error| refused(&error))?,
+            (Some(length), Some(file)) => {
+                file.file.set_len(length).map_err(|error| refused(&error))?;
+                self.tell_locker(inode, &file.file);
+            }
             (Some(length), None) => self.truncate(inode, length)?,
             (None, _) => {}
         }

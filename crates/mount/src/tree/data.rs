@@ -98,6 +98,7 @@ impl Tree {
         let file = self.open_file(inode, &options(flags))?;
         if flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0 {
             file.set_len(0).map_err(|error| refused(&error))?;
+            self.tell_locker(inode, &file);
         }
         let (handle, flags) = self.opened(inode, file, flags);
         Ok(Answer::Opened { handle, flags })
@@ -105,7 +106,7 @@ impl Tree {
 
     /// Opens the file of an inode. If its name leads to another one, or nowhere, the kernel is told to ask
     /// again where it leads to.
-    fn open_file(&self, inode: u64, options: &OpenOptions) -> Result<File, Errno> {
+    pub(super) fn open_file(&self, inode: u64, options: &OpenOptions) -> Result<File, Errno> {
         let path = self.path(inode)?;
         let file = match File::open(&self.remote, self.full(&path), options).map_err(|error| refused(&error)) {
             Err(Errno::NOENT) => return Err(Errno::STALE),
@@ -117,7 +118,9 @@ impl Tree {
     /// Sets the length of a file that is not open.
     pub(super) fn truncate(&self, inode: u64, length: u64) -> Result<(), Errno> {
         let file = self.open_file(inode, &OpenOptions::new().write(true))?;
-        file.set_len(length).and_then(|()| file.close()).map_err(|error| refused(&error))
+        file.set_len(length).map_err(|error| refused(&error))?;
+        self.tell_locker(inode, &file);
+        file.close().map_err(|error| refused(&error))
     }
 
     pub(super) fn create(&self, parent: u64, name: &[u8], mode: u32, flags: u32) -> Outcomes {
@@ -165,6 +168,7 @@ impl Tree {
             false => open.file.write_at(data, offset),
         };
         written.map_err(|error| refused(&error))?;
+        self.tell_locker(open.inode, &open.file);
         // At most a megabyte: fits.
         Ok(Answer::Written(data.len() as u32))
     }
@@ -217,6 +221,7 @@ impl Tree {
             _ => return Err(Errno::OPNOTSUPP),
         };
         done.map_err(|error| refused(&error))?;
+        self.tell_locker(open.inode, &open.file);
         Ok(Answer::Done)
     }
 

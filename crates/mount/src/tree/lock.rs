@@ -29,6 +29,13 @@ pub(super) struct RangeLocker {
     owners: BTreeSet<u64>,
 }
 
+impl RangeLocker {
+    fn for_owner(&mut self, owner: u64) -> Arc<OpenFile> {
+        self.owners.insert(owner);
+        Arc::clone(&self.open)
+    }
+}
+
 /// A lock that is tried until somebody else ends theirs.
 struct WaitingLock {
     open: Arc<OpenFile>,
@@ -113,33 +120,30 @@ impl Tree {
             return Ok(WaitingLock { open, range: None, exclusive });
         }
         let range = Some((request.owner, range(request)?));
-        Ok(WaitingLock { open: self.locker(&open, request.owner)?, range, exclusive })
+        Ok(WaitingLock { open: self.locker(&open, request.owner), range, exclusive })
     }
 
-    /// The file through which an inode's ranges are locked: the first that asked and can write.
-    fn locker(&self, open: &Arc<OpenFile>, owner: u64) -> Result<Arc<OpenFile>, Errno> {
-        let mut lockers = self.lockers();
-        if let Some(locker) = lockers.get_mut(&open.inode) {
-            locker.owners.insert(owner);
-            return Ok(Arc::clone(&locker.open));
-        }
-        let through = match open.writes {
-            true => Arc::clone(open),
-            false => self.writable(open)?,
-        };
-        lockers.insert(open.inode, RangeLocker { open: Arc::clone(&through), owners: BTreeSet::from([owner]) });
-        Ok(through)
+    /// The file through which an inode's ranges are locked. Nothing is written through it, so that it has
+    /// nothing to write again after a loss.
+    fn locker(&self, open: &Arc<OpenFile>, owner: u64) -> Arc<OpenFile> {
+        let known = self.lockers().get_mut(&open.inode).map(|locker| locker.for_owner(owner));
+        known.unwrap_or_else(|| {
+            // Outside of the lock: this may wait for a lost server.
+            let through = self.writable(open);
+            let mut lockers = self.lockers();
+            let locker = lockers.entry(open.inode);
+            locker.or_insert(RangeLocker { open: through, owners: BTreeSet::new() }).for_owner(owner)
+        })
     }
 
     /// The file opened once more to write, since whoever locks next may want that; or the same one if
     /// that is not allowed.
-    fn writable(&self, open: &Arc<OpenFile>) -> Result<Arc<OpenFile>, Errno> {
-        let path = self.full(&self.path(open.inode)?);
+    fn writable(&self, open: &Arc<OpenFile>) -> Arc<OpenFile> {
         let options = OpenOptions::new().read(true).write(true);
-        Ok(match File::open(&self.remote, path, &options) {
+        match self.open_file(open.inode, &options) {
             Ok(file) => Arc::new(OpenFile { inode: open.inode, file, writes: true }),
             Err(_) => Arc::clone(open),
-        })
+        }
     }
 
     pub(super) fn find_lock(&self, request: &LockRequest) -> Outcomes {
@@ -155,6 +159,15 @@ impl Tree {
                 Answer::Lock { start: lock.range.offset(), end: last, kind }
             }
         })
+    }
+
+    /// An inode was changed through an open file of this mount, which is no reason to give up its locks
+    /// after a loss.
+    pub(super) fn tell_locker(&self, inode: u64, through: &File) {
+        let locker = self.lockers().get(&inode).map(|locker| Arc::clone(&locker.open));
+        if let Some(locker) = locker {
+            locker.file.changed_through(through);
+        }
     }
 
     /// A process closed a file: its locks of ranges end, as POSIX wants it.

@@ -55,6 +55,44 @@ fn calls_wait_for_a_server_that_restarts_and_open_files_go_on() {
 }
 
 #[test]
+fn locks_of_ranges_are_had_again_after_a_restart_whatever_their_owner_wrote_meanwhile() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let address = server.address().to_owned();
+    let mount = Mount::new(&scene, &server, &[]);
+    let other = Mount::of(&scene, &server.url(""), "other", &[]);
+    fs::write(mount.path("file"), [0; 100]).unwrap();
+    let script = "import fcntl, os, sys\n\
+        one, two = os.open('file', os.O_RDWR), os.open('file', os.O_RDWR)\n\
+        fcntl.lockf(one, fcntl.LOCK_EX, 10)\n\
+        os.pwrite(two, b'written', 0)\n\
+        os.fsync(two)\n\
+        print(flush=True)\n\
+        sys.stdin.read()\n\
+        os.pwrite(two, b'again', 0)\n\
+        os.fsync(one)\n\
+        fcntl.lockf(one, fcntl.LOCK_EX, 10, 20)\n";
+    let mut command = Command::new("python3");
+    let mut locks = Running::start({
+        command.args(["-c", script]).current_dir(&mount.point);
+        command
+    });
+    let tries = "import fcntl, os\nf = os.open('file', os.O_RDWR)\n\
+        try: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)\nexcept BlockingIOError: print('locked')\n";
+    while crate::python(&other.point, tries) != "locked\n" || !scene.read("server/file").starts_with(b"written") {
+        assert!(!locks.has_ended(), "{:?}", locks.wait());
+    }
+    server.kill();
+    let _server = again(&scene, &address);
+    locks.close_input();
+    let ended = locks.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.messages);
+    assert_eq!(&scene.read("server/file")[..7], b"againen");
+    drop(other);
+    mount.unmount();
+}
+
+#[test]
 fn a_lost_server_is_an_error_after_the_timeout_and_no_error_when_it_is_back() {
     let scene = Scene::new();
     let server = scene.serve();

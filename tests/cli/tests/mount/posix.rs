@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, sy
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom};
 use rustix::io::Errno;
-use xdfs_test_cli::{Scene, pattern};
+use xdfs_test_cli::{Running, Scene, pattern};
 
 use crate::{Mount, python, run, shell};
 
@@ -254,6 +254,63 @@ fn a_shared_mapping_is_at_the_server_after_msync() {
         m.close()\n";
     python(&mount.point, script);
     assert_eq!(&fs::read(mount.path("file")).unwrap()[..3], b"end");
+    mount.unmount();
+}
+
+#[test]
+fn ranges_are_locked_against_other_mounts_and_their_owners_keep_them_as_posix_says() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"content");
+    let mount = Mount::new(&scene, &server, &[]);
+    let other = Mount::of(&scene, &server.url(""), "other", &[]);
+    // Another process, on the other mount, says what it can lock, and keeps nothing.
+    let script = "import fcntl, os, struct, subprocess, sys\n\
+        here, there = sys.argv[1:]\n\
+        def others(at, exclusive=True):\n\
+        \tscript = 'import fcntl, os, sys\\nf = os.open(sys.argv[1], os.O_RDWR)\\n'\\\n\
+        \t\t'try: fcntl.lockf(f, int(sys.argv[2]) | fcntl.LOCK_NB, 1, int(sys.argv[3]))\\n'\\\n\
+        \t\t'except BlockingIOError: sys.exit(7)\\n'\n\
+        \thow = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH\n\
+        \treturn subprocess.run([sys.executable, '-c', script, there, str(how), str(at)]).returncode == 0\n\
+        one, two = os.open(here, os.O_RDWR), os.open(here, os.O_RDWR)\n\
+        fcntl.lockf(one, fcntl.LOCK_EX, 10, 10)\n\
+        assert [others(at) for at in (9, 10, 19, 20)] == [True, False, False, True]\n\
+        fcntl.lockf(two, fcntl.LOCK_EX, 10, 15)  # the same owner: no conflict, through whichever file\n\
+        assert not others(22)\n\
+        fcntl.lockf(one, fcntl.LOCK_SH, 5, 10)\n\
+        assert others(12, exclusive=False) and not others(12) and not others(16, exclusive=False)\n\
+        wanted = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 100, 0)\n\
+        far = os.open(there, os.O_RDWR)\n\
+        found = struct.unpack('hhqqi4x', fcntl.fcntl(far, fcntl.F_GETLK, wanted))\n\
+        assert found[0] == fcntl.F_RDLCK and found[2] == 10, found\n\
+        os.close(two)  # POSIX: with any file of it that a process closes its locks end\n\
+        assert others(12) and others(22)\n\
+        own = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 5, 0)\n\
+        fcntl.fcntl(one, 37, own)  # F_OFD_SETLK\n\
+        os.close(os.open(here, os.O_RDWR))\n\
+        assert not others(3) and others(5)\n\
+        os.close(one)\n\
+        assert others(3)\n";
+    let mut python = std::process::Command::new("python3");
+    run(python.args(["-c", script]).arg(mount.path("file")).arg(other.path("file")));
+    // Who waits has it when its owner is killed.
+    let holds = "import fcntl, os, sys\nf = os.open(sys.argv[1], os.O_RDWR)\nfcntl.lockf(f, fcntl.LOCK_EX)\n\
+        open(sys.argv[2], 'w')\nsys.stdin.read()\n";
+    let held = scene.path("held");
+    let mut owner = std::process::Command::new("python3");
+    owner.args(["-c", holds]).arg(mount.path("file")).arg(&held);
+    let owner = Running::start(owner);
+    while !held.exists() {
+        assert!(!owner.has_ended());
+    }
+    let waits = "import fcntl, os, sys\nf = os.open(sys.argv[1], os.O_RDWR)\nfcntl.lockf(f, fcntl.LOCK_EX)\n";
+    let mut waiter = std::process::Command::new("python3");
+    waiter.args(["-c", waits]).arg(other.path("file"));
+    let waiter = Running::start(waiter);
+    let _ = owner.kill();
+    assert_eq!(waiter.wait().code, Some(0));
+    other.unmount();
     mount.unmount();
 }
 

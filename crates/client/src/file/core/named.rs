@@ -18,14 +18,23 @@ impl Core {
             FileAnswer::Attributes(told) => told.change,
             _ => None,
         })?;
-        let mut connection = lock(&self.connection);
-        connection.change = connection.change.max(told);
+        self.accept_change(told);
         Ok(())
     }
 
     pub(in crate::file) fn version(&self) -> (u64, u64) {
         let opened = lock(&self.connection).opened;
         (opened.size, opened.change)
+    }
+
+    /// The change number after the last answer.
+    pub(in crate::file) fn change_number(&self) -> u64 {
+        lock(&self.connection).change
+    }
+
+    pub(in crate::file) fn accept_change(&self, told: u64) {
+        let mut connection = lock(&self.connection);
+        connection.change = connection.change.max(told);
     }
 
     pub(in crate::file) fn inode(&self) -> [u8; 16] {
