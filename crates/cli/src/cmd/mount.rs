@@ -27,6 +27,9 @@ const READY: &[u8] = b"mounted\n";
 
 /// How long calls that are being made may take after a signal, before the process ends anyway.
 const LEAVE: Duration = Duration::from_secs(5);
+/// How often it is tried to unmount what is in use, and the time between two tries.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(plan: &MountPlan) -> Result<Exit, Failure> {
     if plan.foreground { stay(plan) } else { leave() }
@@ -114,7 +117,18 @@ fn unmount_on_signal(mut stop: UnixStream, point: &MountPoint, end: &std::sync::
     if !matches!(stop.read(&mut [0; 16]), Ok(1..)) {
         return;
     }
-    if !point.detach(false) {
+    let mut detached = point.detach(false);
+    // A program that is being started has for a moment what the one that starts it has open.
+    for _ in 1..BUSY_TRIES {
+        if detached {
+            break;
+        }
+        if end.recv_timeout(BUSY_PAUSE).is_ok() {
+            return;
+        }
+        detached = point.detach(false);
+    }
+    if !detached {
         complain(&format!(
             "{}: in use; it is gone for new users, and in a moment for all",
             point.directory().display()

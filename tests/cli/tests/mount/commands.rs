@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Scene, xdfs_binary};
+use xdfs_test_cli::{Running, Scene, xdfs_binary};
 
 use crate::{Mount, is_mounted, run};
 
@@ -99,4 +99,29 @@ fn mount_and_fstab_know_the_type() {
         echo \"$1 $PWD/point xdfs noauto,nofail,x-systemd.automount 0 0\" > fstab\n\
         mount -T fstab \"$PWD/point\"; test \"$(cat point/file)\" = content; umount point";
     in_namespace(&scene, &[&server.url(""), xdfs_binary().to_str().unwrap()], script);
+}
+
+#[test]
+fn what_is_in_use_for_a_moment_is_unmounted_in_silence_and_what_stays_in_use_is_said() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"content");
+    for closes in [true, false] {
+        let mount = Mount::new(&scene, &server, &[]);
+        let mut user = Command::new("sh");
+        user.args(["-c", "exec 3< file; echo > ../opened; read line"]).current_dir(&mount.point);
+        let mut user = Running::start(user);
+        while !scene.path("opened").exists() {
+            assert!(!user.has_ended());
+        }
+        std::fs::remove_file(scene.path("opened")).unwrap();
+        mount.running().signal(Signal::TERM);
+        if closes {
+            user.close_input();
+            mount.end().ends_with(0).is_silent();
+        } else {
+            mount.end().ends_with(0).says(&["in use"]);
+        }
+        let _ = user.kill();
+    }
 }
