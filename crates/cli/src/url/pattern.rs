@@ -36,7 +36,11 @@ fn is_pattern(typed: &[u8]) -> bool {
     typed.iter().any(|byte| b"*[".contains(byte))
 }
 
-/// With a backslash before each byte that was not typed as itself. What is no `%XX` is refused elsewhere.
+/// What may mean more than itself in a pattern.
+const SPECIAL: &[u8] = b"*?[]!-^\\";
+
+/// With a backslash before what would mean more and was not typed as itself. What is no `%XX` is
+/// refused elsewhere.
 fn unencoded(typed: &[u8]) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(typed.len());
     let mut rest = typed;
@@ -44,7 +48,10 @@ fn unencoded(typed: &[u8]) -> Vec<u8> {
         let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| first == b'%') {
             Some(byte) => {
-                pattern.extend([b'\\', byte]);
+                if SPECIAL.contains(&byte) {
+                    pattern.push(b'\\');
+                }
+                pattern.push(byte);
                 rest = &tail[2..];
             }
             None => {
@@ -65,7 +72,7 @@ pub(super) fn show(pattern: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     while let Some(byte) = bytes.next() {
         match byte {
             b'\\' => bytes.next().map_or(Ok(()), |literal| write!(f, "%{literal:02X}"))?,
-            b'*' | b'[' | b']' | b'!' | b'-' => f.write_char(byte.into())?,
+            b'*' | b'[' | b']' | b'!' | b'-' | b'^' => f.write_char(byte.into())?,
             _ => f.write_str(&encode_component(&[byte]))?,
         }
     }

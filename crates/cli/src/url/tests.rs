@@ -234,7 +234,8 @@ fn what_is_typed_as_itself_makes_a_pattern_and_what_is_encoded_does_not() {
     assert_eq!(patterns("xdfs://h/data/a%2Ab/c%5B1%5D.txt"), None);
     assert_eq!(patterns("xdfs://h/data/a/*.txt/"), Some(vec![None, some("*.txt")]));
     assert_eq!(patterns("xdfs://h/data/x%5B1%5D*"), Some(vec![some("x\\[1\\]*")]));
-    assert_eq!(patterns("xdfs://h/data/a\\*%41"), Some(vec![some("a\\\\*\\A")]));
+    assert_eq!(patterns("xdfs://h/data/a\\*%41"), Some(vec![some("a\\\\*A")]));
+    assert_eq!(patterns("xdfs://h/data/%FF%2e[^%5e%2d]%05"), { Some(vec![Some(b"\xff.[^\\^\\-]\x05".to_vec())]) });
     assert_eq!(patterns("ssh://h//a/./[ab]"), Some(vec![None, some("[ab]")]));
     assert_eq!(parse("ftp://h/*.txt").unwrap().pattern, None);
 }
