@@ -24,6 +24,7 @@ const GROUPS: &[(&str, usize)] = &[
     ("SRV", 107),
     ("CLI", 34),
     ("STOR", 26),
+    ("XIO", 76),
     ("PERF", 37),
 ];
 
