@@ -93,9 +93,11 @@ impl Unsynced {
         self.bytes
     }
 
-    /// The changes, in their order.
-    pub(super) fn all(&self) -> Vec<Change> {
-        self.changes.values().cloned().collect()
+    /// The changes that were made, in their order. Those on their way are sent again by whoever waits
+    /// for their answers.
+    pub(super) fn all_made(&self) -> Vec<Change> {
+        let made = self.changes.iter().filter(|(number, _)| !self.on_their_way.contains(number));
+        made.map(|(_, change)| change.clone()).collect()
     }
 }
 
@@ -108,7 +110,7 @@ mod tests {
         let mut unsynced = Unsynced::default();
         let write = |offset| Change::Write { offset, data: Bytes::from_static(b"data") };
         let numbers: Vec<u64> = (0..4).map(|offset| unsynced.add(write(offset))).collect();
-        assert_eq!(unsynced.last_made(), 0, "none was answered");
+        assert_eq!((unsynced.last_made(), unsynced.all_made()), (0, Vec::new()), "none was answered");
         unsynced.made(numbers[1]);
         unsynced.made(numbers[0]);
         assert_eq!(unsynced.last_made(), numbers[1]);
@@ -116,11 +118,11 @@ mod tests {
         assert_eq!(unsynced.last_made(), numbers[2]);
         unsynced.made(numbers[3]);
         unsynced.synced(numbers[0]);
-        assert_eq!(unsynced.all(), [write(1), write(3)]);
+        assert_eq!(unsynced.all_made(), [write(1), write(3)]);
         let later = unsynced.add(Change::SetLength { length: 1 });
         unsynced.made(later);
         assert_eq!(unsynced.last_made(), later);
         unsynced.synced(later);
-        assert_eq!((unsynced.bytes(), unsynced.all()), (0, Vec::new()));
+        assert_eq!((unsynced.bytes(), unsynced.all_made()), (0, Vec::new()));
     }
 }

@@ -85,6 +85,19 @@ fn change_f(directory: &std::path::Path) {
 }
 
 #[test]
+fn a_write_that_begins_after_a_restart_does_not_care_what_somebody_else_changed() {
+    let mut serving = at_a_socket();
+    let remote = remote(&serving);
+    let mut file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
+    file.write_all(b"synced").unwrap();
+    file.sync_all().unwrap();
+    serving.stop_and(change_f);
+    file.write_at(b"S", 0).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(serving.directory.read("f"), b"Somebody else's");
+}
+
+#[test]
 fn what_somebody_else_changed_during_a_restart_is_not_overwritten() {
     let mut serving = at_a_socket();
     let remote = remote(&serving);

@@ -74,7 +74,7 @@ impl Core {
     fn to_be_made_again(&self, opened: &OpenedFile) -> Result<Vec<Change>, Error> {
         let connection = lock(&self.connection);
         let restarted = connection.opened.verifier != opened.verifier;
-        let unsynced = if restarted { connection.unsynced.all() } else { Vec::new() };
+        let unsynced = if restarted { connection.unsynced.all_made() } else { Vec::new() };
         // A server that lost its power lost times of the file, too: an earlier one is nobody's change.
         let undone = restarted && opened.change < connection.change;
         let differs = connection.change != opened.change && !undone;
