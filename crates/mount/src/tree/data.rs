@@ -51,10 +51,16 @@ impl Tree {
         (!all.is_empty()).then(|| all.swap_remove(writes.unwrap_or(0)))
     }
 
-    /// The paths of open files at or below an inode changed.
-    pub(super) fn tell_open_files(&self, moved: u64) {
+    /// All open files, those through which ranges are locked among them.
+    fn open_files(&self) -> Vec<Arc<OpenFile>> {
         let mut all = self.files.all();
         all.extend(self.locking_files());
+        all
+    }
+
+    /// The paths of open files at or below an inode changed.
+    pub(super) fn tell_open_files(&self, moved: u64) {
+        let mut all = self.open_files();
         {
             let inodes = self.inodes();
             all.retain(|open| inodes.is_below(open.inode, moved));
@@ -70,7 +76,7 @@ impl Tree {
 
     /// An inode was changed by its name: its open files have to know that it was us.
     pub(super) fn changed_by_name(&self, inode: u64) {
-        for open in self.files.all().iter().filter(|open| open.inode == inode) {
+        for open in self.open_files().iter().filter(|open| open.inode == inode) {
             // A lost session is found again by whoever uses the file.
             let _ = open.file.changed_by_name();
         }

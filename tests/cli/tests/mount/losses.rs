@@ -55,7 +55,7 @@ fn calls_wait_for_a_server_that_restarts_and_open_files_go_on() {
 }
 
 #[test]
-fn locks_of_ranges_are_had_again_after_a_restart_whatever_their_owner_wrote_meanwhile() {
+fn locks_of_ranges_are_had_again_after_a_restart_whatever_their_owner_changed_meanwhile() {
     let scene = Scene::new();
     let server = scene.serve();
     let address = server.address().to_owned();
@@ -67,7 +67,9 @@ fn locks_of_ranges_are_had_again_after_a_restart_whatever_their_owner_wrote_mean
         fcntl.lockf(one, fcntl.LOCK_EX, 10)\n\
         os.pwrite(two, b'written', 0)\n\
         os.fsync(two)\n\
-        print(flush=True)\n\
+        os.chmod('file', 0o600)\n\
+        os.rename('file', 'moved')\n\
+        open('../done', 'w')\n\
         sys.stdin.read()\n\
         os.pwrite(two, b'again', 0)\n\
         os.fsync(one)\n\
@@ -77,17 +79,18 @@ fn locks_of_ranges_are_had_again_after_a_restart_whatever_their_owner_wrote_mean
         command.args(["-c", script]).current_dir(&mount.point);
         command
     });
-    let tries = "import fcntl, os\nf = os.open('file', os.O_RDWR)\n\
-        try: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)\nexcept BlockingIOError: print('locked')\n";
-    while crate::python(&other.point, tries) != "locked\n" || !scene.read("server/file").starts_with(b"written") {
+    while !scene.path("done").exists() {
         assert!(!locks.has_ended(), "{:?}", locks.wait());
     }
+    let tries = "import fcntl, os\nf = os.open('moved', os.O_RDWR)\n\
+        try: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)\nexcept BlockingIOError: print('locked')\n";
+    assert_eq!(crate::python(&other.point, tries), "locked\n");
     server.kill();
     let _server = again(&scene, &address);
     locks.close_input();
     let ended = locks.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.messages);
-    assert_eq!(&scene.read("server/file")[..7], b"againen");
+    assert_eq!(&scene.read("server/moved")[..7], b"againen");
     drop(other);
     mount.unmount();
 }
