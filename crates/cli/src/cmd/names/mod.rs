@@ -111,46 +111,34 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let channels = if many { CHANNELS } else { 1 };
     let mut sessions = Sessions::new(SessionRequest { channels, ..SessionRequest::default() }, plan.login.clone());
     let mut servers = FtpServers::new(plan.login.clone(), StopFlag::default());
-    let mut exits = Vec::with_capacity(plan.urls.len());
-    for (at, typed) in plan.urls.iter().enumerate() {
-        let urls = match plan.verb.takes_patterns() {
-            true => pattern::expand(&mut sessions, typed),
-            false => Ok(vec![typed.clone()]),
-        };
-        let last = at + 1 == plan.urls.len();
-        match urls {
-            Ok(urls) => all(plan, &mut (&mut sessions, &mut servers), (&urls, last), &mut exits)?,
-            Err((failure, kind)) => exits.push(ended(plan, typed, Err(NameError::Told(failure, kind)))?),
+    let mut operands = Vec::with_capacity(plan.urls.len());
+    for typed in &plan.urls {
+        match plan.verb.takes_patterns().then(|| pattern::expand(&mut sessions, typed)) {
+            None => operands.push((typed.clone(), Ok(()))),
+            Some(Ok(urls)) => operands.extend(urls.into_iter().map(|url| (url, Ok(())))),
+            Some(Err(error)) => operands.push((typed.clone(), Err(error))),
         }
+    }
+    let mut exits = Vec::with_capacity(operands.len());
+    let last = operands.len().saturating_sub(1);
+    for (at, (url, expanded)) in operands.into_iter().enumerate() {
+        let done = match (expanded, &plan.verb) {
+            (Err((failure, kind)), _) => Err(NameError::Told(failure, kind)),
+            _ if url.is_ftp() => ftp::run(plan, &mut servers, &url),
+            (_, &Verb::CatRange { offset, length, follow }) => {
+                cat::in_place(&mut sessions, &url, &cat::Part { offset, length, follow: follow && at == last })
+            }
+            (_, Verb::Find(search)) => find::run(search, &mut sessions, &url),
+            _ => sessions
+                .with(&url)
+                .map_err(|(failure, kind)| NameError::Told(failure, kind))
+                .and_then(|(session, _)| one(plan, session, &url, !exits.contains(&Exit::Done))),
+        };
+        exits.push(ended(plan, &url, done)?);
     }
     sessions.close();
     servers.close();
     Ok(Exit::of_all(&exits))
-}
-
-/// The operation on the names that one operand stands for; `last` is true for the last operand.
-fn all(
-    plan: &NamesPlan,
-    (sessions, servers): &mut (&mut Sessions, &mut FtpServers),
-    (urls, last): (&[Url], bool),
-    exits: &mut Vec<Exit>,
-) -> Result<(), Failure> {
-    for (at, url) in urls.iter().enumerate() {
-        let done = match plan.verb {
-            _ if url.is_ftp() => ftp::run(plan, servers, url),
-            Verb::CatRange { offset, length, follow } => {
-                let follow = follow && last && at + 1 == urls.len();
-                cat::in_place(sessions, url, &cat::Part { offset, length, follow })
-            }
-            Verb::Find(ref search) => find::run(search, sessions, url),
-            _ => sessions
-                .with(url)
-                .map_err(|(failure, kind)| NameError::Told(failure, kind))
-                .and_then(|(session, _)| one(plan, session, url, !exits.contains(&Exit::Done))),
-        };
-        exits.push(ended(plan, url, done)?);
-    }
-    Ok(())
 }
 
 /// Reports how the operation on a name ended.
