@@ -126,7 +126,7 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
             (Err((failure, kind)), _) => Err(NameError::Told(failure, kind)),
             _ if url.is_ftp() => ftp::run(plan, &mut servers, &url),
             (_, &Verb::CatRange { offset, length, follow }) => {
-                cat::in_place(&mut sessions, &url, &cat::Part { offset, length, follow: follow && at == last })
+                cat::in_place(&sessions, &url, &cat::Part { offset, length, follow: follow && at == last })
             }
             (_, Verb::Find(search)) => find::run(search, &mut sessions, &url),
             _ => sessions
