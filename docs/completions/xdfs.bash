@@ -1794,7 +1794,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__serve)
-            opts="-q -h --export --check --listen --json --quiet --state --config --allow-anonymous --keep --min-protection --max-channels --confinement --certificate --certificate-key --metrics --standby --stdio --ports --help"
+            opts="-q -h --export --check --listen --json --quiet --state --config --allow-anonymous --keep --pipes --min-protection --max-channels --confinement --certificate --certificate-key --metrics --standby --stdio --ports --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -76,6 +76,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l ports -d 'With --std
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l check -d 'Say whether a server would start with these options and this configuration, and do not start it: nothing is made or changed. Run it as the user of the server, whose rights count'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l json -d 'One JSON object a line on standard output instead of text'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s q -l quiet -d 'Only problems in the log (standard error), no sessions and transfers that went well'
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l pipes -d 'Let clients open and make named pipes (FIFOs) in the exports given here: what one of them writes another one, or a program of this machine, reads'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l standby -d 'Take the listening socket over from the server that started this process, when it says so at standard input'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l stdio -d 'Serve one client at standard input and output, with the rights of this user: what \'xdfs cp FILE ssh://HOST/path\' starts over ssh'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'

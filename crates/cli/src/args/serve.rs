@@ -76,6 +76,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',', help_heading = "Limits and rights")]
     pub(crate) keep: Vec<KeepArg>,
 
+    /// Let clients open and make named pipes (FIFOs) in the exports given here: what one of them writes another one, or a program
+    /// of this machine, reads
+    #[arg(long, help_heading = "Limits and rights")]
+    pub(crate) pipes: bool,
+
     /// Protect transfers at least at this level, even where the client asks for less [default: clear]
     #[arg(long, value_name = "LEVEL", value_enum, help_heading = "Limits and rights")]
     pub(crate) min_protection: Option<Protection>,

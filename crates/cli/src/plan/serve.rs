@@ -81,6 +81,8 @@ pub(crate) struct ExportPlan {
     pub(crate) anonymous: Anonymous,
     /// Metadata that copies may set besides content.
     pub(crate) keep: Keep,
+    /// Whether named pipes may be opened.
+    pub(crate) pipes: bool,
 }
 
 /// What an export holds.
@@ -111,7 +113,7 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
     let mut exports: Vec<ExportPlan> = Vec::with_capacity(args.export.len());
     for text in &args.export {
         let mut export = parse_export(text)?;
-        (export.anonymous, export.keep) = (anonymous, keep);
+        (export.anonymous, export.keep, export.pipes) = (anonymous, keep, args.pipes);
         if exports.iter().any(|other| other.name == export.name) {
             return Err(PlanError::ExportTwice(export.name));
         }
@@ -157,7 +159,7 @@ fn parse_export(text: &OsStr) -> Result<ExportPlan, PlanError> {
         b"memory" if root.len() < bytes.len() - equals - 1 => Root::Memory,
         directory => Root::Directory(PathBuf::from(OsStr::from_bytes(directory))),
     };
-    Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing, keep: Keep::default() })
+    Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing, keep: Keep::default(), pipes: false })
 }
 
 /// An address with a port; `localhost` is the only name that needs no lookup.
@@ -180,7 +182,8 @@ mod tests {
 
     fn directory(name: &str, path: &str, writable: bool) -> Result<ExportPlan, PlanError> {
         let root = Root::Directory(path.into());
-        Ok(ExportPlan { name: name.to_owned(), root, writable, anonymous: Anonymous::Nothing, keep: Keep::default() })
+        let (name, anonymous, keep) = (name.to_owned(), Anonymous::Nothing, Keep::default());
+        Ok(ExportPlan { name, root, writable, anonymous, keep, pipes: false })
     }
 
     #[test]
@@ -199,7 +202,8 @@ mod tests {
     fn a_memory_export_may_be_read_only_too() {
         let anonymous = Anonymous::Nothing;
         let memory = |writable| {
-            Ok(ExportPlan { name: "m".to_owned(), root: Root::Memory, writable, anonymous, keep: Keep::default() })
+            let (name, keep) = ("m".to_owned(), Keep::default());
+            Ok(ExportPlan { name, root: Root::Memory, writable, anonymous, keep, pipes: false })
         };
         assert_eq!(export("m=memory:"), memory(true));
         assert_eq!(export("m=memory:ro"), memory(false));

@@ -73,12 +73,14 @@
 
 mod core;
 mod options;
+mod pipe;
 mod positioned;
 mod remote;
 mod stream;
 mod unsynced;
 
 pub use options::{FileAccess, FileMode, FileShare, OpenOptions};
+pub use pipe::{Pipe, PipeSide};
 pub use remote::Remote;
 pub use xdfs_proto::base::Extent;
 pub use xdfs_proto::range_locks::RangeLock;

@@ -138,6 +138,7 @@ impl OpenOptions {
             deny_write: self.deny_write,
             mode: self.mode & 0o7777,
             again: None,
+            pipe: false,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::options::ConnectOptions;
 use crate::session::Session;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Retry};
@@ -226,9 +226,23 @@ pub(super) struct Answered {
     codes: Vec<u64>,
 }
 
+fn gone() -> Error {
+    Error::new(ErrorKind::ConnectionLost, "the session ended before the calls were answered")
+}
+
 impl PendingFileReply {
+    /// The reply, if it comes within this time.
+    pub(super) fn wait_within(&self, patience: Duration) -> Option<Result<Answered, Error>> {
+        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = |payload| Answered { payload, codes: self.codes.clone() };
+        match outcome.recv_timeout(patience) {
+            Ok(outcome) => Some(outcome.map(answered)),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(gone())),
+        }
+    }
+
     pub(super) fn wait(self) -> Result<Answered, Error> {
-        let gone = || Error::new(ErrorKind::ConnectionLost, "the session ended before the calls were answered");
         let outcome = self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         let payload = outcome.recv().unwrap_or_else(|_| Err(gone()))?;
         Ok(Answered { payload, codes: self.codes })

@@ -36,8 +36,11 @@ impl Stream {
     }
 }
 
+/// EPIPE, as errors carry it.
+pub(super) const BROKEN: u16 = 32;
+
 /// The error as the standard library has it, with ours inside.
-fn to_io(error: Error) -> std::io::Error {
+pub(super) fn to_io(error: Error) -> std::io::Error {
     let kind = match error.kind {
         ErrorKind::NotFound => std::io::ErrorKind::NotFound,
         ErrorKind::AlreadyExists => std::io::ErrorKind::AlreadyExists,
@@ -48,6 +51,7 @@ fn to_io(error: Error) -> std::io::Error {
         ErrorKind::ReadOnly => std::io::ErrorKind::ReadOnlyFilesystem,
         ErrorKind::Stale => std::io::ErrorKind::StaleNetworkFileHandle,
         ErrorKind::TimedOut => std::io::ErrorKind::TimedOut,
+        ErrorKind::Storage if error.errno == BROKEN => std::io::ErrorKind::BrokenPipe,
         _ => std::io::ErrorKind::Other,
     };
     std::io::Error::new(kind, error)

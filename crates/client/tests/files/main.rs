@@ -6,6 +6,7 @@ mod access;
 mod bad_input;
 mod locks;
 mod losses;
+mod pipes;
 mod random;
 mod ranges;
 #[path = "../support/mod.rs"]

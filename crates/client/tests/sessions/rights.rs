@@ -13,7 +13,7 @@ use xdfs_secure::identity::KeyPair;
 use xdfs_secure::identity::openssh::NamedKey;
 use xdfs_secure::policy::Scope;
 use xdfs_server::users::{Account, AccountToken, Accounts, LiveAccounts, StateFolder};
-use xdfs_server::{Access, Anonymous, Export, Keep, LogEvent, Policy, ServerLimits, Users};
+use xdfs_server::{Access, Anonymous, Export, LogEvent, Policy, ServerLimits, Users};
 
 /// From a change to the end of the sessions that it ends.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -96,13 +96,7 @@ fn kind<T>(result: Result<T, xdfs_client::Error>) -> Option<ErrorKind> {
 fn an_export_is_for_its_users_and_for_nobody_else() {
     let site = Site::new();
     let users = Users::Only(["alice".to_owned()].into());
-    site.offer(Access {
-        writable: true,
-        users,
-        anonymous: Anonymous::Nothing,
-        floor: Level::Clear,
-        keep: Keep::default(),
-    });
+    site.offer(Access { writable: true, users, anonymous: Anonymous::Nothing, ..Access::default() });
     let (alice, bob) = (site.login("alice", 1).unwrap(), site.login("bob", 2).unwrap());
     let visitor = site.serving.connect(1);
     assert!(put(&alice, "data/a").is_ok());

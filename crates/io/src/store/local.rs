@@ -34,7 +34,7 @@ use super::resolve::{Blocked, Cause, Parent, Root};
 use super::tree::{TreeKey, TreePlace};
 use super::verified_range::{JournalTags, VerifiedRange};
 use super::{
-    Attributes, Capability, Existing, OpenFile, OpenRequest, Order, Recovered, Result, SmallFile, SmallGroup,
+    Attributes, Capability, Existing, OpenFile, OpenPipe, OpenRequest, Order, Recovered, Result, SmallFile, SmallGroup,
     SmallReader, Source, Stage, StageRequest, Store, Tree, descriptors,
 };
 use existing_target::ExistingTarget;
@@ -230,6 +230,24 @@ impl Store for LocalStore {
             descriptors::must_be_below_line(&file, verb, &self.shown(path))?;
         }
         Ok((OpenFile::new(file, self.shown(path)), created))
+    }
+
+    fn open_pipe(&self, path: &RelPath, write: bool) -> Result<OpenPipe> {
+        if write {
+            self.must_be_writable(Verb::Open, path)?;
+        }
+        let shown = self.shown(path);
+        let (held, end) = self.root.open_fifo(path, write).map_err(|stop| match stop.cause {
+            Cause::Kind(kind) if stop.depth == path.depth() => {
+                let (_, what) = errors::kind_words(kind);
+                errors::refused(ErrorKind::NotRegular, Verb::Open, &shown, &format!("is {what}, not a FIFO"))
+            }
+            _ => self.blocked(Verb::Open, path, &stop),
+        })?;
+        if let Some(end) = &end {
+            descriptors::must_be_below_line(end, Verb::Open, &shown)?;
+        }
+        OpenPipe::new(&held, end, shown)
     }
 
     fn tree(&self) -> Result<&dyn Tree> {

@@ -40,6 +40,7 @@ pub mod local;
 pub mod memory;
 pub mod open_file;
 pub mod owners;
+pub mod pipe;
 mod random;
 mod resolve;
 pub mod sim;
@@ -58,6 +59,7 @@ pub use local::read_back::ReadBack;
 pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;
 pub use open_file::{OpenFile, OpenRequest};
+pub use pipe::{OpenPipe, PipeEnd, PipeRead};
 pub use resolve::append::append_named;
 pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named, read_settings};
 pub use resolve::typed::LocalPlace;
@@ -278,6 +280,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// created.
     fn open_file(&self, _path: &RelPath, _request: &OpenRequest) -> Result<(OpenFile, bool)> {
         Err(Error::new(ErrorKind::Unsupported, "this store has no files that are written in place"))
+    }
+
+    /// Opens one end of a FIFO, without waiting for the other one.
+    fn open_pipe(&self, _path: &RelPath, _write: bool) -> Result<OpenPipe> {
+        Err(Error::new(ErrorKind::Unsupported, "this store has no pipes"))
     }
 
     /// The operations on its directory tree.

@@ -62,19 +62,7 @@ impl OpenFile {
     /// Which file it is, as long as it exists: device, inode and time of birth (zero where the file
     /// system does not tell it).
     pub fn identity(&self) -> Result<[u8; 24]> {
-        let wanted = StatxFlags::INO | StatxFlags::BTIME;
-        let stat = rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, wanted)
-            .map_err(|errno| self.failed(Verb::Look, errno))?;
-        let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-        let born = match stat.stx_mask & StatxFlags::BTIME.bits() {
-            0 => 0,
-            _ => stat.stx_btime.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(stat.stx_btime.tv_nsec.into()),
-        };
-        let mut identity = [0; 24];
-        identity[..8].copy_from_slice(&device.to_be_bytes());
-        identity[8..16].copy_from_slice(&stat.stx_ino.to_be_bytes());
-        identity[16..].copy_from_slice(&born.to_be_bytes());
-        Ok(identity)
+        identity_of(&self.file).map_err(|errno| self.failed(Verb::Look, errno))
     }
 
     /// Its present attributes.
@@ -233,6 +221,21 @@ fn kernel_range(range: Extent, kind: i32) -> LockRange {
     let length = if range.end() == LAST { 0 } else { range.length() };
     // An extent ends below 2^63: both fit.
     LockRange { kind, offset: range.offset() as i64, length: length as i64 }
+}
+
+pub(super) fn identity_of(file: &OwnedFd) -> std::result::Result<[u8; 24], Errno> {
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, wanted)?;
+    let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+    let born = match stat.stx_mask & StatxFlags::BTIME.bits() {
+        0 => 0,
+        _ => stat.stx_btime.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(stat.stx_btime.tv_nsec.into()),
+    };
+    let mut identity = [0; 24];
+    identity[..8].copy_from_slice(&device.to_be_bytes());
+    identity[8..16].copy_from_slice(&stat.stx_ino.to_be_bytes());
+    identity[16..].copy_from_slice(&born.to_be_bytes());
+    Ok(identity)
 }
 
 fn errno_of(stuck: Stuck) -> Errno {

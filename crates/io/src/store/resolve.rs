@@ -17,6 +17,7 @@ pub(super) mod leftovers;
 pub(super) mod names;
 mod opened;
 mod parent;
+mod pipe;
 pub(super) mod reserved;
 mod small;
 pub(super) mod staging;

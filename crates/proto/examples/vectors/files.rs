@@ -22,6 +22,7 @@ fn opening() -> Frame {
         deny_write: true,
         mode: 0o640,
         again: None,
+        pipe: false,
     };
     let ranges = vec![ReadRange { offset: 0, length: 65_536 }, ReadRange { offset: 1 << 40, length: 100 }];
     let calls = vec![
@@ -135,6 +136,50 @@ fn locks() -> [Frame; 2] {
     [asked, told]
 }
 
+/// The two ends of a FIFO.
+fn pipes() -> [Frame; 3] {
+    let open = OpenFile { path: b"data/fifo", write: true, pipe: true, ..OpenFile::default() };
+    let opening = FileBatch { room: 4096, calls: vec![FileCall::Open(open)], ..FileBatch::default() };
+    let laid = part().bytes("path", b"data/fifo").integer("flags", 258).integer("mode", 0);
+    let opening =
+        batch("calls/file-pipe.txt", "One end of a FIFO is opened, to write.", &opening, vec![(FileCode::Open, laid)]);
+    let calls = vec![
+        FileCall::WritePipe { offset: 1 << 32, wait_ms: 10_000, data: b"through" },
+        FileCall::ReadPipe { length: 65_536, wait_ms: 10_000 },
+    ];
+    let laid = vec![
+        (FileCode::WritePipe, part().integer("offset", 1 << 32).integer("wait_ms", 10_000).bytes("data", b"through")),
+        (FileCode::ReadPipe, part().integer("length", 65_536).integer("wait_ms", 10_000)),
+    ];
+    let about = FileBatch { room: 131_072, handle: 300, calls, ..FileBatch::default() };
+    let asked = batch("calls/file-pipe-data.txt", "Bytes are put into a FIFO, and taken out of it.", &about, laid);
+    let outcomes = vec![
+        Ok(FileAnswer::WrotePipe { open: true, taken: (1 << 32) + 3 }),
+        Ok(FileAnswer::ReadPipe { offset: 9, data: b"thr", end: false }),
+        Ok(FileAnswer::ReadPipe { offset: 12, data: b"", end: true }),
+    ];
+    let told = Frame::new(
+        "calls/file-pipe-reply.txt",
+        "file.reply 21 20 20",
+        "Results of writepipe (three bytes of seven), and readpipe (bytes, and the end).",
+    )
+    .byte("safety", 2)
+    .integer("results.count", 3)
+    .integer("results[0].status", 0)
+    .integer("results[0].flags", 1)
+    .integer("results[0].taken", (1 << 32) + 3)
+    .integer("results[1].status", 0)
+    .integer("results[1].flags", 0)
+    .integer("results[1].offset", 9)
+    .bytes("results[1].data", b"thr")
+    .integer("results[2].status", 0)
+    .integer("results[2].flags", 1)
+    .integer("results[2].offset", 12)
+    .bytes("results[2].data", b"")
+    .is(&FileReply { outcomes }.encode());
+    [opening, asked, told]
+}
+
 fn batch(path: &'static str, about: &'static str, batch: &FileBatch<'_>, calls: Vec<(FileCode, Frame)>) -> Frame {
     let flags = u64::from(batch.stop) | u64::from(batch.unordered) << 1 | u64::from(batch.age_ms.is_some()) << 2;
     let frame = Frame::new(path, "file.batch", about)
@@ -206,5 +251,6 @@ fn reply() -> Frame {
 pub(crate) fn frames() -> Vec<Frame> {
     let [again, open] = reopening();
     let [locks, locked] = locks();
-    vec![opening(), again, open, reply(), locks, locked]
+    let [pipe, passing, passed] = pipes();
+    vec![opening(), again, open, reply(), locks, locked, pipe, passing, passed]
 }

@@ -71,6 +71,9 @@ pub struct Access {
     pub floor: Level,
     /// What copies may preserve.
     pub keep: Keep,
+    /// Whether named pipes may be opened, to read with the right to read, and to write with the one to
+    /// change existing files; and created.
+    pub pipes: bool,
 }
 
 /// The rights of a user on an export.

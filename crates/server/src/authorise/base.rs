@@ -162,6 +162,11 @@ impl Base {
         self.index
     }
 
+    /// Whether named pipes may be opened and created here.
+    pub fn pipes(&self) -> bool {
+        self.export.access().pipes
+    }
+
     /// What may be set here of a file beyond its bytes, kind, time and plain permissions.
     pub fn keep(&self) -> Keep {
         self.export.access().keep

@@ -41,6 +41,11 @@ pub(crate) enum Want {
     },
     /// Change or remove something that exists, or create what is neither a file nor a directory.
     Change,
+    /// Open one end of a FIFO, or use it.
+    Pipe {
+        /// The one that writes.
+        write: bool,
+    },
 }
 
 /// An authorised operation: on this export, at this path, to this extent. Only
@@ -242,6 +247,11 @@ fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64, bugs: Bugs) 
 fn judge(rights: Rights, want: Want, export: &Export, user: &str) -> Result<Existing, Error> {
     let name = export.name();
     match want {
+        Want::Pipe { .. } if rights.read && !export.access().pipes => {
+            let text = format!("export '{name}' does not grant 'pipes': named pipes may not be opened there");
+            Err(Error::new(ErrorKind::Refused, text))
+        }
+        Want::Pipe { write } => judge(rights, if write { Want::Change } else { Want::Read }, export, user),
         Want::Read if rights.read => Ok(Existing::Keep),
         Want::Read => Err(Error::new(ErrorKind::Refused, format!("export '{name}' may not be read"))),
         Want::Write { .. } | Want::Change if !export.access().writable => {

@@ -51,7 +51,7 @@ fn every_right_meets_every_operation_as_the_table_says() {
     let reading_token = bearer("data", "", false, NOW + 1);
     let named = || only(&["alice"]);
     let access =
-        |writable, users, anonymous| Access { writable, users, anonymous, floor: Level::Clear, keep: Keep::default() };
+        |writable, users, anonymous| Access { writable, users, anonymous, floor: Level::Clear, ..Access::default() };
     type Row<'a> = (Access, &'a Principal, [Result<Existing, ErrorKind>; 3]);
     let (keep, replace) = (Ok(Existing::Keep), Ok(Existing::Replace));
     let rows: Vec<Row<'_>> = vec![
@@ -205,8 +205,7 @@ fn any_access() -> impl Strategy<Value = Access> {
         writable,
         users: users.map_or(Users::All, |users: BTreeSet<String>| Users::Only(users)),
         anonymous,
-        floor: Level::Clear,
-        keep: Keep::default(),
+        ..Access::default()
     })
 }
 
@@ -327,7 +326,10 @@ fn every_right_meets_every_call_as_the_table_says() {
     use ErrorKind::{NotFound, ReadOnly, Refused};
     let adds = [Code::MakeDirectory, Code::Put, Code::StageTree, Code::PublishTree];
     let granted_by_name = [Code::SetOwner, Code::MakeNode, Code::SetXattr, Code::RemoveXattr];
-    let access = |writable, users, anonymous, keep| Access { writable, users, anonymous, floor: Level::Clear, keep };
+    let access = |writable, users, anonymous, keep| {
+        let floor = Level::Clear;
+        Access { writable, users, anonymous, floor, keep, pipes: false }
+    };
     let (none, all) = (Keep::default(), Keep { modes: true, owner: true, acl: true, xattr: true, special: true });
     let named = || only(&["alice"]);
     let key = who("alice", Method::Key);
@@ -366,6 +368,45 @@ fn every_right_meets_every_call_as_the_table_says() {
             assert_eq!(found, expected, "{} by {who:?} with {access:?}", code.name());
         }
     }
+}
+
+/// Named pipes are opened and made where an export grants them, with the right to read or to change;
+/// that it takes special files lets nobody open one.
+#[test]
+fn pipes_are_opened_where_they_are_granted_with_the_rights_of_files() {
+    use ErrorKind::{NotFound, ReadOnly, Refused};
+    let all = Keep { modes: true, owner: true, acl: true, xattr: true, special: true };
+    let access = |writable, anonymous, pipes| Access {
+        writable,
+        users: only(&["alice"]),
+        anonymous,
+        keep: if pipes { Keep::default() } else { all },
+        pipes,
+        ..Access::default()
+    };
+    let (key, other) = (who("alice", Method::Key), who("mallory", Method::Key));
+    let visitor = who("anonymous@192.0.2.1", Method::Anonymous);
+    let reader = Principal { user: "alice".into(), ..bearer("data", "a", false, NOW + 1) };
+    let (nothing, reads) = (Anonymous::Nothing, Anonymous::Read);
+    // Reading, writing.
+    type Row<'a> = (Access, &'a Principal, [Option<ErrorKind>; 2]);
+    let rows: [Row<'_>; 8] = [
+        (access(true, nothing, true), &key, [None, None]),
+        (access(true, nothing, false), &key, [Some(Refused), Some(Refused)]),
+        (access(false, nothing, true), &key, [None, Some(ReadOnly)]),
+        (access(true, nothing, true), &other, [Some(NotFound), Some(NotFound)]),
+        (access(true, nothing, true), &visitor, [Some(NotFound), Some(NotFound)]),
+        (access(true, reads, true), &visitor, [None, Some(Refused)]),
+        (access(true, Anonymous::Create, true), &visitor, [None, Some(Refused)]),
+        (access(true, nothing, true), &reader, [None, Some(Refused)]),
+    ];
+    for (access, who, expected) in rows {
+        let found = [false, true].map(|write| outcome(&access, who, Want::Pipe { write }).err());
+        assert_eq!(found, expected, "by {who:?} with {access:?}");
+    }
+    let makes = |access: &Access| calls(access, &key).into_iter().find(|(code, _)| *code == Code::MakeNode).unwrap().1;
+    assert_eq!(makes(&access(true, nothing, true)), None);
+    assert_eq!(makes(&Access { keep: Keep::default(), ..access(true, nothing, false) }), Some(Refused));
 }
 
 #[test]

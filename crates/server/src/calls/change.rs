@@ -128,7 +128,8 @@ impl CallContext {
 
     fn make_node(&mut self, path: &[u8], kind: FileType, mode: u32, device: (u32, u32)) -> Result<(), Error> {
         let at = self.at(path, Want::Change)?;
-        if !self.base.keep().special {
+        let pipe = kind == FileType::Fifo && self.base.pipes();
+        if !self.base.keep().special && !pipe {
             return Err(refused("pipes, sockets and devices", "special"));
         }
         let refused = || Error::new(ErrorKind::Unsupported, "it is no special file");

@@ -57,6 +57,8 @@ struct ExportTable {
     anonymous: Option<Word>,
     min_protection: Option<Word>,
     keep: Option<Vec<Word>>,
+    #[serde(default)]
+    pipes: bool,
     bandwidth: Option<Word>,
 }
 
@@ -258,6 +260,7 @@ fn export(file: &Text<'_>, name: &Word, table: &ExportTable) -> Result<ExportSet
             anonymous,
             floor: level(file, table.min_protection.as_ref())?,
             keep: keep(file, table.keep.as_deref().unwrap_or_default())?,
+            pipes: table.pipes,
         },
         bandwidth: bandwidth("bandwidth", table.bandwidth.as_ref(), &|byte, message| file.at(byte, message))?,
         line: line(&table.directory),

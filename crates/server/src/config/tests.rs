@@ -31,6 +31,7 @@ min-protection = "private"
 
 [exports.in]
 directory = "incoming"
+pipes = true
 anonymous = "create"
 
 [exports.pub]
@@ -56,6 +57,7 @@ fn a_full_file_says_what_it_says() {
     let users = Users::Only(["alice", "bob"].map(str::to_owned).into());
     assert_eq!((&data.access.users, data.access.floor, data.access.writable), (&users, Level::Private, true));
     assert_eq!(data.access.anonymous, Anonymous::Nothing);
+    assert!(incoming.access.pipes && !data.access.pipes);
     assert_eq!(incoming.directory, Some("/etc/xdfs/incoming".into()));
     assert_eq!((&incoming.access.users, incoming.access.anonymous), (&Users::All, Anonymous::Create));
     assert_eq!((public.directory.clone(), public.access.writable), (None, false));

@@ -4,8 +4,8 @@ use super::shares::Sharing;
 use super::{Handle, SessionFiles, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
 use crate::calls::attributes_of;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use xdfs_io::store::open_file::Seek;
 use xdfs_io::store::{OpenFile, OpenRequest};
 use xdfs_proto::base::{Error, ErrorKind};
@@ -41,6 +41,9 @@ impl FileCalls {
         match call {
             FileCall::Read { ranges } => return self.read(ranges, writer),
             FileCall::Attributes { wanted } => return self.attributes(*wanted, writer),
+            FileCall::ReadPipe { length, .. } => return self.read_pipe(*length, writer),
+            FileCall::WritePipe { offset, data, .. } => self.write_pipe(*offset, data),
+            FileCall::Open(open) if open.pipe => self.open_pipe(open).map(FileAnswer::Opened),
             FileCall::Open(open) => self.open(open).map(FileAnswer::Opened),
             FileCall::Close => self.close(),
             FileCall::Sync { data_only } => self.sync(*data_only),
@@ -65,7 +68,7 @@ impl FileCalls {
         Ok(())
     }
 
-    fn authorise(&self, name: &[u8], want: Want) -> Result<Authorized, Error> {
+    pub(super) fn authorise(&self, name: &[u8], want: Want) -> Result<Authorized, Error> {
         self.authority.authorise(&self.principal, name, want, self.now)
     }
 
@@ -106,27 +109,15 @@ impl FileCalls {
             let text = "somebody else has the file open in a way that excludes this one; try again later";
             return Err(Error::new(ErrorKind::Locked, text));
         }
-        let handle = Arc::new(Handle {
-            id,
-            name: open.path.to_vec(),
-            identity,
-            sharing,
-            own: AtomicBool::new(own),
-            unsynced_name: AtomicBool::new(created),
-            written: AtomicU64::new(0),
-            logged: AtomicU64::new(0),
-            locking: Mutex::default(),
-            ranges: Mutex::default(),
-            retired: RwLock::new(false),
-            reserved,
-        });
+        let handle = Arc::new(Handle::new((id, open.path.to_vec()), identity, sharing, reserved, None));
+        handle.own.store(own, Ordering::Relaxed);
+        handle.unsynced_name.store(created, Ordering::Relaxed);
         if open.truncate && !created {
             file.set_length(0)?;
         }
         let node = file.node()?;
         handle.keep(Arc::new(file));
-        self.files.adopt(&handle);
-        self.handle = Some(handle);
+        self.adopt(handle);
         Ok(OpenedFile {
             handle: id,
             identity,
@@ -134,6 +125,12 @@ impl FileCalls {
             size: node.size,
             change: change_of(&node),
         })
+    }
+
+    /// The batch is about this handle from now on.
+    pub(super) fn adopt(&mut self, handle: Arc<Handle>) {
+        self.files.adopt(&handle);
+        self.handle = Some(handle);
     }
 
     /// Whoever shuts others out must have the right to change the file.
@@ -151,6 +148,9 @@ impl FileCalls {
     /// The open file, if the user may do this with it now.
     fn opened(&self, want: Want) -> Result<(Arc<OpenFile>, Authorized), Error> {
         let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+        if handle.pipe.is_some() {
+            return Err(Error::new(ErrorKind::NotRegular, "it is a pipe"));
+        }
         let (granted, want) = match want {
             Want::Read => (handle.sharing.read, want),
             _ if handle.own.load(Ordering::Relaxed) => (handle.sharing.write, Want::Write { keep: true }),
@@ -249,9 +249,7 @@ impl FileCalls {
     }
 
     fn wrote(&self, data: &[u8]) {
-        if let Some(handle) = &self.handle {
-            handle.written.fetch_add(data.len() as u64, Ordering::Relaxed);
-        }
+        self.handle.iter().for_each(|handle| handle.passed(data.len()));
     }
 }
 

@@ -31,15 +31,15 @@ struct RangeOwner {
 #[derive(Default)]
 pub(super) struct RangeOwners(BTreeMap<LockOwner, RangeOwner>);
 
-/// A descriptor and some ranges of a user's limits, given back when it is dropped.
-struct Slot {
+/// A descriptor that stays open, and some ranges, of a user's limits, given back when it is dropped.
+pub(super) struct Slot {
     server: Arc<OpenFiles>,
     user: Arc<str>,
     ranges: usize,
 }
 
 fn too_many() -> Error {
-    Error::new(ErrorKind::LimitExceeded, "you hold too many locks; release some first")
+    Error::new(ErrorKind::LimitExceeded, "you hold too many locks and pipes; give some up first")
 }
 
 fn locked() -> Error {
@@ -47,7 +47,7 @@ fn locked() -> Error {
 }
 
 impl Slot {
-    fn new(server: &Arc<OpenFiles>, user: &Arc<str>) -> Result<Self, Error> {
+    pub(super) fn new(server: &Arc<OpenFiles>, user: &Arc<str>) -> Result<Self, Error> {
         if !lock(&server.descriptors).reserve(user) {
             return Err(too_many());
         }
@@ -169,12 +169,17 @@ impl Handle {
         Ok(())
     }
 
-    /// Whether it denies something to others, now and until it is closed or says otherwise.
+    /// Whether it denies something to others, or they are at the other end of its pipe, now and until
+    /// it is closed or says otherwise.
     ///
     /// Waits for nobody: whoever is about to lock something, with a disk that may hang, counts.
     pub(super) fn excludes_others(&self) -> bool {
         let ranges = self.ranges.try_lock().map_or(true, |owners| !owners.0.is_empty());
-        ranges || self.sharing.deny_read || self.sharing.deny_write || self.descriptors().pinned(self.id).is_some()
+        ranges
+            || self.pipe.is_some()
+            || self.sharing.deny_read
+            || self.sharing.deny_write
+            || self.descriptors().pinned(self.id).is_some()
     }
 
     /// Ends its locks, and its places in line.

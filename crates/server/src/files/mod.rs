@@ -9,6 +9,7 @@ mod call;
 mod descriptors;
 pub(crate) mod job;
 mod locks;
+mod pipes;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod waiting;
 
 use descriptors::Descriptors;
 use locks::RangeOwners;
+use pipes::Pipe;
 use shares::{Shares, Sharing};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,12 +92,15 @@ pub(crate) struct Handle {
     own: AtomicBool,
     /// The directory does not have its name on stable storage yet.
     unsynced_name: AtomicBool,
+    /// Bytes that were written through it; through a pipe, in either direction.
     written: AtomicU64,
     /// Kinds of changes that are in the log, one bit for each code.
     logged: AtomicU64,
     /// Held while its lock of the whole file changes.
     locking: Mutex<()>,
     ranges: Mutex<RangeOwners>,
+    /// What it is an end of, if it is no regular file.
+    pipe: Option<Pipe>,
     /// Set when no further call may use it; held by each call that does.
     retired: RwLock<bool>,
     reserved: Reservation,
@@ -190,6 +195,34 @@ impl Drop for Reservation {
 }
 
 impl Handle {
+    fn new(
+        (id, name): (u64, Vec<u8>),
+        identity: FileIdentity,
+        sharing: Sharing,
+        reserved: Reservation,
+        pipe: Option<Pipe>,
+    ) -> Self {
+        Self {
+            id,
+            name,
+            identity,
+            sharing,
+            own: AtomicBool::new(false),
+            unsynced_name: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            logged: AtomicU64::new(0),
+            locking: Mutex::default(),
+            ranges: Mutex::default(),
+            pipe,
+            retired: RwLock::new(false),
+            reserved,
+        }
+    }
+
+    fn passed(&self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     fn descriptors(&self) -> MutexGuard<'_, Descriptors> {
         lock(&self.reserved.server.descriptors)
     }
@@ -216,9 +249,10 @@ impl Handle {
             self.reserved.server.remember_created(Created { handle: self.id, user, identity, since: Instant::now() });
         }
         self.end_locks();
+        let pipe = self.end_pipe();
         let closed = self.descriptors().gone(self.id);
         lock(&self.reserved.server.shares).close(&self.identity, self.sharing);
-        drop(closed);
+        drop((pipe, closed));
     }
 }
 
@@ -248,6 +282,7 @@ impl SessionFiles {
     fn close(&self, id: u64) -> Result<Arc<Handle>, Error> {
         let closed = lock(&self.handles).remove(&id).ok_or_else(|| stale("this session has no such handle"))?;
         closed.own.store(false, Ordering::Relaxed);
+        closed.pipe.iter().for_each(Pipe::close);
         Ok(closed)
     }
 

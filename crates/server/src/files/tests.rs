@@ -26,20 +26,8 @@ impl Scene {
     fn handle(&self, id: u64, user: &Arc<str>) -> Arc<Handle> {
         let sharing = Sharing { write: true, ..Sharing::default() };
         assert!(lock(&self.server.shares).open(&[7; 24], sharing));
-        let handle = Arc::new(Handle {
-            id,
-            name: b"data/f".to_vec(),
-            identity: [7; 24],
-            sharing,
-            own: AtomicBool::new(false),
-            unsynced_name: AtomicBool::new(false),
-            written: AtomicU64::new(0),
-            logged: AtomicU64::new(0),
-            locking: Mutex::default(),
-            ranges: Mutex::default(),
-            retired: RwLock::new(false),
-            reserved: self.server.reserve(user, 6).unwrap(),
-        });
+        let reserved = self.server.reserve(user, 6).unwrap();
+        let handle = Arc::new(Handle::new((id, b"data/f".to_vec()), [7; 24], sharing, reserved, None));
         handle.keep(self.file());
         handle
     }

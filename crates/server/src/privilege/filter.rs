@@ -5,7 +5,7 @@
 //! sockets of its own), reach into other processes (ptrace), change the machine (mount, modules,
 //! clocks), or bypass this filter (io_uring, whose operations seccomp never sees).
 
-use crate::authorise::Keep;
+use super::Needs;
 use seccompiler::{
     BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
@@ -99,12 +99,16 @@ const DENIED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const DENIED_HERE: &[libc::c_long] = &[];
 
-/// Denied if no export accepts special files.
-const SPECIAL: &[libc::c_long] = &[
-    libc::SYS_mknodat,
+/// Denied if no export accepts special files; with the position of the mode among the arguments. Where
+/// one has named pipes these alone are made.
+const SPECIAL: &[(libc::c_long, u8)] = &[
+    (libc::SYS_mknodat, 2),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_mknod,
+    (libc::SYS_mknod, 1),
 ];
+
+/// What mknod makes besides named pipes: 0 is a regular file.
+const NO_PIPES: &[libc::mode_t] = &[0, libc::S_IFREG, libc::S_IFCHR, libc::S_IFBLK, libc::S_IFSOCK];
 
 /// On x86-64 the numbers of the x32 form reach the same calls; they are denied with them.
 #[cfg(target_arch = "x86_64")]
@@ -136,6 +140,16 @@ fn clones() -> Result<Vec<SeccompRule>, Error> {
     spaces.chain([flag(libc::CLONE_THREAD, false)]).map(|rule| rule.map_err(Error::from)).collect()
 }
 
+/// When `mknod` is refused where named pipes may be made: with any other kind of file.
+fn nodes(mode: u8) -> Result<Vec<SeccompRule>, Error> {
+    let kind = |kind: &libc::mode_t| {
+        let is = SeccompCmpOp::MaskedEq(libc::S_IFMT.into());
+        let condition = SeccompCondition::new(mode, SeccompCmpArgLen::Dword, is, (*kind).into())?;
+        SeccompRule::new(vec![condition])
+    };
+    NO_PIPES.iter().map(|one| kind(one).map_err(Error::from)).collect()
+}
+
 /// A filter that answers the calls of `rules` with this error.
 fn refusing(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result<BpfProgram, String> {
     let architecture = std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
@@ -151,12 +165,15 @@ fn forms(number: libc::c_long) -> impl Iterator<Item = libc::c_long> {
 /// The refused calls, and `clone3`: its arguments lie in memory, which a filter cannot read. It
 /// gets the answer of a kernel without it, so that the C library uses `clone`, whose flags can be
 /// checked.
-fn programs(keep: Keep) -> Result<[BpfProgram; 2], String> {
+fn programs(needs: &Needs) -> Result<[BpfProgram; 2], String> {
     let always: Vec<SeccompRule> = Vec::new();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    let special = if keep.special { &[] } else { SPECIAL };
-    for number in DENIED.iter().chain(DENIED_HERE).chain(special) {
+    for number in DENIED.iter().chain(DENIED_HERE) {
         rules.extend(forms(*number).map(|number| (number, always.clone())));
+    }
+    for (number, mode) in SPECIAL.iter().filter(|_| !needs.keep.special) {
+        let refused = if needs.pipes { nodes(*mode).map_err(|error| error.to_string())? } else { Vec::new() };
+        rules.extend(forms(*number).map(|number| (number, refused.clone())));
     }
     let clones = clones().map_err(|error| error.to_string())?;
     rules.extend(forms(libc::SYS_clone).map(|number| (number, clones.clone())));
@@ -165,9 +182,9 @@ fn programs(keep: Keep) -> Result<[BpfProgram; 2], String> {
 }
 
 /// Confines this thread and those that it starts; sets `no_new_privs`.
-pub(super) fn install(keep: Keep) -> Result<(), String> {
+pub(super) fn install(needs: &Needs) -> Result<(), String> {
     let apply = |program: &BpfProgram| seccompiler::apply_filter(program).map_err(|error| error.to_string());
-    programs(keep)?.iter().try_for_each(apply)
+    programs(needs)?.iter().try_for_each(apply)
 }
 
 #[cfg(test)]
@@ -209,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_clone_makes_threads_and_neither_processes_nor_name_spaces() {
-        let [refused, missing] = programs(Keep::default()).unwrap();
+        let [refused, missing] = programs(&Needs::default()).unwrap();
         let judge = |number, argument| answer(&missing, number, argument).or(answer(&refused, number, argument));
         // The flags that the C library uses when it starts a thread.
         let thread = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD;

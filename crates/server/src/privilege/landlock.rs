@@ -2,7 +2,6 @@
 //! (Landlock).
 
 use super::Needs;
-use crate::authorise::Keep;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
@@ -24,15 +23,17 @@ fn extending() -> BitFlags<AccessFs> {
 }
 
 /// Files, directories and links; no programs, and devices, pipes and sockets only if an export
-/// accepts them. (A link can point anywhere: this program does not follow it, and it reaches no
+/// accepts them, or has named pipes. (A link can point anywhere: this program does not follow it, and it reaches no
 /// further than what may be reached without it.)
-fn writing(keep: Keep) -> BitFlags<AccessFs> {
+fn writing(needs: &Needs) -> BitFlags<AccessFs> {
     let names = AccessFs::MakeDir | AccessFs::RemoveFile | AccessFs::RemoveDir | AccessFs::MakeSym | AccessFs::Refer;
     let usual = reading() | extending() | AccessFs::Truncate | names;
-    if !keep.special {
-        return usual;
+    let pipes = AccessFs::MakeFifo;
+    match (needs.keep.special, needs.pipes) {
+        (true, _) => usual | pipes | AccessFs::MakeSock | AccessFs::MakeChar | AccessFs::MakeBlock,
+        (false, true) => usual | pipes,
+        (false, false) => usual,
     }
-    usual | AccessFs::MakeFifo | AccessFs::MakeSock | AccessFs::MakeChar | AccessFs::MakeBlock
 }
 
 /// Whether the service manager is notified through an abstract socket, which the scope of abstract
@@ -61,7 +62,7 @@ pub(super) fn restrict(needs: &Needs) -> Result<Option<String>, String> {
 
 fn restrict_to(needs: &Needs) -> Result<RestrictionStatus, String> {
     let mut rules = Vec::new();
-    let rows = [(&needs.readable, reading()), (&needs.writable, writing(needs.keep)), (&needs.appendable, extending())];
+    let rows = [(&needs.readable, reading()), (&needs.writable, writing(needs)), (&needs.appendable, extending())];
     for (paths, access) in rows {
         for path in paths {
             let held = PathFd::new(path).map_err(|error| error.to_string())?;

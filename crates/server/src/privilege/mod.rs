@@ -33,6 +33,8 @@ pub struct Needs {
     /// What any of the exports accepts beyond content: owners and special files need more of the
     /// system.
     pub keep: Keep,
+    /// Whether any of them has named pipes that clients open and create.
+    pub pipes: bool,
 }
 
 /// The confinement that is in effect.
@@ -70,7 +72,7 @@ pub fn confine(needs: &Needs, how: Confinement) -> Result<Confined, Error> {
     let answer = landlock::restrict(needs).map_err(|error| denied("Landlock", error))?;
     confined.files = answer.is_none();
     confined.notes.extend(answer);
-    match filter::install(needs.keep) {
+    match filter::install(needs) {
         Ok(()) => confined.calls = true,
         Err(error) => confined.notes.push(format!("system calls are not filtered: {error}")),
     }

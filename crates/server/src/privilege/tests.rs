@@ -10,6 +10,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use tempfile::TempDir;
+use xdfs_proto::base::RelPath;
 
 /// A temporary directory that is removed on drop.
 struct Scene(TempDir);
@@ -36,6 +37,7 @@ impl Scene {
             writable: vec![self.at("write")],
             appendable: vec![self.at("log")],
             keep,
+            pipes: false,
         }
     }
 }
@@ -173,6 +175,34 @@ fn an_export_that_takes_owners_and_special_files_gets_what_they_need() {
             if rustix::process::geteuid().is_root() {
                 std::os::unix::fs::chown(scene.at("write/fifo"), Some(4711), None).unwrap();
             }
+        });
+        inside.join().unwrap();
+    });
+}
+
+#[test]
+fn an_export_with_pipes_gets_these_and_nothing_else_that_is_special() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let scene = Scene::new();
+    let needs = Needs { pipes: true, ..scene.needs() };
+    std::thread::scope(|threads| {
+        let inside = threads.spawn(|| {
+            assert!(confine(&needs, Confinement::Automatic).unwrap().calls);
+            make_fifo(&scene.at("write/fifo")).unwrap();
+            denied(make_fifo(&scene.at("outside/fifo")), "making a pipe beside the exports");
+            let make = |kind: FileType| Ok(mknodat(CWD, scene.at("write/node"), kind, Mode::RUSR, 0)?);
+            for kind in [FileType::CharacterDevice, FileType::BlockDevice, FileType::Socket, FileType::RegularFile] {
+                denied(make(kind), &format!("making {kind:?}"));
+            }
+            // Neither end waits; both are open at once.
+            let store = xdfs_io::store::LocalStore::open_root(&scene.at("write"), true).unwrap();
+            let open = |write| xdfs_io::store::Store::open_pipe(&store, &RelPath::parse(b"fifo").unwrap(), write);
+            assert!(open(true).unwrap().end.is_none(), "nobody reads");
+            let reads = open(false).unwrap().end.unwrap();
+            assert_eq!(open(true).unwrap().end.unwrap().write(b"through").unwrap(), 7);
+            let mut bytes = [0; 9];
+            assert_eq!(reads.read(&mut bytes).unwrap(), xdfs_io::store::PipeRead::Bytes(7));
+            assert_eq!(reads.read(&mut bytes).unwrap(), xdfs_io::store::PipeRead::End);
         });
         inside.join().unwrap();
     });

@@ -34,6 +34,11 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
         "what clients may set besides content, permissions up to 0777 and times: a list of modes (setuid, setgid, sticky), owner, acl, xattr (user.; others with owner and modes), special (pipes, sockets, devices)",
     ),
     (
+        "[exports.NAME] pipes",
+        "false",
+        "whether clients open named pipes (FIFOs), to read with the right to read, to write with the one to change existing files; and make them",
+    ),
+    (
         "[limits] silent",
         "4096",
         "connections that have not identified themselves (8 bytes), and channels about to join; the oldest is evicted",
@@ -70,7 +75,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     (
         "[limits] idle-seconds",
         "600",
-        "a session without any operation ends after this time, unless it holds a lock or shuts others out of a file; a connection whose host is gone ends within two minutes (TCP keepalive)",
+        "a session without any operation ends after this time, unless it holds a lock, has a named pipe open or shuts others out of a file; a connection whose host is gone ends within two minutes (TCP keepalive)",
     ),
     ("[limits] drain-seconds", "30", "time for running transfers to finish when the server is stopped"),
     (

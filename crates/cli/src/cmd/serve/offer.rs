@@ -166,6 +166,7 @@ impl ServerOffer {
         }
         exports.append(&mut of_file);
         let granted = exports.iter().map(Export::access).filter(|access| access.writable);
+        needs.pipes = granted.clone().any(|access| access.pipes);
         needs.keep = granted.fold(Keep::default(), |all, access| all.or(access.keep));
         if exports.is_empty() {
             let text = "nothing is offered\nhelp: add an export to the configuration file, or give --export NAME=DIR";
@@ -252,7 +253,7 @@ fn need(needs: &mut Needs, path: &Path, writable: bool) {
 
 fn open(plan: &ExportPlan, key: &Arc<JournalKey>, limits: &ServerLimits) -> Result<Export, Failure> {
     let (writable, anonymous, keep) = (plan.writable, plan.anonymous, plan.keep);
-    let access = Access { writable, anonymous, keep, ..Access::default() };
+    let access = Access { writable, anonymous, keep, pipes: plan.pipes, ..Access::default() };
     let store: Arc<dyn Store> = match &plan.root {
         Root::Memory => Arc::new(MemoryExport),
         Root::Directory(path) => {

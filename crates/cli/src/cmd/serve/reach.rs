@@ -17,6 +17,7 @@ pub(super) struct Reach {
     writable: Vec<Identity>,
     appendable: Vec<Identity>,
     keep: Keep,
+    pipes: bool,
     /// The names of users and groups, as they were read at the start: device, inode, size, and
     /// seconds and nanoseconds of the last change.
     names: [(u64, u64, i64, i64, u64); 2],
@@ -27,7 +28,8 @@ impl Reach {
     pub(super) fn of(needs: &Needs) -> Self {
         let all = |paths: &[PathBuf]| paths.iter().map(|path| identity(path)).collect();
         let (readable, writable, appendable) = (all(&needs.readable), all(&needs.writable), all(&needs.appendable));
-        Self { readable, writable, appendable, keep: needs.keep, names: owners::FILES.map(state) }
+        let (keep, pipes, names) = (needs.keep, needs.pipes, owners::FILES.map(state));
+        Self { readable, writable, appendable, keep, pipes, names }
     }
 
     /// Whether a process that may reach this may also reach `other`.
@@ -37,6 +39,7 @@ impl Reach {
             && other.writable.iter().all(|one| self.writable.contains(one))
             && other.appendable.iter().all(|one| self.appendable.contains(one) || self.writable.contains(one))
             && self.keep.or(other.keep) == self.keep
+            && (self.pipes || !other.pipes)
             && (!other.keep.owner || self.names == other.names)
     }
 }

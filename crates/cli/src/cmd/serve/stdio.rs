@@ -146,7 +146,7 @@ fn standard_output() -> io::Result<File> {
 /// Everything that this user has, from the root and from the home directory.
 fn exports() -> Result<Vec<Export>, Failure> {
     let keep = Keep { modes: true, owner: true, acl: true, xattr: true, special: true };
-    let access = Access { writable: true, keep, ..Access::default() };
+    let access = Access { writable: true, keep, pipes: true, ..Access::default() };
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let [root_name, home_name] = SSH_EXPORTS;
     let open = |path: &Path| LocalStore::open_as_user(path);

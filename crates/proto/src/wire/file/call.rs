@@ -43,6 +43,10 @@ call_codes! {
     UnlockRange = 18, "unlockrange", false;
     /// A lock that somebody else has in a range.
     FindLock = 19, "findlock", false;
+    /// Takes bytes out of a FIFO.
+    ReadPipe = 20, "readpipe", false;
+    /// Puts bytes into a FIFO.
+    WritePipe = 21, "writepipe", true;
 }
 
 /// A range to read.
@@ -77,6 +81,8 @@ pub struct OpenFile<'a> {
     pub mode: u32,
     /// It is opened again, in another session.
     pub again: Option<OpenedBefore>,
+    /// It is a FIFO: one end of it is opened.
+    pub pipe: bool,
 }
 
 /// A file that a lost session had open.
@@ -96,7 +102,8 @@ const TRUNCATE: u64 = 16;
 const DENY_READ: u64 = 32;
 const DENY_WRITE: u64 = 64;
 const AGAIN: u64 = 128;
-const OPEN_FLAGS: u64 = 255;
+const PIPE: u64 = 256;
+const OPEN_FLAGS: u64 = 511;
 
 impl<'a> OpenFile<'a> {
     fn write(&self, writer: &mut Writer) {
@@ -108,7 +115,8 @@ impl<'a> OpenFile<'a> {
             | flag(self.truncate, TRUNCATE)
             | flag(self.deny_read, DENY_READ)
             | flag(self.deny_write, DENY_WRITE)
-            | flag(self.again.is_some(), AGAIN);
+            | flag(self.again.is_some(), AGAIN)
+            | flag(self.pipe, PIPE);
         writer.bytes(self.path).integer(flags).integer(self.mode.into());
         if let Some(again) = self.again {
             writer.raw(&again.identity).integer(again.handle);
@@ -129,6 +137,10 @@ impl<'a> OpenFile<'a> {
         if !(has(READ) || has(WRITE)) || (changes && (!has(WRITE) || has(AGAIN))) || (has(EXCLUSIVE) && !has(CREATE)) {
             return Err(WireError::Invalid("flags of open"));
         }
+        // One end of a pipe, and nothing that a file needs.
+        if has(PIPE) && flags != PIPE | READ && flags != PIPE | WRITE {
+            return Err(WireError::Invalid("flags of open"));
+        }
         Ok(Self {
             path,
             read: has(READ),
@@ -140,6 +152,7 @@ impl<'a> OpenFile<'a> {
             deny_write: has(DENY_WRITE),
             mode,
             again,
+            pipe: has(PIPE),
         })
     }
 }
@@ -208,6 +221,15 @@ pub enum FileCall<'a> {
         owner: LockOwner,
         lock: RangeLock,
     },
+    ReadPipe {
+        length: u32,
+        wait_ms: u64,
+    },
+    WritePipe {
+        offset: u64,
+        wait_ms: u64,
+        data: &'a [u8],
+    },
     /// A call of a later version: nothing but its number is known.
     Unknown {
         code: u64,
@@ -234,6 +256,8 @@ impl<'a> FileCall<'a> {
             Self::LockRange { .. } => FileCode::LockRange,
             Self::UnlockRange { .. } => FileCode::UnlockRange,
             Self::FindLock { .. } => FileCode::FindLock,
+            Self::ReadPipe { .. } => FileCode::ReadPipe,
+            Self::WritePipe { .. } => FileCode::WritePipe,
             Self::Unknown { code } => return *code,
         };
         code as u64
@@ -259,6 +283,8 @@ impl<'a> FileCall<'a> {
             }
             Self::LockRange { lock, .. } | Self::FindLock { lock, .. } => range_is_sayable(lock.range),
             Self::UnlockRange { range, .. } => range_is_sayable(*range),
+            Self::ReadPipe { wait_ms, .. } => sayable(*wait_ms),
+            Self::WritePipe { offset, wait_ms, .. } => sayable(*offset) && sayable(*wait_ms),
             _ => true,
         }
     }
@@ -272,6 +298,8 @@ impl<'a> FileCall<'a> {
             Self::Read { ranges } => {
                 ranges.iter().fold(STATUS, |sum, range| sum.saturating_add(LENGTH + range.length as usize))
             }
+            // Its flags and its offset are before the bytes.
+            Self::ReadPipe { length, .. } => STATUS + LENGTH + *length as usize,
             Self::Attributes { wanted } => STATUS + wanted.bytes_max(),
             _ => REPLY_CALL_BYTES,
         }
@@ -307,6 +335,8 @@ impl<'a> FileCall<'a> {
                 writer.integer(lock_flags(lock.exclusive, false)).raw(owner);
                 write_range(lock.range, writer);
             }
+            Self::ReadPipe { length, wait_ms } => drop(writer.integer((*length).into()).integer(*wait_ms)),
+            Self::WritePipe { offset, wait_ms, data } => drop(writer.integer(*offset).integer(*wait_ms).bytes(data)),
             Self::Close | Self::Unlock | Self::Unknown { .. } => {}
         }
     }
@@ -352,6 +382,14 @@ impl<'a> FileCall<'a> {
                 let exclusive = switch(reader)?;
                 let (owner, range) = (reader.array()?, read_range(reader)?);
                 Self::FindLock { owner, lock: RangeLock { range, exclusive } }
+            }
+            FileCode::ReadPipe => {
+                // At most 256 KiB: fits.
+                let length = reader.integer_up_to(limits::CALL_BYTES_MAX as u64, "length of a read")? as u32;
+                Self::ReadPipe { length, wait_ms: reader.integer()? }
+            }
+            FileCode::WritePipe => {
+                Self::WritePipe { offset: reader.integer()?, wait_ms: reader.integer()?, data: data(reader)? }
             }
         })
     }

@@ -46,6 +46,12 @@ pub enum FileAnswer<'a> {
     FoundLock { lock: Option<RangeLock> },
     /// fstat.
     Attributes(Attributes<'a>),
+    /// readpipe: bytes, and how many were taken through this handle before them. Without bytes there
+    /// is nothing yet, or at the `end` nobody left who writes.
+    ReadPipe { offset: u64, data: &'a [u8], end: bool },
+    /// writepipe: whether the FIFO has been opened, which takes somebody who reads, and the bytes that
+    /// were put into it through this handle.
+    WrotePipe { open: bool, taken: u64 },
 }
 
 const FOUND: u64 = 1;
@@ -131,6 +137,8 @@ impl<'a> FileAnswer<'a> {
                 write_range(lock.range, writer);
             }
             Self::Attributes(attributes) => attributes.write(writer),
+            Self::ReadPipe { offset, data, end } => drop(writer.integer((*end).into()).integer(*offset).bytes(data)),
+            Self::WrotePipe { open, taken } => drop(writer.integer((*open).into()).integer(*taken)),
         }
     }
 
@@ -176,6 +184,17 @@ impl<'a> FileAnswer<'a> {
                 },
             },
             FileCode::Attributes => Self::Attributes(Attributes::read(reader)?),
+            FileCode::ReadPipe => {
+                let end = reader.flags(1, "flags of readpipe")? == 1;
+                let (offset, data) = (reader.integer()?, reader.bytes(limits::CALL_BYTES_MAX, "data")?);
+                if end && !data.is_empty() {
+                    return Err(WireError::Invalid("flags of readpipe"));
+                }
+                Self::ReadPipe { offset, data, end }
+            }
+            FileCode::WritePipe => {
+                Self::WrotePipe { open: reader.flags(1, "flags of writepipe")? == 1, taken: reader.integer()? }
+            }
         })
     }
 }

@@ -20,6 +20,7 @@ const OPEN: OpenFile<'static> = OpenFile {
     deny_write: true,
     mode: 0o640,
     again: None,
+    pipe: false,
 };
 
 fn every_call() -> Vec<FileCall<'static>> {
@@ -40,6 +41,8 @@ fn every_call() -> Vec<FileCall<'static>> {
         FileCall::LockRange { owner: [9; 8], lock: lock(1 << 40), wait: true },
         FileCall::UnlockRange { owner: [9; 8], range: range_to_the_end(5).unwrap() },
         FileCall::FindLock { owner: [9; 8], lock: lock(0) },
+        FileCall::ReadPipe { length: 4096, wait_ms: 1000 },
+        FileCall::WritePipe { offset: 1 << 40, wait_ms: 0, data: b"through" },
         FileCall::Close,
         FileCall::Unknown { code: 99 },
     ]
@@ -71,6 +74,8 @@ fn every_answer() -> Vec<FileOutcome<'static>> {
         Ok(FileAnswer::Done),
         Ok(FileAnswer::Done),
         Ok(FileAnswer::FoundLock { lock: Some(lock(7)) }),
+        Ok(FileAnswer::ReadPipe { offset: 1 << 61, data: &[7; 4096], end: false }),
+        Ok(FileAnswer::WrotePipe { open: true, taken: (1 << 40) + 7 }),
         Ok(FileAnswer::Done),
         Err(Failure { kind: ErrorKind::Unsupported, errno: 0 }),
     ]
@@ -130,6 +135,24 @@ fn flags_of_open_that_contradict_each_other_are_refused() {
 }
 
 #[test]
+fn a_pipe_is_opened_at_one_end_and_as_nothing_else() {
+    let decode = |open| FileBatch::decode(&batch(0, vec![FileCall::Open(open)]).encode()).map(drop);
+    let refused = Err(WireError::Invalid("flags of open"));
+    let reads = OpenFile { path: b"e/f", read: true, pipe: true, ..OpenFile::default() };
+    assert_eq!(decode(reads), Ok(()));
+    let writes = OpenFile { read: false, write: true, ..reads };
+    assert_eq!(decode(writes), Ok(()));
+    assert_eq!(decode(OpenFile { write: true, ..reads }), refused, "both ends");
+    assert_eq!(decode(OpenFile { create: true, ..writes }), refused, "created");
+    assert_eq!(decode(OpenFile { deny_write: true, ..reads }), refused, "denies");
+    let again = Some(OpenedBefore { identity: [1; 24], handle: 7 });
+    assert_eq!(decode(OpenFile { again, ..reads }), refused, "opened again");
+    let both = FileReply { outcomes: vec![Ok(FileAnswer::ReadPipe { offset: 0, data: b"x", end: true })] };
+    let refused = Err(WireError::Invalid("flags of readpipe"));
+    assert_eq!(FileReply::decode(&both.encode(), &[FileCode::ReadPipe as u64]), refused, "bytes behind the end");
+}
+
+#[test]
 fn ranges_are_counted_and_bounded_before_they_are_used() {
     let with = |count: u64, length: u64| {
         let mut arguments = Writer::new();
@@ -174,6 +197,8 @@ fn places_that_cannot_be_said_are_known_before_they_are_sent() {
             FileCall::Punch { offset: place, length: 1 },
             FileCall::Punch { offset: 1, length: place },
             FileCall::Seek { offset: place, hole: false },
+            FileCall::ReadPipe { length: 1, wait_ms: place },
+            FileCall::WritePipe { offset: place, wait_ms: 0, data: b"" },
         ];
         for call in calls {
             assert_eq!(call.fits_the_wire(), fits, "{call:?}");

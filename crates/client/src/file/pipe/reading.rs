@@ -1,0 +1,87 @@
+//! The end of a FIFO that bytes come out of.
+
+use super::{CALLS_MAX, Line, PipeSide, WAIT_MS};
+use crate::file::core::unexpected;
+use crate::file::remote::PendingFileReply;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+use xdfs_proto::base::Error;
+use xdfs_proto::wire::file::{FileAnswer, FileCall};
+
+/// What is on its way, and what arrived.
+#[derive(Default)]
+pub(super) struct Reading {
+    /// Calls that were sent, in this order.
+    pending: VecDeque<Asked>,
+    /// Bytes that arrived, by their offset: calls of several channels have no order.
+    arrived: BTreeMap<u64, Bytes>,
+    /// Bytes that the program has.
+    passed: u64,
+    /// Calls on their way at a time, if it reads ahead; else one, for what the program asks.
+    ahead: bool,
+    window: usize,
+}
+
+struct Asked {
+    reply: PendingFileReply,
+    length: usize,
+    at: Instant,
+}
+
+impl Reading {
+    pub(super) fn ahead(&mut self) {
+        self.ahead = true;
+    }
+
+    /// At most `buf.len()` bytes; 0 at the end, none if nothing comes until then.
+    pub(super) fn read(&mut self, line: &mut Line, buf: &mut [u8], until: Instant) -> Result<Option<usize>, Error> {
+        loop {
+            if let Some(bytes) = self.take(buf) {
+                return Ok(Some(bytes));
+            }
+            line.must_work()?;
+            let (window, length) = if self.ahead { (self.window.max(1), usize::MAX) } else { (1, buf.len()) };
+            while self.pending.len() < window {
+                let length = length.min(line.chunk());
+                // At most 256 KiB: fits.
+                let reply = line.send(FileCall::ReadPipe { length: length as u32, wait_ms: WAIT_MS })?;
+                self.pending.push_back(Asked { reply, length, at: Instant::now() });
+            }
+            let Some(asked) = self.pending.front() else { return Ok(None) };
+            let Some(answered) = line.receive(&asked.reply, until)? else { return Ok(None) };
+            let (length, at) = (asked.length, asked.at);
+            self.pending.pop_front();
+            let (offset, data, end) = match line.answer(&answered, PipeSide::Read)? {
+                FileAnswer::ReadPipe { offset, data, end } if data.len() <= length => (offset, data, end),
+                _ => return Err(line.fail(unexpected())),
+            };
+            if !data.is_empty() {
+                if offset < self.passed || self.arrived.insert(offset, Bytes::copy_from_slice(data)).is_some() {
+                    return Err(line.fail(unexpected()));
+                }
+                self.window = (self.window * 2).clamp(1, CALLS_MAX);
+                line.progress();
+            } else if end && self.arrived.is_empty() && offset == self.passed {
+                return Ok(Some(0));
+            } else if self.arrived.is_empty() {
+                self.window = 1;
+                if self.pending.is_empty() {
+                    line.rest(at, until);
+                }
+            }
+        }
+    }
+
+    /// What comes next, if it is there.
+    fn take(&mut self, buf: &mut [u8]) -> Option<usize> {
+        let mut bytes = self.arrived.remove(&self.passed)?;
+        let count = buf.len().min(bytes.len());
+        buf[..count].copy_from_slice(&bytes.split_to(count));
+        self.passed += count as u64;
+        if !bytes.is_empty() {
+            self.arrived.insert(self.passed, bytes);
+        }
+        Some(count)
+    }
+}

@@ -1,0 +1,149 @@
+//! FIFOs (xDFSM, DFSM-17): a handle is one end of one. What is taken out of it is gone, so nothing here
+//! is done twice, and a client that is lost is an error for those at the other end.
+//!
+//! Nothing waits here: a call takes what is there, or puts in what fits.
+
+use super::call::FileCalls;
+use super::locks::Slot;
+use super::shares::Sharing;
+use super::{Handle, lock, stale};
+use crate::authorise::{Authorized, Want};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use xdfs_io::store::{PipeEnd, PipeRead};
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::file::{FileAnswer, OpenFile as OpenCall, OpenedFile};
+use xdfs_proto::wire::path::ReplyWriter;
+
+/// EPIPE, as errors carry it.
+const BROKEN: u16 = 32;
+
+/// One end of a FIFO, behind a handle.
+pub(super) struct Pipe {
+    end: Mutex<EndState>,
+    /// The client closed it, rather than that it was lost.
+    closed: AtomicBool,
+    /// A client that wrote was lost: what this end reads is not all that was to come.
+    cut: AtomicBool,
+    _slot: Slot,
+}
+
+#[derive(Default)]
+struct EndState {
+    /// None where it is to write and nobody has read yet; and once the handle has ended.
+    end: Option<Arc<PipeEnd>>,
+    /// Bytes that went through this handle.
+    passed: u64,
+}
+
+impl Pipe {
+    /// The client closes it.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Handle {
+    /// Closes its end of a FIFO; returns the descriptor, which is closed outside of every lock.
+    pub(super) fn end_pipe(&self) -> Option<Arc<PipeEnd>> {
+        let pipe = self.pipe.as_ref()?;
+        let connected = lock(&pipe.end).end.is_some();
+        if connected && self.sharing.write && !pipe.closed.load(Ordering::Relaxed) {
+            // Before the end is closed: whoever finds the end of the data finds this.
+            let all: Vec<_> = lock(&self.reserved.server.handles).values().filter_map(Weak::upgrade).collect();
+            for other in all.iter().filter(|other| other.identity == self.identity && other.sharing.read) {
+                other.pipe.iter().for_each(|pipe| pipe.cut.store(true, Ordering::Relaxed));
+            }
+        }
+        lock(&pipe.end).end.take()
+    }
+
+    fn pipe(&self, write: bool) -> Result<&Pipe, Error> {
+        let pipe = self.pipe.as_ref().ok_or_else(|| Error::new(ErrorKind::Refused, "the handle is no pipe"))?;
+        match (write, self.sharing.write) {
+            (true, false) => Err(Error::new(ErrorKind::Refused, "the handle is not open to write")),
+            (false, true) => Err(Error::new(ErrorKind::Refused, "the handle is not open to read")),
+            _ => Ok(pipe),
+        }
+    }
+}
+
+impl FileCalls {
+    /// Opens one end of a FIFO.
+    pub(super) fn open_pipe(&mut self, open: &OpenCall<'_>) -> Result<OpenedFile, Error> {
+        let at = self.authorise(open.path, Want::Pipe { write: open.write })?;
+        let reserved = self.files.server.reserve(&self.budget, open.path.len())?;
+        let slot = Slot::new(&self.files.server, &self.budget)?;
+        let opened = at.store().open_pipe(at.path(), open.write)?;
+        let identity = opened.identity;
+        let sharing = Sharing { read: open.read, write: open.write, deny_read: false, deny_write: false };
+        let id = self.files.next_id()?;
+        if !lock(&self.files.server.shares).open(&identity, sharing) {
+            return Err(Error::new(ErrorKind::Locked, "somebody else has the file open; try again later"));
+        }
+        let end = Mutex::new(EndState { end: opened.end.map(Arc::new), passed: 0 });
+        let pipe = Pipe { end, closed: AtomicBool::new(false), cut: AtomicBool::new(false), _slot: slot };
+        self.adopt(Arc::new(Handle::new((id, open.path.to_vec()), identity, sharing, reserved, Some(pipe))));
+        Ok(OpenedFile { handle: id, identity, verifier: self.files.server.verifier, size: 0, change: 0 })
+    }
+
+    fn pipe_handle(&self, write: bool) -> Result<(&Handle, &Pipe, Authorized), Error> {
+        let handle = self.handle.as_deref().ok_or_else(|| stale("it is closed"))?;
+        let at = self.authorise(&handle.name, Want::Pipe { write })?;
+        Ok((handle, handle.pipe(write)?, at))
+    }
+
+    /// Takes what is there.
+    pub(super) fn read_pipe(&self, length: u32, writer: &mut ReplyWriter) -> Result<(), Error> {
+        let (handle, pipe, _) = self.pipe_handle(false)?;
+        // Status, flags, offset, and the length of the bytes.
+        let asked = length as usize + 24;
+        if asked > writer.room() {
+            let text = format!("the reply has room for {} bytes, and {asked} are requested", writer.room());
+            return Err(Error::new(ErrorKind::LimitExceeded, text));
+        }
+        let mut state = lock(&pipe.end);
+        let end = state.end.as_ref().ok_or_else(|| stale("it is closed"))?;
+        let (mut bytes, offset) = (vec![0; length as usize], state.passed);
+        let found = if length == 0 { PipeRead::Empty } else { end.read(&mut bytes)? };
+        let taken = if let PipeRead::Bytes(taken) = found { taken } else { 0 };
+        state.passed += taken as u64;
+        drop(state);
+        if found == PipeRead::End && pipe.cut.swap(false, Ordering::Relaxed) {
+            let text = "a client that wrote to the pipe was lost before it closed it";
+            return Err(Error::new(ErrorKind::Storage, text).with_errno(BROKEN));
+        }
+        handle.passed(taken);
+        FileAnswer::ReadPipe { offset, data: &bytes[..taken], end: found == PipeRead::End }.tell(writer);
+        Ok(())
+    }
+
+    /// Puts in what fits, if it is what comes next.
+    pub(super) fn write_pipe(&self, offset: u64, data: &[u8]) -> Result<FileAnswer<'static>, Error> {
+        let (handle, pipe, at) = self.pipe_handle(true)?;
+        let mut state = lock(&pipe.end);
+        if state.end.is_none() {
+            let opened = at.store().open_pipe(at.path(), true)?;
+            if opened.identity != handle.identity {
+                return Err(stale("its name belongs to another file now"));
+            }
+            state.end = opened.end.map(Arc::new);
+        }
+        let Some(end) = state.end.clone() else {
+            return Ok(FileAnswer::WrotePipe { open: false, taken: state.passed });
+        };
+        if offset == state.passed {
+            let mut rest = data;
+            while !rest.is_empty() {
+                let taken = end.write(rest)?;
+                if taken == 0 {
+                    break;
+                }
+                state.passed += taken as u64;
+                handle.passed(taken);
+                rest = &rest[taken..];
+            }
+        }
+        Ok(FileAnswer::WrotePipe { open: true, taken: state.passed })
+    }
+}
