@@ -65,6 +65,28 @@ pub enum Bug {
     CallTwice,
     /// Each FENCE is answered with another one, even when it is itself the answer.
     FenceForFence,
+    /// A client's lease runs from the arrival of the answer, not from the sending of the call.
+    LeaseFromTheAnswer,
+    /// A client uses what it kept although the lease is over.
+    LeaseWithoutEnd,
+    /// A lease is granted although somebody else has one that excludes it.
+    LeaseBesideAnother,
+    /// A lease is granted although an access that it excludes is being executed.
+    LeaseBesideAnAccess,
+    /// A lease that somebody waits for is renewed.
+    RecalledIsRenewed,
+    /// A lease that is recalled lasts until the client answers.
+    RecalledIsForEver,
+    /// What a recalled lease excludes does not wait until it was given back.
+    RecallIsReturn,
+    /// The leases of a session end with it, although its client may not know that it has ended.
+    LeaseEndsWithSession,
+    /// A lease ends while a batch is executed under it.
+    LeaseEndsInABatch,
+    /// A restarted server lets everybody do everything at once.
+    RestartWithoutGrace,
+    /// A restarted server grants leases to those who had none.
+    GraceForAnybody,
 }
 
 impl Bug {
@@ -99,6 +121,21 @@ impl Bug {
 
     /// Bugs of calls, which the model checker and the simulation catch.
     pub const OF_CALLS: [Bug; 1] = [Bug::CallTwice];
+
+    /// Bugs of leases, which their model catches.
+    pub const OF_LEASES: [Bug; 11] = [
+        Bug::LeaseFromTheAnswer,
+        Bug::LeaseWithoutEnd,
+        Bug::LeaseBesideAnother,
+        Bug::LeaseBesideAnAccess,
+        Bug::RecalledIsRenewed,
+        Bug::RecalledIsForEver,
+        Bug::RecallIsReturn,
+        Bug::LeaseEndsWithSession,
+        Bug::LeaseEndsInABatch,
+        Bug::RestartWithoutGrace,
+        Bug::GraceForAnybody,
+    ];
 
     /// Bugs that keep two ends exchanging messages for ever, which the model checker catches.
     pub const OF_PROGRESS: [Bug; 1] = [Bug::FenceForFence];

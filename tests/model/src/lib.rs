@@ -19,6 +19,7 @@
 //! - **JOIN, CHANNELS, revocation, strangers**: all channels are up at the start and none is added. They have a model of
 //!   their own, [`hostile`], with fewer faults and a participant who keeps to no rule.
 //! - **Storage, restarts and power cuts**: a commit is one call. They have a model of their own, [`restart`], around the same session.
+//! - **Leases on open files** have a model of their own, [`lease`], with time and without messages of the session.
 //! - **Writes behind a commit**: a stage that is committed or dropped takes no more writes; a driver has to see to that.
 //! - Bounds are as small as the settings say: at most 3 channels per pipeline, 3 blocks, 2 operations.
 //!
@@ -35,6 +36,7 @@ pub mod action;
 mod drive;
 pub mod endless;
 pub mod hostile;
+pub mod lease;
 mod marked;
 pub mod oracle;
 pub mod restart;

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 use xdfs_test_model::hostile;
 use xdfs_test_model::hostile::places::Places;
+use xdfs_test_model::lease;
 use xdfs_test_model::restart;
 use xdfs_test_model::search::search;
 use xdfs_test_model::setting::Setting;
@@ -33,6 +34,13 @@ fn main() -> ExitCode {
     }
     let restarts = if large { restart::setting::LARGE } else { restart::setting::USUAL };
     for setting in restarts.iter().filter(|setting| named(&&setting.session)) {
+        let report = search(setting);
+        println!("{report}");
+        states += report.states;
+        wrong |= !report.holds();
+    }
+    let leases = if large { lease::setting::LARGE } else { lease::setting::USUAL };
+    for setting in leases.iter().filter(|setting| large || chosen(setting.name)) {
         let report = search(setting);
         println!("{report}");
         states += report.states;

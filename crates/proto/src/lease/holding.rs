@@ -1,0 +1,265 @@
+//! The client's side of a lease on one open file: whether it may use what it keeps, and when it must
+//! ask, renew and give back.
+
+use super::{LeaseAnswer, LeaseKind};
+use crate::base::{Duration, Instant};
+use crate::bug::{Bug, Bugs};
+
+/// No lease.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Idle;
+
+/// A lease was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Asked {
+    /// A recall has arrived, perhaps of the lease whose grant is still on its way.
+    recalled: bool,
+    /// It is asked for again after a loss; what is kept may be used until then.
+    before: Option<Lost>,
+}
+
+/// The client has a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Held {
+    kind: LeaseKind,
+    until: Instant,
+}
+
+/// Somebody waits for its end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Recalled {
+    kind: LeaseKind,
+    until: Instant,
+}
+
+/// Its session is lost. The server keeps the lease at least as long as the client uses it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Lost {
+    kind: LeaseKind,
+    until: Instant,
+}
+
+/// Where a lease is, as the client knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum HoldingState {
+    /// See [`Idle`].
+    Idle(Idle),
+    /// See [`Asked`].
+    Asked(Asked),
+    /// See [`Held`].
+    Held(Held),
+    /// See [`Recalled`].
+    Recalled(Recalled),
+    /// See [`Lost`].
+    Lost(Lost),
+}
+
+/// The call does not belong here: there is a lease already, or none, or a call on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct OutOfTurn;
+
+/// The lease of one open file.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Holding {
+    state: HoldingState,
+    /// When the call was sent that has no answer yet. There is one at a time: the answer to another
+    /// one would be taken for one that the server received later.
+    call: Option<Instant>,
+    bugs: Bugs,
+}
+
+impl Asked {
+    fn on_answer(self, answer: LeaseAnswer, from: Instant) -> HoldingState {
+        match answer {
+            LeaseAnswer::Granted { kind, time } if self.recalled => {
+                HoldingState::Recalled(Recalled { kind, until: from.after(time) })
+            }
+            LeaseAnswer::Granted { kind, time } => HoldingState::Held(Held { kind, until: from.after(time) }),
+            LeaseAnswer::Recalled { kind, left } => HoldingState::Recalled(Recalled { kind, until: from.after(left) }),
+            LeaseAnswer::Refused => HoldingState::Idle(Idle),
+        }
+    }
+}
+
+impl Held {
+    fn on_answer(self, answer: LeaseAnswer, from: Instant) -> HoldingState {
+        match answer {
+            LeaseAnswer::Granted { kind, time } => {
+                HoldingState::Held(Self { kind, until: self.until.max(from.after(time)) })
+            }
+            LeaseAnswer::Recalled { .. } => self.recalled(),
+            LeaseAnswer::Refused => HoldingState::Idle(Idle),
+        }
+    }
+
+    const fn recalled(self) -> HoldingState {
+        HoldingState::Recalled(Recalled { kind: self.kind, until: self.until })
+    }
+}
+
+impl Holding {
+    /// No lease.
+    pub const fn new(bugs: Bugs) -> Self {
+        Self { state: HoldingState::Idle(Idle), call: None, bugs }
+    }
+
+    /// Where it is.
+    pub const fn state(&self) -> HoldingState {
+        self.state
+    }
+
+    /// A lease is asked for, now.
+    pub fn ask(&mut self, now: Instant) -> Result<(), OutOfTurn> {
+        let HoldingState::Idle(Idle) = self.state else { return Err(OutOfTurn) };
+        self.call(now)?;
+        self.state = HoldingState::Asked(Asked { recalled: false, before: None });
+        Ok(())
+    }
+
+    /// A renewal is sent, now.
+    pub fn renew(&mut self, now: Instant) -> Result<(), OutOfTurn> {
+        let HoldingState::Held(_) = self.state else { return Err(OutOfTurn) };
+        self.call(now)
+    }
+
+    /// The file was opened again after a loss, and its lease is asked for, now: returns which. An error
+    /// if there is none any more.
+    pub fn reclaim(&mut self, now: Instant) -> Result<LeaseKind, OutOfTurn> {
+        self.expire(now);
+        let HoldingState::Lost(lost) = self.state else { return Err(OutOfTurn) };
+        self.call(now)?;
+        self.state = HoldingState::Asked(Asked { recalled: false, before: Some(lost) });
+        Ok(lost.kind)
+    }
+
+    fn call(&mut self, now: Instant) -> Result<(), OutOfTurn> {
+        if self.call.is_some() {
+            return Err(OutOfTurn);
+        }
+        self.call = Some(now);
+        Ok(())
+    }
+
+    /// The lease is given back, now: what is kept is used no longer, and nothing is unsent.
+    pub fn give_back(&mut self) -> Result<(), OutOfTurn> {
+        match self.state {
+            HoldingState::Held(_) | HoldingState::Recalled(_) => self.state = HoldingState::Idle(Idle),
+            _ => return Err(OutOfTurn),
+        }
+        Ok(())
+    }
+
+    /// The answer to [`Self::ask`], [`Self::renew`] or [`Self::reclaim`].
+    pub fn on_answer(&mut self, answer: LeaseAnswer, now: Instant) -> Result<(), OutOfTurn> {
+        self.expire(now);
+        let sent = self.call.take().ok_or(OutOfTurn)?;
+        let from = if self.bugs.has(Bug::LeaseFromTheAnswer) { now } else { sent };
+        self.state = match self.state {
+            HoldingState::Asked(asked) => asked.on_answer(answer, from),
+            HoldingState::Held(held) => held.on_answer(answer, from),
+            // To a renewal that crossed the recall: what the server added is not needed.
+            HoldingState::Recalled(recalled) if answer != LeaseAnswer::Refused => HoldingState::Recalled(recalled),
+            HoldingState::Recalled(_) => HoldingState::Idle(Idle),
+            // Its time was over before the answer arrived: the server may have a lease of this client
+            // until then, which is asked for as any other.
+            HoldingState::Idle(_) => HoldingState::Idle(Idle),
+            HoldingState::Lost(lost) => HoldingState::Lost(lost),
+        };
+        self.expire(now);
+        Ok(())
+    }
+
+    /// The server recalls the lease; one that is gone is not meant any more.
+    pub fn on_recall(&mut self) {
+        match &mut self.state {
+            HoldingState::Asked(asked) => asked.recalled = true,
+            HoldingState::Held(held) => self.state = held.recalled(),
+            HoldingState::Idle(_) | HoldingState::Recalled(_) | HoldingState::Lost(_) => {}
+        }
+    }
+
+    /// The session is lost.
+    pub fn on_lost(&mut self) {
+        self.call = None;
+        self.state = match self.state {
+            HoldingState::Held(Held { kind, until }) | HoldingState::Recalled(Recalled { kind, until }) => {
+                HoldingState::Lost(Lost { kind, until })
+            }
+            HoldingState::Asked(Asked { before: Some(lost), .. }) | HoldingState::Lost(lost) => {
+                HoldingState::Lost(lost)
+            }
+            HoldingState::Asked(_) | HoldingState::Idle(_) => HoldingState::Idle(Idle),
+        };
+    }
+
+    /// Until when what is kept may be used, if nothing else happens.
+    pub const fn until(&self) -> Option<Instant> {
+        match self.state {
+            HoldingState::Idle(_) | HoldingState::Asked(Asked { before: None, .. }) => None,
+            HoldingState::Held(Held { until, .. })
+            | HoldingState::Recalled(Recalled { until, .. })
+            | HoldingState::Lost(Lost { until, .. })
+            | HoldingState::Asked(Asked { before: Some(Lost { until, .. }), .. }) => Some(until),
+        }
+    }
+
+    /// Whether a call about it has no answer yet.
+    pub const fn waits(&self) -> bool {
+        self.call.is_some()
+    }
+
+    /// When to renew a lease of this time: with a third of it over. None if there is nothing to renew.
+    pub fn renew_at(&self, time: Duration) -> Option<Instant> {
+        match self.state {
+            HoldingState::Held(Held { until, .. }) if !self.waits() => {
+                let left = Instant(0).after(time - time / 3);
+                Some(Instant(until.0.saturating_sub(left.0)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether what is kept of the file is the file.
+    pub fn may_use(&self, now: Instant) -> bool {
+        self.until().is_some_and(|until| now < until || self.bugs.has(Bug::LeaseWithoutEnd))
+    }
+
+    /// Whether a change may be kept instead of sent.
+    pub fn may_keep_changes(&self, now: Instant) -> bool {
+        matches!(self.state, HoldingState::Held(Held { kind: LeaseKind::Write, .. })) && self.may_use(now)
+    }
+
+    /// Whether changes that were kept may be sent now, under the lease.
+    pub fn may_send_changes(&self, now: Instant) -> bool {
+        let writes = matches!(
+            self.state,
+            HoldingState::Held(Held { kind: LeaseKind::Write, .. })
+                | HoldingState::Recalled(Recalled { kind: LeaseKind::Write, .. })
+        );
+        writes && self.may_use(now)
+    }
+
+    /// Whether somebody waits for it.
+    pub const fn is_recalled(&self) -> bool {
+        matches!(self.state, HoldingState::Recalled(_))
+    }
+
+    /// Forgets a lease whose time is over.
+    pub fn expire(&mut self, now: Instant) {
+        if self.bugs.has(Bug::LeaseWithoutEnd) {
+            return;
+        }
+        match &mut self.state {
+            HoldingState::Held(Held { until, .. })
+            | HoldingState::Recalled(Recalled { until, .. })
+            | HoldingState::Lost(Lost { until, .. })
+                if *until <= now =>
+            {
+                self.state = HoldingState::Idle(Idle);
+            }
+            // What was kept is gone; the server may still grant a lease.
+            HoldingState::Asked(Asked { before, .. }) if before.is_some_and(|lost| lost.until <= now) => *before = None,
+            _ => {}
+        }
+    }
+}

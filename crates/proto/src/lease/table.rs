@@ -1,0 +1,463 @@
+//! The server's side: who has leases on which files, and who has to wait for their end.
+
+use super::{Access, LeaseAnswer, LeaseKind, MustWait};
+use crate::base::{Duration, Instant};
+use crate::bug::{Bug, Bugs};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The numbers of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LeaseTerms {
+    /// How long a lease holds without renewal, and others wait for one at most.
+    pub time: Duration,
+    /// How long a file gets no new lease once one was recalled: whoever never answers does not keep
+    /// the others waiting all the time.
+    pub pause: Duration,
+    /// Leases in all.
+    pub most: usize,
+    /// Leases of one owner.
+    pub most_each: usize,
+}
+
+/// Who has a lease: an open file of a user. Only the same user may have it again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Holder<U> {
+    /// The user.
+    pub owner: U,
+    /// The number of the handle, which no other one of this server has.
+    pub handle: u64,
+}
+
+/// The client has it, and may renew it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Granted {
+    kind: LeaseKind,
+    until: Instant,
+}
+
+/// The client was told that somebody waits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Recalled {
+    kind: LeaseKind,
+    until: Instant,
+}
+
+/// The session is lost. The client may not know it yet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Lost {
+    kind: LeaseKind,
+    until: Instant,
+    /// Somebody waits.
+    recalled: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum LeaseState {
+    Granted(Granted),
+    Recalled(Recalled),
+    Lost(Lost),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Lease {
+    state: LeaseState,
+    /// Batches that are executed under it: it does not end meanwhile.
+    pins: u32,
+}
+
+/// A file that is leased, or used.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct LeasedFile<U: Ord> {
+    leases: BTreeMap<Holder<U>, Lease>,
+    /// Accesses that have begun and not ended.
+    looks: u32,
+    changes: u32,
+    /// Until when it gets no new lease.
+    pause: Instant,
+}
+
+/// After a restart nobody knows which leases there are: until this moment they are only had again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Grace {
+    until: Instant,
+}
+
+/// The leases of a server: files are called `F`, users `U`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct LeaseTable<F: Ord, U: Ord> {
+    terms: LeaseTerms,
+    grace: Option<Grace>,
+    files: BTreeMap<F, LeasedFile<U>>,
+    /// The file of each holder.
+    holders: BTreeMap<Holder<U>, F>,
+    /// Leases of each owner.
+    owners: BTreeMap<U, usize>,
+    /// Holders that are not told yet.
+    recalls: VecDeque<Holder<U>>,
+    bugs: Bugs,
+}
+
+impl LeaseState {
+    const fn kind(self) -> LeaseKind {
+        match self {
+            Self::Granted(Granted { kind, .. })
+            | Self::Recalled(Recalled { kind, .. })
+            | Self::Lost(Lost { kind, .. }) => kind,
+        }
+    }
+
+    const fn until(self) -> Instant {
+        match self {
+            Self::Granted(Granted { until, .. })
+            | Self::Recalled(Recalled { until, .. })
+            | Self::Lost(Lost { until, .. }) => until,
+        }
+    }
+
+    /// Somebody waits: returns whether the client must be told.
+    fn recall(&mut self) -> bool {
+        match *self {
+            Self::Granted(Granted { kind, until }) => *self = Self::Recalled(Recalled { kind, until }),
+            Self::Lost(ref mut lost) => {
+                lost.recalled = true;
+                return false;
+            }
+            Self::Recalled(_) => return false,
+        }
+        true
+    }
+
+    fn lose(&mut self) {
+        let (kind, until) = (self.kind(), self.until());
+        let recalled = !matches!(self, Self::Granted(_) | Self::Lost(Lost { recalled: false, .. }));
+        *self = Self::Lost(Lost { kind, until, recalled });
+    }
+
+    fn answer(self, now: Instant) -> LeaseAnswer {
+        let (kind, time) = (self.kind(), self.until().since(now));
+        match self {
+            Self::Granted(_) => LeaseAnswer::Granted { kind, time },
+            Self::Recalled(_) | Self::Lost(_) => LeaseAnswer::Recalled { kind, left: time },
+        }
+    }
+}
+
+impl<U: Ord> Default for LeasedFile<U> {
+    fn default() -> Self {
+        Self { leases: BTreeMap::new(), looks: 0, changes: 0, pause: Instant(0) }
+    }
+}
+
+impl<U: Ord + Clone> LeasedFile<U> {
+    /// Whether `holder` may have this lease beside the others, and what others do just now.
+    fn admits(&self, holder: &Holder<U>, kind: LeaseKind, now: Instant, bugs: Bugs) -> bool {
+        let others = || self.leases.iter().filter(|(other, _)| *other != holder);
+        let excluded = others().any(|(_, lease)| kind.excludes_lease(lease.state.kind()));
+        let busy = self.changes > 0 || (kind.excludes(Access::Look) && self.looks > 0);
+        let waits = self.leases.values().any(|lease| !matches!(lease.state, LeaseState::Granted(_)));
+        (!excluded || bugs.has(Bug::LeaseBesideAnother))
+            && (!busy || bugs.has(Bug::LeaseBesideAnAccess))
+            && !waits
+            && self.pause <= now
+    }
+
+    fn is_unused(&self, now: Instant) -> bool {
+        self.leases.is_empty() && self.looks == 0 && self.changes == 0 && self.pause <= now
+    }
+}
+
+impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
+    /// A server that has granted no lease before.
+    pub const fn new(terms: LeaseTerms, bugs: Bugs) -> Self {
+        Self {
+            terms,
+            grace: None,
+            files: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            recalls: VecDeque::new(),
+            bugs,
+        }
+    }
+
+    /// A server that may have granted leases before it was restarted. It is up only now: whatever it
+    /// received before, it received earlier.
+    pub const fn restarted(terms: LeaseTerms, now: Instant, bugs: Bugs) -> Self {
+        let mut table = Self::new(terms, bugs);
+        table.grace = Some(Grace { until: now.after(terms.time) });
+        table
+    }
+
+    /// The numbers.
+    pub const fn terms(&self) -> LeaseTerms {
+        self.terms
+    }
+
+    /// How many leases there are.
+    pub fn len(&self) -> usize {
+        self.holders.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.holders.is_empty()
+    }
+
+    fn is_in_grace(&mut self, now: Instant) -> Option<Instant> {
+        self.grace = self.grace.filter(|grace| now < grace.until && !self.bugs.has(Bug::RestartWithoutGrace));
+        self.grace.map(|grace| grace.until)
+    }
+
+    /// A client asks for a lease, or for another kind of the one that it has.
+    pub fn ask(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
+        self.expire(file, now);
+        if self.holders.get(holder).is_some_and(|known| known == file) {
+            return self.change_kind(file, holder, kind, now);
+        }
+        if self.is_in_grace(now).is_some() && !self.bugs.has(Bug::GraceForAnybody) {
+            return LeaseAnswer::Refused;
+        }
+        self.grant(file, holder, kind, now)
+    }
+
+    fn grant(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
+        let admitted = self.files.get(file).is_none_or(|known| known.admits(holder, kind, now, self.bugs));
+        if !admitted || !self.has_room(&holder.owner, now) {
+            return LeaseAnswer::Refused;
+        }
+        self.insert(file, holder, Granted { kind, until: now.after(self.terms.time) });
+        LeaseAnswer::Granted { kind, time: self.terms.time }
+    }
+
+    fn insert(&mut self, file: &F, holder: &Holder<U>, granted: Granted) {
+        let lease = Lease { state: LeaseState::Granted(granted), pins: 0 };
+        self.files.entry(file.clone()).or_default().leases.insert(holder.clone(), lease);
+        if self.holders.insert(holder.clone(), file.clone()).is_none() {
+            *self.owners.entry(holder.owner.clone()).or_default() += 1;
+        }
+    }
+
+    /// Files without leases are remembered for a while: they count, too.
+    fn has_room(&mut self, owner: &U, now: Instant) -> bool {
+        let all = self.terms.most;
+        if self.holders.len() >= all || self.files.len() >= 2 * all {
+            self.expire_all(now);
+        }
+        let own = self.owners.get(owner).copied().unwrap_or(0);
+        self.holders.len() < all && self.files.len() < 2 * all && own < self.terms.most_each
+    }
+
+    fn change_kind(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
+        let bugs = self.bugs;
+        let Some(known) = self.files.get_mut(file) else { return LeaseAnswer::Refused };
+        let may = kind == LeaseKind::Read || known.admits(holder, kind, now, bugs);
+        let until = now.after(self.terms.time);
+        let Some(lease) = known.leases.get_mut(holder) else { return LeaseAnswer::Refused };
+        match &mut lease.state {
+            LeaseState::Granted(granted) => {
+                *granted = Granted { kind: if may { kind } else { granted.kind }, until };
+                lease.state.answer(now)
+            }
+            LeaseState::Recalled(_) => lease.state.answer(now),
+            LeaseState::Lost(_) => LeaseAnswer::Refused,
+        }
+    }
+
+    /// A client wants to have its lease for longer. One that is gone is not granted anew.
+    pub fn renew(&mut self, holder: &Holder<U>, now: Instant) -> LeaseAnswer {
+        let Some(file) = self.holders.get(holder).cloned() else { return LeaseAnswer::Refused };
+        self.expire(&file, now);
+        let (time, bugs) = (self.terms.time, self.bugs);
+        let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
+        match &mut lease.state {
+            LeaseState::Granted(granted) => granted.until = now.after(time),
+            LeaseState::Recalled(recalled) if bugs.has(Bug::RecalledIsRenewed) => recalled.until = now.after(time),
+            LeaseState::Recalled(_) => {}
+            LeaseState::Lost(_) => return LeaseAnswer::Refused,
+        }
+        lease.state.answer(now)
+    }
+
+    /// A client whose session was lost asks for the lease that its handle `before` had.
+    pub fn reclaim(&mut self, file: &F, before: u64, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
+        self.expire(file, now);
+        let old = Holder { owner: holder.owner.clone(), handle: before };
+        if self.holders.get(&old).is_some_and(|known| known == file) && old != *holder {
+            self.lost(&old);
+            return self.take_over(file, &old, holder, now);
+        }
+        match self.is_in_grace(now) {
+            Some(until) => self.grant_again(file, holder, kind, until, now),
+            None => LeaseAnswer::Refused,
+        }
+    }
+
+    /// After a restart: whoever says that he had a lease has it, for the time of grace and until it is
+    /// renewed, unless somebody else said so before who cannot have had one beside it.
+    fn grant_again(
+        &mut self,
+        file: &F,
+        holder: &Holder<U>,
+        kind: LeaseKind,
+        until: Instant,
+        now: Instant,
+    ) -> LeaseAnswer {
+        let known = self.files.get(file);
+        let excluded = |known: &LeasedFile<U>| {
+            let mut others = known.leases.iter().filter(|(other, _)| *other != holder);
+            others.any(|(_, lease)| kind.excludes_lease(lease.state.kind()))
+        };
+        let wanted = known.is_some_and(|known| known.pause > now);
+        if known.is_some_and(excluded) || !self.has_room(&holder.owner, now) {
+            return LeaseAnswer::Refused;
+        }
+        self.insert(file, holder, Granted { kind, until });
+        let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
+        if wanted {
+            lease.state.recall();
+        }
+        lease.state.answer(now)
+    }
+
+    fn take_over(&mut self, file: &F, old: &Holder<U>, holder: &Holder<U>, now: Instant) -> LeaseAnswer {
+        let lease = self.lease(old).map(|lease| lease.state);
+        let Some(LeaseState::Lost(Lost { kind, until, recalled })) = lease else { return LeaseAnswer::Refused };
+        self.remove(old);
+        let until = if recalled { until } else { now.after(self.terms.time) };
+        self.insert(file, holder, Granted { kind, until });
+        let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
+        if recalled {
+            lease.state.recall();
+        }
+        lease.state.answer(now)
+    }
+
+    /// A client gives its lease back.
+    pub fn give_back(&mut self, holder: &Holder<U>) {
+        self.remove(holder);
+    }
+
+    /// The session of a holder is lost: its lease stays until its time is over.
+    pub fn lost(&mut self, holder: &Holder<U>) {
+        if self.bugs.has(Bug::LeaseEndsWithSession) {
+            return self.remove(holder);
+        }
+        if let Some(lease) = self.lease(holder) {
+            lease.state.lose();
+        }
+    }
+
+    /// Somebody, perhaps the holder of a lease itself, is about to look at the file or to change it.
+    /// Everybody else's lease that excludes this is recalled, and the access waits for it. If it may
+    /// go on, [`Self::end`] follows.
+    pub fn begin(&mut self, file: &F, by: Option<&Holder<U>>, access: Access, now: Instant) -> Result<(), MustWait> {
+        self.expire(file, now);
+        let until = self.is_in_grace(now);
+        let (pause, bugs) = (now.after(self.terms.pause), self.bugs);
+        if until.is_some() && self.files.len() < 2 * self.terms.most {
+            // Whoever says later that he had a lease learns that somebody waits.
+            let known = self.files.entry(file.clone()).or_default();
+            known.pause = known.pause.max(pause);
+        }
+        let known = self.files.get_mut(file);
+        let own = known.as_ref().and_then(|known| by.and_then(|by| known.leases.get(by)));
+        // Who has a lease again may do what it is for: nobody else has one that excludes it.
+        let covered = own.is_some_and(|lease| lease.state.kind() == LeaseKind::Write || access == Access::Look);
+        let mut until = until.filter(|_| !covered);
+        if let Some(known) = known {
+            for (holder, lease) in &mut known.leases {
+                if Some(holder) == by || !lease.state.kind().excludes(access) {
+                    continue;
+                }
+                known.pause = known.pause.max(pause);
+                until = until.max(Some(lease.state.until()));
+                if lease.state.recall() {
+                    self.recalls.push_back(holder.clone());
+                }
+            }
+        }
+        match until {
+            Some(until) if !bugs.has(Bug::RecallIsReturn) => return Err(MustWait { until }),
+            _ => {}
+        }
+        let known = self.files.entry(file.clone()).or_default();
+        match access {
+            Access::Look => known.looks += 1,
+            Access::Change => known.changes += 1,
+        }
+        Ok(())
+    }
+
+    /// An access that could begin has ended.
+    pub fn end(&mut self, file: &F, access: Access, now: Instant) {
+        let Some(known) = self.files.get_mut(file) else { return };
+        match access {
+            Access::Look => known.looks -= 1,
+            Access::Change => known.changes -= 1,
+        }
+        if known.is_unused(now) {
+            self.files.remove(file);
+        }
+    }
+
+    /// Changes that a client kept under its lease arrive: false if it has no such lease any more, and
+    /// they must not be made. Otherwise the lease does not end before [`Self::unpin`].
+    pub fn pin(&mut self, holder: &Holder<U>, now: Instant) -> bool {
+        let Some(file) = self.holders.get(holder).cloned() else { return false };
+        self.expire(&file, now);
+        let lease = self.lease(holder);
+        let lease =
+            lease.filter(|lease| !matches!(lease.state, LeaseState::Lost(_)) && lease.state.kind() == LeaseKind::Write);
+        lease.map(|lease| lease.pins += 1).is_some()
+    }
+
+    /// They were made.
+    pub fn unpin(&mut self, holder: &Holder<U>) {
+        if let Some(lease) = self.lease(holder) {
+            lease.pins = lease.pins.saturating_sub(1);
+        }
+    }
+
+    /// The next holder that must be told that its lease is recalled.
+    pub fn poll_recall(&mut self) -> Option<Holder<U>> {
+        self.recalls.pop_front()
+    }
+
+    fn lease(&mut self, holder: &Holder<U>) -> Option<&mut Lease> {
+        self.files.get_mut(self.holders.get(holder)?)?.leases.get_mut(holder)
+    }
+
+    fn remove(&mut self, holder: &Holder<U>) {
+        let Some(file) = self.holders.remove(holder) else { return };
+        if let Some(known) = self.files.get_mut(&file) {
+            known.leases.remove(holder);
+        }
+        if let Some(count) = self.owners.get_mut(&holder.owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.owners.remove(&holder.owner);
+            }
+        }
+    }
+
+    /// Forgets the leases of a file whose time is over.
+    fn expire(&mut self, file: &F, now: Instant) {
+        let Some(known) = self.files.get(file) else { return };
+        if self.bugs.has(Bug::RecalledIsForEver) {
+            return;
+        }
+        let pinned = |lease: &Lease| lease.pins > 0 && !self.bugs.has(Bug::LeaseEndsInABatch);
+        let over = known.leases.iter().filter(|(_, lease)| lease.state.until() <= now && !pinned(lease));
+        let over: BTreeSet<Holder<U>> = over.map(|(holder, _)| holder.clone()).collect();
+        over.iter().for_each(|holder| self.remove(holder));
+        if self.files.get(file).is_some_and(|known| known.is_unused(now)) {
+            self.files.remove(file);
+        }
+    }
+
+    /// Forgets whatever is over.
+    pub fn expire_all(&mut self, now: Instant) {
+        let files: alloc::vec::Vec<F> = self.files.keys().cloned().collect();
+        files.iter().for_each(|file| self.expire(file, now));
+    }
+}

@@ -1,0 +1,123 @@
+//! Single rules and bounds; the two sides against each other are `tests/model/src/lease`.
+
+use super::*;
+use crate::bug::Bugs;
+
+const TERMS: LeaseTerms =
+    LeaseTerms { time: Duration::from_secs(10), pause: Duration::from_secs(20), most: 4, most_each: 2 };
+
+fn at(seconds: u64) -> Instant {
+    Instant(0).after(Duration::from_secs(seconds))
+}
+
+const fn who(owner: u8, handle: u64) -> Holder<u8> {
+    Holder { owner, handle }
+}
+
+fn table() -> LeaseTable<u8, u8> {
+    LeaseTable::new(TERMS, Bugs::default())
+}
+
+const GRANTED: LeaseAnswer = LeaseAnswer::Granted { kind: LeaseKind::Read, time: TERMS.time };
+
+#[test]
+fn whoever_never_answers_delays_others_once_and_gets_no_lease_for_a_while() {
+    let (mut table, a, b) = (table(), who(1, 1), who(2, 2));
+    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(0)), GRANTED);
+    assert_eq!(table.begin(&7, Some(&b), Access::Look, at(1)), Ok(()));
+    assert_eq!(table.begin(&7, Some(&b), Access::Change, at(1)), Err(MustWait { until: at(10) }));
+    assert_eq!((table.poll_recall(), table.poll_recall()), (Some(a), None));
+    let left = Duration::from_secs(5);
+    assert_eq!(table.renew(&a, at(5)), LeaseAnswer::Recalled { kind: LeaseKind::Read, left });
+    assert_eq!(table.begin(&7, Some(&b), Access::Change, at(9)), Err(MustWait { until: at(10) }));
+    assert_eq!(table.poll_recall(), None, "it was told");
+    assert_eq!(table.begin(&7, Some(&b), Access::Change, at(10)), Ok(()));
+    table.end(&7, Access::Change, at(11));
+    table.end(&7, Access::Look, at(11));
+    assert_eq!(table.renew(&a, at(11)), LeaseAnswer::Refused);
+    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(28)), LeaseAnswer::Refused);
+    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(29)), GRANTED);
+}
+
+#[test]
+fn leases_are_bounded_for_each_user_and_in_all_and_room_returns_when_their_time_is_over() {
+    let mut table = table();
+    let mut ask = |user, file: u8, now| table.ask(&file, &who(user, file.into()), LeaseKind::Read, at(now));
+    assert_eq!((ask(1, 1, 0), ask(1, 2, 0)), (GRANTED, GRANTED));
+    assert_eq!(ask(1, 3, 0), LeaseAnswer::Refused, "one user");
+    assert_eq!((ask(2, 4, 0), ask(2, 5, 0)), (GRANTED, GRANTED));
+    assert_eq!(ask(3, 6, 0), LeaseAnswer::Refused, "all");
+    assert_eq!(ask(3, 6, 10), GRANTED);
+    assert_eq!(table.len(), 1);
+    table.give_back(&who(3, 6));
+    table.expire_all(at(10));
+    assert_eq!(table, LeaseTable::new(TERMS, Bugs::default()), "nothing is left behind");
+}
+
+#[test]
+fn a_lease_is_had_again_by_its_user_alone() {
+    let (mut table, a) = (table(), who(1, 1));
+    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(0)), GRANTED);
+    table.lost(&a);
+    assert_eq!(table.reclaim(&7, 1, &who(2, 2), LeaseKind::Read, at(1)), LeaseAnswer::Refused);
+    assert_eq!(table.reclaim(&8, 1, &who(1, 3), LeaseKind::Read, at(1)), LeaseAnswer::Refused, "another file");
+    assert_eq!(table.reclaim(&7, 1, &who(1, 3), LeaseKind::Read, at(1)), GRANTED);
+    assert_eq!(table.renew(&a, at(2)), LeaseAnswer::Refused, "the old handle has none");
+    assert_eq!(table.len(), 1);
+}
+
+#[test]
+fn a_lease_that_was_recalled_while_its_session_was_lost_is_had_again_for_the_rest_of_its_time() {
+    let (mut table, a) = (table(), who(1, 1));
+    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(0)), GRANTED);
+    table.lost(&a);
+    assert_eq!(table.begin(&7, None, Access::Change, at(4)), Err(MustWait { until: at(10) }));
+    assert_eq!(table.poll_recall(), None, "there is nobody to tell");
+    let left = Duration::from_secs(4);
+    let again = table.reclaim(&7, 1, &who(1, 3), LeaseKind::Read, at(6));
+    assert_eq!(again, LeaseAnswer::Recalled { kind: LeaseKind::Read, left });
+    table.give_back(&who(1, 3));
+    assert_eq!(table.begin(&7, None, Access::Change, at(7)), Ok(()));
+}
+
+#[test]
+fn a_read_lease_becomes_a_write_lease_if_nobody_else_uses_the_file() {
+    let (mut table, a, b) = (table(), who(1, 1), who(2, 2));
+    let (read, write) = (LeaseKind::Read, LeaseKind::Write);
+    assert_eq!((table.ask(&7, &a, read, at(0)), table.ask(&7, &b, read, at(0))), (GRANTED, GRANTED));
+    assert_eq!(table.ask(&7, &a, write, at(1)), GRANTED, "it keeps what it has");
+    table.give_back(&b);
+    assert_eq!(table.begin(&7, Some(&b), Access::Look, at(1)), Ok(()));
+    assert_eq!(table.ask(&7, &a, write, at(1)), GRANTED);
+    table.end(&7, Access::Look, at(1));
+    assert_eq!(table.ask(&7, &a, write, at(1)), LeaseAnswer::Granted { kind: write, time: TERMS.time });
+    assert!(table.pin(&a, at(2)));
+    assert_eq!(table.ask(&7, &a, read, at(3)), GRANTED);
+    assert!(!table.pin(&a, at(3)), "a read lease covers no changes");
+}
+
+#[test]
+fn a_recall_that_overtakes_its_grant_counts_for_it() {
+    let mut holding = Holding::new(Bugs::default());
+    assert_eq!(holding.ask(at(0)), Ok(()));
+    holding.on_recall();
+    assert_eq!(holding.on_answer(GRANTED, at(1)), Ok(()));
+    assert!(holding.is_recalled() && holding.may_use(at(9)) && !holding.may_use(at(10)));
+    assert_eq!(holding.renew(at(2)), Err(OutOfTurn));
+    assert_eq!(holding.give_back(), Ok(()));
+    assert!(!holding.may_use(at(2)));
+}
+
+#[test]
+fn the_answer_to_one_call_is_never_taken_for_that_to_another() {
+    let mut holding = Holding::new(Bugs::default());
+    assert_eq!((holding.ask(at(0)), holding.on_answer(GRANTED, at(1))), (Ok(()), Ok(())));
+    assert_eq!(holding.renew_at(TERMS.time).map(|at| at.since(Instant(0)).as_millis()), Some(3333));
+    assert_eq!((holding.renew(at(4)), holding.renew(at(5))), (Ok(()), Err(OutOfTurn)));
+    holding.expire(at(10));
+    assert_eq!(holding.state(), HoldingState::Idle(Default::default()));
+    assert_eq!(holding.ask(at(10)), Err(OutOfTurn), "the renewal has no answer yet");
+    assert_eq!(holding.on_answer(GRANTED, at(11)), Ok(()));
+    assert!(!holding.may_use(at(11)), "what was kept is gone");
+    assert_eq!(holding.ask(at(11)), Ok(()));
+}
