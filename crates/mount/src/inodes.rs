@@ -213,10 +213,18 @@ impl Inodes {
         let inode = self.inodes.get_mut(&id)?;
         inode.opened = inode.opened.saturating_sub(1);
         let hidden = inode.hidden && inode.opened == 0;
-        let path = if hidden { self.path(id) } else { None };
         if hidden {
-            self.detach_all(id);
+            return self.end_hidden(id);
         }
+        self.drop_unused(id);
+        None
+    }
+
+    /// Nobody has a hidden file open: the path to remove.
+    fn end_hidden(&mut self, id: u64) -> Option<Vec<u8>> {
+        let path = self.path(id);
+        self.detach_all(id);
+        self.forget_identity(id);
         self.drop_unused(id);
         path
     }
@@ -286,16 +294,24 @@ impl Inodes {
         }
     }
 
-    /// The name was removed, and the file has this hidden one in `parent` now.
-    pub(crate) fn hid(&mut self, parent: u64, name: &[u8], hidden: &[u8]) {
-        if let Some(id) = self.named(parent, name) {
-            // First the new name: without any it might go.
-            self.attach((parent, hidden.to_vec()), id);
-            self.detach(&(parent, name.to_vec()), id);
-            if let Some(inode) = self.inodes.get_mut(&id) {
-                inode.hidden = true;
-            }
-        }
+    /// The name was removed, and the file has this hidden one in `parent` now. If it was closed meanwhile,
+    /// the path to remove.
+    #[must_use]
+    pub(crate) fn hid(&mut self, parent: u64, name: &[u8], hidden: &[u8]) -> Option<Vec<u8>> {
+        let id = self.named(parent, name)?;
+        // First the new name: without any it might go.
+        self.attach((parent, hidden.to_vec()), id);
+        self.detach(&(parent, name.to_vec()), id);
+        let inode = self.inodes.get_mut(&id)?;
+        inode.hidden = true;
+        if inode.opened == 0 { self.end_hidden(id) } else { None }
+    }
+
+    /// The hidden files of a directory, with their names.
+    pub(crate) fn hidden_in(&self, directory: u64) -> Vec<(u64, Vec<u8>)> {
+        let within = self.names.range((directory, Vec::new())..(directory + 1, Vec::new()));
+        let hidden = within.filter(|(_, id)| self.is_hidden(**id));
+        hidden.map(|((_, name), id)| (*id, name.clone())).collect()
     }
 
     /// The file or directory has another name, and what had that is gone.
@@ -308,8 +324,12 @@ impl Inodes {
         self.unlinked(to.0, to.1);
         // No server moves a directory below itself.
         if let Some(id) = moved.filter(|id| !self.is_above(*id, to.0)) {
+            let hidden = self.is_hidden(id);
             self.attach((to.0, to.1.to_vec()), id);
             self.detach(&(from.0, from.1.to_vec()), id);
+            if let Some(inode) = self.inodes.get_mut(&id) {
+                inode.hidden = hidden;
+            }
         }
     }
 
@@ -320,181 +340,4 @@ impl Inodes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn identity(of: u8) -> Identity {
-        [of; 16]
-    }
-
-    fn table() -> Inodes {
-        Inodes::new(identity(0))
-    }
-
-    fn a_directory(of: u8) -> Found {
-        Found { identity: identity(of), directory: true, only_name: true }
-    }
-
-    /// One of several names of a file.
-    fn a_link(of: u8) -> Found {
-        Found { identity: identity(of), directory: false, only_name: false }
-    }
-
-    fn a_file(of: u8) -> Found {
-        Found { only_name: true, ..a_link(of) }
-    }
-
-    #[test]
-    fn a_renamed_directory_moves_everything_below_it() {
-        let mut table = table();
-        let one = table.look_up(ROOT, b"one", a_directory(1)).unwrap();
-        let two = table.look_up(one, b"two", a_directory(2)).unwrap();
-        let file = table.look_up(two, b"file", a_file(3)).unwrap();
-        let other = table.look_up(ROOT, b"other", a_directory(4)).unwrap();
-        assert_eq!(table.path(file).as_deref(), Some(&b"one/two/file"[..]));
-        table.renamed((one, b"two"), (other, b"moved"));
-        assert_eq!(table.path(file).as_deref(), Some(&b"other/moved/file"[..]));
-        assert!(table.is_below(file, other) && !table.is_below(file, one));
-    }
-
-    #[test]
-    fn an_inode_goes_when_nothing_needs_it_and_its_parents_with_it() {
-        let mut table = table();
-        let directory = table.look_up(ROOT, b"d", a_directory(1)).unwrap();
-        let file = table.look_up(directory, b"f", a_file(2)).unwrap();
-        assert_eq!(table.look_up(directory, b"f", a_file(2)), Some(file));
-        table.forget(directory, 1);
-        assert_eq!(table.path(file).as_deref(), Some(&b"d/f"[..]), "its file is still known");
-        table.open(file);
-        table.forget(file, 2);
-        assert_eq!(table.len(), 3, "it is open");
-        assert_eq!(table.close(file), None);
-        assert_eq!(table.len(), 1);
-        assert_eq!(table, Inodes { next: table.next, ..Inodes::new(identity(0)) });
-    }
-
-    #[test]
-    fn hard_links_are_one_inode_and_either_name_leads_to_it() {
-        let mut table = table();
-        let file = table.look_up(ROOT, b"a", a_link(1)).unwrap();
-        assert_eq!(table.look_up(ROOT, b"b", a_link(1)), Some(file));
-        table.open(file);
-        assert_eq!(table.is_last_name_of_open(ROOT, b"a"), None);
-        table.unlinked(ROOT, b"a");
-        assert_eq!(table.path(file).as_deref(), Some(&b"b"[..]));
-        assert_eq!(table.is_last_name_of_open(ROOT, b"b"), Some(file));
-    }
-
-    #[test]
-    fn a_hidden_file_is_removed_with_its_last_close() {
-        let mut table = table();
-        let file = table.look_up(ROOT, b"a", a_file(1)).unwrap();
-        table.open(file);
-        table.open(file);
-        table.hid(ROOT, b"a", b".hidden");
-        assert!(table.is_hidden(file));
-        assert_eq!(table.named(ROOT, b"a"), None);
-        assert_eq!(table.path(file).as_deref(), Some(&b".hidden"[..]));
-        assert_eq!(table.close(file), None);
-        assert_eq!(table.close(file).as_deref(), Some(&b".hidden"[..]));
-        assert_eq!(table.path(file), None);
-        table.forget(file, 1);
-        assert_eq!(table.len(), 1);
-    }
-
-    #[test]
-    fn another_file_under_a_known_name_is_another_inode() {
-        let mut table = table();
-        let old = table.look_up(ROOT, b"a", a_file(1)).unwrap();
-        let new = table.look_up(ROOT, b"a", a_file(2)).unwrap();
-        assert_ne!(old, new);
-        assert_eq!(table.path(old), None);
-        // The number of a removed file is given to the next one.
-        table.unlinked(ROOT, b"a");
-        let reused = table.look_up(ROOT, b"b", a_file(2)).unwrap();
-        assert_ne!(reused, new);
-    }
-
-    #[test]
-    fn a_directory_is_never_below_itself() {
-        let mut table = table();
-        let a = table.look_up(ROOT, b"a", a_directory(1)).unwrap();
-        let b = table.look_up(a, b"b", a_directory(2)).unwrap();
-        let again = table.look_up(b, b"c", a_directory(1)).unwrap();
-        assert_ne!(again, a);
-        assert_eq!(table.path(again).as_deref(), Some(&b"a/b/c"[..]));
-        assert_eq!(table.path(b).as_deref(), Some(&b"a/b"[..]));
-    }
-
-    fn found(of: u8, pick: usize) -> Found {
-        match (of % 2, pick % 2) {
-            (0, _) => a_directory(of),
-            (_, 0) => a_file(of),
-            _ => a_link(of),
-        }
-    }
-
-    #[test]
-    fn a_file_that_somebody_else_renamed_is_found_by_its_latest_name() {
-        for (found, names) in [(a_file(1), 1), (a_link(1), 2)] {
-            let mut table = table();
-            let moved = table.look_up(ROOT, b"log", found).unwrap();
-            assert_eq!(table.look_up(ROOT, b"log.1", found), Some(moved));
-            assert_eq!(table.path(moved).as_deref(), Some(&b"log.1"[..]));
-            assert_eq!(table.inodes[&moved].names.len(), names);
-            let new = table.look_up(ROOT, b"log", a_file(2)).unwrap();
-            assert_eq!((table.path(moved), table.path(new)), (Some(b"log.1".to_vec()), Some(b"log".to_vec())));
-            // Back again.
-            assert_eq!(table.look_up(ROOT, b"log", found), Some(moved));
-            assert_eq!(table.path(moved).as_deref(), Some(&b"log"[..]));
-            assert_eq!(table.path(new), None);
-        }
-    }
-
-    #[test]
-    fn a_listing_that_is_older_than_a_rename_is_recognized() {
-        let mut table = table();
-        table.look_up(ROOT, b"old", a_file(1)).unwrap();
-        table.renamed((ROOT, b"old"), (ROOT, b"new"));
-        assert!(table.is_known_otherwise(ROOT, b"old", identity(1)));
-        assert!(!table.is_known_otherwise(ROOT, b"new", identity(1)));
-        assert!(!table.is_known_otherwise(ROOT, b"other", identity(2)), "it was never seen");
-    }
-
-    proptest! {
-        /// Whatever happens, the two directions of the names agree, and when the kernel has forgotten
-        /// everything nothing is left.
-        #[test]
-        fn the_table_agrees_with_itself_and_empties(
-            steps in proptest::collection::vec((0_u8..7, 0_usize..6, 0_usize..6, 0_u8..4, 1_u8..6), 1..80)
-        ) {
-            let mut table = table();
-            let (mut told, mut open): (Vec<u64>, Vec<u64>) = (vec![ROOT], Vec::new());
-            for (what, one, two, name, of) in steps {
-                let (at, to, name) = (told[one % told.len()], told[two % told.len()], [b'a' + name]);
-                match what {
-                    0 | 1 => told.extend(table.look_up(at, &name, found(of, two))),
-                    2 if table.inodes.contains_key(&at) => (table.open(at), open.push(at)).1,
-                    3 => table.renamed((at, &name), (to, b"n")),
-                    4 => table.unlinked(at, &name),
-                    5 if table.is_last_name_of_open(at, &name).is_some() => table.hid(at, &name, b".h"),
-                    _ => drop(open.pop().map(|id| table.close(id))),
-                }
-                for (at, id) in &table.names {
-                    prop_assert!(table.inodes[id].names.contains(at));
-                    prop_assert!(table.inodes.contains_key(&at.0));
-                }
-                for (id, inode) in &table.inodes {
-                    prop_assert!(inode.names.iter().all(|at| table.names.get(at) == Some(id)));
-                    prop_assert_eq!(inode.children, table.names.keys().filter(|at| at.0 == *id).count());
-                    let _ = table.path(*id);
-                }
-            }
-            open.into_iter().for_each(|id| drop(table.close(id)));
-            told.into_iter().skip(1).for_each(|id| table.forget(id, 1));
-            prop_assert_eq!(table.len(), 1);
-            prop_assert!(table.names.is_empty());
-        }
-    }
-}
+mod tests;

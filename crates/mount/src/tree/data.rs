@@ -205,10 +205,9 @@ impl Tree {
         if let Some(open) = Arc::into_inner(open) {
             let _ = open.file.close();
         }
+        let _hiding = self.hiding();
         let hidden = self.inodes().close(inode);
-        if let Some(path) = hidden {
-            let _ = self.change(&[Call::Unlink { path: &path }]);
-        }
+        self.remove_hidden(hidden);
         Ok(Answer::Done)
     }
 

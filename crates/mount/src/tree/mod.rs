@@ -17,7 +17,7 @@ use lock::RangeLocker;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use xdfs_client::file::Remote;
 use xdfs_client::wire::{self, Answer as Told, Wanted};
@@ -69,6 +69,8 @@ pub struct Tree {
     no_xattr: AtomicBool,
     /// Hidden names, each one once.
     hidden: AtomicU64,
+    /// Shared while hidden files are made and removed, alone while they are moved.
+    hiding: RwLock<()>,
     /// What tells the hidden names of this mount from those of others.
     token: u64,
 }
@@ -118,6 +120,7 @@ impl Tree {
             versions: Mutex::default(),
             no_xattr: AtomicBool::new(false),
             hidden: AtomicU64::new(0),
+            hiding: RwLock::new(()),
             token,
         })
     }
@@ -300,6 +303,7 @@ mod tests {
             versions: Mutex::default(),
             no_xattr: AtomicBool::new(false),
             hidden: AtomicU64::new(0),
+            hiding: RwLock::new(()),
             token: 0,
         };
         let handle = tree.directories.insert(OpenDirectory::default());

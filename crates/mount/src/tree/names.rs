@@ -6,6 +6,7 @@ use crate::kernel::Answer;
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, RwLockReadGuard};
 use xdfs_client::file::{File, OpenOptions};
 use xdfs_client::wire::{Answer as Told, Call, FileType};
 
@@ -85,15 +86,51 @@ impl Tree {
 
     pub(super) fn remove_directory(&self, parent: u64, name: &[u8]) -> Outcomes {
         let path = self.path_in(parent, name)?;
-        last(&self.change(&[Call::RemoveDirectory { path: &path }])?)?;
+        match last(&self.change(&[Call::RemoveDirectory { path: &path }])?) {
+            Err(Errno::NOTEMPTY) if self.hidden.load(Ordering::Relaxed) > 0 => {
+                self.remove_directory_with_hidden(parent, name, &path)?;
+            }
+            removed => {
+                removed?;
+            }
+        }
         self.inodes().unlinked(parent, name);
         Ok(Answer::Done)
+    }
+
+    /// Files that nobody sees do not keep a directory: they are in the one above until their last close.
+    fn remove_directory_with_hidden(&self, parent: u64, name: &[u8], path: &[u8]) -> Result<(), Errno> {
+        // Whoever removes such a file is done before.
+        let _alone = self.hiding.write().unwrap_or_else(PoisonError::into_inner);
+        let directory = self.inodes().named(parent, name);
+        let hidden = directory.map(|directory| self.inodes().hidden_in(directory)).unwrap_or_default();
+        for (inode, from) in hidden {
+            let to = self.hidden_name();
+            let target = self.inodes().path_in(parent, &to).ok_or(Errno::NOENT)?;
+            let from_path = [path, b"/", &from].concat();
+            last(&self.change(&[Call::Rename { path: &from_path, to: &target, keep_existing: true }])?)?;
+            self.inodes().renamed((directory.unwrap_or_default(), &from), (parent, &to));
+            self.tell_open_files(inode);
+        }
+        last(&self.change(&[Call::RemoveDirectory { path }])?).map(drop)
     }
 
     /// A name that nobody has.
     fn hidden_name(&self) -> Vec<u8> {
         let number = self.hidden.fetch_add(1, Ordering::Relaxed);
         [HIDDEN, format!("{:016x}-{number}", self.token).as_bytes()].concat()
+    }
+
+    /// Held while hidden files are made and removed.
+    pub(super) fn hiding(&self) -> RwLockReadGuard<'_, ()> {
+        self.hiding.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes a hidden file that nobody has open.
+    pub(super) fn remove_hidden(&self, path: Option<Vec<u8>>) {
+        if let Some(path) = path {
+            let _ = self.change(&[Call::Unlink { path: &path }]);
+        }
     }
 
     pub(super) fn unlink(&self, parent: u64, name: &[u8]) -> Outcomes {
@@ -105,11 +142,13 @@ impl Tree {
             return Ok(Answer::Done);
         };
         // The file must be found again after a loss of the session: it is removed with its last close.
+        let _hiding = self.hiding();
         let hidden = self.hidden_name();
         let to = self.inodes().path_in(parent, &hidden).ok_or(Errno::NOENT)?;
         last(&self.change(&[Call::Rename { path: &path, to: &to, keep_existing: true }])?)?;
-        self.inodes().hid(parent, name, &hidden);
+        let closed = self.inodes().hid(parent, name, &hidden);
         self.tell_open_files(inode);
+        self.remove_hidden(closed);
         Ok(Answer::Done)
     }
 
@@ -129,6 +168,7 @@ impl Tree {
         match replaced {
             Some(inode) => {
                 // What is open and replaced gets another name first: the target's is there all the time.
+                let _hiding = self.hiding();
                 let hidden = self.hidden_name();
                 let kept = self.inodes().path_in(to.0, &hidden).ok_or(Errno::NOENT)?;
                 let reply = self.change(&[Call::Link { path: &target, to: &kept }, rename])?;
@@ -137,8 +177,9 @@ impl Tree {
                     let _ = self.change(&[Call::Unlink { path: &kept }]);
                     return Err(errno);
                 }
-                self.inodes().hid(to.0, to.1, &hidden);
+                let closed = self.inodes().hid(to.0, to.1, &hidden);
                 self.tell_open_files(inode);
+                self.remove_hidden(closed);
             }
             None => {
                 last(&self.change(&[rename])?)?;

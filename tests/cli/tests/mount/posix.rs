@@ -104,6 +104,34 @@ fn a_file_that_is_removed_or_replaced_lives_on_for_those_who_have_it_open() {
 }
 
 #[test]
+fn a_directory_whose_files_were_removed_while_they_are_open_is_removed() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    fs::create_dir_all(mount.path("above/directory")).unwrap();
+    let path = mount.path("above/directory/file");
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(mount.path("above/directory/other"), b"").unwrap();
+    let refused = fs::remove_dir(mount.path("above/directory")).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::DirectoryNotEmpty);
+    fs::remove_file(mount.path("above/directory/other")).unwrap();
+    fs::remove_dir(mount.path("above/directory")).unwrap();
+    fs::remove_dir(mount.path("above")).unwrap();
+    assert!(fs::read_dir(mount.path("")).unwrap().next().is_none());
+    file.write_all(b"still there").unwrap();
+    let mut bytes = [0; 11];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"still there");
+    drop(file);
+    // The kernel tells of the close when it was made.
+    while !scene.names("server").is_empty() {
+        std::thread::yield_now();
+    }
+    mount.unmount();
+}
+
+#[test]
 fn modes_times_and_owners_are_those_that_were_set() {
     let scene = Scene::new();
     let server = scene.serve_with(&["--keep", "modes"]);
