@@ -5,16 +5,18 @@ mod named;
 mod recovery;
 mod writes;
 
+use super::ahead::Ahead;
+use super::changes::Changes;
 use super::options::OpenOptions;
 use super::remote::{Answered, PendingFileReply, Remote, is_lost};
 use super::unsynced::{Change, Unsynced};
 use crate::calls::failed;
 use crate::session::Session;
 use locks::Locks;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use writes::WriteQueue;
+use writes::Behind;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile};
 use xdfs_secure::random;
@@ -57,9 +59,9 @@ pub(super) struct Core {
     connection: Mutex<Connection>,
     recovering: Mutex<()>,
     /// Held until they are answered: what comes behind them waits, whichever thread it comes from.
-    behind: Mutex<WriteQueue>,
-    /// Counts what makes bytes stale that were read before it: changes, and locks.
-    epoch: AtomicU64,
+    behind: Mutex<Behind>,
+    changes: Changes,
+    ahead: Mutex<Ahead>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -133,7 +135,8 @@ impl Core {
             connection: Mutex::new(connection),
             recovering: Mutex::new(()),
             behind: Mutex::default(),
-            epoch: AtomicU64::new(0),
+            changes: Changes::default(),
+            ahead: Mutex::default(),
         })
     }
 
@@ -159,13 +162,26 @@ impl Core {
         }
     }
 
-    /// Bytes that were read before this number changed may be stale.
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Relaxed)
+    pub(super) fn remote(&self) -> &Arc<Remote> {
+        &self.remote
     }
 
-    fn begin_epoch(&self) {
-        self.epoch.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn ahead(&self) -> &Mutex<Ahead> {
+        &self.ahead
+    }
+
+    pub(super) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Counts its changes with those of other open files.
+    pub(super) fn share(&mut self, changes: &Changes) {
+        self.changes = changes.clone();
+    }
+
+    /// As far as the file is known to reach.
+    pub(super) fn known_end(&self) -> u64 {
+        lock(&self.connection).end
     }
 
     fn send(&self, session: &Session, generation: u64, batch: FileBatch<'_>) -> Result<Sent, Error> {
@@ -263,7 +279,7 @@ impl Core {
         what: &str,
         read: impl FnOnce(&FileAnswer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
-        self.settle()?;
+        self.settle_quietly();
         let answered = self.exchange([0; 16], vec![call])?;
         self.answer(&answered, what, read)
     }
@@ -312,7 +328,7 @@ impl Core {
     }
 
     fn appended(&self, offset: u64, data: &[u8]) -> Result<u64, Error> {
-        self.begin_epoch();
+        self.changes.add();
         {
             let change = Change::Write { offset, data: bytes::Bytes::copy_from_slice(data) };
             self.unsynced(|unsynced| {

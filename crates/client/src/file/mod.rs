@@ -71,6 +71,8 @@
 //! # }
 //! ```
 
+mod ahead;
+mod changes;
 mod core;
 mod options;
 mod pipe;
@@ -79,6 +81,7 @@ mod remote;
 mod stream;
 mod unsynced;
 
+pub use changes::Changes;
 pub use options::{FileAccess, FileMode, FileShare, OpenOptions};
 pub use pipe::{Pipe, PipeSide};
 pub use remote::Remote;
@@ -91,7 +94,6 @@ use bytes::Bytes;
 use core::Core;
 use std::sync::Arc;
 use std::time::Duration;
-use stream::Stream;
 use unsynced::Change;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::codec::INTEGER_MAX;
@@ -102,7 +104,8 @@ use xdfs_proto::wire::path::Wanted;
 /// [`File::close`] does, but only that one reports their errors.
 pub struct File {
     core: Core,
-    stream: Stream,
+    /// Where the next read or write of the stream begins.
+    position: u64,
     closed: bool,
 }
 
@@ -121,13 +124,29 @@ impl std::fmt::Debug for File {
 impl File {
     /// Opens `path` (`EXPORT/path`, nothing encoded).
     pub fn open(remote: &Arc<Remote>, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<Self, Error> {
-        Ok(Self { core: Core::open(remote, path.as_ref(), options)?, stream: Stream::default(), closed: false })
+        Ok(Self { core: Core::open(remote, path.as_ref(), options)?, position: 0, closed: false })
     }
 
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         must_be_below_limit(offset, 0)?;
         self.core.read_at(buf, offset)
+    }
+
+    /// The same; of a file that is read in order more is requested than that, and later calls find it
+    /// here. What others change meanwhile is not noticed before this client changes or locks the file, or
+    /// opens it again.
+    pub fn read_ahead_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+        must_be_below_limit(offset, 0)?;
+        self.core.read_ahead_at(buf, offset, false)
+    }
+
+    /// Counts its changes with those of other open files of the same file, so that none of them uses what
+    /// was read before another one changed it.
+    #[must_use]
+    pub fn sharing(mut self, changes: &Changes) -> Self {
+        self.core.share(changes);
+        self
     }
 
     /// Reads ranges, each an offset and a length, with few round trips; a range that reaches behind
@@ -146,6 +165,36 @@ impl File {
             let offset = offset + at * chunk as u64;
             Change::Write { offset, data: Bytes::copy_from_slice(part) }
         }))
+    }
+
+    /// Writes all of `data` at `offset` without waiting for anything but earlier writes, if there are many.
+    /// Small writes that follow each other are gathered and sent as one: at the latest when
+    /// [`File::push`] is called, or anything that is not a write. An error is reported by a later write,
+    /// lock, sync, [`File::settle`] or [`File::close`].
+    pub fn write_behind_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
+        must_be_below_limit(offset, data.len())?;
+        self.core.gather(offset, data)
+    }
+
+    /// Sends what was gathered, if it can be sent without waiting. Whether every write was answered.
+    #[must_use]
+    pub fn push(&self) -> bool {
+        self.core.push()
+    }
+
+    /// Waits for the answers to all writes; an error may be that of an earlier one.
+    pub fn settle(&self) -> Result<(), Error> {
+        self.core.settle()
+    }
+
+    /// The error of a write that is reported later, as [`File::write_behind_at`] says.
+    pub fn write_error(&self) -> Option<Error> {
+        self.core.write_error()
+    }
+
+    /// Waits for the answers to all writes; an error is reported later, as [`File::write_behind_at`] says.
+    pub fn settle_quietly(&self) {
+        self.core.settle_quietly();
     }
 
     /// Writes all of `data` in one piece behind everything else in the file, and returns where it

@@ -1,5 +1,6 @@
 //! Reads at an offset: many calls on their way at a time.
 
+use super::ahead::{AHEAD_MAX, PendingRead};
 use super::core::{Core, Sent, unexpected};
 use super::remote::Answered;
 use std::collections::VecDeque;
@@ -7,15 +8,6 @@ use xdfs_proto::base::Error;
 use xdfs_proto::limits;
 use xdfs_proto::wire::file::{FileAnswer, FileCall, ReadRange};
 use xdfs_proto::wire::path::Wanted;
-
-/// Reads that are on their way at a time: 8 MiB.
-pub(super) const AHEAD_MAX: usize = 32;
-
-/// One range to read, and its reply.
-pub(super) struct PendingRead {
-    pub range: ReadRange,
-    sent: Option<Sent>,
-}
 
 fn call_of(range: ReadRange) -> Vec<FileCall<'static>> {
     vec![FileCall::Read { ranges: vec![range] }]
@@ -35,11 +27,15 @@ impl Core {
     }
 
     /// Waits for a range, and passes its bytes on: fewer than requested at the end of the file.
-    pub(super) fn received<T>(&self, read: PendingRead, take: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
-        let answered = self.finish(read.sent, call_of(read.range))?;
+    pub(super) fn received<T>(
+        &self,
+        read: &mut PendingRead,
+        take: impl FnOnce(&Answered, &[u8]) -> T,
+    ) -> Result<T, Error> {
+        let answered = self.finish(read.sent.take(), call_of(read.range))?;
         let mut take = Some(take);
         self.parts(&answered, |parts| match parts {
-            [part] if part.len() <= read.range.length as usize => take.take().map(|take| take(part)),
+            [part] if part.len() <= read.range.length as usize => take.take().map(|take| take(&answered, part)),
             _ => None,
         })
     }
@@ -53,7 +49,7 @@ impl Core {
 
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
     pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.settle()?;
+        self.settle_quietly();
         let (chunk, length, mut done) = (self.chunk(), buf.len(), 0);
         let mut pending = VecDeque::new();
         let mut requested = 0;
@@ -64,9 +60,9 @@ impl Core {
                 pending.push_back(self.request(ReadRange { offset: offset + requested as u64, length: part }));
                 requested += part as usize;
             }
-            let Some(read) = pending.pop_front() else { return Err(unexpected()) };
+            let Some(mut read) = pending.pop_front() else { return Err(unexpected()) };
             let (from, asked) = (done, read.range.length as usize);
-            done += self.received(read, |bytes| {
+            done += self.received(&mut read, |_, bytes| {
                 buf[from..from + bytes.len()].copy_from_slice(bytes);
                 bytes.len()
             })?;
@@ -79,7 +75,7 @@ impl Core {
 
     /// Reads many ranges with few round trips: as many calls are on their way as for one long range.
     pub(super) fn read_ranges(&self, ranges: &[(u64, usize)]) -> Result<Vec<Vec<u8>>, Error> {
-        self.settle()?;
+        self.settle_quietly();
         let mut all = Vec::with_capacity(ranges.len());
         let mut pending = VecDeque::new();
         let mut rest = ranges;

@@ -32,6 +32,8 @@ pub struct Remote {
     session: Mutex<Option<Arc<Session>>>,
     /// Bytes that its open files keep to write them again.
     pub(super) unsynced: AtomicUsize,
+    /// Bytes that were requested for them before somebody read them.
+    pub(super) ahead: AtomicUsize,
 }
 
 /// How a session is made.
@@ -103,24 +105,22 @@ impl Remote {
 
     /// The same; a lost server is tried again for this long.
     pub fn with_patience(options: ConnectOptions, patience: Duration) -> Arc<Self> {
-        Arc::new(Self {
-            way: Way::Connect(Box::new(options)),
-            patience,
-            session: Mutex::new(None),
-            unsynced: AtomicUsize::new(0),
-        })
+        Self::by(Way::Connect(Box::new(options)), patience, None)
     }
 
     /// The server of a session that was made with these options: after a loss another one is made.
     pub fn continuing(session: Session, options: ConnectOptions, patience: Duration) -> Arc<Self> {
-        let session = Mutex::new(Some(Arc::new(session)));
-        Arc::new(Self { way: Way::Connect(Box::new(options)), patience, session, unsynced: AtomicUsize::new(0) })
+        Self::by(Way::Connect(Box::new(options)), patience, Some(Arc::new(session)))
     }
 
     /// The server of this session; files are lost with it.
     pub fn over(session: Session) -> Arc<Self> {
-        let session = Mutex::new(Some(Arc::new(session)));
-        Arc::new(Self { way: Way::Given, patience: PATIENCE, session, unsynced: AtomicUsize::new(0) })
+        Self::by(Way::Given, PATIENCE, Some(Arc::new(session)))
+    }
+
+    fn by(way: Way, patience: Duration, session: Option<Arc<Session>>) -> Arc<Self> {
+        let (unsynced, ahead) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Self { way, patience, session: Mutex::new(session), unsynced, ahead })
     }
 
     /// Bytes that its open files keep in memory, to write them again if the server loses them: what
@@ -216,6 +216,8 @@ impl Remote {
 pub(super) struct PendingFileReply {
     /// A receiver alone cannot be shared among threads, and with it no file that reads ahead.
     outcome: Mutex<Receiver<Result<Bytes, Error>>>,
+    /// It has come, and nobody has waited for it yet.
+    come: Option<Result<Bytes, Error>>,
     codes: Vec<u64>,
 }
 
@@ -242,14 +244,33 @@ impl PendingFileReply {
         }
     }
 
-    pub(super) fn wait(self) -> Result<Answered, Error> {
-        let outcome = self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let payload = outcome.recv().unwrap_or_else(|_| Err(gone()))?;
-        Ok(Answered { payload, codes: self.codes })
+    pub(super) fn wait(mut self) -> Result<Answered, Error> {
+        let outcome = match self.come.take() {
+            Some(outcome) => outcome,
+            None => self.receiver().recv().unwrap_or_else(|_| Err(gone())),
+        };
+        Ok(Answered { payload: outcome?, codes: self.codes })
+    }
+
+    /// Whether the reply has come. One that never will has not.
+    pub(super) fn has_come(&mut self) -> bool {
+        if self.come.is_none() {
+            self.come = self.receiver().try_recv().ok();
+        }
+        self.come.as_ref().is_some_and(Result::is_ok)
+    }
+
+    fn receiver(&mut self) -> &mut Receiver<Result<Bytes, Error>> {
+        self.outcome.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Answered {
+    /// Bytes of it, without a copy.
+    pub(super) fn slice(&self, part: &[u8]) -> Bytes {
+        self.payload.slice_ref(part)
+    }
+
     /// The results, one for each call.
     pub(super) fn read(&self) -> Result<Vec<FileOutcome<'_>>, Error> {
         FileReply::decode(&self.payload, &self.codes)
@@ -275,6 +296,6 @@ impl Session {
         }
         let (callback, outcome) = Callback::waiting();
         self.send_calls(CallService::File, payload, room, callback)?;
-        Ok(PendingFileReply { outcome: Mutex::new(outcome), codes: batch.codes() })
+        Ok(PendingFileReply { outcome: Mutex::new(outcome), come: None, codes: batch.codes() })
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the finding")]
 
 mod access;
+mod ahead;
 mod bad_input;
 mod locks;
 mod losses;

@@ -83,8 +83,9 @@ impl Core {
     }
 
     fn lock_whole(&self, exclusive: bool, wait: bool) -> Result<(), Error> {
+        self.settle()?;
         let done = self.call(FileCall::Lock { exclusive, wait }, "lock", |_| Some(()));
-        self.begin_epoch();
+        self.changes.add();
         lock(&self.connection).locks.whole = match (&done, exclusive) {
             (Err(_), _) => WholeLock::Unlocked,
             (Ok(()), true) => WholeLock::Exclusive,
@@ -103,8 +104,9 @@ impl Core {
 
     /// Locks a range if that is possible now; with `wait` a place in line is kept otherwise.
     fn lock_range(&self, owner: LockOwner, wanted: RangeLock, wait: bool) -> Result<(), Error> {
+        self.settle()?;
         self.call(FileCall::LockRange { owner, lock: wanted, wait }, "lock", |_| Some(()))?;
-        self.begin_epoch();
+        self.changes.add();
         lock(&self.connection).locks.ranges.entry(owner).or_default().lock(wanted);
         Ok(())
     }

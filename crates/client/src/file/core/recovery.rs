@@ -66,7 +66,7 @@ impl Core {
         (connection.change, connection.in_flight) = (last, 0);
         connection.generation += 1;
         drop(connection);
-        self.begin_epoch();
+        self.changes.add();
         Ok(())
     }
 

@@ -2,8 +2,10 @@
 
 use super::super::unsynced::{Change, Unsynced};
 use super::{Answered, Core, Sent, change_number, is_lost, lock};
+use bytes::BytesMut;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, TryLockError};
 use xdfs_proto::base::Error;
 
 /// What is kept to be written again; from there on a write waits for a sync.
@@ -15,18 +17,40 @@ const UNSYNCED_SUM_MAX: usize = 256 << 20;
 const BEHIND_MAX: usize = 24;
 
 /// A write that was sent, unless that failed.
-pub(super) struct Behind {
+struct SentWrite {
     number: u64,
     change: Change,
     sent: Option<Sent>,
 }
 
 /// Writes whose answers nobody has waited for yet.
-pub(super) type WriteQueue = VecDeque<Behind>;
+type WriteQueue = VecDeque<SentWrite>;
+
+/// Small writes that follow each other, sent as one.
+struct Gathered {
+    offset: u64,
+    data: BytesMut,
+}
+
+impl Gathered {
+    fn end(&self) -> u64 {
+        self.offset + self.data.len() as u64
+    }
+}
+
+/// Writes behind whoever made them.
+#[derive(Default)]
+pub(super) struct Behind {
+    sent: WriteQueue,
+    /// Behind all of those.
+    gathered: Option<Gathered>,
+    /// Of a write that nobody was told of yet.
+    failed: Option<Error>,
+}
 
 impl Core {
     pub(super) fn note(&self, change: &Change) -> u64 {
-        self.begin_epoch();
+        self.changes.add();
         self.unsynced(|unsynced| unsynced.add(change.clone()))
     }
 
@@ -40,6 +64,8 @@ impl Core {
     }
 
     pub(super) fn noted(&self, number: u64, change: &Change, outcome: Result<u64, Error>) -> Result<(), Error> {
+        // What was requested while it was on its way may be older.
+        self.changes.add();
         match outcome {
             Ok(_) => {
                 let mut connection = lock(&self.connection);
@@ -73,17 +99,93 @@ impl Core {
         self.noted(number, change, told)
     }
 
-    /// Sends a write without waiting for its answer; one of an earlier write may be an error.
+    /// Sends a write without waiting for its answer; the error may be one of an earlier write.
     pub(in crate::file) fn write_behind(&self, change: Change) -> Result<(), Error> {
         {
             let mut behind = lock(&self.behind);
-            // Writes that are on their way have no order among them.
-            if behind.iter().any(|one| one.change.overlaps(&change)) {
-                self.settle_all(&mut behind, Ok(()))?;
-            }
-            self.send_write(&mut behind, change)?;
+            self.report(&mut behind)?;
+            self.send_gathered(&mut behind)?;
+            self.send_behind(&mut behind.sent, change)?;
         }
         self.hold_to_bounds()
+    }
+
+    /// The same for writes that may be small: as long as there is no answer to those before it, a write is
+    /// gathered with others that follow it. [`Self::push`] sends what was gathered.
+    pub(in crate::file) fn gather(&self, mut offset: u64, mut data: &[u8]) -> Result<(), Error> {
+        {
+            let mut behind = lock(&self.behind);
+            self.take_answers(&mut behind);
+            self.report(&mut behind)?;
+            let most = self.chunk();
+            while !data.is_empty() {
+                if behind.gathered.as_ref().is_some_and(|gathered| gathered.end() != offset) {
+                    self.send_gathered(&mut behind)?;
+                }
+                let gathered = behind.gathered.get_or_insert_with(|| Gathered { offset, data: BytesMut::new() });
+                let (part, rest) = data.split_at(data.len().min(most.saturating_sub(gathered.data.len())));
+                gathered.data.extend_from_slice(part);
+                (offset, data) = (offset + part.len() as u64, rest);
+                if gathered.data.len() >= most {
+                    self.send_gathered(&mut behind)?;
+                }
+            }
+            if behind.sent.is_empty() {
+                self.send_gathered(&mut behind)?;
+            }
+        }
+        self.hold_to_bounds()
+    }
+
+    /// Sends what was gathered, and takes answers that have come; waits for nothing. Whether there is
+    /// nothing more to wait for.
+    pub(in crate::file) fn push(&self) -> bool {
+        let mut behind = match self.behind.try_lock() {
+            Ok(behind) => behind,
+            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
+            // Whoever has it writes, or waits.
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        self.take_answers(&mut behind);
+        if behind.sent.len() < BEHIND_MAX
+            && let Err(error) = self.send_gathered(&mut behind)
+        {
+            behind.failed.get_or_insert(error);
+        }
+        behind.sent.is_empty() && behind.gathered.is_none()
+    }
+
+    /// The error that nobody was told of yet.
+    fn report(&self, behind: &mut Behind) -> Result<(), Error> {
+        behind.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn send_gathered(&self, behind: &mut Behind) -> Result<(), Error> {
+        match behind.gathered.take() {
+            Some(Gathered { offset, data }) => {
+                self.send_behind(&mut behind.sent, Change::Write { offset, data: data.freeze() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn send_behind(&self, queue: &mut WriteQueue, change: Change) -> Result<(), Error> {
+        // Writes that are on their way have no order among them.
+        if queue.iter().any(|one| one.change.overlaps(&change)) {
+            self.settle_all(queue, Ok(()))?;
+        }
+        self.send_write(queue, change)
+    }
+
+    /// Takes the answers that have come, up to the first that has not.
+    fn take_answers(&self, behind: &mut Behind) {
+        let has_come = |one: &mut SentWrite| one.sent.as_mut().is_some_and(|sent| sent.pending.has_come());
+        while behind.sent.front_mut().is_some_and(has_come) {
+            let Some(one) = behind.sent.pop_front() else { return };
+            if let Err(error) = self.settle_one(one, None) {
+                behind.failed.get_or_insert(error);
+            }
+        }
     }
 
     /// Makes writes that do not overlap, and waits for the answers to them: to these and to no others,
@@ -106,15 +208,15 @@ impl Core {
     fn send_write(&self, queue: &mut WriteQueue, change: Change) -> Result<(), Error> {
         let number = self.note(&change);
         let sent = self.start(vec![change.call()]);
-        queue.push_back(Behind { number, change, sent });
+        queue.push_back(SentWrite { number, change, sent });
         let early = if queue.len() > BEHIND_MAX { queue.pop_front() } else { None };
         early.map_or(Ok(()), |early| self.settle_one(early, None))
     }
 
     /// Waits for the answer to a write. Without one it is made again, unless the server was `lost` for
     /// longer than this end waits.
-    fn settle_one(&self, behind: Behind, lost: Option<&Error>) -> Result<(), Error> {
-        let Behind { number, change, sent } = behind;
+    fn settle_one(&self, write: SentWrite, lost: Option<&Error>) -> Result<(), Error> {
+        let SentWrite { number, change, sent } = write;
         let answered = match (sent.map(|sent| self.wait(sent)), lost) {
             (Some(Ok(answered)), _) => Ok(answered),
             (_, Some(lost)) => Err(lost.clone()),
@@ -123,9 +225,26 @@ impl Core {
         self.changed(number, &change, answered)
     }
 
-    /// Waits for the answers to all writes that were sent behind; returns the first error.
+    /// Waits for the answers to all writes behind; returns the first error.
     pub(in crate::file) fn settle(&self) -> Result<(), Error> {
-        self.settle_all(&mut lock(&self.behind), Ok(()))
+        self.settle_behind(&mut lock(&self.behind))
+    }
+
+    /// The same; an error is kept for the next call that writes, locks, syncs or closes.
+    pub(in crate::file) fn settle_quietly(&self) {
+        let mut behind = lock(&self.behind);
+        behind.failed = self.settle_behind(&mut behind).err();
+    }
+
+    /// The error that the next such call reports.
+    pub(in crate::file) fn write_error(&self) -> Option<Error> {
+        lock(&self.behind).failed.clone()
+    }
+
+    fn settle_behind(&self, behind: &mut Behind) -> Result<(), Error> {
+        let told = self.report(behind).and_then(|()| self.send_gathered(behind));
+        behind.gathered = None;
+        self.settle_all(&mut behind.sent, told)
     }
 
     /// The same for the writes of a queue, of which one may have failed.

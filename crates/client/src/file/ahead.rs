@@ -1,0 +1,192 @@
+//! Bytes of a file that are requested before somebody reads them.
+
+use super::core::{Core, Sent, unexpected};
+use super::remote::{Answered, Remote};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xdfs_proto::base::Error;
+use xdfs_proto::wire::file::ReadRange;
+
+/// Reads of one file that are on their way at a time: 8 MiB.
+pub(super) const AHEAD_MAX: usize = 32;
+
+/// What all files of a server hold together. Beyond that nothing is requested ahead.
+const AHEAD_SUM_MAX: usize = 256 << 20;
+
+/// A longer read requests all of its parts at once by itself.
+const READ_MAX: usize = 2 << 20;
+
+/// A read this far from where the last one ended is one in order if it is at least that long: a
+/// kernel that reads ahead has several on their way, which overtake each other.
+const OVERTAKEN_MAX: u64 = 1 << 20;
+const LONG: usize = 64 << 10;
+
+/// One range to read, and its reply.
+pub(super) struct PendingRead {
+    pub(super) range: ReadRange,
+    /// None when it is waited for.
+    pub(super) sent: Option<Sent>,
+}
+
+/// Memory of a server's files for what was requested ahead.
+struct Room {
+    remote: Arc<Remote>,
+    bytes: usize,
+}
+
+impl Room {
+    /// None if it is used up.
+    fn take(remote: &Arc<Remote>, bytes: usize) -> Option<Self> {
+        let before = remote.ahead.fetch_add(bytes, Ordering::Relaxed);
+        let room = Self { remote: Arc::clone(remote), bytes };
+        (before + bytes <= AHEAD_SUM_MAX).then_some(room)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.remote.ahead.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What became of a range that was requested ahead.
+enum Fetch {
+    Requested(PendingRead),
+    Arrived(Bytes),
+    Failed(Error),
+}
+
+/// A range that was requested ahead.
+struct Chunk {
+    offset: u64,
+    length: usize,
+    /// Whoever has it waits for the reply, and the others for him.
+    fetch: Mutex<Fetch>,
+    _room: Room,
+}
+
+impl Chunk {
+    fn end(&self) -> u64 {
+        self.offset + self.length as u64
+    }
+
+    /// Its bytes, waited for if they have not arrived: fewer than requested at the end of the file.
+    fn bytes(&self, core: &Core) -> Result<Bytes, Error> {
+        let mut fetch = lock(&self.fetch);
+        if let Fetch::Requested(read) = &mut *fetch {
+            let arrived = core.received(read, Answered::slice);
+            *fetch = arrived.map_or_else(Fetch::Failed, Fetch::Arrived);
+        }
+        match &*fetch {
+            Fetch::Arrived(bytes) => Ok(bytes.clone()),
+            Fetch::Failed(error) => Err(error.clone()),
+            // It was waited for.
+            Fetch::Requested(_) => Err(unexpected()),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How a file is read, and what was requested ahead of that.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// Each begins where the one before it ends.
+    chunks: VecDeque<Arc<Chunk>>,
+    /// How many are requested: more as long as the file is read in order.
+    window: usize,
+    /// Where a read ended that made the window larger.
+    grown: u64,
+    /// Where the last read ended.
+    end: u64,
+    /// When all of that was requested.
+    when: u64,
+}
+
+impl Ahead {
+    fn forget(&mut self) {
+        self.chunks.clear();
+        self.window = 0;
+    }
+
+    /// Whether a read goes on where the last one ended, or in what was requested. Whoever is `steady`
+    /// reads in order from wherever he begins.
+    fn is_in_order(&self, offset: u64, length: usize, steady: bool) -> bool {
+        let held = match (self.chunks.front(), self.chunks.back()) {
+            (Some(first), Some(last)) => first.offset <= offset && offset <= last.end(),
+            _ => false,
+        };
+        let near = length >= LONG && offset.abs_diff(self.end) <= OVERTAKEN_MAX;
+        held || (self.chunks.is_empty() && (steady || (self.end > 0 && (offset == self.end || near))))
+    }
+
+    /// The chunks that a read needs, requested if they were not; none if it is one of its own.
+    fn advance(&mut self, core: &Core, offset: u64, length: usize, steady: bool) -> Vec<Arc<Chunk>> {
+        if self.when != core.changes().count() {
+            self.forget();
+            self.when = core.changes().count();
+        }
+        let end = offset.saturating_add(length as u64);
+        if !self.is_in_order(offset, length, steady) {
+            self.forget();
+            self.end = end;
+            return Vec::new();
+        }
+        self.end = self.end.max(end);
+        while self.chunks.front().is_some_and(|chunk| chunk.end().saturating_add(OVERTAKEN_MAX) < offset) {
+            self.chunks.pop_front();
+        }
+        let chunk = core.chunk();
+        if self.window == 0 || self.grown.saturating_add(chunk as u64) <= end {
+            (self.window, self.grown) = ((self.window * 2).clamp(1, AHEAD_MAX), end);
+        }
+        // Nothing is known to be behind the end of the file.
+        let ahead = end.saturating_add(((self.window - 1) * chunk) as u64).min(core.known_end());
+        let mut last = self.chunks.back().map_or(offset, |chunk| chunk.end());
+        while last < ahead.max(end) {
+            let Some(room) = Room::take(core.remote(), chunk) else { break };
+            // At most 256 KiB: fits.
+            let read = core.request(ReadRange { offset: last, length: chunk as u32 });
+            let fetch = Mutex::new(Fetch::Requested(read));
+            self.chunks.push_back(Arc::new(Chunk { offset: last, length: chunk, fetch, _room: room }));
+            last += chunk as u64;
+        }
+        self.chunks.iter().filter(|chunk| chunk.offset < end && offset < chunk.end()).map(Arc::clone).collect()
+    }
+}
+
+impl Core {
+    /// Fills `buf` from `offset`; of a file that is read in order more is requested than that, and later
+    /// calls find it here. Whoever is `steady` reads in order from wherever he begins, and may get fewer
+    /// bytes; otherwise there are fewer only at the end of the file.
+    pub(super) fn read_ahead_at(&self, buf: &mut [u8], offset: u64, steady: bool) -> Result<usize, Error> {
+        self.settle_quietly();
+        let chunks = match buf.len() {
+            ..=READ_MAX => lock(self.ahead()).advance(self, offset, buf.len(), steady),
+            _ => Vec::new(),
+        };
+        let mut done = 0;
+        for chunk in chunks {
+            let bytes = chunk.bytes(self).inspect_err(|_| lock(self.ahead()).forget())?;
+            // Within the chunk: fits.
+            let from = (offset + done as u64 - chunk.offset) as usize;
+            let part = bytes.get(from..).unwrap_or_default();
+            let count = part.len().min(buf.len() - done);
+            buf[done..done + count].copy_from_slice(&part[..count]);
+            done += count;
+            if bytes.len() < chunk.length {
+                // The end of the file, which may grow.
+                lock(self.ahead()).forget();
+                break;
+            }
+        }
+        if done == buf.len() || (steady && done > 0) {
+            return Ok(done);
+        }
+        Ok(done + self.read_at(&mut buf[done..], offset + done as u64)?)
+    }
+}
