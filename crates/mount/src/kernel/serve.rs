@@ -58,6 +58,10 @@ pub(crate) trait FileSystem: Sync {
     fn undelivered(&self, answer: Answer);
     /// Whether locks are for it to decide, and not for this machine's kernel alone.
     fn locks(&self) -> bool;
+    /// What it does besides, until [`FileSystem::end_work`]: called once, in a thread of its own.
+    fn work(&self);
+    /// Nothing is asked any more.
+    fn end_work(&self);
 }
 
 #[derive(Default)]
@@ -115,6 +119,7 @@ pub(crate) fn serve(device: &File, files: &dyn FileSystem) -> Result<(), Errno> 
     std::thread::scope(|scope| {
         scope.spawn(|| server.interrupt());
         scope.spawn(|| server.wait_for_locks());
+        scope.spawn(|| files.work());
         server.work(scope);
     });
     lock(&server.end).unwrap_or(Ok(()))
@@ -261,6 +266,7 @@ impl<'a> Server<'a> {
         let _locks = lock(&self.locks);
         self.interrupted.notify_all();
         self.lock_waits.notify_all();
+        self.files.end_work();
     }
 
     /// Reads when it is this thread's turn, and works on what it read.

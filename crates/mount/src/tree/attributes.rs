@@ -71,7 +71,23 @@ impl Tree {
         Ok(Entry { id, attributes: self.shown(facts), valid: self.settings.valid })
     }
 
+    /// The same with facts that were asked for at `then`: asked for again, if a program has written
+    /// meanwhile. The kernel would cut its pages to a length that was.
+    pub(super) fn entry_since(&self, then: u64, at: (u64, &[u8]), path: &[u8], facts: &Facts) -> Result<Entry, Errno> {
+        let (parent, name) = at;
+        let entry = self.entry(parent, name, facts)?;
+        if !self.is_newer(entry.id, then) {
+            return Ok(entry);
+        }
+        self.settle(entry.id);
+        let later = self.facts_of(path).and_then(|facts| self.entry(parent, name, &facts));
+        // The kernel was told of one of the two.
+        self.inodes().forget(entry.id, 1);
+        later
+    }
+
     pub(super) fn attributes(&self, inode: u64, handle: Option<u64>) -> Outcomes {
+        self.settle(inode);
         let file = handle.and_then(|handle| self.files.find(handle));
         let facts = match (self.path(inode), file) {
             (_, Some(file)) => file.file.look(WANTED).map_err(|error| refused(&error))?,
@@ -105,12 +121,14 @@ impl Tree {
     }
 
     pub(super) fn set_attributes(&self, inode: u64, new: &NewAttributes) -> Outcomes {
+        self.settle(inode);
         let file = new.handle.and_then(|handle| self.files.find(handle)).or_else(|| self.open_file_of(inode));
         // An open file is cut by its handle, which may be for writing though the mode is not.
         match (new.size, file.filter(|file| file.writes)) {
             (Some(length), Some(file)) => {
                 file.file.set_len(length).map_err(|error| refused(&error))?;
                 self.tell_locker(inode, &file.file);
+                self.content_changed(inode);
             }
             (Some(length), None) => self.truncate(inode, length)?,
             (None, _) => {}

@@ -15,6 +15,8 @@ const READ_WRITE: u32 = 2;
 const EXCLUSIVE: u32 = 0o200;
 const TRUNCATE: u32 = 0o1000;
 const APPEND: u32 = 0o2000;
+const DATA_SYNC: u32 = 0o10_000;
+const DIRECT: u32 = 0o40_000;
 
 /// Modes of fallocate(2).
 const KEEP_SIZE: u32 = 1;
@@ -87,7 +89,7 @@ impl Tree {
         self.inodes().open(inode);
         // The kernel's pages are those of the file as it is now if nobody changed it: close-to-open.
         let version = Some(file.version());
-        let known = self.versions().insert(inode, file.version());
+        let known = std::mem::replace(&mut self.contents().entry(inode).or_default().version, version);
         let handle = self.files.insert(OpenFile { inode, file, writes });
         // What the kernel believes to be the end of the file is not where an append goes: its page cache
         // would have the bytes in the wrong place.
@@ -101,10 +103,12 @@ impl Tree {
         if !self.files.has_room() {
             return Err(Errno::NFILE);
         }
+        self.settle(inode);
         let file = self.open_file(inode, &options(flags))?;
         if flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0 {
             file.set_len(0).map_err(|error| refused(&error))?;
             self.tell_locker(inode, &file);
+            self.content_changed(inode);
         }
         let (handle, flags) = self.opened(inode, file, flags);
         Ok(Answer::Opened { handle, flags })
@@ -118,7 +122,13 @@ impl Tree {
             Err(Errno::NOENT) => return Err(Errno::STALE),
             opened => opened?,
         };
-        if self.inodes().identity(inode) == Some(file.inode()) { Ok(file) } else { Err(Errno::STALE) }
+        let same = self.inodes().identity(inode) == Some(file.inode());
+        if same { Ok(self.sharing(inode, file)) } else { Err(Errno::STALE) }
+    }
+
+    /// An open file that knows what others of its inode change.
+    fn sharing(&self, inode: u64, file: File) -> File {
+        file.sharing(&self.contents().entry(inode).or_default().changes)
     }
 
     /// Sets the length of a file that is not open.
@@ -126,6 +136,7 @@ impl Tree {
         let file = self.open_file(inode, &OpenOptions::new().write(true))?;
         file.set_len(length).map_err(|error| refused(&error))?;
         self.tell_locker(inode, &file);
+        self.content_changed(inode);
         file.close().map_err(|error| refused(&error))
     }
 
@@ -134,6 +145,11 @@ impl Tree {
             return Err(Errno::NFILE);
         }
         let path = self.new_path(parent, name)?;
+        if flags & (TRUNCATE | EXCLUSIVE) == TRUNCATE {
+            // It may be an inode that is written under another name.
+            self.settle_all();
+        }
+        let then = self.now();
         let options = options(flags).write(true).mode(mode & 0o7777);
         let options = match flags & EXCLUSIVE != 0 {
             true => options.create_new(true),
@@ -143,7 +159,8 @@ impl Tree {
         let facts = file.look(WANTED).map_err(|error| refused(&error))?;
         // A file that was there keeps its mode; one with bytes was.
         let facts = if facts.size == Some(0) { self.with_mode(&path, facts, mode)? } else { facts };
-        let entry = self.entry(parent, name, &facts)?;
+        let entry = self.entry_since(then, (parent, name), &path, &facts)?;
+        let file = self.sharing(entry.id, file);
         // It can be written even if only its creation asked for that.
         let flags = if flags & ACCESS_MODE == 0 { flags | READ_WRITE } else { flags };
         let (handle, flags) = self.opened(entry.id, file, flags);
@@ -153,7 +170,8 @@ impl Tree {
     pub(super) fn read(&self, handle: u64, offset: u64, size: u32) -> Outcomes {
         let open = self.file(handle)?;
         let mut bytes = vec![0; (size as usize).min(abi::DATA_MAX)];
-        let length = open.file.read_at(&mut bytes, offset).map_err(|error| refused(&error))?;
+        self.settle(open.inode);
+        let length = open.file.read_ahead_at(&mut bytes, offset).map_err(|error| refused(&error))?;
         bytes.truncate(length);
         Ok(Answer::Data(Bytes::from(bytes)))
     }
@@ -165,18 +183,27 @@ impl Tree {
         if cause & abi::WRITE_KILL_PRIVILEGE != 0 {
             self.take_privilege(&open)?;
         }
-        // What others wrote in between would not be noticed at the next open.
-        self.versions().remove(&open.inode);
         // What comes from a mapping has its place.
         let appends = flags & APPEND != 0 && cause & abi::WRITE_CACHE == 0;
+        // A lock must know of each change.
+        if appends || flags & (DATA_SYNC | DIRECT) != 0 || self.has_locker(open.inode) {
+            self.write_through(&open, offset, data, appends)?;
+        } else {
+            self.write_behind(&open, data, offset)?;
+        }
+        // At most a megabyte: fits.
+        Ok(Answer::Written(data.len() as u32))
+    }
+
+    fn write_through(&self, open: &OpenFile, offset: u64, data: &[u8], appends: bool) -> Result<(), Errno> {
+        self.settle(open.inode);
         let written = match appends {
             true => data.chunks(open.file.append_max()).try_for_each(|part| open.file.append(part).map(drop)),
             false => open.file.write_at(data, offset),
         };
-        written.map_err(|error| refused(&error))?;
         self.tell_locker(open.inode, &open.file);
-        // At most a megabyte: fits.
-        Ok(Answer::Written(data.len() as u32))
+        self.content_changed(open.inode);
+        written.map_err(|error| refused(&error))
     }
 
     /// Who writes a file has no right to run it as its owner.
@@ -189,15 +216,18 @@ impl Tree {
     }
 
     pub(super) fn flush(&self, handle: u64, owner: u64) -> Outcomes {
-        // Every write was answered when it was made.
         let open = self.file(handle)?;
+        self.settle_file(&open);
         self.end_locks_of(open.inode, owner);
-        Ok(Answer::Done)
+        // Any process that has the file open may be the one who closes it, also in an exec, and ignore the
+        // error: the next one is told, too.
+        open.file.write_error().map_or(Ok(Answer::Done), |error| Err(refused(&error)))
     }
 
     pub(super) fn release(&self, handle: u64) -> Outcomes {
         let Some(open) = self.files.remove(handle) else { return Err(Errno::BADF) };
         let inode = open.inode;
+        self.settle(inode);
         if self.open_file_of(inode).is_none() {
             self.end_locker(inode);
         }
@@ -213,6 +243,7 @@ impl Tree {
 
     pub(super) fn sync(&self, handle: u64, data_only: bool) -> Outcomes {
         let open = self.file(handle)?;
+        self.settle(open.inode);
         let synced = if data_only { open.file.sync_data() } else { open.file.sync_all() };
         synced.map_err(|error| refused(&error))?;
         Ok(Answer::Done)
@@ -220,6 +251,7 @@ impl Tree {
 
     pub(super) fn allocate(&self, handle: u64, (offset, length): (u64, u64), mode: u32) -> Outcomes {
         let open = self.file(handle)?;
+        self.settle(open.inode);
         let done = match mode {
             0 | KEEP_SIZE => open.file.allocate(offset, length, mode == KEEP_SIZE),
             _ if mode == PUNCH_HOLE | KEEP_SIZE => open.file.punch(offset, length),
@@ -227,6 +259,7 @@ impl Tree {
         };
         done.map_err(|error| refused(&error))?;
         self.tell_locker(open.inode, &open.file);
+        self.content_changed(open.inode);
         Ok(Answer::Done)
     }
 
@@ -237,6 +270,7 @@ impl Tree {
             _ => return Err(Errno::INVAL),
         };
         let open = self.file(handle)?;
+        self.settle(open.inode);
         match open.file.seek_data(offset, hole).map_err(|error| refused(&error))? {
             Some(offset) => Ok(Answer::Offset(offset)),
             None => Err(Errno::NXIO),

@@ -77,7 +77,13 @@ impl<Entry> Pages<Entry> {
 }
 
 /// An entry of a directory.
-type Listed = (Vec<u8>, Facts);
+#[derive(Debug)]
+struct Listed {
+    name: Vec<u8>,
+    facts: Facts,
+    /// When it was asked for, by [`Tree::now`].
+    then: u64,
+}
 
 /// A directory that a program reads.
 #[derive(Default, Debug)]
@@ -114,10 +120,10 @@ impl Tree {
         }
         loop {
             match pages.at(at - DOTS) {
-                At::Entry((name, _)) if !buffer.fits(name, plus) => break,
-                At::Entry((name, facts)) => {
+                At::Entry(listed) if !buffer.fits(&listed.name, plus) => break,
+                At::Entry(listed) => {
                     at += 1;
-                    self.push(&mut buffer, inode, (name, facts), at, plus);
+                    self.push(&mut buffer, inode, listed, at, plus);
                 }
                 At::End => break,
                 At::Gone => *pages = Pages::default(),
@@ -130,20 +136,29 @@ impl Tree {
         Ok(Answer::Directory(buffer))
     }
 
-    fn push(&self, buffer: &mut DirectoryBuffer, inode: u64, entry: (&[u8], &Facts), next: u64, plus: bool) {
-        let (name, facts) = entry;
+    fn push(&self, buffer: &mut DirectoryBuffer, inode: u64, listed: &Listed, next: u64, plus: bool) {
+        let Listed { name, facts, then } = listed;
         if name.starts_with(HIDDEN) || (is_root(inode) && name.is_empty()) {
             return;
         }
         let number = facts.inode.map_or(1, inode_number).max(1);
         let renamed = facts.inode.is_none_or(|identity| self.inodes().is_known_otherwise(inode, name, identity));
         let told = if plus && !renamed { self.entry(inode, name, facts).ok() } else { None };
+        // The kernel asks for those of a file that was written meanwhile.
+        let told = told.filter(|entry| {
+            let newer = self.is_newer(entry.id, *then);
+            if newer {
+                self.inodes().forget(entry.id, 1);
+            }
+            !newer
+        });
         buffer.push(name, next, number, kind_bits(facts.kind), plus.then_some(told.as_ref()));
     }
 
     /// The page behind this one.
     fn next_page(&self, path: &[u8], page: &Page<Listed>) -> Result<Page<Listed>, Errno> {
         let mut cursor = page.cursor.clone();
+        let then = self.now();
         for _ in 0..EMPTY_MAX {
             let mut batch = Batch::new(self.base.as_slice());
             batch.push_with_room(&Call::List { path, wanted: WANTED, cursor: &cursor }, PAGE_BYTES);
@@ -154,8 +169,11 @@ impl Tree {
                 Some(Err(failure)) => return Err(refused(&failed(failure, ""))),
                 _ => return Err(Errno::IO),
             };
-            let entries: Vec<_> =
-                listing.entries.map(|entry| (entry.name.to_vec(), Facts::from(&entry.attributes))).collect();
+            let listed = listing.entries.map(|entry| {
+                let (name, facts) = (entry.name.to_vec(), Facts::from(&entry.attributes));
+                Listed { name, facts, then }
+            });
+            let entries: Vec<_> = listed.collect();
             if listing.complete || !entries.is_empty() {
                 let first = page.first + page.entries.len() as u64;
                 let cursor = listing.cursor.to_vec();

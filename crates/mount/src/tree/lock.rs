@@ -90,6 +90,10 @@ impl Tree {
     }
 
     pub(super) fn lock(&self, request: &LockRequest) -> Outcome {
+        // What was written before a lock is gained, or ended, is seen by whoever has it next.
+        if let Ok(open) = self.file(request.handle) {
+            self.settle(open.inode);
+        }
         let mut waiting = match self.wanted(request) {
             Ok(waiting) => waiting,
             Err(errno) => return Outcome::Now(Err(errno)),
@@ -159,6 +163,10 @@ impl Tree {
                 Answer::Lock { start: lock.range.offset(), end: last, kind }
             }
         })
+    }
+
+    pub(super) fn has_locker(&self, inode: u64) -> bool {
+        self.lockers().contains_key(&inode)
     }
 
     /// An inode was changed through an open file of this mount, which is no reason to give up its locks

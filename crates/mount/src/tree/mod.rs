@@ -1,6 +1,7 @@
 //! What is mounted: the kernel's calls, made at the server.
 
 mod attributes;
+mod behind;
 mod data;
 mod directories;
 mod lock;
@@ -11,6 +12,7 @@ use crate::errno;
 use crate::handles::Handles;
 use crate::inodes::{Inodes, ROOT};
 use crate::kernel::{Answer, Call, FileSystem, Operation, Outcome};
+use behind::{Behind, Content};
 use data::OpenFile;
 use directories::OpenDirectory;
 use lock::RangeLocker;
@@ -63,8 +65,11 @@ pub struct Tree {
     directories: Handles<OpenDirectory>,
     /// Of inodes with locks of ranges.
     lockers: Mutex<BTreeMap<u64, RangeLocker>>,
-    /// Of inodes whose pages the kernel has: length and change number of the file that they are of.
-    versions: Mutex<BTreeMap<u64, (u64, u64)>>,
+    /// Of inodes that were opened, until the kernel forgets them.
+    contents: Mutex<BTreeMap<u64, Content>>,
+    behind: Behind,
+    /// Counts changes of contents.
+    clock: AtomicU64,
     /// The server, or the export, has no extended attributes: it is not asked again.
     no_xattr: AtomicBool,
     /// Hidden names, each one once.
@@ -117,16 +122,14 @@ impl Tree {
             files: Handles::new(OPEN_MAX),
             directories: Handles::new(OPEN_MAX),
             lockers: Mutex::default(),
-            versions: Mutex::default(),
+            contents: Mutex::default(),
+            behind: Behind::default(),
+            clock: AtomicU64::new(0),
             no_xattr: AtomicBool::new(false),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
             token,
         })
-    }
-
-    fn versions(&self) -> MutexGuard<'_, BTreeMap<u64, (u64, u64)>> {
-        self.versions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn inodes(&self) -> MutexGuard<'_, Inodes> {
@@ -205,9 +208,12 @@ impl FileSystem for Tree {
     }
 
     fn forget(&self, inode: u64, lookups: u64) {
-        self.inodes().forget(inode, lookups);
+        let mut inodes = self.inodes();
+        inodes.forget(inode, lookups);
         // Its pages are dropped with it, or after the next open.
-        self.versions().remove(&inode);
+        if inodes.identity(inode).is_none() {
+            self.contents().remove(&inode);
+        }
     }
 
     fn undelivered(&self, answer: Answer) {
@@ -227,6 +233,14 @@ impl FileSystem for Tree {
     fn locks(&self) -> bool {
         // A lock needs the right to change the file.
         !self.settings.read_only
+    }
+
+    fn work(&self) {
+        self.push_writes();
+    }
+
+    fn end_work(&self) {
+        self.end_writing();
     }
 }
 
@@ -300,7 +314,9 @@ mod tests {
             files: Handles::new(1),
             directories: Handles::new(1),
             lockers: Mutex::default(),
-            versions: Mutex::default(),
+            contents: Mutex::default(),
+            behind: Behind::default(),
+            clock: AtomicU64::new(0),
             no_xattr: AtomicBool::new(false),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),

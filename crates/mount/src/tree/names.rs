@@ -16,6 +16,7 @@ const RENAME_NOREPLACE: u32 = 1;
 impl Tree {
     pub(super) fn look_up(&self, parent: u64, name: &[u8]) -> Outcomes {
         let path = self.path_in(parent, name)?;
+        let then = self.now();
         let facts = match self.facts_of(&path) {
             Err(Errno::NOENT) => {
                 self.inodes().unlinked(parent, name);
@@ -23,7 +24,7 @@ impl Tree {
             }
             told => told?,
         };
-        Ok(Answer::Entry(self.entry(parent, name, &facts)?))
+        Ok(Answer::Entry(self.entry_since(then, (parent, name), &path, &facts)?))
     }
 
     /// Makes something, and looks at it.
@@ -71,6 +72,7 @@ impl Tree {
 
     pub(super) fn link(&self, inode: u64, parent: u64, name: &[u8]) -> Outcomes {
         let (path, to) = (self.path(inode)?, self.new_path(parent, name)?);
+        self.settle(inode);
         let made = self.make(parent, name, &to, Call::Link { path: &path, to: &to }, None);
         self.changed_by_name(inode);
         made

@@ -1,7 +1,6 @@
 //! Servers that go away, with a mount that is in use.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,33 +23,37 @@ fn calls_wait_for_a_server_that_restarts_and_open_files_go_on() {
     let address = server.address().to_owned();
     let mount = Mount::new(&scene, &server, &[]);
     fs::create_dir(mount.path("directory")).unwrap();
-    let path = mount.path("directory/file");
-    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
-    file.write_all(b"before ").unwrap();
-    // An open file follows its directory, and is found again there.
-    fs::rename(mount.path("directory"), mount.path("moved")).unwrap();
+    fs::write(mount.path("directory/file"), b"before ").unwrap();
     let removed = OpenOptions::new().read(true).write(true).create_new(true).open(mount.path("removed")).unwrap();
     removed.write_all_at(b"kept", 0).unwrap();
     fs::remove_file(mount.path("removed")).unwrap();
-    server.kill();
-    let mut file = std::thread::scope(|scope| {
-        let waits = scope.spawn(move || {
-            file.write_all(b"after").unwrap();
-            file.sync_all().unwrap();
-            file
-        });
-        let _server = again(&scene, &address);
-        let file = waits.join().unwrap();
-        let mut kept = [0; 4];
-        removed.read_exact_at(&mut kept, 0).unwrap();
-        assert_eq!(&kept, b"kept");
-        assert_eq!(fs::read(mount.path("moved/file")).unwrap(), b"before after");
-        file
+    // An open file follows its directory, and is found again there. A process of its own, since what its
+    // parent writes while there is no server keeps a server from being started: exec closes files.
+    let script = "import os, sys\nf = os.open('directory/file', os.O_RDWR)\nos.rename('directory', 'moved')\n\
+        open('../opened', 'w')\nsys.stdin.read()\nos.pwrite(f, b'after', 7)\nos.fsync(f)\n";
+    let mut waits = Running::start({
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).current_dir(&mount.point);
+        command
     });
+    while !scene.path("opened").exists() {
+        assert!(!waits.has_ended(), "{:?}", waits.wait());
+    }
+    server.kill();
+    waits.close_input();
+    let server = again(&scene, &address);
+    let waited = waits.wait();
+    assert_eq!(waited.code, Some(0), "{}", waited.messages);
+    let mut kept = [0; 4];
+    removed.read_exact_at(&mut kept, 0).unwrap();
+    assert_eq!(&kept, b"kept");
+    assert_eq!(fs::read(mount.path("moved/file")).unwrap(), b"before after");
+    let file = OpenOptions::new().write(true).open(mount.path("moved/file")).unwrap();
+    server.kill();
     let _server = again(&scene, &address);
-    file.write_all(b", and again").unwrap();
-    assert_eq!(scene.read("server/moved/file"), b"before after, and again");
+    file.write_all_at(b", and again", 12).unwrap();
     drop((file, removed));
+    assert_eq!(scene.read("server/moved/file"), b"before after, and again");
     mount.unmount();
 }
 

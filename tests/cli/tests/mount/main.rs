@@ -1,6 +1,7 @@
 //! `xdfs mount`: a directory of a real server, used by real programs.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
+mod coherence;
 mod commands;
 mod losses;
 mod posix;
