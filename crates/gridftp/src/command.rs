@@ -63,6 +63,8 @@ pub enum Command {
     Mode(Mode),
     /// How many connections a download in Mode E uses.
     Parallelism(u16),
+    /// Size of the server's socket buffers for data channels.
+    BufferSize(u32),
     /// The server listens, IPv4.
     Pasv,
     /// The server listens, any family.
@@ -170,6 +172,7 @@ impl Command {
             Self::Mode(Mode::Stream) => "MODE S",
             Self::Mode(Mode::Extended) => "MODE E",
             Self::Parallelism(_) => "OPTS RETR",
+            Self::BufferSize(_) => "SBUF",
             Self::Pasv => "PASV",
             Self::Epsv => "EPSV",
             Self::Port(address) if address.ip().to_canonical().is_ipv4() => "PORT",
@@ -225,6 +228,7 @@ impl Command {
             Self::Mfmt(time, name) | Self::MdtmSet(time, name) => Some([&time[..], b" ", checked(name)?].concat()),
             Self::HashOption(algorithm) => Some(algorithm.as_bytes().to_vec()),
             Self::Parallelism(streams) => Some(format!("Parallelism={streams},{streams},{streams};").into_bytes()),
+            Self::BufferSize(bytes) => Some(bytes.to_string().into_bytes()),
             Self::Port(address) => Some(match address.ip().to_canonical() {
                 IpAddr::V4(ip) => port_argument(ip, address.port()).into_bytes(),
                 IpAddr::V6(_) => eprt_argument(*address).into_bytes(),
@@ -268,6 +272,7 @@ mod tests {
         let written = |command: Command| String::from_utf8(command.encode().unwrap()).unwrap();
         assert_eq!(written(Command::Retr(b"/a b".to_vec())), "RETR /a b\r\n");
         assert_eq!(written(Command::Parallelism(4)), "OPTS RETR Parallelism=4,4,4;\r\n");
+        assert_eq!(written(Command::BufferSize(65_536)), "SBUF 65536\r\n");
         assert_eq!(written(Command::Cksm("SHA256", b"/x".to_vec())), "CKSM SHA256 0 -1 /x\r\n");
         assert_eq!(written(Command::Mfmt(*b"20200102030405", b"/x".to_vec())), "MFMT 20200102030405 /x\r\n");
         assert_eq!(written(Command::Port("[::1]:2000".parse().unwrap())), "EPRT |2|::1|2000|\r\n");

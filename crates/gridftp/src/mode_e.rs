@@ -235,6 +235,14 @@ impl Assembly {
         }
     }
 
+    /// Where the next file bytes of a connection belong, while a block arrives on it.
+    ///
+    /// # Panics
+    /// If no connection has this number.
+    pub fn position(&self, connection: usize) -> Option<u64> {
+        if let Connection::Data { offset, .. } = self.connections[connection] { Some(offset) } else { None }
+    }
+
     /// The server closed a connection.
     ///
     /// # Errors

@@ -113,13 +113,14 @@ impl Protected {
 }
 
 impl Link {
-    /// Connects.
-    pub(super) fn connect(address: SocketAddr, waiting: &Waiting) -> Result<Self, Error> {
+    /// Connects, with socket buffers of that size where one is given.
+    pub(super) fn connect(address: SocketAddr, waiting: &Waiting, window: Option<u32>) -> Result<Self, Error> {
         let failed = |error: io::Error| Error::Connect { address, error };
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket =
             socket_with(family, SocketType::STREAM, flags, None).map_err(|error| Error::Local(error.into()))?;
+        set_window(&socket, window)?;
         match connect(&socket, &address) {
             Ok(()) => {}
             Err(Errno::INPROGRESS | Errno::INTR) => {
@@ -203,6 +204,13 @@ impl Link {
         self.tls
             .as_ref()
             .is_some_and(|protected| protected.tls.has_something() || protected.taken < protected.incoming.len())
+    }
+
+    /// Whether there is something to read, or the end.
+    pub(super) fn has_something(&self) -> bool {
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let found = poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&none));
+        self.holds_more() || !matches!(found, Ok(0))
     }
 
     /// Takes the tickets that the server may have sent, of a connection on which nothing else is read.
@@ -293,6 +301,13 @@ impl Link {
     pub(super) fn into_stream(self) -> TcpStream {
         self.stream
     }
+}
+
+/// Sets the size of both buffers of a socket.
+pub(super) fn set_window(socket: impl AsFd, window: Option<u32>) -> Result<(), Error> {
+    let Some(bytes) = window.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)) else { return Ok(()) };
+    let set = sockopt::set_socket_send_buffer_size(&socket, bytes);
+    set.and_then(|()| sockopt::set_socket_recv_buffer_size(&socket, bytes)).map_err(|error| Error::Local(error.into()))
 }
 
 impl AsFd for Link {

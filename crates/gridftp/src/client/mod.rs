@@ -14,11 +14,12 @@ mod stream;
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use self::error::Error;
 use self::link::Link;
 pub use self::link::Waiting;
+pub use self::parallel_down::{Part, Take};
 use self::security::Channels;
 pub use self::security::{Peer, Security, Settings};
 pub use self::session::{Listed, Session};
@@ -58,6 +59,8 @@ pub struct Client {
     mode: Mode,
     /// Cleared when the server does not know EPSV.
     epsv: bool,
+    /// Size of the socket buffers of data channels, if not the system's.
+    window: Option<u32>,
 }
 
 impl Client {
@@ -76,12 +79,13 @@ impl Client {
     fn connect_with(address: SocketAddr, login: Login, settings: &Settings, version: Version) -> Result<Self, Error> {
         let Settings { waiting, security } = settings;
         let channels = Channels::of(security, version)?;
-        let mut link = Link::connect(address, waiting)?;
+        let mut link = Link::connect(address, waiting, None)?;
         if matches!(security, Security::Implicit(_)) {
             channels.protect(&mut link)?;
         }
         let (control, waiting) = (Control::new(login, security.of_control()), waiting.clone());
-        let mut client = Self { link, control, peer: address, waiting, channels, mode: Mode::Stream, epsv: true };
+        let peer = address;
+        let mut client = Self { link, control, peer, waiting, channels, mode: Mode::Stream, epsv: true, window: None };
         loop {
             match client.event()? {
                 Event::LoggedIn => break,
@@ -192,6 +196,44 @@ impl Client {
         if lines.is_whole() { Ok(()) } else { Err(Error::ListingCut) }
     }
 
+    /// Sets the size of the socket buffers of data channels from now on, here and, where the server knows
+    /// SBUF, there.
+    ///
+    /// # Errors
+    /// If the session is lost.
+    pub fn use_window(&mut self, bytes: u32) -> Result<(), Error> {
+        if self.window.replace(bytes) != Some(bytes) {
+            match self.ask(&Command::BufferSize(bytes)) {
+                Ok(_) | Err(Error::Refused { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the next command may be sent.
+    pub fn is_ready(&self) -> bool {
+        self.control.is_ready()
+    }
+
+    /// Whether nothing has arrived since the last answer: neither a farewell nor the end.
+    pub fn is_quiet(&self) -> bool {
+        self.is_ready() && !self.link.has_something()
+    }
+
+    /// Waits for the server's last word on a transfer that was broken off by its sink or its source, for
+    /// at most `limit`. The session goes on after it.
+    ///
+    /// # Errors
+    /// If the server does not answer in time: the session is given up.
+    pub fn settle(&mut self, limit: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + limit;
+        while !self.control.is_ready() {
+            self.event_before(deadline)?;
+        }
+        Ok(())
+    }
+
     /// Ends the session in order. The server's answer is not waited for.
     pub fn quit(mut self) {
         if let Ok(line) = self.control.begin(&Command::Quit) {
@@ -287,7 +329,7 @@ impl Client {
     }
 
     fn connect_data(&self, address: SocketAddr) -> Result<Link, Error> {
-        Link::connect(address, &self.waiting)
+        Link::connect(address, &self.waiting, self.window)
     }
 
     /// Begins a transfer whose data channel is connected, and waits until it opens.

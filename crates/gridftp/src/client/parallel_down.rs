@@ -1,17 +1,55 @@
 //! Download in Mode E: we listen, the server connects as often as was asked, and one thread reads
 //! whatever is ready.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::link::set_window;
 use super::{Client, Error, PIECE_BYTES, Sink, WAITS_WITH_MARKERS, check_range};
 use crate::command::{Command, Mode};
 use crate::mode_e::{Assembly, Piece};
 use crate::ranges::Range;
+
+/// A part of a file to download on several connections.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Part {
+    /// Which bytes.
+    pub wanted: Range,
+    /// How long the file is.
+    pub length: u64,
+    /// How many connections.
+    pub streams: u16,
+}
+
+/// Takes the file bytes of several connections.
+pub trait Take {
+    /// Takes bytes at their offset, as a [`Sink`] does.
+    ///
+    /// # Errors
+    /// Whatever ends the transfer.
+    fn take(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Whether a connection that is at `offset` may be read. One that runs far ahead of the others waits,
+    /// so that what is kept until they follow has a bound.
+    fn has_room_at(&self, offset: u64) -> bool;
+}
+
+/// A sink that takes everything at once.
+struct Anywhere<'a>(Sink<'a>);
+
+impl Take for Anywhere<'_> {
+    fn take(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        (self.0)(offset, bytes)
+    }
+
+    fn has_room_at(&self, _: u64) -> bool {
+        true
+    }
+}
 
 /// A data connection, and its number in the assembly.
 struct Connection {
@@ -26,8 +64,19 @@ impl Client {
     /// # Errors
     /// If the server refuses, a block breaks a rule, or the sink fails.
     pub fn download_parallel(&mut self, name: &[u8], wanted: Range, streams: u16, sink: Sink<'_>) -> Result<(), Error> {
+        let part = Part { wanted, length: wanted.end, streams };
+        self.download_part(name, part, &mut Anywhere(sink))
+    }
+
+    /// The same for a part that may end before the file does; with TLS all that follows comes, too.
+    ///
+    /// # Errors
+    /// As [`Client::download_parallel`].
+    pub fn download_part(&mut self, name: &[u8], part: Part, sink: &mut dyn Take) -> Result<(), Error> {
+        let Part { wanted, length, streams } = part;
         if self.channels.are_protected() {
-            return self.download(name, wanted, sink);
+            let rest = Range { start: wanted.start, end: length };
+            return self.download(name, rest, &mut |offset, bytes| sink.take(offset, bytes));
         }
         check_range(wanted)?;
         let command = Command::Retr(name.to_vec());
@@ -35,10 +84,13 @@ impl Client {
         self.use_mode(Mode::Extended)?;
         self.ask(&Command::Parallelism(streams))?;
         let listener = TcpListener::bind(SocketAddr::new(self.link.own_ip()?, 0)).map_err(Error::Local)?;
+        set_window(&listener, self.window)?;
         listener.set_nonblocking(true).map_err(Error::Local)?;
         self.ask(&Command::Port(listener.local_addr().map_err(Error::Local)?))?;
-        if wanted.start > 0 {
-            self.ask(&Command::RestRanges(vec![Range { start: 0, end: wanted.start }]))?;
+        let unwanted = [Range { start: 0, end: wanted.start }, Range { start: wanted.end, end: length }];
+        let unwanted: Vec<Range> = unwanted.into_iter().filter(|range| range.start < range.end).collect();
+        if !unwanted.is_empty() {
+            self.ask(&Command::RestRanges(unwanted))?;
         }
         self.begin(&command)?;
         let mut assembly = Assembly::new(wanted, streams);
@@ -50,7 +102,11 @@ impl Client {
             if last <= Instant::now() {
                 return Err(Error::Silent(self.waiting.limit.as_secs()));
             }
-            let ready = self.wait_for(&listener, &connections)?;
+            let has_room = |connection: &Connection| {
+                assembly.position(connection.number).is_none_or(|offset| sink.has_room_at(offset))
+            };
+            let may_read: Vec<bool> = connections.iter().map(has_room).collect();
+            let ready = self.wait_for(&listener, &connections, &may_read)?;
             if ready[0] {
                 is_answered |= self.hear(&command)?;
             }
@@ -87,13 +143,24 @@ impl Client {
         }
     }
 
-    /// Which of control channel, listener and connections have something, in this order.
-    fn wait_for(&self, listener: &TcpListener, connections: &[Connection]) -> Result<Vec<bool>, Error> {
+    /// Which of control channel, listener and the connections that may be read have something, in this
+    /// order.
+    fn wait_for(
+        &self,
+        listener: &TcpListener,
+        connections: &[Connection],
+        may_read: &[bool],
+    ) -> Result<Vec<bool>, Error> {
+        let read = connections.iter().zip(may_read).filter(|(_, may_read)| **may_read);
         let all = [self.link.as_fd(), listener.as_fd()].into_iter();
-        let all = all.chain(connections.iter().map(|connection| connection.stream.as_fd()));
+        let all = all.chain(read.map(|(connection, _)| connection.stream.as_fd()));
         let mut waited: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         self.waiting.until_ready(&mut waited, self.waiting.deadline())?;
-        Ok(waited.iter().map(|fd| !fd.revents().is_empty()).collect())
+        let mut found = waited.iter().map(|fd| !fd.revents().is_empty());
+        let mut next = || found.next().unwrap_or(false);
+        let mut ready = vec![next(), next()];
+        ready.extend(may_read.iter().map(|may_read| *may_read && next()));
+        Ok(ready)
     }
 }
 
@@ -106,7 +173,7 @@ fn receive(
     connection: &mut Connection,
     assembly: &mut Assembly,
     bytes: &mut [u8],
-    sink: Sink<'_>,
+    sink: &mut dyn Take,
 ) -> Result<bool, Error> {
     let read = match connection.stream.read(bytes) {
         Ok(0) => {
@@ -122,7 +189,7 @@ fn receive(
         match assembly.take(connection.number, rest)? {
             Piece::Control { length } => rest = &rest[length..],
             Piece::Data { offset, length } => {
-                sink(offset, &rest[..length]).map_err(Error::Local)?;
+                sink.take(offset, &rest[..length]).map_err(Error::Local)?;
                 rest = &rest[length..];
             }
         }

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::{Client, Error, Fill, PIECE_BYTES};
 use crate::command::{Command, Mode};
 use crate::mode_e::{HEAD_BYTES, Head, STREAMS_MAX};
+use crate::ranges::Range;
 
 /// A data connection of an upload.
 struct Connection {
@@ -43,21 +44,38 @@ impl Client {
     /// # Errors
     /// If the server refuses, or reading fails.
     pub fn upload_parallel(&mut self, name: &[u8], streams: u16, fill: Fill<'_>) -> Result<u64, Error> {
+        self.upload_parallel_from(name, 0, streams, fill)
+    }
+
+    /// The same from offset `start`. Bytes of the server's file before it stay.
+    ///
+    /// # Errors
+    /// As [`Client::upload_parallel`].
+    pub fn upload_parallel_from(
+        &mut self,
+        name: &[u8],
+        start: u64,
+        streams: u16,
+        fill: Fill<'_>,
+    ) -> Result<u64, Error> {
         if self.channels.are_protected() {
-            return self.upload(name, 0, fill);
+            return self.upload(name, start, fill);
         }
         let streams = streams.clamp(1, STREAMS_MAX);
         let command = Command::Stor(name.to_vec());
         command.encode()?;
         self.use_mode(Mode::Extended)?;
         let address = self.passive()?;
+        if start > 0 {
+            self.ask(&Command::RestRanges(vec![Range { start: 0, end: start }]))?;
+        }
         self.begin(&command)?;
         let mut connections = Vec::new();
         for _ in 0..streams {
             let stream = self.connect_data(address)?.into_stream();
             connections.push(Connection { stream, state: ConnectionState::Free });
         }
-        let mut remainder = Remainder { at: 0, is_read: false, is_marked: false, streams };
+        let mut remainder = Remainder { at: start, is_read: false, is_marked: false, streams };
         let has_ended = |connection: &Connection| matches!(connection.state, ConnectionState::Ended);
         while !connections.iter().all(has_ended) {
             let ready = self.wait_for_room(&connections)?;

@@ -30,6 +30,20 @@ impl Client {
         if at == wanted.end { Ok(()) } else { Err(wrong(at)) }
     }
 
+    /// Downloads a file from `start` to wherever it ends, and returns where that is.
+    ///
+    /// # Errors
+    /// If the server refuses, or the sink fails.
+    pub fn download_to_end(&mut self, name: &[u8], start: u64, sink: Sink<'_>) -> Result<u64, Error> {
+        let mut at = start;
+        self.receive_stream_from(start, &Command::Retr(name.to_vec()), &mut |bytes| {
+            sink(at, bytes).map_err(Error::Local)?;
+            at += bytes.len() as u64;
+            Ok(())
+        })?;
+        Ok(at)
+    }
+
     /// Uploads what `fill` gives from offset `start` to its end. Bytes of the server's file before
     /// `start` stay. Returns the file's length.
     ///

@@ -1,3 +1,6 @@
+//! Drivers for stacks of `xdfs-xio`: [`RemoteFile`], whose elements are files of FTP and GridFTP servers,
+//! and [`ModeE`].
+//!
 //! `mode_e`: a driver that carries one stream of bytes over several connections of the stack below
 //! it, with the blocks of Mode E (GFD.20), as Globus XIO's driver of that name does.
 //!
@@ -8,17 +11,20 @@
 //!   way is taken for a further connection of it. The next transfer begins when its element is
 //!   dropped.
 
+mod ftp;
 mod receive;
 mod send;
 #[cfg(test)]
 mod tests;
 mod watch;
 
+pub use ftp::RemoteFile;
 use receive::{Gate, Listening};
 use send::Sender;
 use std::sync::Arc;
 use xdfs_xio::{
-    AttributeInfo, Attributes, Below, Contact, Driver, Error, ErrorKind, Flow, Kind, Listener, Result, ValueKind,
+    AttributeInfo, Attributes, Below, Contact, Driver, Error, ErrorKind, Flow, Kind, Listener, Registry, Result,
+    ValueKind,
 };
 
 use crate::mode_e::STREAMS_MAX;
@@ -27,6 +33,16 @@ use crate::mode_e::STREAMS_MAX;
 const BLOCK_BYTES: u64 = 256 << 10;
 /// At most: what a connection does not take at once is kept.
 const BLOCK_BYTES_MAX: u64 = 4 << 20;
+
+/// Adds this crate's drivers to those of a program: `mode_e`, `ftp` and `gridftp`.
+///
+/// # Errors
+/// If there is a driver of one of these names.
+pub fn add_to(registry: &mut Registry) -> Result<()> {
+    registry.add("mode_e", Arc::new(ModeE))?;
+    registry.add("ftp", Arc::new(RemoteFile::Ftp))?;
+    registry.add("gridftp", Arc::new(RemoteFile::GridFtp))
+}
 
 /// The driver.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,12 +1,16 @@
 //! Servers for the tests: Debian's programs, started for each connection with the socket as their
 //! standard input, as inetd does. So no port is fixed and nothing is waited for.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use std::fs::Permissions;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -23,7 +27,9 @@ pub struct Server {
     pub here: PathBuf,
     /// The same as the server names it.
     pub there: String,
-    _scratch: TempDir,
+    /// Sessions that were begun.
+    sessions: Arc<AtomicUsize>,
+    scratch: TempDir,
 }
 
 impl Server {
@@ -61,7 +67,7 @@ impl Server {
         let configuration = format!(
             "listen=NO\nanonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
              anon_mkdir_write_enable=YES\nanon_other_write_enable=YES\nanon_umask=022\nanon_root={root}\n\
-             secure_chroot_dir={}\nseccomp_sandbox=NO\n",
+             secure_chroot_dir={}\nseccomp_sandbox=NO\nxferlog_enable=YES\nvsftpd_log_file={root}/log\n",
             empty.display()
         );
         let file = scratch.path().join("vsftpd.conf");
@@ -82,9 +88,12 @@ impl Server {
     ) -> Self {
         let address = listener.local_addr().unwrap();
         let (program, arguments) = (program.to_owned(), arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let sessions = Arc::new(AtomicUsize::new(0));
+        let begun = Arc::clone(&sessions);
         // It ends with the test's process.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                begun.fetch_add(1, Ordering::AcqRel);
                 let output = stream.try_clone().unwrap();
                 let mut command = Command::new(&program);
                 command.args(&arguments).stdin(OwnedFd::from(stream)).stdout(OwnedFd::from(output));
@@ -92,7 +101,18 @@ impl Server {
                 std::thread::spawn(move || child.wait());
             }
         });
-        Self { address, here, there, _scratch: scratch }
+        Self { address, here, there, sessions, scratch }
+    }
+
+    /// How many sessions were begun.
+    pub fn sessions(&self) -> usize {
+        self.sessions.load(Ordering::Acquire)
+    }
+
+    /// How often somebody has logged in, as vsftpd's log has it.
+    pub fn logins(&self) -> usize {
+        let log = std::fs::read_to_string(self.scratch.path().join("log")).unwrap();
+        log.lines().filter(|line| line.contains("OK LOGIN")).count()
     }
 
     /// An anonymous session.

@@ -1,0 +1,358 @@
+//! The thread of an element: it has the session, and does what the element asks for.
+
+use super::cache::{Key, SETTLING};
+use super::shared::{Phase, Shared, State};
+use super::target::{Account, Name, Target};
+use super::{Access, Transport, cache};
+use crate::client::{Error as FtpError, Part, Session, Settings, Take, Waiting};
+use crate::control::ControlError;
+use crate::ranges::Range;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, MutexGuard};
+use std::thread;
+use xdfs_xio::{Error, ErrorKind, Result};
+
+use super::queue::Queue;
+
+/// What came of something in a session.
+type FtpResult<T> = std::result::Result<T, FtpError>;
+
+/// Most elements at a time; each has a thread.
+const ELEMENTS_MAX: usize = 256;
+
+/// Elements whose threads have not ended.
+static ELEMENTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts an element while its thread runs.
+struct Counted;
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        ELEMENTS.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Starts the thread of an element. Returns whose session it has.
+pub(super) fn start(target: Target, transport: Transport, shared: Arc<Shared>) -> Result<Arc<Key>> {
+    let before = ELEMENTS.fetch_add(1, Ordering::AcqRel);
+    let counted = Counted;
+    if before >= ELEMENTS_MAX {
+        let what = format!("{ELEMENTS_MAX} files of FTP servers are open: close some first");
+        return Err(Error::new(ErrorKind::TooMany, what));
+    }
+    let Target { account, name, shown } = target;
+    let key = Arc::new(Key { account, silence: transport.silence });
+    let worker = Worker { key: Arc::clone(&key), name, shown, transport, shared, session: None, reused: false };
+    let run = move || {
+        let _counted = counted;
+        worker.run();
+    };
+    thread::Builder::new().name("xio-ftp".to_owned()).spawn(run)?;
+    Ok(key)
+}
+
+struct Worker {
+    key: Arc<Key>,
+    name: Name,
+    /// The contact for messages.
+    shown: String,
+    transport: Transport,
+    shared: Arc<Shared>,
+    session: Option<Session>,
+    /// The server may have ended the session meanwhile.
+    reused: bool,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let opened = self.retried(|worker| worker.look().map_err(|error| (error, false)));
+        {
+            let mut state = self.shared.lock();
+            match opened {
+                Ok((size, position)) => {
+                    state.size = size;
+                    state.position = position;
+                    state.incoming = Queue::starting_at(position);
+                    state.phase = Phase::Idle;
+                }
+                Err(error) => state.on_failed(self.told(error), false),
+            }
+            self.shared.wake(&mut state);
+        }
+        while let Some(start) = self.next_job() {
+            self.reused = true;
+            let outcome = self.retried(|worker| worker.transfer(start));
+            let mut state = self.shared.lock();
+            match outcome {
+                Ok(()) => state.on_ended(),
+                Err(error) => state.on_failed(self.told(error), self.reads()),
+            }
+            self.shared.wake(&mut state);
+        }
+        // Who waits for the session to come back waits no longer than until here.
+        let _returning = self.shared.lock().returning.take();
+        let was_stopped = self.shared.stop.load(Ordering::Acquire);
+        if let Some(session) = self.session.filter(|_| !was_stopped) {
+            cache::keep(&self.key, session);
+        }
+    }
+
+    fn reads(&self) -> bool {
+        matches!(self.transport.access, Access::Read { .. })
+    }
+
+    /// Waits until a transfer is asked for, and says where it begins; none when the element has gone.
+    fn next_job(&self) -> Option<u64> {
+        let mut state = self.shared.lock();
+        loop {
+            match state.phase {
+                _ if state.dropped => return None,
+                Phase::Asked(start) => {
+                    state.phase = Phase::Running;
+                    return Some(start);
+                }
+                _ => state = self.shared.wait(state),
+            }
+        }
+    }
+
+    /// Does something in the session, and once more in a new one if the server has ended that before any
+    /// byte was moved, which `call` says with its error.
+    fn retried<T>(
+        &mut self,
+        mut call: impl FnMut(&mut Self) -> std::result::Result<T, (FtpError, bool)>,
+    ) -> FtpResult<T> {
+        loop {
+            match call(self) {
+                Ok(done) => return Ok(done),
+                Err((error, moved)) => {
+                    let is_usable = self.session.as_mut().is_some_and(|session| session.client().is_ready());
+                    if !is_usable {
+                        self.session = None;
+                    }
+                    let is_stale = std::mem::take(&mut self.reused) && !moved && !is_usable;
+                    let is_lost = matches!(error, FtpError::Lost(_) | FtpError::Control(ControlError::Closing(_)));
+                    if !is_stale || !is_lost {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The session: the one that there is, or one that was kept, or a new one.
+    fn session(&mut self) -> FtpResult<&mut Session> {
+        if self.session.is_none() {
+            let kept = cache::take(&self.key);
+            self.reused = kept.is_some();
+            let session = match kept {
+                Some(session) => session,
+                None => connect(&self.key.account, self.settings())?,
+            };
+            self.session = Some(session);
+        }
+        let session = self.session.as_mut().ok_or(FtpError::Cancelled)?;
+        if let Some(window) = self.transport.window {
+            session.client().use_window(window)?;
+        }
+        Ok(session)
+    }
+
+    fn settings(&self) -> Settings {
+        Waiting { limit: self.transport.silence, stop: Arc::clone(&self.shared.stop) }.into()
+    }
+
+    /// What the server calls the file.
+    fn name(&mut self) -> FtpResult<Vec<u8>> {
+        let name = self.name.clone();
+        let session = self.session()?;
+        Ok(match name {
+            Name::Whole(name) => name,
+            Name::BelowHome(name) => session.below_home(&name),
+        })
+    }
+
+    /// The file's length, as far as that is needed and the server says it, and where the first byte that
+    /// is moved belongs.
+    fn look(&mut self) -> FtpResult<(Option<u64>, u64)> {
+        let (access, name) = (self.transport.access, self.name()?);
+        let client = self.session()?.client();
+        match (access, client.size(&name)) {
+            (Access::Read { offset, .. }, Ok(size)) => Ok((Some(size), offset)),
+            // The server does not know the command.
+            (Access::Read { offset, .. }, Err(FtpError::Refused { code: 500..=504, .. })) => Ok((None, offset)),
+            (Access::Append, Ok(size)) => Ok((None, size)),
+            (Access::Append, Err(FtpError::Refused { code: 550, .. })) => Ok((None, 0)),
+            // The file need not be there.
+            (Access::Write { offset }, Ok(_) | Err(FtpError::Refused { .. })) => Ok((None, offset)),
+            (_, Err(error)) => Err(error),
+        }
+    }
+
+    /// Moves bytes from this offset on. With an error goes whether some were moved.
+    fn transfer(&mut self, start: u64) -> std::result::Result<(), (FtpError, bool)> {
+        let name = self.name().map_err(|error| (error, false))?;
+        let (transport, shared) = (self.transport, Arc::clone(&self.shared));
+        let client = self.session().map_err(|error| (error, false))?.client();
+        let (outcome, moved, is_enough) = match transport.access {
+            Access::Read { end, .. } => {
+                let size = shared.lock().size;
+                // In Mode S the server would go on to the file's end.
+                let breaks = size.is_none_or(|size| end.is_some_and(|end| end < size));
+                let breaks = breaks && !(size.is_some() && transport.streams.is_some());
+                let mut sink = Incoming { shared: &shared, at: start, end, breaks, is_enough: false };
+                let outcome = match (size, transport.streams) {
+                    (Some(length), Some(streams)) => {
+                        let wanted = Range { start, end: end.map_or(length, |end| end.min(length)) };
+                        client.download_part(&name, Part { wanted, length, streams }, &mut sink)
+                    }
+                    (Some(length), None) => {
+                        let wanted = Range { start, end: length };
+                        client.download(&name, wanted, &mut |offset, bytes| sink.take(offset, bytes))
+                    }
+                    (None, _) => {
+                        let mut take = |offset: u64, bytes: &[u8]| sink.take(offset, bytes);
+                        client.download_to_end(&name, start, &mut take).map(drop)
+                    }
+                };
+                (outcome, sink.at > start, sink.is_enough)
+            }
+            Access::Write { .. } | Access::Append => {
+                let mut source = Outgoing { shared: &shared, moved: false };
+                let mut fill = |_: u64, into: &mut [u8]| source.fill(into);
+                let outcome = match transport.streams {
+                    Some(streams) => client.upload_parallel_from(&name, start, streams, &mut fill),
+                    None => client.upload(&name, start, &mut fill),
+                };
+                (outcome.map(drop), source.moved, false)
+            }
+        };
+        let Err(error) = outcome else { return Ok(()) };
+        if let FtpError::Local(_) = error {
+            // Broken off here: the session goes on if the server takes it so.
+            let _ = client.settle(SETTLING);
+        }
+        if is_enough { Ok(()) } else { Err((error, moved)) }
+    }
+
+    /// An error for the element's user.
+    fn told(&self, error: FtpError) -> io::Error {
+        let kind = kind_of(&error);
+        io::Error::new(kind, format!("{}: {error}", self.shown))
+    }
+}
+
+/// A new session; every address of the server is tried.
+fn connect(account: &Account, settings: Settings) -> FtpResult<Session> {
+    let mut last = FtpError::Local(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    for address in &account.addresses {
+        match Session::open(*address, account.login.clone(), settings.clone()) {
+            Err(error @ FtpError::Connect { .. }) => last = error,
+            outcome => return outcome,
+        }
+    }
+    Err(last)
+}
+
+fn kind_of(error: &FtpError) -> io::ErrorKind {
+    match error {
+        FtpError::Connect { error, .. } | FtpError::Local(error) => error.kind(),
+        FtpError::Lost(_) | FtpError::Control(ControlError::Closing(_)) => io::ErrorKind::ConnectionReset,
+        FtpError::Refused { code: 550, verb: "SIZE" | "RETR", .. } => io::ErrorKind::NotFound,
+        FtpError::Refused { .. } | FtpError::Control(ControlError::Login(_)) => io::ErrorKind::PermissionDenied,
+        FtpError::Silent(_) => io::ErrorKind::TimedOut,
+        FtpError::Control(ControlError::Name(_)) => io::ErrorKind::InvalidInput,
+        FtpError::Cancelled => io::ErrorKind::NotConnected,
+        _ => io::ErrorKind::InvalidData,
+    }
+}
+
+/// What ends a transfer that the element gave up.
+fn given_up() -> io::Error {
+    io::ErrorKind::NotConnected.into()
+}
+
+/// Takes what a download brings, as fast as the element's user reads it.
+struct Incoming<'a> {
+    shared: &'a Shared,
+    /// The highest offset that came.
+    at: u64,
+    end: Option<u64>,
+    /// The transfer is broken off there.
+    breaks: bool,
+    /// It was.
+    is_enough: bool,
+}
+
+impl Incoming<'_> {
+    /// Waits until there is room, while the transfer goes on.
+    fn room(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.shared.lock();
+        loop {
+            if state.dropped || state.turning {
+                return Err(given_up());
+            }
+            if !state.incoming.is_full() {
+                return Ok(state);
+            }
+            state = self.shared.wait(state);
+        }
+    }
+}
+
+impl Take for Incoming<'_> {
+    fn take(&mut self, offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+        let left = self.end.map_or(u64::MAX, |end| end.saturating_sub(offset));
+        bytes = &bytes[..usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()))];
+        let mut piece = self.room()?.incoming.spare();
+        piece.extend_from_slice(bytes);
+        let mut state = self.shared.lock();
+        // It may have been given up meanwhile.
+        if state.turning {
+            return Err(given_up());
+        }
+        state.incoming.add(offset, piece);
+        if !state.incoming.is_empty() {
+            self.shared.wake_reader(&mut state);
+        }
+        self.at = self.at.max(offset + bytes.len() as u64);
+        self.is_enough = self.breaks && self.end.is_some_and(|end| self.at >= end);
+        if self.is_enough {
+            return Err(given_up());
+        }
+        Ok(())
+    }
+
+    fn has_room_at(&self, offset: u64) -> bool {
+        self.shared.lock().incoming.has_room_at(offset)
+    }
+}
+
+/// Gives an upload what the element's user writes.
+struct Outgoing<'a> {
+    shared: &'a Shared,
+    moved: bool,
+}
+
+impl Outgoing<'_> {
+    fn fill(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.shared.lock();
+        loop {
+            if state.dropped {
+                return Err(given_up());
+            }
+            if !state.outgoing.is_empty() {
+                let count = io::Read::read(&mut state.outgoing, into)?;
+                (self.moved, state.touched) = (true, true);
+                self.shared.wake_writer(&mut state);
+                return Ok(count);
+            }
+            if state.finishing || state.turning {
+                state.touched = true;
+                return Ok(0);
+            }
+            state = self.shared.wait(state);
+        }
+    }
+}
