@@ -25,6 +25,7 @@ const GROUPS: &[(&str, usize)] = &[
     ("CLI", 34),
     ("STOR", 26),
     ("XIO", 76),
+    ("GXIO", 31),
     ("PERF", 37),
 ];
 

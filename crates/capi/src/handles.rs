@@ -145,6 +145,7 @@ fn stack_for(scheme: &str) -> Layers {
         "http" => "tcp,http",
         "https" => "tcp,tls,http",
         "telnet" => "tcp,telnet",
+        "gsiftp" => "gridftp",
         other => other,
     })
 }

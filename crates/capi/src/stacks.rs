@@ -10,7 +10,12 @@ use xdfs_xio::{Registry, Result, Stack};
 pub(crate) static DRIVERS: Objects<LoadedDriver> = Objects::new("driver");
 pub(crate) static STACKS: Objects<Layers> = Objects::new("stack");
 
-static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| Arc::new(Registry::with_installed()));
+static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| {
+    let mut registry = Registry::with_installed();
+    // None of their names is that of another driver, as a test has it.
+    let _ = xdfs_gridftp::driver::add_to(&mut registry);
+    Arc::new(registry)
+});
 
 /// The drivers that there are.
 pub(crate) fn registry() -> &'static Arc<Registry> {

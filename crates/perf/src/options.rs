@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use xdfs_gridftp::driver::ModeE;
+use xdfs_gridftp::driver;
 use xdfs_xio::{Kind, Registry, Stack};
 
 /// globus-xioperf's block.
@@ -256,7 +256,7 @@ impl Options {
     fn stack(&self) -> Result<(Stack, String), String> {
         let drivers = if self.drivers.is_empty() { &["tcp".to_owned()][..] } else { &self.drivers };
         let mut registry = Registry::with_installed();
-        registry.add(MODE_E, Arc::new(ModeE)).map_err(|error| error.to_string())?;
+        driver::add_to(&mut registry).map_err(|error| error.to_string())?;
         let registry = Arc::new(registry);
         let mut stack = Stack::of(registry.clone());
         let mut transport = String::new();

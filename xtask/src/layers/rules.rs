@@ -54,9 +54,9 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
     CrateRule {
         name: "xdfs-capi",
-        ours: &["xdfs-xio"],
+        ours: &["xdfs-gridftp", "xdfs-xio"],
         foreign: &[],
-        why: "the C library offers the framework to C and adds nothing to it",
+        why: "the C library offers the framework and our drivers to C and adds nothing to them",
     },
     CrateRule {
         name: "xdfs-perf",

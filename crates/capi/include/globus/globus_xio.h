@@ -176,6 +176,7 @@ enum {
     GLOBUS_XIO_GET_REMOTE_CONTACT,
     GLOBUS_XIO_GET_REMOTE_NUMERIC_CONTACT,
     GLOBUS_XIO_SEEK,               /* globus_off_t, from the beginning */
+    GLOBUS_XIO_GRIDFTP_SEEK,       /* the same, as the driver gridftp names it */
     GLOBUS_XIO_DD_SET_OFFSET,      /* globus_off_t */
     GLOBUS_XIO_DD_GET_OFFSET       /* globus_off_t *; -1 where it is not known */
 };
@@ -272,6 +273,7 @@ static inline globus_result_t globus_xio_handle_cntl(
         result = xdfs_globus_own(result, text, va_arg(arguments, char **));
         break;
     case GLOBUS_XIO_SEEK:
+    case GLOBUS_XIO_GRIDFTP_SEEK:
         snprintf(text, sizeof(text), "%lld", (long long) va_arg(arguments, globus_off_t));
         result = xdfs_xio_handle_control(handle, driver, "seek", text, NULL, 0);
         break;
