@@ -37,9 +37,6 @@ _xdfs() {
             xdfs,find)
                 cmd="xdfs__subcmd__find"
                 ;;
-            xdfs,generate)
-                cmd="xdfs__subcmd__generate"
-                ;;
             xdfs,help)
                 cmd="xdfs__subcmd__help"
                 ;;
@@ -108,9 +105,6 @@ _xdfs() {
                 ;;
             xdfs__subcmd__help,find)
                 cmd="xdfs__subcmd__help__subcmd__find"
-                ;;
-            xdfs__subcmd__help,generate)
-                cmd="xdfs__subcmd__help__subcmd__generate"
                 ;;
             xdfs__subcmd__help,help)
                 cmd="xdfs__subcmd__help__subcmd__help"
@@ -320,7 +314,7 @@ _xdfs() {
 
     case "${cmd}" in
         xdfs)
-            opts="-h -V --help --version serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help"
+            opts="-h -V --help --version serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -687,22 +681,8 @@ _xdfs() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        xdfs__subcmd__generate)
-            opts="-h --help man completions"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         xdfs__subcmd__help)
-            opts="serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help"
+            opts="serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -800,20 +780,6 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help__subcmd__find)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        xdfs__subcmd__help__subcmd__generate)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2550,8 +2516,35 @@ _xdfs() {
     esac
 }
 
+
+# Names on servers, as the program itself lists them; what begins none is completed as before.
+_xdfs_or_names() {
+    local name names=()
+    while IFS= read -r name; do
+        names+=("$name")
+    done < <("${1/#\~\//$HOME/}" complete bash -- "${COMP_LINE:0:COMP_POINT}" "$2" 2>/dev/null)
+    # A server's short name counts where no file begins so.
+    if [[ ${#names[@]} -gt 0 ]] && { [[ ${names[0]} != *: ]] || ! compgen -f -- "$2" >/dev/null; }; then
+        COMPREPLY=("${names[@]}")
+        # Quotes are there already. What ends in one of these goes on.
+        if [[ ${#names[@]} -eq 1 && ${names[0]} == *[:/] ]]; then
+            compopt -o nospace 2>/dev/null
+        fi
+        # Lists the last part of each name. Other names could be taken for files here.
+        if [[ ${names[0]} == //* || ${names[0]} == *://* ]]; then
+            compopt -o filenames -o noquote 2>/dev/null
+        fi
+        return 0
+    fi
+    _xdfs "$@"
+    # Where a file is expected, options are listed once one is begun.
+    if [[ -z $2 && $COMP_CWORD -gt 1 && ${COMPREPLY[*]} == *--help* ]]; then
+        COMPREPLY=()
+    fi
+}
+
 if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
-    complete -F _xdfs -o nosort -o bashdefault -o default xdfs
+    complete -F _xdfs_or_names -o nosort -o bashdefault -o default xdfs
 else
-    complete -F _xdfs -o bashdefault -o default xdfs
+    complete -F _xdfs_or_names -o bashdefault -o default xdfs
 fi

@@ -48,7 +48,6 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "demo" -d 'Start a server 
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "user" -d 'Say who may log in to a server here'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "key" -d 'Make, show and convert keys'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "trust" -d 'Show and change whose keys you believe'
-complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "generate" -d 'Write the man page and the shells\' completions'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l export -d 'Offer DIR as xdfs://HOST/NAME. \':ro\' only lets clients read; DIR may be \'memory:\', which holds the endless file \'zero\' and the file \'null\' that swallows everything' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes a free one, 0.0.0.0 is every IPv4 address of this machine, [::] the IPv6 addresses too [default: [::]:2799, or 0.0.0.0:2799 without IPv6]' -r
@@ -410,31 +409,29 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcomm
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "pin" -d 'Remember a server\'s key, in place of any other'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "forget" -d 'Forget a server\'s key'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c xdfs -n "__fish_xdfs_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "serve" -d 'Offer directories to clients'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "cp" -d 'Copy files to or from a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "sync" -d 'Make a directory like another one, here or on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "stat" -d 'Show what a file on a server is'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "ls" -d 'List directories on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "find" -d 'Find names on a server by tests, as find(1) does'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "mkdir" -d 'Make directories on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "rm" -d 'Remove files and directories on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "mv" -d 'Give a file on a server another name'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "ln" -d 'Give a file on a server one more name, or make a symbolic link'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "chmod" -d 'Set permission bits on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "touch" -d 'Set times on a server to now'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "cat" -d 'Write files of a server to standard output'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "lock" -d 'Run a command while a file on a server is locked'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "mount" -d 'Make a directory of a server a directory of this machine'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "du" -d 'Show how much room files on a server take'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "df" -d 'Show how much room a server has'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "user" -d 'Say who may log in to a server here'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "key" -d 'Make, show and convert keys'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "trust" -d 'Show and change whose keys you believe'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "generate" -d 'Write the man page and the shells\' completions'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "serve" -d 'Offer directories to clients'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "cp" -d 'Copy files to or from a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "sync" -d 'Make a directory like another one, here or on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "stat" -d 'Show what a file on a server is'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "sum" -d 'Show the BLAKE3 hashes of files, here or on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "ls" -d 'List directories on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "find" -d 'Find names on a server by tests, as find(1) does'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "mkdir" -d 'Make directories on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "rm" -d 'Remove files and directories on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "mv" -d 'Give a file on a server another name'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "ln" -d 'Give a file on a server one more name, or make a symbolic link'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "chmod" -d 'Set permission bits on a server'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "touch" -d 'Set times on a server to now'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "cat" -d 'Write files of a server to standard output'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "lock" -d 'Run a command while a file on a server is locked'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "mount" -d 'Make a directory of a server a directory of this machine'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "du" -d 'Show how much room files on a server take'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "df" -d 'Show how much room a server has'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "demo" -d 'Start a server and a client here, send a large file both ways, verify it, show the speed'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "user" -d 'Say who may log in to a server here'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "key" -d 'Make, show and convert keys'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "trust" -d 'Show and change whose keys you believe'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "add" -d 'Add a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "key" -d 'Add keys to a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from user" -f -a "password" -d 'Set a user\'s password'
@@ -450,3 +447,19 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcomma
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from trust" -f -a "list" -d 'Show the servers whose keys are known'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from trust" -f -a "pin" -d 'Remember a server\'s key, in place of any other'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and __fish_seen_subcommand_from trust" -f -a "forget" -d 'Forget a server\'s key'
+
+# Names on servers, as the program itself lists them.
+function __fish_xdfs_names
+    set -l words (commandline -opc)
+    set -l typed (commandline -ct | string collect)
+    # Quotes may be open.
+    set -l word (string unescape -- $typed; or string unescape -- $typed\'; or string unescape -- $typed\")
+    $words[1] complete fish -- $words "$word" 2>/dev/null | string split0
+end
+
+function __fish_xdfs_is_remote
+    string match --quiet --regex '^[\'"]?[\w.@-]+:' -- (commandline -ct | string collect)
+end
+
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df; and not __fish_xdfs_is_remote" -a "(__fish_xdfs_names)"
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df; and __fish_xdfs_is_remote" -f -a "(__fish_xdfs_names)"

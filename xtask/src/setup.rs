@@ -44,6 +44,8 @@ const NEEDS: &[Need] = &[
     need("faketime", Sign::Program("faketime"), "sets the clock of a command"),
     need("fuse3", Sign::Program("fusermount3"), "mounts for users"),
     need("rsync", Sign::Program("rsync"), "judges what a copy of a tree kept"),
+    need("zsh", Sign::Program("zsh"), "completes command lines"),
+    need("fish", Sign::Program("fish"), "completes command lines"),
     need("util-linux", Sign::Program("unshare"), "namespaces and loop devices"),
     need("mount", Sign::Program("losetup"), "loop devices and file systems on them"),
     need("llvm-19", Sign::Counters("llvm-profdata-19"), "counts the lines that the fuzz corpus reaches"),

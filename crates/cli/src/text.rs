@@ -52,6 +52,11 @@ fn look(character: char) -> Look {
     }
 }
 
+/// Whether a character is seen as what it is wherever it stands.
+pub(crate) fn is_visible(character: char) -> bool {
+    look(character) == Look::Plain
+}
+
 /// Writes text with hidden characters escaped, and counts the marks at its last character.
 struct Writer {
     shown: String,

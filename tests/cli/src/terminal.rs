@@ -86,6 +86,11 @@ impl Terminal {
         assert!(count(&shown.0, words) >= times, "'{words}' is not there {times} time(s): {text}");
     }
 
+    /// Forgets what was shown so far: it is not found again.
+    pub fn forget(&self) {
+        self.screen.shown.lock().unwrap_or_else(PoisonError::into_inner).0.clear();
+    }
+
     /// Types a line.
     pub fn type_line(&mut self, line: &str) {
         self.keys.write_all(format!("{line}\r").as_bytes()).expect("the terminal reads");

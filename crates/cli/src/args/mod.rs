@@ -3,6 +3,7 @@
 //! Only the form of a single value is judged here. What values mean together, and what this version cannot do yet, is
 //! decided by `plan`.
 
+mod complete;
 mod find;
 mod key;
 mod lock;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use complete::{AskingShell, CompleteArgs};
 pub(crate) use find::{FindArgs, find_names, is_test};
 pub(crate) use key::{
     KeepArgs, KeyArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs, TrustArgs, TrustCommand,
@@ -119,6 +121,9 @@ pub(crate) enum Command {
     /// Write the man page and the shells' completions
     #[command(hide = true)]
     Generate(GenerateArgs),
+    /// List what completes a command line
+    #[command(hide = true)]
+    Complete(CompleteArgs),
 }
 
 impl Command {

@@ -1,6 +1,7 @@
 //! The list of commands, one file each.
 
 mod authorities;
+mod complete;
 mod connect;
 mod cp;
 mod demo;
@@ -43,6 +44,7 @@ pub(crate) fn run(plan: Plan) -> Result<ExitCode, Failure> {
         Plan::User(command) => user::run(command),
         Plan::Key(command) => key::run(command),
         Plan::Trust(command) => trust::run(command),
+        Plan::Complete(args) => complete::run(&args),
         Plan::Generate(what, directory) => generate::run(what, &directory),
     };
     exit.map(ExitCode::from)

@@ -111,6 +111,7 @@ fn parts(command: &mut Command) -> Option<Parts<'_>> {
         | Command::User(_)
         | Command::Key(_)
         | Command::Trust(_)
-        | Command::Generate(_) => None,
+        | Command::Generate(_)
+        | Command::Complete(_) => None,
     }
 }

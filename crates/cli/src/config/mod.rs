@@ -137,6 +137,11 @@ impl Config {
         Ok(Some(OsString::from_vec([top.as_bytes(), &encoded(&path), key.as_bytes()].concat())))
     }
 
+    /// The short names of the servers.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.hosts.keys().map(String::as_str)
+    }
+
     /// What to say of a word that was perhaps meant as `NAME:path`.
     pub(crate) fn hint(&self, typed: &OsStr) -> Option<String> {
         let (_, name, _) = alias_parts(typed)?;

@@ -28,7 +28,9 @@ pub(crate) use serve::{ExportPlan, Root, ServePlan, StdioPlan};
 pub(crate) use sum::{SumOf, SumPlan};
 pub(crate) use tree::{Sides, SyncPlan, TreePlan};
 
-use crate::args::{Cli, Command, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, TrustCommand, UserCommand};
+use crate::args::{
+    Cli, Command, CompleteArgs, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, TrustCommand, UserCommand,
+};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
@@ -66,6 +68,8 @@ pub(crate) enum Plan {
     Trust(TrustCommand),
     /// Write generated documentation.
     Generate(Generated, PathBuf),
+    /// List what completes a command line.
+    Complete(CompleteArgs),
 }
 
 /// The login, as far as the command line specifies it.
@@ -323,6 +327,7 @@ fn resolve_command(typed: Cli) -> Result<Plan, PlanError> {
         Command::User(args) => Ok(Plan::User(args.command)),
         Command::Key(args) => Ok(Plan::Key(args.command)),
         Command::Trust(args) => Ok(Plan::Trust(args.command)),
+        Command::Complete(args) => Ok(Plan::Complete(args)),
         Command::Generate(args) => Ok(Plan::Generate(args.what, args.directory)),
     }
 }

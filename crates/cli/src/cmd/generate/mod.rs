@@ -3,6 +3,7 @@
 //!
 //! The results are committed below `docs/`; the tests compare them, so they stay up to date.
 
+mod completions;
 mod man;
 mod server_toml;
 mod text;
@@ -10,10 +11,7 @@ mod text;
 use std::io;
 use std::path::Path;
 
-use clap::CommandFactory;
-use clap_complete::Shell;
-
-use crate::args::{Cli, Generated};
+use crate::args::Generated;
 use crate::exit::{Exit, Failure};
 use crate::text::printable_path;
 
@@ -24,7 +22,7 @@ type Page = (String, Vec<u8>);
 pub(crate) fn run(what: Generated, directory: &Path) -> Result<Exit, Failure> {
     let pages = match what {
         Generated::Man => man::pages(),
-        Generated::Completions => Ok(completions()),
+        Generated::Completions => Ok(completions::completions()),
     };
     for (name, content) in pages.map_err(|error| failure(directory, &error))? {
         let path = directory.join(name);
@@ -37,17 +35,6 @@ pub(crate) fn run(what: Generated, directory: &Path) -> Result<Exit, Failure> {
 
 fn failure(path: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::of_io(error), format!("{}: cannot be written: {error}", printable_path(path)))
-}
-
-fn completions() -> Vec<Page> {
-    [(Shell::Bash, "xdfs.bash"), (Shell::Zsh, "_xdfs"), (Shell::Fish, "xdfs.fish")]
-        .into_iter()
-        .map(|(shell, name)| {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "xdfs", &mut script);
-            (name.to_owned(), script)
-        })
-        .collect()
 }
 
 #[cfg(test)]

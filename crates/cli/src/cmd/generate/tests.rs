@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use clap::CommandFactory;
 use xdfs_server::config::Settings;
 
 use super::*;
+use crate::args::Cli;
 
 fn repository(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -35,7 +37,7 @@ fn the_committed_man_pages_and_completions_are_fresh() {
         }
     };
     fresh("docs", man::pages().unwrap());
-    fresh("docs/completions", completions());
+    fresh("docs/completions", completions::completions());
     let generated = man::pages().unwrap().len();
     let committed = ["docs/man1", "docs/man5"].map(|folder| std::fs::read_dir(repository(folder)).unwrap().count());
     assert_eq!(committed.iter().sum::<usize>(), generated, "a page of a command that is gone");
@@ -59,6 +61,23 @@ fn each_command_has_a_page_with_its_options_and_what_is_around_it() {
         }
     }
     assert!(!page("/xdfs.1").contains("xdfs-generate"));
+}
+
+#[test]
+fn the_completions_ask_the_program_for_names_and_offer_no_command_that_is_hidden() {
+    for ((name, script), (calls, times)) in completions::completions().into_iter().zip([
+        ("complete -F _xdfs_or_names ", 2),
+        ("\n    _xdfs_arguments \"$@\"\n", 1),
+        ("stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df; and ", 2),
+    ]) {
+        let script = String::from_utf8(script).unwrap();
+        assert_eq!(script.matches(calls).count(), times, "{name}");
+        assert!(script.contains(" complete ") && !script.contains("generate"), "{name}");
+    }
+    let [_, (_, zsh), _] = &completions::completions()[..] else { panic!("three shells") };
+    let zsh = String::from_utf8_lossy(zsh);
+    let at = |text: &str| zsh.find(text).unwrap_or_else(|| panic!("{text}"));
+    assert!(at("\n_xdfs_arguments() {") < at("\n_xdfs() {") && at("\n_xdfs() {") < at("$funcstack"));
 }
 
 /// The rows of the tables of a document, without marks.
