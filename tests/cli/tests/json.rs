@@ -22,7 +22,8 @@ fn documented() -> BTreeMap<String, Fields> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
     let page = std::fs::read_to_string(page).expect("the page is there");
     let mut events = BTreeMap::new();
-    for line in page.lines() {
+    let tables = page.split("\n## Kinds of error").next().expect("the beginning");
+    for line in tables.lines() {
         let Some((event, rest)) = line.strip_prefix("| `").and_then(|line| line.split_once("` | ")) else { continue };
         let (mut fields, mut depth, mut plain) = (Fields::default(), 0, String::new());
         for character in rest.chars() {
@@ -44,6 +45,43 @@ fn documented() -> BTreeMap<String, Fields> {
     events
 }
 
+/// The commands with `--json`, from the completions of fish, which are those of the program.
+fn with_json() -> BTreeSet<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/completions/xdfs.fish");
+    let script = std::fs::read_to_string(script).expect("the script is there");
+    let lines = script.lines().filter(|line| line.contains(" -l json "));
+    let commands = lines.filter_map(|line| {
+        let (command, rest) = line.split_once("__fish_xdfs_using_subcommand ")?.1.split_once(['"', ';'])?;
+        let inner = rest.split_once("__fish_seen_subcommand_from ").and_then(|(_, inner)| inner.split_once('"'));
+        Some(inner.map_or(command.to_owned(), |(inner, _)| format!("{command} {inner}")))
+    });
+    commands.collect()
+}
+
+/// The names of events in the source of the command.
+fn in_source(directory: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(directory).expect("a directory of the source") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            in_source(&path, found);
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("source is text");
+        for mark in ["tag = \"event\", rename = \"", "did(plan, \""] {
+            let names = text.split(mark).skip(1).filter_map(|rest| rest.split('"').next());
+            found.extend(names.map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn each_event_of_the_program_has_a_row_and_each_row_its_event() {
+    let mut found = BTreeSet::new();
+    in_source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/cli/src"), &mut found);
+    let rows: BTreeSet<String> = documented().into_keys().collect();
+    assert_eq!(found, rows);
+}
+
 fn check(page: &BTreeMap<String, Fields>, seen: &mut BTreeSet<String>, objects: &[Value]) {
     for object in objects {
         let object = object.as_object().expect("an object");
@@ -62,10 +100,13 @@ fn every_object_has_the_fields_of_its_row_and_every_row_is_met() {
     scene.write("here", b"content");
     scene.write("tree/file", b"content");
     scene.write("server/there", b"content");
+    let pem = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("a key").serialize_pem();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(scene.write("key.pem", pem.as_bytes()), mode).expect("our own");
     let server = scene.serve();
     let (page, mut seen) = (documented(), BTreeSet::new());
     let (there, new, target) = (server.url("there"), server.url("new"), server.url("d/x"));
-    let rows: [&[&str]; 19] = [
+    let rows: [&[&str]; 21] = [
         &["cp", "--json", "here", &new],
         &["cp", "--json", "-n", "here", &new],
         &["sync", "--json", "tree", &server.url("copy")],
@@ -82,11 +123,19 @@ fn every_object_has_the_fields_of_its_row_and_every_row_is_met() {
         &["touch", "--json", &target],
         &["rm", "--json", &target],
         &["key", "create", "--json"],
+        &["key", "show", "--json"],
+        &["key", "import", "--json", "--state", "other", "key.pem"],
         &["user", "add", "anna"],
         &["user", "list", "--json"],
         &["trust", "list", "--json"],
     ];
     check(&page, &mut seen, std::slice::from_ref(server.ready()));
+    let shown = rows.iter().filter(|words| words.contains(&"--json")).map(|words| match words {
+        [group @ ("key" | "user" | "trust"), inner, ..] => format!("{group} {inner}"),
+        words => words[0].to_owned(),
+    });
+    let shown: BTreeSet<String> = shown.chain(["serve".to_owned()]).collect();
+    assert_eq!(shown, with_json(), "each command with --json is run here");
     for words in rows {
         let outcome = scene.run(words);
         assert!(words.contains(&"user") || !outcome.objects().is_empty(), "{words:?}: {outcome:?}");

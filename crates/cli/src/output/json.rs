@@ -401,7 +401,8 @@ fn line_of<'a>(item: &'a CopyItem, transfer: &'a CopiedFile) -> TransferLine<'a>
     }
 }
 
-/// The word for a kind of error: its name in lower case, `not_found`, `connection_lost`.
+/// The word for a kind of error: its name in lower case, `not_found`, `connection_lost`. docs/json.md
+/// lists them.
 fn code_of(kind: ErrorKind) -> String {
     let mut code = String::new();
     for character in format!("{kind:?}").chars() {
@@ -415,9 +416,10 @@ fn code_of(kind: ErrorKind) -> String {
 
 #[cfg(test)]
 mod tests {
-    use xdfs_proto::base::{Level, Safety};
+    use xdfs_proto::base::{Error, Level, Safety};
 
     use super::*;
+    use crate::exit::{Exit, Side};
     use crate::plan::Check;
 
     #[test]
@@ -466,12 +468,21 @@ mod tests {
     }
 
     #[test]
-    fn error_codes_are_words() {
+    fn error_codes_are_words_and_the_page_lists_them_with_their_exit_codes() {
         assert_eq!(code_of(ErrorKind::NotFound), "not_found");
-        assert_eq!(code_of(ErrorKind::ConnectionLost), "connection_lost");
-        assert_eq!(code_of(ErrorKind::Busy), "busy");
-        for &kind in ErrorKind::ALL {
-            assert!(code_of(kind).bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{kind:?}");
-        }
+        let (_, table) = include_str!("../../../../docs/json.md").split_once("\n| `usage` ").expect("the table");
+        let documented: Vec<&str> = table.lines().skip(1).take_while(|line| line.starts_with("| ")).collect();
+        let ours: Vec<String> = ErrorKind::ALL
+            .iter()
+            .map(|&kind| {
+                let exit = |side| Exit::of_error(&Error::new(kind, ""), side) as u8;
+                let exits = match (exit(Side::Here), exit(Side::Peer)) {
+                    (here, there) if here == there => here.to_string(),
+                    (here, there) => format!("{here} here, {there} there"),
+                };
+                format!("| `{}` | {} | {exits} |", code_of(kind), kind.text())
+            })
+            .collect();
+        assert_eq!(documented, ours);
     }
 }

@@ -96,6 +96,66 @@ fn exit_codes_have_the_meaning_of_their_document() {
     assert_eq!(ours, documented);
 }
 
+/// What the server does with a configuration.
+fn settings(text: &str) -> Settings {
+    Settings::parse(Path::new("c"), text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Defaults that stand for a value which is not written like that.
+const IN_WORDS: [&str; 7] =
+    ["as for --state", "none", "all", "no limit", "nothing", "all authenticated users", "required"];
+
+#[test]
+fn the_defaults_are_those_that_the_server_takes() {
+    let export = "[exports.x]\ndirectory = \"memory:\"\n";
+    let plain = settings(export);
+    let mut compared = 0;
+    for (key, default, _) in server_toml::KEYS.iter().filter(|(key, default, _)| {
+        // Which the command itself fills in.
+        !IN_WORDS.contains(default) && *key != "listen" && *key != "[limits] channels"
+    }) {
+        let is_word = !default.bytes().all(|byte| byte.is_ascii_digit()) && !["true", "false"].contains(default);
+        let value = if is_word { format!("\"{default}\"") } else { (*default).to_owned() };
+        let text = match key.split_once("] ") {
+            None => format!("{key} = {value}\n{export}"),
+            Some(("[exports.NAME", name)) => format!("{export}{name} = {value}\n"),
+            Some((table, name)) => format!("{table}]\n{name} = {value}\n{export}"),
+        };
+        let set = settings(&text);
+        assert_eq!(
+            (set.limits, set.log, set.min_protection, set.confinement, &set.exports[0].access),
+            (plain.limits, plain.log.clone(), plain.min_protection, plain.confinement, &plain.exports[0].access),
+            "{key} = {default}"
+        );
+        compared += 1;
+    }
+    assert!(compared >= 25, "{compared}");
+}
+
+#[test]
+fn the_page_of_the_server_has_no_key_that_there_is_not() {
+    let page = document("docs/operations.md");
+    let tables = page.split("\n| key | default | meaning |\n").skip(1);
+    let mut documented = 0;
+    for row in tables.flat_map(|table| rows(table.split("\n\n").next().unwrap_or_default())) {
+        for name in row[0].split(", ") {
+            let is_there = |(key, _, _): &&(&str, _, _)| *key == name || key.strip_prefix("[limits] ") == Some(name);
+            assert!(server_toml::KEYS.iter().any(|row| is_there(&row)), "docs/operations.md: {name}");
+            documented += 1;
+        }
+    }
+    assert_eq!(documented, server_toml::KEYS.len());
+}
+
+#[test]
+fn the_packaged_configuration_is_valid_with_all_that_it_suggests() {
+    let packaged = document("packaging/server.toml");
+    let suggested = |line: &str| line.strip_prefix("# ").filter(|line| line.contains(" = ")).map(str::to_owned);
+    let all: Vec<String> = packaged.lines().map(|line| suggested(line).unwrap_or_else(|| line.to_owned())).collect();
+    let all = settings(&all.join("\n"));
+    assert_ne!((all.listen, &all.exports[0].access), (None, &settings(&packaged).exports[0].access));
+}
+
 /// The keys that the server knows in a table, as its error about an unknown one lists them.
 fn known(table: &str) -> BTreeSet<String> {
     let text = match table {
