@@ -13,6 +13,7 @@ mod layers;
 mod lex;
 mod long;
 mod metadata;
+mod pictures;
 mod process;
 mod python;
 mod reqs;
@@ -67,6 +68,7 @@ usage: cargo run -p xtask -- COMMAND
   fuzz --guided [S]  the same, guided by coverage (libFuzzer), S seconds for each target; without S until stopped
   dist               build the static program and the packages, into target/dist
   dist PROGRAM DIR   package a program that is there
+  pictures [PROGRAM] record the pictures of the README, with PROGRAM or a release that is built for it
   hops               what a block costs: the system calls of a real transfer
   deny               banned crates, licences and sources of the dependencies
   python             the Python package: its wheel, installed in a clean environment, and its tests
@@ -98,6 +100,8 @@ fn main() -> ExitCode {
         ["fuzz", "--guided", seconds] => generated::fuzz(&["--guided", "--seconds", seconds], &mut Tally::default()),
         ["dist"] => dist::run(),
         ["dist", program, folder] => dist::package(program.as_ref(), folder.as_ref()),
+        ["pictures"] => pictures::record_release(),
+        ["pictures", program] => pictures::record(program.as_ref()),
         ["hops"] => hops::check(),
         ["deny"] => deny::check(),
         ["python"] => python::check(&mut Tally::default(), false),
