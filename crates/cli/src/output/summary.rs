@@ -72,26 +72,31 @@ pub(super) struct Summarised {
     totals: Totals,
     started: Instant,
     wanted: Wanted,
+    /// Bytes of the file that is being copied.
+    reached: u64,
     /// It was part of a message already.
     told: bool,
 }
 
 impl Summarised {
     pub(super) fn new(inner: Box<dyn Output>, wanted: Wanted) -> Self {
-        Self { inner, totals: Totals::default(), started: Instant::now(), wanted, told: false }
+        Self { inner, totals: Totals::default(), started: Instant::now(), wanted, reached: 0, told: false }
     }
 }
 
 impl Output for Summarised {
     fn begin(&mut self, item: &CopyItem) {
+        self.reached = 0;
         self.inner.begin(item);
     }
 
     fn progress(&mut self, bytes: u64, size: Option<u64>) {
+        self.reached = self.reached.max(bytes);
         self.inner.progress(bytes, size);
     }
 
     fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure> {
+        self.reached = 0;
         self.totals.files += 1;
         self.totals.bytes += transfer.bytes;
         self.inner.finished(item, transfer)
@@ -108,6 +113,8 @@ impl Output for Summarised {
             return self.inner.failed(path, kind, message);
         }
         self.told = true;
+        // What has arrived of a file is kept.
+        self.totals.bytes += self.reached;
         let totals = self.totals.text(self.started.elapsed());
         self.inner.failed(path, kind, &format!("{message}: {totals}; run the same command to continue"))
     }

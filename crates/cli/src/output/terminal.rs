@@ -261,12 +261,14 @@ impl Output for Terminal {
 }
 
 fn finished_line(item: &CopyItem, transfer: &CopiedFile) -> String {
+    // What was there before did not move in this time; what an attempt of this command left did.
+    let there = if transfer.retries == 0 { transfer.resumed } else { 0 };
     format!(
         "{}  {}  {}  {}  {} channel{} {}",
         item.source,
         human(transfer.bytes),
         duration(transfer.elapsed),
-        human_rate(transfer.bytes, transfer.elapsed),
+        human_rate(transfer.bytes.saturating_sub(there), transfer.elapsed),
         transfer.channels,
         if transfer.channels == 1 { "," } else { "s," },
         transfer.level.name(),
@@ -361,7 +363,9 @@ mod tests {
             channel_bytes: Vec::new(),
         };
         assert_eq!(finished_line(&item, &transfer), "a.bin  2.00 GB  0.80 s  2.50 GB/s  8 channels, clear");
-        transfer.channels = 1;
+        transfer.resumed = 1_000_000_000;
+        assert_eq!(finished_line(&item, &transfer), "a.bin  2.00 GB  0.80 s  1.25 GB/s  8 channels, clear");
+        (transfer.resumed, transfer.channels) = (0, 1);
         transfer.elapsed = Duration::from_secs(3_725);
         assert_eq!(finished_line(&item, &transfer), "a.bin  2.00 GB  1:02:05 h  537 kB/s  1 channel, clear");
         assert_eq!(channel_line(3, 500_000_000, 2_000_000_000), "  channel 3      500 MB   25.0 %");

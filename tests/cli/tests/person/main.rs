@@ -76,6 +76,21 @@ fn a_tree_that_is_cancelled_says_so_in_one_line() {
     }
 }
 
+#[test]
+fn a_file_that_is_cancelled_counts_the_bytes_that_are_kept() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("source", &pattern(40 << 20, 1));
+    let words = ["cp", "--bwlimit", "2M", "source", &server.url("copy")];
+    let mut terminal = scene.terminal_as("somebody", words);
+    terminal.expect(" MB");
+    terminal.type_key(0x03);
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Some(exit::CANCELLED), "{screen}");
+    let (_, summary) = screen.split_once("cancelled: copied 0 files, ").unwrap_or_else(|| panic!("{screen}"));
+    assert!(!summary.starts_with("0 B"), "{screen}");
+}
+
 /// The address of a relay that kills the first connection when something has come, and passes the others on.
 fn killing_the_first(server: &str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
