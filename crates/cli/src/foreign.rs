@@ -121,6 +121,7 @@ const ANSWERS: &[Answer] = &[
         &["--chmod", "--chown", "--usermap", "--groupmap"],
         "a copy does not change attributes; 'xdfs chmod' does afterwards",
     ),
+    (&["ls"], &["-a", "-A", "--all"], "names that begin with a dot are listed without an option"),
     (COPY, &["--daemon", "--server"], "a server is started with 'xdfs serve'"),
 ];
 

@@ -16,6 +16,17 @@ use crate::text::printable;
 /// Commands of the design that do not exist yet, and the feature that each comes with.
 const LATER: &[(&str, &[&str])] = &[("tuning", &["tune"])];
 
+/// Commands that people look for here, and what does it.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("umount", "'umount DIR' or 'fusermount3 -u DIR' ends a mount"),
+    ("unmount", "'umount DIR' or 'fusermount3 -u DIR' ends a mount"),
+    ("copy", "'xdfs cp' copies"),
+    ("get", "'xdfs cp URL .' fetches a file"),
+    ("put", "'xdfs cp FILE URL' sends a file"),
+    ("scp", "'xdfs cp FILE ssh:HOST:path' copies as scp does"),
+    ("rsync", "'xdfs sync DIR URL' sends what changed"),
+];
+
 /// Parses the command line; a failure if that is impossible, or if it requested help.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {
     let words: Vec<OsString> = words.into_iter().collect();
@@ -52,6 +63,10 @@ fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
     }
     let present: Vec<&str> =
         command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name).collect();
+    let instead = ELSEWHERE.iter().find(|(other, _)| path == "xdfs" && other == name);
+    if let Some((_, instead)) = instead {
+        return Failure::new(Exit::Usage, format!("there is no command '{name}'")).help(instead);
+    }
     let later = LATER.iter().find(|(_, names)| path == "xdfs" && names.contains(&name.as_str()));
     let reason = later.map_or(String::new(), |(with, _)| format!(" (it comes with {with})"));
     let shown = printable(name.as_bytes());

@@ -248,7 +248,13 @@ pub(super) fn text_of(path: &Path, secrecy: Secrecy) -> Result<Zeroizing<String>
 
 /// What is wrong with a file of keys.
 pub(super) fn unusable(path: &Path, error: &KeyFileError) -> Failure {
-    Failure::new(Exit::Local, format!("{}: {error}", printable_path(path)))
+    let failure = Failure::new(Exit::Local, format!("{}: {error}", printable_path(path)));
+    match error {
+        KeyFileError::NoKey | KeyFileError::Line(_) => {
+            failure.help("a key is a line such as 'ssh-ed25519 AAAAC3Nza... anna@laptop', as 'xdfs key show' prints it")
+        }
+        _ => failure,
+    }
 }
 
 /// An error of this machine's files and terminal: no peer is involved.

@@ -149,8 +149,13 @@ pub(crate) enum UrlError {
     /// Not a port.
     #[error("its port '{0}' is no number from 1 to 65535")]
     Port(String),
+    /// Nothing behind the colon.
+    #[error("no port follows the ':' behind its host\nhelp: leave the ':' out")]
+    PortMissing,
     /// No export.
-    #[error("it names no export: the first name after the host is that of an export ('xdfs serve --export NAME=DIR')")]
+    #[error(
+        "it names no export: the first name after the host is that of an export\nhelp: 'xdfs ls xdfs://HOST/' lists those of a server"
+    )]
     ExportMissing,
     /// Not the name of an export.
     #[error("its export '{0}' is no export's name (1 to 64 letters, digits, '.', '_' and '-', and not only dots)")]
@@ -191,7 +196,7 @@ impl UrlError {
             Self::SshPath | Self::SshUp | Self::SshUser | Self::SshKey => "ssh://anna@localhost/data/image.bin",
             Self::FtpKey | Self::FtpUser => "ftp://anna@localhost/data/image.bin",
             Self::Brackets(_) | Self::Ipv6(_) => "xdfs://[::1]:2799/data/image.bin",
-            Self::Port(_) => "xdfs://localhost:2799/data/image.bin",
+            Self::Port(_) | Self::PortMissing => "xdfs://localhost:2799/data/image.bin",
             Self::Percent => "xdfs://localhost/data/100%25.bin",
             Self::EncodedSlash | Self::EncodedNul => "xdfs://localhost/data/run7/image.bin",
             Self::Query => "xdfs://localhost/data/why%3F.txt",
@@ -390,6 +395,7 @@ fn parse_host_port(text: &[u8]) -> Result<(Host, Option<u16>), UrlError> {
         return Err(UrlError::Brackets(address.to_string()));
     }
     let (host, port) = match split_once(text, b':') {
+        Some((_, b"")) => return Err(UrlError::PortMissing),
         Some((host, port)) => (host, Some(parse_port(port)?)),
         None => (text, None),
     };

@@ -33,6 +33,8 @@ fn read_as_scp(text: &[u8]) -> Result<Url, UrlError> {
     let bracketed = text.iter().position(|&byte| byte == b']').map_or(0, |end| end + 1);
     let (host, path) = split_once(&text[bracketed..], b':').ok_or(UrlError::SshPath)?;
     let authority = &text[..bracketed + host.len()];
+    // It begins there anyway; a directory of that name is written './~'.
+    let path = if path == b"~" { b"" } else { path.strip_prefix(b"~/").unwrap_or(path) };
     let (from_root, path) = path.strip_prefix(b"/").map_or((false, path), |rest| (true, rest));
     let components: Vec<_> = path.split(|&byte| byte == b'/').map(<[u8]>::to_vec).collect();
     let pattern = PathPattern::of_plain(path.split(|&byte| byte == b'/').filter(|name| is_meant(name)));
@@ -116,6 +118,9 @@ mod tests {
             ("ssh:h:a%20b #?:c", at("home", "a%20b #?:c", false)),
             ("ssh:h:", at("home", "", true)),
             ("ssh:h:.", at("home", "", true)),
+            ("ssh:h:~", at("home", "", true)),
+            ("ssh:h:~/a", at("home", "a", false)),
+            ("ssh:h:./~/a", at("home", "~/a", false)),
             ("ssh:h:/", at("root", "", true)),
             ("ssh:h:/etc/passwd", at("root", "etc/passwd", false)),
             ("ssh:anna@[::1]:a", at("home", "a", false)),

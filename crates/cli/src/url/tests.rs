@@ -161,7 +161,7 @@ fn faults_of_user_host_port_export_and_key_are_named() {
         ("xdfs://127.1/e/x", UrlError::Host("127.1".to_owned())),
         ("xdfs://0x7f.0.0.1/e/x", UrlError::Host("0x7f.0.0.1".to_owned())),
         ("xdfs://2130706433/e/x", UrlError::Host("2130706433".to_owned())),
-        ("xdfs://h:/e/x", UrlError::Port(String::new())),
+        ("xdfs://h:/e/x", UrlError::PortMissing),
         ("xdfs://h:0/e/x", UrlError::Port("0".to_owned())),
         ("xdfs://h:65536/e/x", UrlError::Port("65536".to_owned())),
         ("xdfs://h:+80/e/x", UrlError::Port("+80".to_owned())),

@@ -363,7 +363,11 @@ fn directory(path: &Path) -> Result<LocalStore, Error> {
     let place = LocalPlace::of(path.as_os_str().as_bytes())?;
     match place.existing {
         Some(FileKind::Directory) => Ok(place.store),
-        _ => Err(Error::new(ErrorKind::NotDirectory, format!("'{}' is not a directory", printable_path(path)))),
+        Some(_) => {
+            let text = format!("'{}' is not a directory\nhelp: a file is copied by 'xdfs cp'", printable_path(path));
+            Err(Error::new(ErrorKind::NotDirectory, text))
+        }
+        None => Err(Error::new(ErrorKind::NotFound, format!("'{}': no such directory", printable_path(path)))),
     }
 }
 

@@ -1,11 +1,18 @@
 //! `xdfs mkdir`.
 
-use super::{Done, did, trouble, wire_name};
+use super::{Done, NameError, did, trouble, wire_name};
 use crate::plan::NamesPlan;
 use crate::url::Url;
-use xdfs_client::Session;
+use xdfs_client::{ErrorKind, Session};
 
 pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (parents, mode): (bool, u32)) -> Done {
-    session.make_directory(wire_name(url), mode, parents).map_err(|error| trouble(url, &error))?;
+    session.make_directory(wire_name(url), mode, parents).map_err(|error| {
+        match (error.kind, trouble(url, &error)) {
+            (ErrorKind::NotFound, NameError::Told(failure, kind)) if !parents => {
+                NameError::Told(failure.help("-p makes the directories above it too"), kind)
+            }
+            (_, trouble) => trouble,
+        }
+    })?;
     did(plan, "mkdir", url)
 }

@@ -53,7 +53,7 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
     state.edit(|accounts| accounts.add(&args.name, account)).map_err(|error| match error.kind {
         ErrorKind::AlreadyExists => {
             let message = format!(
-                "there is a user {0} already: {1}, or let them in again with 'xdfs user restore {0}{2}'",
+                "there is a user {0} already\nhelp: {1}, or let them in again with 'xdfs user restore {0}{2}'",
                 args.name,
                 how_to_let_in(&args.name, &args.state),
                 state::option(args.state.state.as_deref())
