@@ -15,12 +15,17 @@ FORMS.update({
                   " grant.life_ms:int!kind",
     "control 21": "",
     "control 27": "round:int ranges:ranges",
+    "control 28": "handles:handles",
     "control 22": "length:int round:int root:bytes32 subtrees:subtrees",
 })
 CODEC["subtrees"] = (
     lambda reader, _: [(reader.int(), reader.int(), reader.raw(32)) for _ in range(reader.int())],
     lambda value, _: write_int(len(value or [])) + b"".join(
         write_int(offset) + write_int(length) + digest for offset, length, digest in value or []),
+)
+CODEC["handles"] = (
+    lambda reader, _: [reader.int() for _ in range(reader.int())],
+    lambda value, _: write_int(len(value or [])) + b"".join(map(write_int, value or [])),
 )
 
 
@@ -34,6 +39,9 @@ def flat(fields):
             lines[f"{name}.seconds"], lines[f"{name}.nanoseconds"] = str(value[0]), str(value[1])
         elif isinstance(value, list):
             lines[f"{name}.count"] = str(len(value))
+            if name == "handles":
+                lines |= {f"{name}[{index}]": str(handle) for index, handle in enumerate(value)}
+                continue
             for index, (one, two, *digest) in enumerate(value):
                 keys = ("key", "value") if name == "options" else ("offset", "length")
                 lines[f"{name}[{index}].{keys[0]}"] = str(one)

@@ -31,6 +31,8 @@ pub enum Command {
     WantChannels(u16),
     /// Grant more channels.
     GiveChannels(ChannelGrant),
+    /// The leases of these handles are recalled.
+    Recall(Vec<u64>),
     /// The server is shutting down.
     Drain { retry_after_ms: u32 },
     /// End the session when its operations are complete.

@@ -74,6 +74,9 @@ pub const CALL_BYTES_MAX: usize = 256 * 1024;
 pub const CALLS_MAX: usize = 256;
 /// Limit on all outstanding replies of a session, in bytes.
 pub const CALL_ROOM_MAX: usize = 8 * 1024 * 1024;
+/// Handles in one RECALL: more follow in the next one.
+pub const RECALLS_MAX: usize = 256;
+
 /// Ranges of one read of an open file: more fit better into several calls, whose results arrive
 /// sooner.
 pub const READ_RANGES_MAX: usize = 64;

@@ -2,10 +2,12 @@
 
 use super::calls::{call, part};
 use super::frame::Frame;
-use xdfs_proto::base::{ErrorKind, Extent};
+use xdfs_proto::base::{Duration, ErrorKind, Extent};
+use xdfs_proto::lease::{LeaseAnswer, LeaseKind};
 use xdfs_proto::range_locks::RangeLock;
 use xdfs_proto::wire::file::{
-    FileAnswer, FileBatch, FileCall, FileCode, FileReply, OpenFile, OpenedBefore, OpenedFile, ReadRange,
+    FileAnswer, FileBatch, FileCall, FileCode, FileReply, LeaseCall, LeaseTold, OpenFile, OpenedBefore, OpenedFile,
+    ReadRange,
 };
 use xdfs_proto::wire::path::{Attributes, Failure, FileType, Wanted};
 
@@ -136,6 +138,52 @@ fn locks() -> [Frame; 2] {
     [asked, told]
 }
 
+/// Leases: asked for, renewed, had again, given back, and one under which a batch is executed.
+fn leases() -> [Frame; 2] {
+    let calls = vec![
+        FileCall::Lease(LeaseCall::Under),
+        FileCall::Lease(LeaseCall::Ask(LeaseKind::Read)),
+        FileCall::Lease(LeaseCall::Ask(LeaseKind::Write)),
+        FileCall::Lease(LeaseCall::Renew),
+        FileCall::Lease(LeaseCall::Reclaim { kind: LeaseKind::Write, before: 299 }),
+        FileCall::Lease(LeaseCall::GiveBack),
+    ];
+    let flags = |flags| (FileCode::Lease, part().integer("flags", flags));
+    let reclaim = (FileCode::Lease, part().integer("flags", 5).integer("handle", 299));
+    let laid = vec![flags(16), flags(0), flags(1), flags(2), reclaim, flags(8)];
+    let about = FileBatch { room: 4096, handle: 300, calls, ..FileBatch::default() };
+    let asked = batch("calls/file-leases.txt", "Every call about a lease.", &about, laid);
+    let time = Duration::from_secs(20);
+    let told = |answer, local| Ok(FileAnswer::Lease(LeaseTold { answer, local }));
+    let outcomes = vec![
+        told(LeaseAnswer::Granted { kind: LeaseKind::Read, time }, false),
+        told(LeaseAnswer::Granted { kind: LeaseKind::Write, time }, true),
+        told(LeaseAnswer::Recalled { kind: LeaseKind::Write, left: time / 4 }, true),
+        told(LeaseAnswer::Refused, false),
+    ];
+    let told = Frame::new(
+        "calls/file-leases-reply.txt",
+        "file.reply 14 14 14 14",
+        "Results of lease (a read lease, a write lease for which local programs wait, one that is recalled, none).",
+    )
+    .byte("safety", 2)
+    .integer("results.count", 4)
+    .integer("results[0].status", 0)
+    .integer("results[0].flags", 1)
+    .integer("results[0].time_ms", 20_000)
+    .integer("results[1].status", 0)
+    .integer("results[1].flags", 11)
+    .integer("results[1].time_ms", 20_000)
+    .integer("results[2].status", 0)
+    .integer("results[2].flags", 15)
+    .integer("results[2].time_ms", 5000)
+    .integer("results[3].status", 0)
+    .integer("results[3].flags", 0)
+    .integer("results[3].time_ms", 0)
+    .is(&FileReply { outcomes }.encode());
+    [asked, told]
+}
+
 /// The two ends of a FIFO.
 fn pipes() -> [Frame; 3] {
     let open = OpenFile { path: b"data/fifo", write: true, pipe: true, ..OpenFile::default() };
@@ -252,5 +300,6 @@ pub(crate) fn frames() -> Vec<Frame> {
     let [again, open] = reopening();
     let [locks, locked] = locks();
     let [pipe, passing, passed] = pipes();
-    vec![opening(), again, open, reply(), locks, locked, pipe, passing, passed]
+    let [leases, leased] = leases();
+    vec![opening(), again, open, reply(), locks, locked, leases, leased, pipe, passing, passed]
 }

@@ -310,6 +310,7 @@ fn states() -> Vec<Frame> {
 
 fn session() -> Vec<Frame> {
     let fence = Control::Fence { channel: ChannelId(65_535), processed: 1 << 33 };
+    let recall = Control::Recall { handles: vec![300, (1 << 62) - 1] };
     let channels = ChannelGrant { first: 5, count: 9, secret: [3; 32], life_ms: 15_000 };
     vec![
         control(
@@ -338,6 +339,9 @@ fn session() -> Vec<Frame> {
         }),
         control("wire/drain.txt", "DRAIN: come back in 5 s.", &Control::Drain { retry_after_ms: 5000 }, |frame| {
             frame.integer("retry_after_ms", 5000)
+        }),
+        control("wire/recall.txt", "RECALL of the leases of two handles.", &recall, |frame| {
+            frame.integer("handles.count", 2).integer("handles[0]", 300).integer("handles[1]", (1 << 62) - 1)
         }),
     ]
 }

@@ -11,6 +11,7 @@
 //! agree about time without agreeing about clocks: the client's lease runs from the moment at which it
 //! *sent* the call, the server's from the moment at which it *received* it, which is later.
 //!
+//! The rules are P-94 to P-98 of `docs/protocol.md`, the reasons `docs/decisions/0029-leases.md`.
 //! `tests/model/src/lease` runs both sides against each other. Neither knows messages, descriptors or a
 //! clock.
 

@@ -196,12 +196,11 @@ impl Session {
             }
             Control::Drain { retry_after_ms } => {
                 self.from(Role::Server, event)?;
-                self.closing = true;
-                // With several pipelines only the application knows when none of them is needed any
-                // more.
-                self.ending |= self.limits.pipelines <= 1;
-                self.event(SessionEvent::Draining { retry_after_ms });
-                self.end_channels_when_done();
+                self.on_drain(retry_after_ms);
+            }
+            Control::Recall { handles } => {
+                self.from(Role::Server, event)?;
+                self.event(SessionEvent::Recalled { handles });
             }
             Control::Exception(error) if head.operation.0 == 0 => self.end(Some(error)),
             other => return self.on_operation_control(channel, head.operation, other, now),

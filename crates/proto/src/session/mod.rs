@@ -207,6 +207,8 @@ pub struct Session {
     grants: VecDeque<ChannelGrant>,
     /// DRAIN is to be sent.
     drain: Option<u32>,
+    /// Handles whose leases are recalled, to be sent.
+    recalls: VecDeque<u64>,
     /// Accept no new operation.
     closing: bool,
     /// Send EOFT once the present operations are over.
@@ -217,6 +219,9 @@ pub struct Session {
     /// Messages in all `Channel::own` queues.
     own_waiting: usize,
 }
+
+/// Handles that wait to be said in RECALL: as many leases as a busy mount has, in 32 KiB.
+const RECALLS_WAITING: usize = 4096;
 
 impl Session {
     /// Creates a session without channels.
@@ -240,6 +245,7 @@ impl Session {
             wants: None,
             grants: VecDeque::new(),
             drain: None,
+            recalls: VecDeque::new(),
             closing: false,
             ending: false,
             peer_ended: false,
@@ -361,6 +367,23 @@ impl Session {
     pub fn drain(&mut self, retry_after_ms: u32) {
         self.closing = true;
         self.drain = Some(retry_after_ms);
+    }
+
+    /// The server shuts down. (Client.)
+    fn on_drain(&mut self, retry_after_ms: u32) {
+        self.closing = true;
+        // With several pipelines only the application knows when none of them is needed any more.
+        self.ending |= self.limits.pipelines <= 1;
+        self.event(SessionEvent::Draining { retry_after_ms });
+        self.end_channels_when_done();
+    }
+
+    /// Somebody waits for the end of the lease of this handle. It is said once: if that is lost, or
+    /// too many are waiting to be said, the client learns it when it renews. (Server.)
+    pub fn recall(&mut self, handle: u64) {
+        if self.recalls.len() < RECALLS_WAITING {
+            self.recalls.push_back(handle);
+        }
     }
 
     /// Requests more channels. (Client.)

@@ -94,6 +94,8 @@ pub enum SessionEvent {
     /// The server shuts down. A session of several pipelines must be closed when all its operations
     /// are over.
     Draining { retry_after_ms: u32 },
+    /// Somebody waits for the end of the leases of these handles. (Client.)
+    Recalled { handles: Vec<u64> },
     /// No channel is left. None after an orderly end.
     Over { error: Option<Error> },
 }

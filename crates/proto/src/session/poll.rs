@@ -122,6 +122,9 @@ impl Session {
             Control::WantChannels(count)
         } else if let Some(retry_after_ms) = self.drain.take() {
             Control::Drain { retry_after_ms }
+        } else if !self.recalls.is_empty() {
+            let count = self.recalls.len().min(limits::RECALLS_MAX);
+            Control::Recall { handles: self.recalls.drain(..count).collect() }
         } else {
             return false;
         };

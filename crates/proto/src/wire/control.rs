@@ -6,6 +6,7 @@ use super::codec::{Reader, WireError, Writer};
 use super::event::Event;
 pub use super::finish::Finish;
 use super::finish::{read_digest, round, write_digest};
+use super::recall;
 use super::request::{block, level, read_time, write_time};
 pub use crate::base::Safety;
 use crate::base::{ChannelId, Digest, Error, ErrorKind, Extent, Level, Retry};
@@ -124,6 +125,8 @@ pub enum Control {
     Rekey,
     /// DRAIN: retry after this many milliseconds.
     Drain { retry_after_ms: u32 },
+    /// RECALL: somebody waits for the end of the leases of these handles.
+    Recall { handles: Vec<u64> },
 }
 
 impl Control {
@@ -145,6 +148,7 @@ impl Control {
             Self::Nothing => Event::Nothing,
             Self::Rekey => Event::Rekey,
             Self::Drain { .. } => Event::Drain,
+            Self::Recall { .. } => Event::Recall,
         }
     }
 
@@ -170,6 +174,7 @@ impl Control {
             Self::Again { round, ranges } => write_extents(writer.integer((*round).into()), ranges),
             Self::EndOfRange { blocks: count } | Self::EndOfTransfer { records: count } => drop(writer.integer(*count)),
             Self::Drain { retry_after_ms } => drop(writer.integer((*retry_after_ms).into())),
+            Self::Recall { handles } => recall::write(&mut writer, handles),
             Self::Cancel | Self::Nothing | Self::Rekey => {}
         }
         writer.finish()
@@ -211,6 +216,7 @@ impl Control {
             Event::Nothing => Self::Nothing,
             Event::Rekey => Self::Rekey,
             Event::Drain => Self::Drain { retry_after_ms: reader.integer_up_to(u32::MAX.into(), "retry time")? as u32 },
+            Event::Recall => Self::Recall { handles: recall::read(&mut reader)? },
             _ => return Ok(None),
         };
         reader.end()?;
@@ -440,6 +446,7 @@ mod tests {
         comes_back(Control::Nothing);
         comes_back(Control::Rekey);
         comes_back(Control::Drain { retry_after_ms: 500 });
+        comes_back(Control::Recall { handles: alloc::vec![1, 1 << 61] });
     }
 
     #[test]

@@ -73,6 +73,8 @@ events! {
     Rekey = 26, "REKEY";
     /// What arrived is not what was sent: these ranges are requested again.
     Again = 27, "AGAIN";
+    /// Leases on open files that the server recalls.
+    Recall = 28, "RECALL";
 }
 
 impl Event {

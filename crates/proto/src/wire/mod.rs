@@ -12,6 +12,7 @@ pub mod head;
 pub mod login;
 pub mod path;
 pub mod preface;
+mod recall;
 pub mod request;
 
 pub use codec::{Reader, WireError, Writer};

@@ -62,7 +62,7 @@ impl FileCalls {
             | FileCall::SetLength { .. }
             | FileCall::Allocate { .. }
             | FileCall::Punch { .. } => self.change(call),
-            FileCall::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
+            FileCall::Lease(_) | FileCall::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }?
         .tell(writer);
         Ok(())

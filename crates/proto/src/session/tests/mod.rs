@@ -8,6 +8,7 @@ mod failures;
 mod fencing;
 mod losses;
 mod pair;
+mod recalling;
 mod rekeying;
 mod resuming;
 mod transfers;

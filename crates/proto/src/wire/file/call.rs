@@ -3,7 +3,7 @@
 use super::super::call_codes::call_codes;
 use super::super::codec::{INTEGER_MAX, Reader, WireError, Writer};
 use super::super::path::{REPLY_CALL_BYTES, Wanted, mode, read_path};
-use super::{FileIdentity, LockOwner, range_is_sayable, read_range, write_range};
+use super::{FileIdentity, LeaseCall, LockOwner, range_is_sayable, read_range, write_range};
 use crate::base::Extent;
 use crate::limits;
 use crate::range_locks::RangeLock;
@@ -37,6 +37,8 @@ call_codes! {
     Lock = 12, "lock", false;
     /// Ends that lock.
     Unlock = 13, "unlock", false;
+    /// Asks for a lease, renews it or gives it back.
+    Lease = 14, "lease", false;
     /// Locks a range of bytes against other owners, and programs of the server's machine.
     LockRange = 17, "lockrange", false;
     /// Ends the locks of an owner in a range.
@@ -208,6 +210,7 @@ pub enum FileCall<'a> {
         wait: bool,
     },
     Unlock,
+    Lease(LeaseCall),
     LockRange {
         owner: LockOwner,
         lock: RangeLock,
@@ -253,6 +256,7 @@ impl<'a> FileCall<'a> {
             Self::Attributes { .. } => FileCode::Attributes,
             Self::Lock { .. } => FileCode::Lock,
             Self::Unlock => FileCode::Unlock,
+            Self::Lease(_) => FileCode::Lease,
             Self::LockRange { .. } => FileCode::LockRange,
             Self::UnlockRange { .. } => FileCode::UnlockRange,
             Self::FindLock { .. } => FileCode::FindLock,
@@ -326,6 +330,7 @@ impl<'a> FileCall<'a> {
             Self::Seek { offset, hole } => drop(writer.integer(*offset).integer((*hole).into())),
             Self::Attributes { wanted } => drop(writer.integer(wanted.0.into())),
             Self::Lock { exclusive, wait } => drop(writer.integer(lock_flags(*exclusive, *wait))),
+            Self::Lease(call) => call.write(writer),
             Self::LockRange { owner, lock, wait } => {
                 writer.integer(lock_flags(lock.exclusive, *wait)).raw(owner);
                 write_range(lock.range, writer);
@@ -371,6 +376,7 @@ impl<'a> FileCall<'a> {
                 Self::Lock { exclusive: flags & LOCK_EXCLUSIVE != 0, wait: flags & LOCK_WAIT != 0 }
             }
             FileCode::Unlock => Self::Unlock,
+            FileCode::Lease => Self::Lease(LeaseCall::read(reader)?),
             FileCode::LockRange => {
                 let flags = reader.flags(LOCK_FLAGS, "flags of lockrange")?;
                 let (owner, range) = (reader.array()?, read_range(reader)?);

@@ -6,12 +6,14 @@
 
 mod batch;
 mod call;
+mod lease;
 mod reply;
 #[cfg(test)]
 mod tests;
 
 pub use batch::FileBatch;
 pub use call::{FileCall, FileCode, OpenFile, OpenedBefore, ReadRange};
+pub use lease::{LeaseCall, LeaseTold};
 pub use reply::{FileAnswer, FileOutcome, FileReply, OpenedFile};
 
 use super::codec::{INTEGER_MAX, Reader, WireError, Writer};

@@ -3,7 +3,7 @@
 use super::super::codec::{Reader, WireError, Writer};
 use super::super::path::{Attributes, Failure, ReplyWriter, read_failure, read_reply_head};
 use super::call::FileCode;
-use super::{FileIdentity, Verifier, change, read_range, write_range};
+use super::{FileIdentity, LeaseTold, Verifier, change, read_range, write_range};
 use crate::base::Safety;
 use crate::limits;
 use crate::range_locks::RangeLock;
@@ -44,6 +44,8 @@ pub enum FileAnswer<'a> {
     Found { offset: Option<u64> },
     /// findlock; none where nothing is in the way.
     FoundLock { lock: Option<RangeLock> },
+    /// lease.
+    Lease(LeaseTold),
     /// fstat.
     Attributes(Attributes<'a>),
     /// readpipe: bytes, and how many were taken through this handle before them. Without bytes there
@@ -136,6 +138,7 @@ impl<'a> FileAnswer<'a> {
                 writer.integer(FOUND | if lock.exclusive { FOUND_EXCLUSIVE } else { 0 });
                 write_range(lock.range, writer);
             }
+            Self::Lease(told) => told.write(writer),
             Self::Attributes(attributes) => attributes.write(writer),
             Self::ReadPipe { offset, data, end } => drop(writer.integer((*end).into()).integer(*offset).bytes(data)),
             Self::WrotePipe { open, taken } => drop(writer.integer((*open).into()).integer(*taken)),
@@ -183,6 +186,7 @@ impl<'a> FileAnswer<'a> {
                     flags => Some(RangeLock { range: read_range(reader)?, exclusive: flags & FOUND_EXCLUSIVE != 0 }),
                 },
             },
+            FileCode::Lease => Self::Lease(LeaseTold::read(reader)?),
             FileCode::Attributes => Self::Attributes(Attributes::read(reader)?),
             FileCode::ReadPipe => {
                 let end = reader.flags(1, "flags of readpipe")? == 1;

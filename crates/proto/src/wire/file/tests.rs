@@ -1,7 +1,9 @@
 //! Every call and every answer comes back as it was; what makes no sense is refused.
 
 use super::*;
+use crate::base::Duration;
 use crate::base::ErrorKind;
+use crate::lease::{LeaseAnswer, LeaseKind};
 use crate::limits;
 use crate::range_locks::RangeLock;
 use crate::wire::path::{Attributes, Failure, FileType, REPLY_BYTES, ReplyWriter, Wanted};
@@ -39,6 +41,7 @@ fn every_call() -> Vec<FileCall<'static>> {
         FileCall::Lock { exclusive: true, wait: true },
         FileCall::Unlock,
         FileCall::LockRange { owner: [9; 8], lock: lock(1 << 40), wait: true },
+        FileCall::Lease(LeaseCall::Reclaim { kind: LeaseKind::Write, before: 300 }),
         FileCall::UnlockRange { owner: [9; 8], range: range_to_the_end(5).unwrap() },
         FileCall::FindLock { owner: [9; 8], lock: lock(0) },
         FileCall::ReadPipe { length: 4096, wait_ms: 1000 },
@@ -58,6 +61,8 @@ fn batch(handle: u64, calls: Vec<FileCall<'_>>) -> FileBatch<'_> {
 
 fn every_answer() -> Vec<FileOutcome<'static>> {
     let opened = OpenedFile { handle: 7, identity: [1; 24], verifier: [2; 16], size: 1 << 40, change: u64::MAX };
+    let answer = LeaseAnswer::Recalled { kind: LeaseKind::Write, left: Duration::from_millis(5000) };
+    let told = LeaseTold { answer, local: true };
     vec![
         Ok(FileAnswer::Opened(opened)),
         Ok(FileAnswer::Read(vec![b"bytes", b""])),
@@ -72,6 +77,7 @@ fn every_answer() -> Vec<FileOutcome<'static>> {
         Err(Failure { kind: ErrorKind::Locked, errno: 11 }),
         Ok(FileAnswer::Done),
         Ok(FileAnswer::Done),
+        Ok(FileAnswer::Lease(told)),
         Ok(FileAnswer::Done),
         Ok(FileAnswer::FoundLock { lock: Some(lock(7)) }),
         Ok(FileAnswer::ReadPipe { offset: 1 << 61, data: &[7; 4096], end: false }),
