@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ fn stay(plan: &MountPlan) -> Result<Exit, Failure> {
     };
     let token = random::array().map(u64::from_ne_bytes);
     let token = token.map_err(|error| Failure::new(Exit::Local, error.to_string()))?;
-    let tree = Tree::new(remote, wire_name(&plan.url), settings, token).map_err(of_server)?;
+    let tree = Tree::new(Arc::clone(&remote), wire_name(&plan.url), settings, token).map_err(of_server)?;
     let local = |error: std::io::Error| Failure::new(Exit::Local, format!("{}: {error}", plan.directory.display()));
     let directory = std::path::absolute(&plan.directory).map_err(local)?;
     let kernel = KernelOptions {
@@ -89,7 +90,12 @@ fn stay(plan: &MountPlan) -> Result<Exit, Failure> {
     let served = serve(&attached, &tree);
     tell_end(ended);
     drop(watching);
+    // What is still open ends with it, and the session after that.
+    drop(tree);
+    let closed = remote.close();
     served.map_err(|error| Failure::new(Exit::Local, error.to_string()))?;
+    // Everything was settled when the last file was closed: a lost session is nobody's loss.
+    drop(closed);
     Ok(Exit::Done)
 }
 

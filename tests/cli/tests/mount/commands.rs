@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, xdfs_binary};
+use xdfs_test_cli::{Running, Scene, Server, xdfs_binary};
 
 use crate::{Mount, is_mounted, run};
 
@@ -124,4 +124,21 @@ fn what_is_in_use_for_a_moment_is_unmounted_in_silence_and_what_stays_in_use_is_
         }
         let _ = user.kill();
     }
+}
+
+#[test]
+fn an_unmounted_directory_ends_its_session_in_order() {
+    let scene = Scene::new();
+    scene.directory("server");
+    let log = fs::File::create(scene.path("log")).unwrap();
+    let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.stderr(log);
+    let server = Server::start(command, &["--quiet", "--export", "data=server", "--allow-anonymous", "rw"]);
+    scene.trust(server.address(), &server);
+    let mount = Mount::new(&scene, &server, &[]);
+    fs::write(mount.path("file"), b"content").unwrap();
+    mount.unmount();
+    assert_eq!(server.stop(), Some(0));
+    let log = String::from_utf8(scene.read("log")).unwrap();
+    assert!(!log.contains("session"), "{log}");
 }
