@@ -86,7 +86,9 @@ impl Batch {
     /// server repeats its answer, executes the batch if it cannot have arrived before, and
     /// otherwise reports that it does not know ([`ErrorKind::UnknownOutcome`]).
     pub fn again(&self, since: Duration) -> Self {
-        Self { age: Some(since), ..self.clone() }
+        // Without a request id there is nothing that the server could remember.
+        let age = (self.request != [0; 16]).then_some(since);
+        Self { age, ..self.clone() }
     }
 
     /// Number of calls.
@@ -240,5 +242,19 @@ impl Session {
             queue.leave(ticket, Err(self.why_ended()));
         }
         Ok((ticket, post))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_batch_that_is_executed_once_has_an_age_when_it_is_sent_again() {
+        let mut batch = Batch::new(b"data".as_slice());
+        batch.push(&Call::Unlink { path: b"file" });
+        let since = Duration::from_secs(1);
+        assert_eq!(batch.again(since).age, None, "no server takes an age without a request id");
+        assert_eq!(batch.once().unwrap().again(since).age, Some(since));
     }
 }
