@@ -74,6 +74,10 @@ impl ZstdFlow {
 
     /// One step of the decoder: bytes that it took and made.
     fn decode(&mut self, into: &mut [u8]) -> io::Result<(usize, usize)> {
+        // The decoder takes a caller who comes without bytes again and again for one who is lost.
+        if self.incoming.rest().is_empty() && self.receiving != Receiving::Full {
+            return Ok((0, 0));
+        }
         let mut input = InBuffer::around(self.incoming.rest());
         let mut output = OutBuffer::around(into);
         let hint = self.decoder.run(&mut input, &mut output).map_err(|error| {

@@ -167,3 +167,32 @@ fn empty_blocks_without_an_end_let_others_have_their_turn() {
     assert_eq!(receive().unwrap_err().kind(), io::ErrorKind::Interrupted);
     assert!(calls.load(Ordering::Relaxed) <= FILLS_PER_CALL);
 }
+
+/// Has the beginning of a frame, and then nothing for ever.
+struct Begins(Vec<u8>);
+
+impl Flow for Begins {
+    fn receive(&mut self, into: &mut [IoSliceMut<'_>], _: &mut ReadInfo) -> io::Result<usize> {
+        let bytes = std::mem::take(&mut self.0);
+        into[0][..bytes.len()].copy_from_slice(&bytes);
+        if bytes.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn send(&mut self, _: &[io::IoSlice<'_>], _: &WriteInfo) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+#[test]
+fn a_reader_may_ask_as_often_as_it_likes() {
+    let frame = zstd::stream::encode_all(&b"hello"[..], 3).unwrap();
+    let mut flow = ZstdFlow::new(Box::new(Begins(frame[..frame.len() - 2].to_vec())), 3).unwrap();
+    let (mut read, mut buffer) = (Vec::new(), [0; 64]);
+    for asked in 0..100 {
+        match flow.receive(&mut [IoSliceMut::new(&mut buffer)], &mut ReadInfo::default()) {
+            Ok(bytes) => read.extend_from_slice(&buffer[..bytes]),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "asked {asked} times: {error}"),
+        }
+    }
+    assert_eq!(read, b"hel", "what had come");
+}
