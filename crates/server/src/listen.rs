@@ -380,9 +380,8 @@ impl Server {
             AfterSend::Opening => {}
             AfterSend::Close => {
                 guest.then = AfterSend::Close;
-                let link = self.dispatch.link(socket);
                 // Lets the client read the answer before the connection is closed.
-                let _ = link.finish_sending();
+                let _ = self.dispatch.finish_sending(socket);
                 self.disconnect(socket, "refused");
             }
             AfterSend::Session(opening) => self.start_session(socket, *opening),

@@ -17,7 +17,7 @@ const LAYERS_MAX: usize = 64;
 #[derive(Clone, Default)]
 pub struct Stack {
     registry: Option<Arc<Registry>>,
-    layers: Vec<Layer>,
+    pub(crate) layers: Vec<Layer>,
 }
 
 impl Stack {

@@ -87,7 +87,7 @@ fn bytes_go_both_ways_and_the_end_follows_them(place: &Place) {
     }
     for socket in sockets {
         assert!(matches!(dispatcher.next(None).unwrap(), Completion::Sent { .. }));
-        dispatcher.link(socket).finish_sending().unwrap();
+        dispatcher.finish_sending(socket).unwrap();
     }
     for (socket, peer) in [(sockets[0], sockets[1]), (sockets[1], sockets[0])] {
         let mut received = 0;

@@ -113,6 +113,10 @@ impl Dispatch for Dispatcher {
         member!(self, member => member.finish_sending(socket))
     }
 
+    fn failure(&self, socket: SocketId) -> Option<String> {
+        member!(self, member => member.failure(socket))
+    }
+
     fn link(&self, socket: SocketId) -> &Link {
         member!(self, member => member.link(socket))
     }

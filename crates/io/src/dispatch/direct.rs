@@ -34,6 +34,9 @@ enum Route {
     Read,
 }
 
+/// Bytes that are read at once for layers.
+const LAYERED_BYTES: usize = 64 * 1024;
+
 struct File {
     descriptor: OwnedFd,
     route: Route,
@@ -319,7 +322,8 @@ fn by_reading<L: Driver>(
         Ok(room) => room,
         Err(step) => return FileMoved::Stopped(step),
     };
-    let ask = ask.min(room.len());
+    // Layers take less at once, and what they do not take is read again.
+    let ask = ask.min(if line.link.layers().is_some() { LAYERED_BYTES } else { room.len() });
     match rustix::io::pread(&tools.files.file(file).descriptor, &mut room[..ask], from) {
         Ok(0) => FileMoved::SourceEnd,
         // Bytes that the socket does not accept are read again later.

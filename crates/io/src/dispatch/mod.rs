@@ -37,6 +37,7 @@ mod choice;
 mod clock;
 mod direct;
 mod epoll;
+mod layered;
 mod linger;
 mod pace;
 mod poll;
@@ -230,6 +231,12 @@ pub trait Dispatch {
 
     /// The progress of a socket.
     fn progress(&self, socket: SocketId) -> Progress;
+
+    /// Why the layers of a socket failed, where that says more than the errno of its end.
+    fn failure(&self, socket: SocketId) -> Option<String> {
+        let _ = socket;
+        None
+    }
 
     /// Borrows the socket, for options and information.
     fn link(&self, socket: SocketId) -> &Self::Link;

@@ -6,7 +6,7 @@ use super::receive::Turn;
 use super::slot::{DriverState, IoStep, Moved, Outgoing, SendState, Slot, error_number};
 use super::{Body, Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::buf::Buffer;
-use crate::stack::Driver;
+use crate::stack::{Driver, Layers};
 use std::io::{self, IoSlice};
 
 /// Size of the block of zeros: it stays in the cache, and one call sends it up to four times.
@@ -69,6 +69,7 @@ pub(super) fn turn<L: Driver>(
         }
         (None, SendState::Send(outgoing)) => memory(line, outgoing, &mut tools.zeros, budget, now),
     };
+    let step = if matches!(step, IoStep::Done) { flushed(line) } else { step };
     if matches!(step, IoStep::Done | IoStep::Ended(_)) {
         tools.pipe.release(socket);
     }
@@ -79,6 +80,18 @@ pub(super) fn turn<L: Driver>(
             Some(operation) => Turn::Done(complete(operation, socket, step)),
             None => Turn::Nothing,
         },
+    }
+}
+
+/// What layers keep belongs to the operation.
+fn flushed<L: Driver>(line: &mut DriverState<L>) -> IoStep {
+    let Some(flushed) = line.link.layers_mut().map(Layers::flush) else { return IoStep::Done };
+    match flushed {
+        Ok(()) => IoStep::Done,
+        Err(error) => stopped(line, &error).unwrap_or_else(|| {
+            line.send.ready = true;
+            IoStep::Blocked
+        }),
     }
 }
 
@@ -135,7 +148,7 @@ pub(super) fn memory<L: Driver>(
             Moved::Bytes(moved) => {
                 outgoing.advance(moved);
                 left = left.saturating_sub(moved);
-                if moved < bytes {
+                if moved < bytes && !line.send.ready {
                     return IoStep::Blocked;
                 }
             }

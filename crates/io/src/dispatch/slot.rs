@@ -1,5 +1,6 @@
 //! One attached socket: its driver, its outstanding operations, and bytes read ahead.
 
+use super::layered;
 use super::linger::LingerPolicy;
 use super::pace::Paced;
 use super::wait::Interest;
@@ -113,17 +114,18 @@ impl<L> Slot<L> {
             disarm: false,
         }
     }
-
-    /// What the outstanding operations wait for.
-    pub(super) fn wanted(&self) -> Interest {
-        Interest {
-            readable: self.receiving.is_some() && self.line.receive.waits(),
-            writable: self.sending.is_some() && self.line.send.waits(),
-        }
-    }
 }
 
 impl<L: Driver> Slot<L> {
+    /// What the outstanding operations wait for.
+    pub(super) fn wanted(&self) -> Interest {
+        let asked = Interest {
+            readable: self.receiving.is_some() && self.line.receive.waits(),
+            writable: self.sending.is_some() && self.line.send.waits(),
+        };
+        self.line.link.layers().map_or(asked, |layers| layered::wanted(layers, asked))
+    }
+
     /// The limit of the operation of `side`, if one holds for it.
     pub(super) fn pace(&self, side: Side) -> Option<&Arc<dyn Pace>> {
         let (way, limited) = match side {
@@ -144,7 +146,7 @@ impl<L: Driver> Slot<L> {
             Side::Send => matches!(self.sending, Some(SendState::Send(_))),
         };
         let way = self.line.way(side);
-        bulk && (1..budget).contains(&way.spent) && way.patience.stays()
+        bulk && (1..budget).contains(&way.spent) && way.patience.stays() && self.line.link.layers().is_none()
     }
 
     /// Waits briefly for `side`, using `wait`; returns whether it is ready.
@@ -194,7 +196,7 @@ impl<L: Driver> DriverState<L> {
                 Ok(bytes) => {
                     // Fewer bytes than requested: the socket is empty, and a further call would
                     // only be refused.
-                    self.receive.ready = bytes == asked;
+                    self.receive.ready = bytes == asked || self.link.layers().is_some();
                     self.receive.spent += bytes;
                     self.progress.received += bytes as u64;
                     self.progress.received_at = now;
@@ -209,6 +211,11 @@ impl<L: Driver> DriverState<L> {
                         self.receive.ended = Some(end);
                         return Moved::Ended(end);
                     }
+                    // Layers that have worked without a result: others first.
+                    None if self.link.layers().is_some() => {
+                        self.receive.ready = true;
+                        return Moved::Blocked;
+                    }
                     _ => {}
                 },
             }
@@ -221,13 +228,17 @@ impl<L: Driver> DriverState<L> {
         loop {
             match self.link.send(from, more) {
                 Ok(bytes) => {
-                    self.send.ready = bytes == asked;
+                    self.send.ready = bytes == asked || self.link.layers().is_some();
                     self.sent(bytes, now);
                     return Moved::Bytes(bytes);
                 }
                 Err(error) => {
                     if let Some(moved) = self.failure(&error) {
                         return self.send_stopped(moved);
+                    }
+                    if self.link.layers().is_some() {
+                        self.send.ready = true;
+                        return Moved::Blocked;
                     }
                 }
             }

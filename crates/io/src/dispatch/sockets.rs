@@ -13,6 +13,7 @@ use super::slot::{ReceiveState, SendState, Slot, error_number};
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use super::{Completion, Detached, Dispatch, End, FileId, Instant, Op, Progress, Side, SocketId};
 use crate::buf::Buffer;
+use crate::stack::Driver;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -35,7 +36,7 @@ const UNREAD_BYTES_MAX: usize = 64 * 1024;
 
 /// A dispatcher: the shared part on top of one waiting back end.
 pub struct Sockets<W: Wait> {
-    back: W,
+    pub(super) back: W,
     slots: Vec<Option<Slot<W::Link>>>,
     free: Vec<u32>,
     tools: SendContext,
@@ -43,18 +44,20 @@ pub struct Sockets<W: Wait> {
     scratch_length: usize,
     /// Sides that get a turn in this round, and in the next one.
     round: VecDeque<(SocketId, Side)>,
-    next_round: VecDeque<(SocketId, Side)>,
+    pub(super) next_round: VecDeque<(SocketId, Side)>,
     round_number: u64,
     /// Number of sides that were busy in a round: rises at once, falls slowly, so that one quiet
     /// round does not count.
     crowd: usize,
     /// Sides that wait for a limit of bandwidth.
     waiting: WaitingSides,
+    /// Sockets whose layers wait for a time.
+    pub(super) timed: WaitingSides,
     /// Sockets whose changed interest may have to be passed to the back end.
     unwatched: Vec<SocketId>,
     events: Vec<Event>,
     woken: bool,
-    now: Instant,
+    pub(super) now: Instant,
 }
 
 impl<W: Wait> Sockets<W> {
@@ -78,6 +81,7 @@ impl<W: Wait> Sockets<W> {
             round_number: 1,
             crowd: 0,
             waiting: WaitingSides::default(),
+            timed: WaitingSides::default(),
             unwatched: Vec::new(),
             events: Vec::new(),
             woken: false,
@@ -92,7 +96,7 @@ impl<W: Wait> Sockets<W> {
 
     /// # Panics
     /// When the socket is not attached, which is a bug of the caller.
-    fn slot(&mut self, socket: SocketId) -> &mut Slot<W::Link> {
+    pub(super) fn slot(&mut self, socket: SocketId) -> &mut Slot<W::Link> {
         self.slots.get_mut(socket.0 as usize).and_then(Option::as_mut).expect("an attached socket")
     }
 
@@ -102,7 +106,7 @@ impl<W: Wait> Sockets<W> {
 
     /// Queues one side for a turn: in this round as long as it has budget left. A turn that has
     /// begun continues.
-    fn queue(&mut self, socket: SocketId, side: Side) {
+    pub(super) fn queue(&mut self, socket: SocketId, side: Side) {
         let round = self.round_number;
         let way = self.slot(socket).line.way(side);
         if way.paced.waits || std::mem::replace(&mut way.queued, true) {
@@ -116,7 +120,7 @@ impl<W: Wait> Sockets<W> {
     }
 
     /// Puts a socket on the list of those whose interest may have to change before the next wait.
-    fn list(&mut self, socket: SocketId) {
+    pub(super) fn list(&mut self, socket: SocketId) {
         let slot = self.slot(socket);
         if !std::mem::replace(&mut slot.listed, true) {
             self.unwatched.push(socket);
@@ -132,6 +136,16 @@ impl<W: Wait> Sockets<W> {
         };
         if !waits {
             self.queue(socket, side);
+        } else {
+            self.watch_more(socket);
+        }
+    }
+
+    /// What is waited for may have grown.
+    fn watch_more(&mut self, socket: SocketId) {
+        let slot = self.slot(socket);
+        if slot.line.link.layers().is_some() {
+            self.watch_exactly(socket);
         } else if !slot.armed.covers(slot.wanted()) {
             self.list(socket);
         }
@@ -193,6 +207,10 @@ impl<W: Wait> Sockets<W> {
         if let (Some(_), Some(pace)) = (allowed, slot.line.way(side).paced.pace.clone()) {
             pace.moved((slot.line.way(side).spent - before) as u64);
         }
+        let layered = slot.line.link.layers().is_some();
+        if layered {
+            self.after_turn(socket, side, matches!(turn, Turn::Blocked));
+        }
         match turn {
             Turn::Done(completion) => {
                 if let Completion::Some { length, .. } = completion {
@@ -201,7 +219,7 @@ impl<W: Wait> Sockets<W> {
                 return Some(completion);
             }
             Turn::Again => self.queue(socket, side),
-            Turn::Blocked if !slot.armed.covers(slot.wanted()) => self.list(socket),
+            Turn::Blocked if !layered => self.watch_more(socket),
             Turn::Blocked | Turn::Nothing => {}
         }
         None
@@ -235,7 +253,7 @@ impl<W: Wait> Sockets<W> {
     fn begin_round(&mut self, deadline: Option<Instant>) -> io::Result<Waited> {
         std::mem::swap(&mut self.round, &mut self.next_round);
         self.watch();
-        let until = match self.waiting.earliest(deadline) {
+        let until = match self.waiting.earliest(self.timed.earliest(deadline)) {
             _ if !self.round.is_empty() => Until::Now,
             Some(moment) => Until::At(moment),
             None => Until::Ever,
@@ -248,6 +266,7 @@ impl<W: Wait> Sockets<W> {
             self.found(event);
         }
         self.resume_paced();
+        self.resume_timed();
         self.events = events;
         let waited = waited?;
         self.woken |= waited.woken;
@@ -261,6 +280,10 @@ impl<W: Wait> Sockets<W> {
         let socket = SocketId(event.slot);
         let Some(slot) = self.slots.get_mut(event.slot as usize).and_then(Option::as_mut) else { return };
         let (receiving, sending) = (slot.receiving.is_some(), slot.sending.is_some());
+        if self.layers_found(socket) {
+            return;
+        }
+        let Some(slot) = self.slots.get_mut(event.slot as usize).and_then(Option::as_mut) else { return };
         if event.found.readable {
             slot.line.receive.ready = true;
         }
@@ -322,6 +345,7 @@ impl<W: Wait> Dispatch for Sockets<W> {
         self.next_round.retain(|(queued, _)| *queued != socket);
         self.unwatched.retain(|listed| *listed != socket);
         self.waiting.remove(socket);
+        self.timed.remove(socket);
         if slot.armed != Interest::NONE {
             // Fails only for a closed descriptor, which is not watched anyway.
             let _ = self.back.watch(socket.0, &slot.line.link, slot.armed, Interest::NONE);
@@ -403,8 +427,11 @@ impl<W: Wait> Dispatch for Sockets<W> {
     }
 
     fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()> {
-        let slot = self.slots.get_mut(socket.0 as usize).and_then(Option::as_mut).expect("an attached socket");
-        crate::stack::Driver::finish_sending(&mut slot.line.link)
+        self.slot(socket).line.link.finish_sending()
+    }
+
+    fn failure(&self, socket: SocketId) -> Option<String> {
+        self.attached(socket).line.link.layers()?.failure().map(str::to_owned)
     }
 
     fn link(&self, socket: SocketId) -> &W::Link {

@@ -1,6 +1,6 @@
 //! A layer that counts calls and bytes. It changes nothing and keeps the direct route open.
 
-use super::{Driver, Room};
+use super::{Driver, Layers, Room};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -82,6 +82,14 @@ impl<D: Driver> Driver for Count<D> {
 
     fn finish_sending(&mut self) -> io::Result<()> {
         self.inner.finish_sending()
+    }
+
+    fn layers(&self) -> Option<&Layers> {
+        self.inner.layers()
+    }
+
+    fn layers_mut(&mut self) -> Option<&mut Layers> {
+        self.inner.layers_mut()
     }
 }
 

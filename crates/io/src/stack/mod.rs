@@ -19,16 +19,19 @@
 //! that the kernel moved directly: it is notified afterwards ([`Driver::moved_directly`]).
 //!
 //! Names chosen at run time are in [`registry`]. A stack that is put together at run time consists
-//! of [`Flow`]s.
+//! of [`Flow`]s; a link whose bytes pass through one says so by [`Driver::layers`], and who waits for
+//! it asks the [`Layers`] what for.
 
 mod count;
 mod flow;
+mod layers;
 pub mod registry;
 mod trace;
 
 pub use crate::sys::{PollEntry, poll};
 pub use count::{Count, Counts};
 pub use flow::{Answer, Command, Flow, Interest, ReadInfo, WriteInfo};
+pub use layers::{Layers, Over};
 pub use trace::{Trace, TraceEvent};
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -77,5 +80,15 @@ pub trait Driver: Sized {
     /// shutdown does nothing.
     fn finish_sending(&mut self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// The layers that were put together at run time, if the bytes pass through any.
+    fn layers(&self) -> Option<&Layers> {
+        None
+    }
+
+    /// The same, to be called.
+    fn layers_mut(&mut self) -> Option<&mut Layers> {
+        None
     }
 }

@@ -1,7 +1,7 @@
 //! A layer that passes every call to an observer. It needs to see all bytes, so files are not sent
 //! directly.
 
-use super::{Driver, Room};
+use super::{Driver, Layers, Room};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -65,6 +65,14 @@ impl<D: Driver, F: FnMut(TraceEvent) + Clone> Driver for Trace<D, F> {
 
     fn finish_sending(&mut self) -> io::Result<()> {
         self.inner.finish_sending()
+    }
+
+    fn layers(&self) -> Option<&Layers> {
+        self.inner.layers()
+    }
+
+    fn layers_mut(&mut self) -> Option<&mut Layers> {
+        self.inner.layers_mut()
     }
 }
 

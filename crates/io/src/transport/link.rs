@@ -1,8 +1,9 @@
 //! A socket that is not attached to a dispatcher: the bottom of every stack, and the interface for
 //! queries about a connection.
 
+use super::element::SocketFlow;
 use super::{Address, congestion};
-use crate::stack::{Driver, Room};
+use crate::stack::{Driver, Layers, Over, Room};
 use crate::sys::{self, TcpInfo};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -23,6 +24,9 @@ pub(super) enum TransportKind {
 pub struct Link {
     descriptor: OwnedFd,
     kind: TransportKind,
+    /// What the bytes pass through; the socket itself is at its bottom then, and the descriptor a
+    /// duplicate.
+    layers: Option<Box<Layers>>,
 }
 
 /// Effective sizes of the socket buffers, bytes, as the kernel reports them (it doubles the
@@ -60,7 +64,14 @@ impl std::fmt::Display for Peer {
 impl Link {
     /// Wraps a socket that is already non-blocking.
     pub(super) fn from_nonblocking(descriptor: OwnedFd, kind: TransportKind) -> Self {
-        Self { descriptor, kind }
+        Self { descriptor, kind, layers: None }
+    }
+
+    /// The same connection, whose bytes pass through what `over` puts above it.
+    pub fn layered(self, over: &dyn Over) -> io::Result<Self> {
+        let (descriptor, kind) = (self.descriptor.try_clone()?, self.kind);
+        let flow = over.over(Box::new(SocketFlow::new(self)))?;
+        Ok(Self { descriptor, kind, layers: Some(Box::new(Layers::new(flow))) })
     }
 
     pub(super) fn kind(&self) -> TransportKind {
@@ -131,11 +142,6 @@ impl Link {
         sockopt::set_socket_send_buffer_size(&self.descriptor, bytes as usize)?;
         Ok(sockopt::set_socket_recv_buffer_size(&self.descriptor, bytes as usize)?)
     }
-
-    /// Sends a FIN: the peer reads the bytes in flight and then the end.
-    pub fn finish_sending(&self) -> io::Result<()> {
-        Ok(rustix::net::shutdown(&self.descriptor, rustix::net::Shutdown::Write)?)
-    }
 }
 
 /// Whether a connection between these two addresses never leaves the host.
@@ -152,6 +158,9 @@ impl AsFd for Link {
 
 impl Driver for Link {
     fn receive(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if let Some(layers) = &mut self.layers {
+            return layers.receive(into);
+        }
         if let [only] = into {
             let (bytes, _) = rustix::net::recv(&self.descriptor, &mut **only, RecvFlags::DONTWAIT)?;
             return Ok(bytes);
@@ -161,6 +170,9 @@ impl Driver for Link {
     }
 
     fn send(&mut self, from: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        if let Some(layers) = &mut self.layers {
+            return layers.send(from, more);
+        }
         // NOSIGNAL: writing to a closed peer is an error, not a signal.
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         flags.set(SendFlags::MORE, more);
@@ -177,6 +189,9 @@ impl Driver for Link {
     }
 
     fn connected(&mut self) -> io::Result<()> {
+        if let Some(layers) = &mut self.layers {
+            return layers.connected();
+        }
         sockopt::socket_error(&self.descriptor)??;
         match rustix::net::getpeername(&self.descriptor) {
             Ok(_) => Ok(()),
@@ -187,10 +202,22 @@ impl Driver for Link {
     }
 
     fn direct(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.descriptor.as_fd())
+        match &self.layers {
+            None => Some(self.descriptor.as_fd()),
+            Some(layers) => layers.direct(),
+        }
+    }
+
+    fn moved_directly(&mut self, bytes: u64) {
+        if let Some(layers) = &mut self.layers {
+            layers.moved_directly(bytes);
+        }
     }
 
     fn room(&self) -> Option<Room> {
+        if let Some(layers) = &self.layers {
+            return layers.room();
+        }
         let memory = sys::meminfo(&self.descriptor).ok()?;
         // TCP counts queued bytes until they are acknowledged; a Unix socket counts what its peer
         // has not read.
@@ -202,7 +229,18 @@ impl Driver for Link {
     }
 
     fn finish_sending(&mut self) -> io::Result<()> {
-        Self::finish_sending(self)
+        match &mut self.layers {
+            None => Ok(rustix::net::shutdown(&self.descriptor, rustix::net::Shutdown::Write)?),
+            Some(layers) => layers.finish_sending(),
+        }
+    }
+
+    fn layers(&self) -> Option<&Layers> {
+        self.layers.as_deref()
+    }
+
+    fn layers_mut(&mut self) -> Option<&mut Layers> {
+        self.layers.as_deref_mut()
     }
 }
 

@@ -3,14 +3,17 @@
 
 use rustix::net::sockopt;
 use std::fmt::Debug;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Mutex;
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{
     Body, Completion, Dispatch, Epoll, Faults, HEAD_BYTES, Network, Op, Poll, Sim, SimLink, SocketId,
 };
 use xdfs_io::transport::{self, Address, Link, TransportOptions};
 use xdfs_proto::base::Duration;
+use xdfs_xio::{Accepting, Flow, Over, Stack};
 
 /// A member under test.
 pub(crate) trait Member: Sized {
@@ -37,6 +40,15 @@ pub(crate) trait Member: Sized {
     /// Breaks a connection, without a FIN.
     fn break_off(&self, link: Self::Link);
 
+    /// Whether a link that is dropped always tells its peer of the end. What passes through layers may
+    /// have no room for that, and its end is then one without a farewell.
+    const TELLS_THE_END: bool = true;
+
+    /// What becomes of an accepted link before it is used.
+    fn accepted(&self, link: Self::Link) -> Self::Link {
+        link
+    }
+
     /// Two ends of a connection.
     fn pair(&self) -> (Self::Link, Self::Link) {
         let listener = self.listen();
@@ -53,7 +65,7 @@ pub(crate) trait Member: Sized {
                 other => panic!("{other:?}"),
             }
         }
-        (dispatcher.detach(calling, &mut Vec::new()).link, accepted.unwrap())
+        (dispatcher.detach(calling, &mut Vec::new()).link, self.accepted(accepted.unwrap()))
     }
 }
 
@@ -222,6 +234,77 @@ macro_rules! kernel_member {
 
 kernel_member!(KernelEpoll, Epoll);
 kernel_member!(KernelPoll, Poll);
+
+/// Drivers above the sockets of links, and how they stand on an accepted one.
+#[derive(Debug)]
+struct Drivers {
+    stack: Stack,
+    accepts: Option<Mutex<Accepting>>,
+}
+
+impl Over for Drivers {
+    fn over(&self, socket: Box<dyn Flow>) -> io::Result<Box<dyn Flow>> {
+        match &self.accepts {
+            Some(accepts) => accepts.lock().unwrap().accept(socket),
+            None => Ok(self.stack.over(socket, "127.0.0.1:1")?),
+        }
+    }
+}
+
+/// A member over the kernel's sockets, whose bytes pass through drivers.
+pub(crate) struct Layered<M> {
+    below: M,
+    calling: Drivers,
+    accepting: Drivers,
+}
+
+impl<M: Member<Link = Link>> Layered<M> {
+    fn over(below: M) -> Self {
+        // Little at a time, late, not when it is ready, and never what the socket carries.
+        let stack = Stack::new().push_all("tcp,fault:seed=7,zstd:level=1,fault:seed=8;delay=1ms").unwrap();
+        let accepts = Some(Mutex::new(stack.accepting().unwrap()));
+        let accepting = Drivers { stack: stack.clone(), accepts };
+        Self { below, calling: Drivers { stack, accepts: None }, accepting }
+    }
+}
+
+impl<M: Member<Link = Link>> Member for Layered<M> {
+    const TELLS_THE_END: bool = false;
+    type Link = Link;
+    type Dispatcher = M::Dispatcher;
+
+    fn new() -> Self {
+        Self::over(M::new())
+    }
+
+    fn roomy() -> Self {
+        Self::over(M::roomy())
+    }
+
+    fn dispatcher(&self) -> M::Dispatcher {
+        self.below.dispatcher()
+    }
+
+    fn listen(&self) -> Link {
+        self.below.listen()
+    }
+
+    fn connect(&self, listener: &Link) -> Link {
+        self.below.connect(listener).layered(&self.calling).unwrap()
+    }
+
+    fn connect_to_nobody(&self) -> Link {
+        self.below.connect_to_nobody().layered(&self.calling).unwrap()
+    }
+
+    fn break_off(&self, link: Link) {
+        self.below.break_off(link);
+    }
+
+    fn accepted(&self, link: Link) -> Link {
+        link.layered(&self.accepting).unwrap()
+    }
+}
 
 /// The simulated member, with a network that delays and shortens.
 pub(crate) struct Simulated(Network);
