@@ -328,7 +328,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cat)
-            opts="-f -h --offset --length --follow --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-f -h --offset --length --follow --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -366,6 +366,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -374,7 +378,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__chmod)
-            opts="-h --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-h --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -404,6 +408,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -412,7 +420,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -v -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-n -r -a -P -w -b -v -q -h --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -526,6 +534,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -568,7 +580,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__df)
-            opts="-h --human --help --json --identity --password-file --ca --state --ssh --remote-command"
+            opts="-h --human --help --json --identity --password-file --ca --state --ssh --remote-command --stack"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -595,6 +607,10 @@ _xdfs() {
                     return 0
                     ;;
                 --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -606,7 +622,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__du)
-            opts="-h --human --help --json --identity --password-file --ca --state --ssh --remote-command"
+            opts="-h --human --help --json --identity --password-file --ca --state --ssh --remote-command --stack"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -633,6 +649,10 @@ _xdfs() {
                     return 0
                     ;;
                 --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -644,7 +664,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__find)
-            opts="-h --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-h --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -671,6 +691,10 @@ _xdfs() {
                     return 0
                     ;;
                 --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1458,7 +1482,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__ln)
-            opts="-s -h --symbolic --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-s -h --symbolic --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1488,6 +1512,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1496,7 +1524,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__lock)
-            opts="-s -n -w -E -h --shared --nonblock --timeout --conflict-exit-code --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-s -n -w -E -h --shared --nonblock --timeout --conflict-exit-code --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1542,6 +1570,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1550,7 +1582,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__ls)
-            opts="-l -n -R -h --long --numeric --recursive --human --help --sort --json --identity --password-file --ca --state --ssh --remote-command"
+            opts="-l -n -R -h --long --numeric --recursive --human --help --sort --json --identity --password-file --ca --state --ssh --remote-command --stack"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1580,6 +1612,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1588,7 +1624,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__mkdir)
-            opts="-p -m -h --parents --mode --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-p -m -h --parents --mode --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1626,6 +1662,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1634,7 +1674,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__mount)
-            opts="-o -f -h --options --timeout --foreground --report-ready --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-o -f -h --options --timeout --foreground --report-ready --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1676,6 +1716,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1684,7 +1728,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__mv)
-            opts="-n -h --no-clobber --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-n -h --no-clobber --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1711,6 +1755,10 @@ _xdfs() {
                     return 0
                     ;;
                 --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1722,7 +1770,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__rm)
-            opts="-r -f -h --recursive --force --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-r -f -h --recursive --force --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1749,6 +1797,10 @@ _xdfs() {
                     return 0
                     ;;
                 --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1826,7 +1878,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__stat)
-            opts="-h --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-h --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1856,6 +1908,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1864,7 +1920,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__sum)
-            opts="-h --offset --length --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-h --offset --length --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1902,6 +1958,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1910,7 +1970,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__sync)
-            opts="-n -c -a -P -w -b -v -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-n -c -a -P -w -b -v -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2020,6 +2080,10 @@ _xdfs() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -2028,7 +2092,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__touch)
-            opts="-c -d -h --no-create --date --json --identity --password-file --ca --state --ssh --remote-command --help"
+            opts="-c -d -h --no-create --date --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2063,6 +2127,10 @@ _xdfs() {
                     return 0
                     ;;
                 --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -50,7 +50,7 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "key" -d 'Make, show and c
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "trust" -d 'Show and change whose keys you believe'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l export -d 'Offer DIR as xdfs://HOST/NAME. \':ro\' only lets clients read; DIR may be \'memory:\', which holds the endless file \'zero\' and the file \'null\' that swallows everything' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes a free one, 0.0.0.0 is every IPv4 address of this machine, [::] the IPv6 addresses too [default: [::]:2799, or 0.0.0.0:2799 without IPv6]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 takes a free one, 0.0.0.0 is every IPv4 address of this machine, [::] the IPv6 addresses too [default: [::]:2799, or 0.0.0.0:2799 without IPv6]. \'?stack=tcp,DRIVER,...\' behind it passes every channel through drivers, as --stack does at the client' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l state -d 'The state folder, with the host key and the users; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs. \'xdfs user\' finds the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l config -d 'Configuration file (TOML): exports, rights, limits, logs. Options of the command line win over it. SIGHUP reads it again; a file with a mistake changes nothing' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l allow-anonymous -d 'What visitors may do who did not log in: read, make new files too, or read and write. Without it nothing: they do not come in' -r -f -a "ro\t'Read'
@@ -111,6 +111,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ca -d 'Believe servers 
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold: files, directories, symbolic links; permissions and modification times go along'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, and keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files; and holes, whose zeros cross the network but take no room'
@@ -152,6 +153,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l ca -d 'Believe server
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s n -l dry-run -d 'Change nothing; print what would be done'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s c -l checksum -d 'Compare files of the same size by content, not by modification time; both sides read them'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l delete -d 'Remove from TARGET what SOURCE does not have, when everything else went well. What is excluded stays'
@@ -168,6 +170,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l ca -d 'Believe server
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l offset -d 'From byte N on' -r
@@ -178,6 +181,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l ca -d 'Believe servers
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
@@ -186,6 +190,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l ca -d 'Believe servers 
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s l -l long -d 'Type, mode, owner, size and time of each'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s n -l numeric -d 'The same, with owners and groups as numbers'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s R -l recursive -d 'With all that is below'
@@ -199,6 +204,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l ca -d 'Believe server
 complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand find" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s m -l mode -d 'Permission bits, in octal, less the server\'s umask' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
@@ -207,6 +213,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l ca -d 'Believe serve
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s p -l parents -d 'Make what is missing above them, and be content with one that is there'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s h -l help -d 'Print help'
@@ -216,6 +223,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l ca -d 'Believe servers 
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s r -l recursive -d 'Directories with all they hold; asks on a terminal'
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s f -l force -d 'Ask nothing, and be content where nothing is there'
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l json -d 'One JSON object a line'
@@ -226,6 +234,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l ca -d 'Believe servers 
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -s n -l no-clobber -d 'Replace nothing'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -s h -l help -d 'Print help'
@@ -235,6 +244,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l ca -d 'Believe servers 
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -s s -l symbolic -d 'A symbolic link'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -s h -l help -d 'Print help'
@@ -244,6 +254,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l ca -d 'Believe serve
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s d -l date -d 'Not now but TIME: 2027-01-31, \'2027-01-31 13:47:26\' (both UTC), 2027-01-31T13:47:26+01:00, or @SECONDS since 1970' -r
@@ -253,6 +264,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l ca -d 'Believe serve
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s c -l no-create -d 'Make none'
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s h -l help -d 'Print help'
@@ -264,6 +276,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l ca -d 'Believe servers
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -s f -l follow -d 'Write what is appended to the last file too, as it comes, until Ctrl-C or as many bytes as --length says'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -s w -l timeout -d 'Wait so long for the lock; otherwise it is waited for as long as it takes' -r
@@ -274,6 +287,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l ca -d 'Believe server
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -s s -l shared -d 'Several may have the lock at a time, if all of them say this'
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -s n -l nonblock -d 'Do not wait for the lock'
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -s h -l help -d 'Print help'
@@ -285,6 +299,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l ca -d 'Believe serve
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -s f -l foreground -d 'Stay in the foreground until it is unmounted; Ctrl-C unmounts it'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l report-ready -d 'Say on standard output when it is mounted, and then leave the terminal'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -s h -l help -d 'Print help'
@@ -294,6 +309,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l ca -d 'Believe servers 
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -s h -l human -d 'Sizes such as 12.3 MB'
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l json -d 'One JSON object a line'
@@ -303,6 +319,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l ca -d 'Believe servers 
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -s h -l human -d 'Sizes such as 12.3 MB'
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l json -d 'One JSON object a line'

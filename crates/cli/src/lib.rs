@@ -23,6 +23,7 @@ mod output;
 mod plan;
 mod signal;
 mod size;
+mod stack;
 mod state;
 mod text;
 mod url;

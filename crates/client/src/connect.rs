@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
+use xdfs_io::stack::Over;
 use xdfs_io::transport::{self, Link, TransportOptions};
 use xdfs_proto::base::{Error, ErrorKind, Instant, Suite};
 use xdfs_proto::wire::Event;
@@ -103,6 +104,7 @@ pub(crate) fn open(
         None => transport::connect(&options.address, transport)
             .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?,
     };
+    let link = layered(link, options.stack.as_deref())?;
     let socket = dispatch.attach(link, &[]).map_err(resources)?;
     let (opening, step) = ClientOpening::start(wishes(options, first)?)?;
     let until = dispatch.now().after(options.deadline);
@@ -111,6 +113,24 @@ pub(crate) fn open(
     let opened = carrying.run(step)?;
     let detached = dispatch.detach(socket, &mut Vec::new());
     Ok(Connected { dispatch, link: detached.link, unread: detached.unread, opened })
+}
+
+/// The link, with `stack` above its socket.
+pub(crate) fn layered(link: Link, stack: Option<&dyn Over>) -> Result<Link, Error> {
+    let Some(stack) = stack else { return Ok(link) };
+    link.layered(stack)
+        .map_err(|error| Error::new(ErrorKind::Unsupported, format!("the stack cannot be opened: {error}")))
+}
+
+/// The error of a connection whose layers failed before there was a session: trying again does not
+/// help where the other end does not speak as they do.
+fn of_layers(text: &str, errno: i32) -> Error {
+    let kind = match std::io::Error::from_raw_os_error(errno).kind() {
+        std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::TimedOut => ErrorKind::ConnectionLost,
+        std::io::ErrorKind::PermissionDenied => ErrorKind::Refused,
+        _ => ErrorKind::Protocol,
+    };
+    Error::new(kind, text)
 }
 
 fn wishes(options: &ConnectOptions, first: Option<(Event, Vec<u8>)>) -> Result<SessionRequest, Error> {
@@ -235,6 +255,9 @@ impl Connecting<'_> {
                 Completion::Connected { .. } | Completion::Sent { .. } => return Ok(Vec::new()),
                 Completion::Small { bytes, .. } => return Ok(bytes.to_vec()),
                 Completion::Ended { cause, .. } => {
+                    if let (End::Failed(errno), Some(text)) = (cause, self.dispatch.failure(self.socket)) {
+                        return Err(of_layers(&text, errno));
+                    }
                     let text = match cause {
                         End::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
                         _ => "the server closed the connection".into(),

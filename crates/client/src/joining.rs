@@ -5,6 +5,7 @@
 //! worked on at a time, some wait, and the rest is ignored.
 
 use crate::calls::Queue;
+use crate::connect::layered;
 use crate::transfer::PumpSender;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,6 +16,7 @@ use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::opening::{ClientJoining, OpeningStep};
 use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, Op, SocketId};
+use xdfs_io::stack::Over;
 use xdfs_io::transport::{self, Address, Link, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, PipelineId, SessionId};
 use xdfs_proto::wire::control::ChannelGrant;
@@ -69,6 +71,7 @@ impl Grants {
 pub(crate) struct Access {
     pub address: Address,
     pub transport: TransportOptions,
+    pub stack: Option<Arc<dyn Over>>,
     pub session: SessionId,
     pub secret: JoinSecret,
     pub key_limits: Limits,
@@ -183,7 +186,7 @@ impl Joiner {
     }
 
     fn begin(&self, channel: ChannelId, grant: &ChannelGrant) -> Result<(Link, PendingChannel), Error> {
-        let Access { address, transport, session, secret, key_limits, .. } = &self.access;
+        let Access { address, transport, stack, session, secret, key_limits, .. } = &self.access;
         let keys = ChannelKeys::derive(secret, &Grant::new(&grant.secret), *session, channel)?;
         let keys = keys.for_role(Role::Client);
         let join = Join { session: *session, channel, nonce: random::array()?, mac: [0; 32] };
@@ -194,6 +197,7 @@ impl Joiner {
         };
         let link = transport::connect(address, transport)
             .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
+        let link = layered(link, stack.as_deref())?;
         let sealer = Sealer::new(keys.seal, *key_limits)?;
         let opener = Opener::new(keys.open, *key_limits)?;
         Ok((link, PendingChannel { channel, joining, first, want: 0, sealer, opener }))
@@ -234,8 +238,11 @@ impl Joiner {
                 }
             }
             Completion::Ended { socket, cause, .. } => {
+                let failure = dispatch.failure(socket);
                 let text = match cause {
-                    xdfs_io::dispatch::End::Failed(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+                    xdfs_io::dispatch::End::Failed(errno) => {
+                        failure.unwrap_or_else(|| std::io::Error::from_raw_os_error(errno).to_string())
+                    }
                     _ => "the server closed the connection".into(),
                 };
                 self.failed(Error::new(ErrorKind::ConnectionLost, text));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use xdfs_engine::pace::Limit;
 use xdfs_engine::pump::DiskMode;
+use xdfs_io::stack::Over;
 use xdfs_io::transport::Address;
 use xdfs_proto::base::{Level, Suite};
 use xdfs_secure::handshake::HostCheck;
@@ -20,6 +21,8 @@ pub struct ConnectOptions {
     /// A connection to it that was made elsewhere, for channel 1; the other channels still connect
     /// to `address`.
     pub connection: Option<Arc<OwnedFd>>,
+    /// What is put above the socket of each channel; the server's must be the same.
+    pub stack: Option<Arc<dyn Over>>,
     /// Name under which the server is known, for [`host_check`](Self::host_check).
     pub host: String,
     /// The port of [`host`](Self::host).
@@ -72,6 +75,7 @@ impl ConnectOptions {
         Self {
             address,
             connection: None,
+            stack: None,
             host,
             port,
             host_check: Arc::new(TrustsNothing),

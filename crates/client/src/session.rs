@@ -146,6 +146,7 @@ impl Session {
         let access = Access {
             address: options.address.clone(),
             transport: TransportOptions { window: granted.or(transport.window), ..transport },
+            stack: options.stack.clone(),
             session: accept.session,
             secret: join_secret,
             key_limits: options.key_limits,

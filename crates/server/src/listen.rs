@@ -53,6 +53,8 @@ pub struct Config {
     pub inherited: Option<std::os::fd::OwnedFd>,
     /// Socket options of the listener and of every channel.
     pub transport: TransportOptions,
+    /// What is put above the socket of each channel; the clients' must be the same.
+    pub stack: Option<Arc<dyn xdfs_io::stack::Over>>,
     /// The exports.
     pub exports: Vec<Export>,
     /// The server's identity.

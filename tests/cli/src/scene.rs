@@ -187,8 +187,11 @@ impl Scene {
         if !options.contains(&"--allow-anonymous") {
             words.extend(["--allow-anonymous", "rw"]);
         }
+        if !options.contains(&"--listen") {
+            words.extend(["--listen", "127.0.0.1:0"]);
+        }
         words.extend(options);
-        let server = Server::start(self.command(["serve", "--json", "--listen", "127.0.0.1:0"]), &words);
+        let server = Server::start(self.command(["serve", "--json"]), &words);
         self.trust(server.address(), &server);
         server
     }

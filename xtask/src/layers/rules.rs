@@ -101,7 +101,17 @@ pub(super) const CRATES: &[CrateRule] = &[
     },
     CrateRule {
         name: "xdfs",
-        ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-client", "xdfs-mount", "xdfs-gridftp", "xdfs-server"],
+        // xdfs-xio: the drivers that a person puts below channels.
+        ours: &[
+            "xdfs-proto",
+            "xdfs-secure",
+            "xdfs-io",
+            "xdfs-xio",
+            "xdfs-client",
+            "xdfs-mount",
+            "xdfs-gridftp",
+            "xdfs-server",
+        ],
         foreign: &[
             "clap",
             "clap_complete",

@@ -362,6 +362,11 @@ pub(crate) struct LoginArgs {
     #[arg(long, value_name = "COMMAND", help_heading = "Login")]
     pub(crate) remote_command: Option<String>,
 
+    /// Pass every channel through drivers, the same as at the server: 'tcp' and those above it, such as tcp,tls or
+    /// tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]
+    #[arg(long, value_name = "DRIVERS", help_heading = "Connection")]
+    pub(crate) stack: Option<String>,
+
     /// The servers of the configuration file.
     #[arg(skip)]
     pub(crate) config: Config,

@@ -44,7 +44,8 @@ pub(crate) struct ServeArgs {
     pub(crate) check: bool,
 
     /// Address and port to listen on; port 0 takes a free one, 0.0.0.0 is every IPv4 address of this machine, [::] the IPv6
-    /// addresses too [default: [::]:2799, or 0.0.0.0:2799 without IPv6]
+    /// addresses too [default: [::]:2799, or 0.0.0.0:2799 without IPv6]. '?stack=tcp,DRIVER,...' behind it passes every
+    /// channel through drivers, as --stack does at the client
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
 

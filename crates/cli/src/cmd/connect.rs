@@ -13,6 +13,7 @@ use xdfs_client::trust::{HostName, KeyRejection, KnownHosts, Remembered, Trust};
 use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session, was_lost_in_opening};
 use xdfs_io::store::owners;
 use xdfs_secure::policy::Fingerprint;
+use xdfs_xio::Over;
 
 use super::authorities;
 use super::cp::Backoff;
@@ -24,7 +25,7 @@ use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
 use crate::plan::LoginPlan;
 use crate::url::{Url, is_user_name};
-use crate::{address, ask, calendar, state};
+use crate::{address, ask, calendar, stack, state};
 
 /// Connections for one URL: the first, one after the server's key was accepted, one for each of two
 /// keys behind a passphrase, and three for a password.
@@ -51,6 +52,7 @@ pub(crate) fn connect<T>(
     let known = KnownHosts::read(&folder).map_err(|error| here(failed(&error)))?;
     let host = HostName::new(&url.host.to_string(), url.port);
     let host_settings = login.config.find(url);
+    let stack = stack_to(url, wishes, login, host_settings).map_err(here)?;
     let named = LoginPlan { identity: identity(login, host_settings), ..login.clone() };
     // No other server learns one's name: a key in the URL may come from whoever wrote the URL.
     let is_known = host_settings.is_some() || known.find(&host).is_some();
@@ -68,8 +70,45 @@ pub(crate) fn connect<T>(
     let roots = authorities::named(login).map_err(here)?;
     let patience = Backoff::new(wishes.retry);
     let unattended = login.unattended;
-    Connecting { url, wishes, folder, state_option, host, pinned, known, offers, roots, typed, patience, unattended }
-        .run(open)
+    let connecting = Connecting {
+        url,
+        wishes,
+        stack,
+        folder,
+        state_option,
+        host,
+        pinned,
+        known,
+        offers,
+        roots,
+        typed,
+        patience,
+        unattended,
+    };
+    connecting.run(open)
+}
+
+/// What the channels to a URL's server pass through: what was asked for, or what the configuration file
+/// has.
+fn stack_to(
+    url: &Url,
+    wishes: &SessionRequest,
+    login: &LoginPlan,
+    host: Option<&HostSettings>,
+) -> Result<Option<Arc<dyn Over>>, Failure> {
+    let (option, text) = match (&login.stack, host.and_then(|host| host.stack.as_deref())) {
+        (Some(text), _) => ("--stack", text.as_str()),
+        (None, Some(text)) => ("stack", text),
+        (None, None) => return Ok(None),
+    };
+    let stack = stack::named(option, text)?;
+    if wishes.moves {
+        stack.suits(wishes.level).map_err(|error| {
+            let remedy = "add --protection integrity, or --protection clear; or leave 'zstd' out at both ends";
+            Failure::new(Exit::Usage, format!("{option} {error}")).help(remedy)
+        })?;
+    }
+    Ok(Some(stack.to(format!("{}:{}", url.host, url.port))))
 }
 
 /// The key to log in with: the one that was named, or that of the configuration file.
@@ -89,6 +128,7 @@ fn own_name() -> Option<String> {
 struct Connecting<'a> {
     url: &'a Url,
     wishes: &'a SessionRequest,
+    stack: Option<Arc<dyn Over>>,
     folder: PathBuf,
     /// The option that commands need to find that folder.
     state_option: String,
@@ -150,7 +190,8 @@ impl Connecting<'_> {
                         return Err(Ok(Error { message, ..error }));
                     }
                     if first {
-                        complain(&format!("{}: {error}; trying again", self.host));
+                        let same = if self.stack.is_some() { "; it needs the same drivers" } else { "" };
+                        complain(&format!("{}: {error}{same}; trying again", self.host));
                     }
                 }
                 other => return other,
@@ -168,6 +209,7 @@ impl Connecting<'_> {
         let mut last = Error::new(ErrorKind::ConnectionLost, "the host has no address");
         for address in addresses {
             let options = ConnectOptions {
+                stack: self.stack.clone(),
                 host: self.url.host.to_string(),
                 port: self.url.port,
                 host_check: Arc::<Trust>::clone(trust),
@@ -247,15 +289,21 @@ impl Connecting<'_> {
             Failure::new(Exit::of_error(error, Side::Peer), format!("{user}{}:{}: {reason}", url.host, url.port));
         let port = url.port;
         let failure = match error.kind {
+            ErrorKind::ConnectionLost | ErrorKind::Protocol if self.stack.is_some() => failure.help(format!(
+                "is 'xdfs serve' running there, on port {port}, over the same drivers? On that machine: xdfs serve --listen \
+                 'ADDR:{port}?stack=DRIVERS'"
+            )),
             ErrorKind::ConnectionLost => failure.help(format!(
-                "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve --export data=DIRECTORY"
+                "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve --export data=DIRECTORY\nhelp: if it \
+                 listens with '?stack=', name the same drivers with --stack"
             )),
             ErrorKind::TimedOut => failure.help(format!(
                 "a firewall may drop what goes to port {port}; there TCP must be let in, or use ssh: xdfs ls ssh://{}/",
                 url.host
             )),
             ErrorKind::Protocol => failure.help(format!(
-                "another program listens on port {port}\nhelp: name the port of 'xdfs serve', as in xdfs://{}:PORT/",
+                "another program listens on port {port}, or the server has a stack of drivers\nhelp: name the port of 'xdfs serve', as \
+                 in xdfs://{}:PORT/, or the same drivers with --stack",
                 url.host
             )),
             ErrorKind::LoginRefused => self.offers.describe(failure),

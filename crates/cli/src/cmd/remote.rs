@@ -37,6 +37,8 @@ pub(crate) struct SessionRequest {
     pub(crate) block: Option<u32>,
     pub(crate) congestion: Option<String>,
     pub(crate) level: xdfs_client::Level,
+    /// Files are moved at that level, not only asked about.
+    pub(crate) moves: bool,
     /// The limit of bandwidth of all sessions together.
     pub(crate) limit: Option<Arc<Limit>>,
     /// How long to retry if a connection is lost before there is a session.
@@ -52,6 +54,7 @@ impl Default for SessionRequest {
             block: None,
             congestion: None,
             level: xdfs_client::Level::Private,
+            moves: false,
             limit: None,
             retry: Duration::ZERO,
         }

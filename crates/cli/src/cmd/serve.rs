@@ -31,6 +31,8 @@ use xdfs_server::{
     Severity, SiteCertificate, TransportOptions,
 };
 
+use xdfs_xio::Over;
+
 use super::key::failed;
 use super::notify;
 use crate::calendar;
@@ -39,7 +41,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, Ready, Recovered, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Notifier, Signals};
-use crate::state;
+use crate::{stack, state};
 use log::Logger;
 use metrics::Answering;
 use offer::{Fixed, ServerOffer};
@@ -81,7 +83,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         Some(Inherited { predecessor, listener, metrics }) => (Some(predecessor), Some(listener), metrics),
         None => (None, None, None),
     };
-    let names = names(&offer);
+    let (names, stack) = (names(&offer), stack_of(&offer)?);
     let key = state.host_key().map_err(|error| failed(&error))?;
     let visitors = offer.visitors();
     let accounts = Arc::new(state.live(visitors).map_err(|error| failed(&error))?);
@@ -91,6 +93,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         directory: Arc::<LiveAccounts>::clone(&accounts),
         listen: Address::Tcp(offer.fixed.listen),
         inherited,
+        stack,
         transport: TransportOptions::default(),
         exports: offer.exports,
         policy: offer.policy,
@@ -140,6 +143,11 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
     conduct(server, serving, signals)
 }
 
+/// What is put above the server's connections: loaded and read before the process is confined.
+fn stack_of(offer: &ServerOffer) -> Result<Option<Arc<dyn Over>>, Failure> {
+    offer.fixed.stack.as_deref().map(|text| stack::of_server(text, offer.policy.floor)).transpose()
+}
+
 /// The process that waits to take over, if a reload may need one.
 fn start_standby(plan: &ServePlan, fixed: &Fixed) -> Result<Option<Standby>, Failure> {
     let standby = (plan.config.is_some() && fixed.confinement != Confinement::Off).then(Standby::start);
@@ -163,6 +171,7 @@ pub(crate) fn check(plan: &ServePlan) -> Result<Exit, Failure> {
     descriptors::must_do(descriptors::raise_limit(), true)?;
     let offer = ServerOffer::check(plan)?;
     start::check_entry(plan, &offer.needs)?;
+    stack_of(&offer)?;
     print(&format!("valid: listens on {} and offers {}\n", offer.fixed.listen, names(&offer)))?;
     Ok(Exit::Done)
 }

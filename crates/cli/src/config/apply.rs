@@ -7,7 +7,9 @@ use super::Config;
 use crate::args::{Cli, Command, FindArgs, LoginArgs, MovingArgs, find_names as names_of};
 use crate::exit::{Exit, Failure};
 use crate::plan::PlanError;
-use crate::url::{Url, UrlError, looks_like_url};
+use crate::stack;
+use crate::text::printable;
+use crate::url::{Url, UrlError, Via, looks_like_url};
 
 /// What was typed as names of files, for errors about it.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ pub(crate) fn apply(typed: &mut Cli) -> Result<Applied, Failure> {
             first = Url::parse_listed(word).ok().and_then(|url| config.find(&url));
         }
     }
-    let words = words.into_iter().map(|word| word.clone()).collect();
+    let words: Vec<OsString> = words.into_iter().map(|word| word.clone()).collect();
     let login = match moving {
         Some(moving) => {
             moving.channels = moving.channels.or(first.and_then(|host| host.channels));
@@ -39,8 +41,25 @@ pub(crate) fn apply(typed: &mut Cli) -> Result<Applied, Failure> {
         }
         None => login,
     };
-    login.into_iter().for_each(|login| login.config = config.clone());
+    if let Some(login) = login {
+        login.config = config.clone();
+        check_stack(login.stack.as_deref(), &words)?;
+    }
     Ok(Applied { words, config })
+}
+
+/// Refuses a stack that is none, and one for what has its own way to the server.
+fn check_stack(stack: Option<&str>, words: &[OsString]) -> Result<(), Failure> {
+    let Some(text) = stack else { return Ok(()) };
+    stack::named("--stack", text)?;
+    let other = |word: &&OsString| Url::parse_listed(word).is_ok_and(|url| url.via != Via::Port);
+    match words.iter().filter(|word| looks_like_url(word)).find(other) {
+        None => Ok(()),
+        Some(word) => {
+            let message = format!("--stack: {} makes its own connection", printable(word.as_encoded_bytes()));
+            Err(Failure::new(Exit::Usage, message).help("leave --stack out, or name a server by xdfs://"))
+        }
+    }
 }
 
 impl Applied {
@@ -52,7 +71,7 @@ impl Applied {
             PlanError::Url { url, fault: UrlError::Scheme } => Some(OsString::from(url)),
             _ => None,
         };
-        match word.and_then(|word| Some((crate::text::printable(word.as_encoded_bytes()), self.config.hint(&word)?))) {
+        match word.and_then(|word| Some((printable(word.as_encoded_bytes()), self.config.hint(&word)?))) {
             Some((word, hint)) => Failure::new(Exit::Usage, format!("{word}: {hint}")),
             None => error.into(),
         }

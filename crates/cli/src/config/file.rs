@@ -10,6 +10,7 @@ use toml::Spanned;
 
 use super::{HostSettings, is_alias, path_of};
 use crate::args::Protection;
+use crate::stack::ChannelStack;
 use crate::text::printable_path;
 use crate::url::{SCHEME, SSH_PREFIX, SSH_SCHEME, Url, Via, is_export_name, is_user_name};
 
@@ -36,6 +37,7 @@ struct HostTable {
     host_key: Option<Word>,
     channels: Option<Spanned<u16>>,
     protection: Option<Word>,
+    stack: Option<Word>,
 }
 
 /// The file and its text, for errors.
@@ -96,12 +98,20 @@ fn settings(file: &Text<'_>, host: HostTable, home: Option<&Path>) -> Result<Hos
         let found = Protection::from_str(word.get_ref(), false).ok();
         file.word(word, found.is_some(), "write one of: private, integrity, clear").map(|()| found)
     });
+    if let Some(stack) = &host.stack {
+        let checked = match host.address.get_ref().starts_with(SSH_SCHEME) {
+            true => Err("over ssh there is no stack: ssh makes the connection".to_owned()),
+            false => ChannelStack::parse(stack.get_ref()).map(drop),
+        };
+        checked.map_err(|error| file.at(stack.span().start, &format!("stack = {error}")))?;
+    }
     Ok(HostSettings {
         server: server(file, &host)?,
         export: host.export.map(Spanned::into_inner),
         identity: host.identity.map(|word| path_of(word.get_ref(), file.path, home)),
         channels: host.channels.map(Spanned::into_inner),
         protection: protection.transpose()?.flatten(),
+        stack: host.stack.map(Spanned::into_inner),
     })
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct HostSettings {
     pub(crate) channels: Option<u16>,
     /// Protection of the transfers.
     pub(crate) protection: Option<Protection>,
+    /// The drivers that channels pass through.
+    pub(crate) stack: Option<String>,
 }
 
 /// Why `NAME:path` stands for no URL.
@@ -92,6 +94,11 @@ impl Config {
 
     fn of(path: PathBuf, hosts: BTreeMap<String, HostSettings>) -> Self {
         Self(Arc::new(Content { path, hosts }))
+    }
+
+    /// Whether any server is reached through drivers.
+    pub(crate) fn has_stacks(&self) -> bool {
+        self.0.hosts.values().any(|host| host.stack.is_some())
     }
 
     /// The server of a URL, whichever way the URL was typed.

@@ -87,10 +87,19 @@ pub(crate) struct LoginPlan {
     pub(crate) ssh: Option<String>,
     /// What it runs at the other end.
     pub(crate) remote_command: Option<String>,
+    /// The drivers that channels pass through; without it those of the configuration file.
+    pub(crate) stack: Option<String>,
     /// Nobody is asked for anything, terminal or not: the program is not a command.
     pub(crate) unattended: bool,
     /// The servers of the configuration file.
     pub(crate) config: Config,
+}
+
+impl LoginPlan {
+    /// How many of `limit` descriptors channels can count on: one with a stack is two.
+    pub(crate) fn descriptors_for_channels(&self, limit: u64) -> u64 {
+        if self.stack.is_some() || self.config.has_stacks() { limit / 2 } else { limit }
+    }
 }
 
 impl From<LoginArgs> for LoginPlan {
@@ -102,6 +111,7 @@ impl From<LoginArgs> for LoginPlan {
             state: args.state,
             ssh: args.ssh,
             remote_command: args.remote_command,
+            stack: args.stack,
             unattended: false,
             config: args.config,
         }
@@ -143,6 +153,11 @@ pub(crate) enum PlanError {
     /// Not an address with a port.
     #[error("--listen {0}: this is no address with a port; for example 127.0.0.1:2799, [::1]:2799 or 127.0.0.1:0")]
     Listen(String),
+    /// Something else behind the address.
+    #[error(
+        "--listen {0}: what follows the address is '?stack=' and drivers; for example '0.0.0.0:2799?stack=tcp,zstd'"
+    )]
+    ListenForm(String),
     /// Not a range of ports.
     #[error("--ports {0}: write FROM-TO, for example 2800-2899")]
     Ports(String),

@@ -26,6 +26,8 @@ pub(crate) struct ServePlan {
     pub(crate) exports: Vec<ExportPlan>,
     /// The listening address; port 0 selects a free one.
     pub(crate) listen: Option<SocketAddr>,
+    /// The drivers that channels pass through.
+    pub(crate) stack: Option<String>,
     /// Every transfer gets at least this level.
     pub(crate) level_min: Option<Level>,
     /// Channels that one session may have.
@@ -119,11 +121,13 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
         }
         exports.push(export);
     }
+    let (listen, stack) = args.listen.as_deref().map(parse_listen).transpose()?.unzip();
     Ok(ServePlan {
         config: args.config,
         state: args.state,
         exports,
-        listen: args.listen.as_deref().map(parse_listen).transpose()?,
+        listen,
+        stack: stack.flatten(),
         level_min: args.min_protection.map(level_of),
         channels_max: args.max_channels,
         confinement: args.confinement.map(|how| match how {
@@ -162,8 +166,15 @@ fn parse_export(text: &OsStr) -> Result<ExportPlan, PlanError> {
     Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing, keep: Keep::default(), pipes: false })
 }
 
+/// An address with a port, and drivers behind `?stack=`.
+fn parse_listen(text: &str) -> Result<(SocketAddr, Option<String>), PlanError> {
+    let Some((address, query)) = text.split_once('?') else { return Ok((parse_address(text)?, None)) };
+    let stack = query.strip_prefix("stack=").ok_or_else(|| PlanError::ListenForm(show(text.as_ref())))?;
+    Ok((parse_address(address)?, Some(stack.to_owned())))
+}
+
 /// An address with a port; `localhost` is the only name that needs no lookup.
-fn parse_listen(text: &str) -> Result<SocketAddr, PlanError> {
+fn parse_address(text: &str) -> Result<SocketAddr, PlanError> {
     let malformed = || PlanError::Listen(show(text.as_ref()));
     let address = match text.strip_prefix("localhost:") {
         Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().map_err(|_| malformed())?),
@@ -231,12 +242,16 @@ mod tests {
             ("0.0.0.0:2799", "0.0.0.0:2799"),
             ("[::]:2799", "[::]:2799"),
         ] {
-            assert_eq!(parse_listen(text), Ok(address.parse().unwrap()));
+            assert_eq!(parse_listen(text), Ok((address.parse().unwrap(), None)));
+            let with = format!("{text}?stack=tcp,tls:name=a");
+            assert_eq!(parse_listen(&with), Ok((address.parse().unwrap(), Some("tcp,tls:name=a".to_owned()))));
         }
         for text in
             ["", "127.0.0.1", "localhost", "localhost:x", "127.0.0.1:65536", "::1:5", ":2799", "example.org:2799"]
         {
             assert_eq!(parse_listen(text), Err(PlanError::Listen(text.to_owned())), "{text}");
         }
+        let form = "127.0.0.1:1?drivers=tcp";
+        assert_eq!(parse_listen(form), Err(PlanError::ListenForm(form.to_owned())));
     }
 }

@@ -220,6 +220,7 @@ fn launch(setup: &Setup, directory: &Scratch, log: &Arc<Watched<Vec<LogEvent>>>)
     let server = Server::bind(Config {
         listen: if setup.unix { socket } else { Address::Tcp(([127, 0, 0, 1], 0).into()) },
         inherited: None,
+        stack: None,
         transport: TransportOptions::default(),
         exports: [
             export("data", true),

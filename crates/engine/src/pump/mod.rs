@@ -330,7 +330,10 @@ where
         let Some(channel) = self.channel_of(socket) else { return };
         let error = match cause {
             End::Closed => Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"),
-            End::Failed(errno) => Error::new(ErrorKind::ConnectionLost, io_text(errno)).with_errno(errno as u16),
+            End::Failed(errno) => {
+                let text = self.dispatch.failure(socket).unwrap_or_else(|| io_text(errno));
+                Error::new(ErrorKind::ConnectionLost, text).with_errno(errno as u16)
+            }
             End::Source(errno) => {
                 if let Some(SendingBlock { operation, .. }) = self.lines.get(&channel).and_then(|line| line.sending) {
                     let text = format!("cannot read the source: {}", io_text(errno));

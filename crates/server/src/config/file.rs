@@ -24,6 +24,7 @@ type Word = Spanned<String>;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct FileTable {
     listen: Option<Word>,
+    stack: Option<String>,
     state: Option<Word>,
     min_protection: Option<Word>,
     suites: Option<Spanned<Vec<Word>>>,
@@ -115,6 +116,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
     });
     Ok(Settings {
         listen,
+        stack: table.stack,
         state: table.state.map(|word| file.path_of(&word)).transpose()?,
         exports: exports(&file, table.exports)?,
         min_protection: level(&file, table.min_protection.as_ref())?,

@@ -33,6 +33,8 @@ const FILE_BYTES_MAX: usize = 4 << 20;
 pub struct Settings {
     /// The address to listen on.
     pub listen: Option<SocketAddr>,
+    /// The drivers that channels pass through, in the words of the command.
+    pub stack: Option<String>,
     /// The folder of host key and users.
     pub state: Option<PathBuf>,
     /// The exports.

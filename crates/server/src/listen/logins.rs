@@ -41,6 +41,14 @@ impl Server {
         if let Err(error) = transport::settle(&link, &self.config.transport) {
             return self.tell_refusal(peer, error.to_string());
         }
+        let layered = match self.config.stack.as_deref() {
+            None => Ok(link),
+            Some(stack) => link.layered(stack),
+        };
+        let link = match layered {
+            Ok(link) => link,
+            Err(error) => return self.tell_refusal(peer, format!("the stack cannot take the connection: {error}")),
+        };
         let nonce = random::array();
         let (Ok(socket), Ok(nonce)) = (self.dispatch.attach(link, &[]), nonce) else { return };
         if let Some(victim) = self.admission.arrive(socket, source, now) {
@@ -134,7 +142,8 @@ impl Server {
         if self.count_failed(socket, false) > 0 {
             self.forget(socket);
         } else {
-            self.part(socket, "the peer closed the connection during the opening");
+            let failure = self.dispatch.failure(socket);
+            self.part(socket, failure.as_deref().unwrap_or("the peer closed the connection during the opening"));
         }
     }
 

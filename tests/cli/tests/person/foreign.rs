@@ -51,6 +51,7 @@ fn lying(script: Script) -> (xdfs_server::Handle, String) {
     let server = Server::bind(Config {
         listen: Address::Tcp(([127, 0, 0, 1], 0).into()),
         inherited: None,
+        stack: None,
         transport: Default::default(),
         exports: vec![Export::open_to_all("data", Arc::new(EvilStore::new(script)), true)],
         policy: Policy::default(),

@@ -126,6 +126,7 @@ fn server_here(
     let server = xdfs_server::Server::bind(Config {
         listen: Address::Tcp(([127, 0, 0, 1], 0).into()),
         inherited: None,
+        stack: None,
         transport: Default::default(),
         exports: vec![Export::open_to_all("data", Arc::new(store), true)],
         policy: Policy::default(),

@@ -83,7 +83,7 @@ fn with_sessions(
     let mut output = output::choose(format);
     let limit = descriptors::raise_limit();
     descriptors::must_do(limit, false)?;
-    let (channels, note) = descriptors::channels_that_fit(options.channels, limit);
+    let (channels, note) = descriptors::channels_that_fit(options.channels, login.descriptors_for_channels(limit));
     note.iter().for_each(|note| output.note(note));
     options.congestion.as_deref().map_or(Ok(()), check_congestion)?;
     let bandwidth = options.bandwidth.clone().map(Schedule::start);
@@ -93,12 +93,12 @@ fn with_sessions(
         block: options.block,
         congestion: options.congestion.clone(),
         level: options.level,
+        moves: true,
         limit: bandwidth.as_ref().map(Bandwidth::limit),
         retry: options.retry,
     };
-    let sessions = Sessions::new(wishes, login.clone());
     let mut copy = Copy {
-        sessions,
+        sessions: Sessions::new(wishes, login.clone()),
         ftp: FtpServers::new(login.clone(), Arc::clone(&stop)),
         options,
         login: login.clone(),

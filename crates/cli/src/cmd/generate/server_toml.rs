@@ -8,6 +8,11 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
         "[::]:2799",
         "address and port; [::] accepts IPv4 and IPv6; where the system has no IPv6 the default is 0.0.0.0:2799; no host names",
     ),
+    (
+        "stack",
+        "none",
+        "drivers that every channel passes through, such as tcp,tls:certificate=/FILE;key=/FILE (docs/xio.md); clients name them with --stack",
+    ),
     ("state", "as for --state", "folder of the host key and the users"),
     ("min-protection", "clear", "minimum protection level of every transfer: clear, integrity or private"),
     ("suites", "all", "cipher suites allowed for records: aes-256-gcm, chacha20-poly1305"),

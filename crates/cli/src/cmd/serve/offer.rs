@@ -48,6 +48,8 @@ pub(super) struct ServerOffer {
 pub(super) struct Fixed {
     /// The listening address.
     pub(super) listen: SocketAddr,
+    /// The drivers that channels pass through.
+    pub(super) stack: Option<String>,
     /// The confinement of the process.
     pub(super) confinement: Confinement,
     /// The destination of events.
@@ -63,6 +65,7 @@ impl Fixed {
     fn of(plan: &ServePlan, settings: &Settings) -> Result<Self, Failure> {
         Ok(Self {
             listen: plan.listen.or(settings.listen).unwrap_or_else(|| *LISTEN),
+            stack: plan.stack.clone().or_else(|| settings.stack.clone()),
             confinement: plan.confinement.unwrap_or(settings.confinement),
             audit: settings.log.audit.clone(),
             audit_failure: settings.log.audit_failure,
@@ -75,6 +78,7 @@ impl Fixed {
     pub(super) fn unlike(&self, wanted: &Self) -> Vec<&'static str> {
         let keys = [
             ("listen", self.listen != wanted.listen),
+            ("stack", self.stack != wanted.stack),
             ("confinement", self.confinement != wanted.confinement),
             ("audit", self.audit != wanted.audit),
             ("audit-failure", self.audit_failure != wanted.audit_failure),
@@ -189,11 +193,13 @@ impl ServerOffer {
         if !settings.suites.is_empty() {
             policy.suites.retain(|suite| settings.suites.iter().any(|name| name == suite.name()));
         }
+        // A connection with a stack is two descriptors.
+        let limit = descriptors::raise_limit() / if fixed.stack.is_some() { 2 } else { 1 };
         Ok(Self {
             fixed,
             exports,
             policy,
-            limits: descriptors::share(settings.limits, descriptors::raise_limit()),
+            limits: descriptors::share(settings.limits, limit),
             quiet: plan.quiet || settings.log.quiet,
             site,
             needs,

@@ -71,6 +71,7 @@ pub(crate) fn run(plan: &StdioPlan) -> Result<Exit, Failure> {
         Ok(Config {
             listen: Address::Tcp(listen),
             inherited: None,
+            stack: None,
             transport: TransportOptions::default(),
             exports: exports()?,
             identity: Arc::clone(&identity),
