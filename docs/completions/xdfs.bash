@@ -55,6 +55,9 @@ _xdfs() {
             xdfs,mkdir)
                 cmd="xdfs__subcmd__mkdir"
                 ;;
+            xdfs,mkfifo)
+                cmd="xdfs__subcmd__mkfifo"
+                ;;
             xdfs,mount)
                 cmd="xdfs__subcmd__mount"
                 ;;
@@ -123,6 +126,9 @@ _xdfs() {
                 ;;
             xdfs__subcmd__help,mkdir)
                 cmd="xdfs__subcmd__help__subcmd__mkdir"
+                ;;
+            xdfs__subcmd__help,mkfifo)
+                cmd="xdfs__subcmd__help__subcmd__mkfifo"
                 ;;
             xdfs__subcmd__help,mount)
                 cmd="xdfs__subcmd__help__subcmd__mount"
@@ -314,7 +320,7 @@ _xdfs() {
 
     case "${cmd}" in
         xdfs)
-            opts="-h -V --help --version serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help"
+            opts="-h -V --help --version serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -706,7 +712,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help)
-            opts="serve cp sync stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df demo user key trust help"
+            opts="serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -958,6 +964,20 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__help__subcmd__mkdir)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__help__subcmd__mkfifo)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1625,6 +1645,56 @@ _xdfs() {
             ;;
         xdfs__subcmd__mkdir)
             opts="-p -m -h --parents --mode --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --mode)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -m)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --identity)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        xdfs__subcmd__mkfifo)
+            opts="-m -h --mode --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

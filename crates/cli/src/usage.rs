@@ -220,7 +220,7 @@ mod tests {
         for (line, part) in [
             (
                 "xdfs frobnicate",
-                "no command 'frobnicate' in this version; it has serve, cp, sync, stat, sum, ls, find, mkdir, rm, mv, ln, \
+                "no command 'frobnicate' in this version; it has serve, cp, sync, stat, sum, ls, find, mkdir, mkfifo, rm, mv, ln, \
                  chmod, touch, cat, lock, mount, du, df, demo, user, key, trust",
             ),
             (

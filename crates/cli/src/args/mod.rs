@@ -28,7 +28,8 @@ pub(crate) use key::{
 pub(crate) use lock::LockArgs;
 pub(crate) use mount::{MountArgs, as_mount, seconds};
 pub(crate) use names::{
-    CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, StatArgs, TouchArgs,
+    CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MkfifoArgs, MvArgs, NamesArgs, RmArgs, StatArgs,
+    TouchArgs,
 };
 pub(crate) use serve::ServeArgs;
 pub(crate) use sum::SumArgs;
@@ -90,6 +91,8 @@ pub(crate) enum Command {
     Find(FindArgs),
     /// Make directories on a server
     Mkdir(MkdirArgs),
+    /// Make named pipes on a server
+    Mkfifo(MkfifoArgs),
     /// Remove files and directories on a server
     Rm(RmArgs),
     /// Give a file on a server another name
@@ -136,6 +139,7 @@ impl Command {
             Self::Stat(args) => args.names.json,
             Self::Ls(args) => args.names.json,
             Self::Mkdir(args) => args.names.json,
+            Self::Mkfifo(args) => args.names.json,
             Self::Rm(args) => args.names.json,
             Self::Mv(args) => args.names.json,
             Self::Ln(args) => args.names.json,

@@ -1,4 +1,4 @@
-//! What was typed behind the commands on names of servers: ls, stat, mkdir, rm, mv, ln, chmod, touch, cat, du, df.
+//! What was typed behind the commands on names of servers: ls, stat, mkdir, mkfifo, rm, mv, ln, chmod, touch, cat, du, df.
 
 use std::ffi::OsString;
 
@@ -101,6 +101,27 @@ pub(crate) struct MkdirArgs {
 
     /// Permission bits, in octal, less the server's umask
     #[arg(short, long, value_name = "MODE", value_parser = mode::octal, default_value = "777")]
+    pub(crate) mode: u32,
+
+    #[command(flatten)]
+    pub(crate) names: NamesArgs,
+}
+
+/// Makes named pipes (FIFOs) on servers, in exports that grant 'pipes'. 'xdfs cat URL' writes what comes out of one, and
+/// 'xdfs cp - URL' puts standard input into one.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  xdfs mkfifo xdfs://localhost/data/results
+  producer | xdfs cp - xdfs://localhost/data/results
+  xdfs cat xdfs://localhost/data/results | consumer")]
+pub(crate) struct MkfifoArgs {
+    /// Pipes to make
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<OsString>,
+
+    /// Permission bits, in octal, less the server's umask
+    #[arg(short, long, value_name = "MODE", value_parser = mode::octal, default_value = "666")]
     pub(crate) mode: u32,
 
     #[command(flatten)]

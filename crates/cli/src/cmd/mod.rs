@@ -14,6 +14,7 @@ mod mount;
 mod names;
 mod notify;
 mod pattern;
+mod pipe;
 pub(crate) mod remote;
 mod serve;
 pub(crate) mod ssh;

@@ -116,6 +116,11 @@ impl Sessions {
         self.connect(url, &Session::connect)
     }
 
+    /// The same with one channel: for what has an order.
+    pub(super) fn own_narrow(&self, url: &Url) -> connect::ConnectResult<(Session, Option<Tunnel>)> {
+        self.connect(url, &|options| Session::connect(&ConnectOptions { channels: 1, ..options.clone() }))
+    }
+
     /// A server whose open files survive the loss of their session, which is waited for so long. Over
     /// ssh they do not: the session cannot be made again.
     pub(crate) fn lasting(

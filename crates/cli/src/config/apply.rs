@@ -111,6 +111,7 @@ fn parts(command: &mut Command) -> Option<Parts<'_>> {
             Parts::of(names_of(words), login)
         }
         Command::Mkdir(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
+        Command::Mkfifo(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
         Command::Rm(args) => Parts::of(args.urls.iter_mut().collect(), &mut args.names.login),
         Command::Mv(args) => Parts::of(vec![&mut args.source, &mut args.target], &mut args.names.login),
         // The text of a symbolic link is no name of a server.

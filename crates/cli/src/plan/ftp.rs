@@ -57,6 +57,7 @@ pub(super) fn check_names(plan: &NamesPlan) -> Result<(), PlanError> {
     }
     let what = match plan.verb {
         Verb::Ln { .. } | Verb::Symlink { .. } => "ln",
+        Verb::Mkfifo { .. } => "mkfifo",
         Verb::Chmod { .. } => "chmod",
         Verb::Touch { .. } => "touch",
         Verb::CatRange { .. } => "cat --offset, --length and --follow",

@@ -327,6 +327,7 @@ fn resolve_command(typed: Cli) -> Result<Plan, PlanError> {
         Command::Ls(args) => names::ls(args).map(Plan::Names),
         Command::Find(args) => find::resolve(args).map(Plan::Names),
         Command::Mkdir(args) => names::mkdir(args).map(Plan::Names),
+        Command::Mkfifo(args) => names::mkfifo(args).map(Plan::Names),
         Command::Rm(args) => names::rm(args).map(Plan::Names),
         Command::Mv(args) => names::mv(args).map(Plan::Names),
         Command::Ln(args) => names::ln(args).map(Plan::Names),

@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::{LoginPlan, PlanError, Search, is_empty, parse_url, read_url, show};
 use crate::args::{
-    CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MvArgs, NamesArgs, RmArgs, StatArgs, TouchArgs,
+    CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MkfifoArgs, MvArgs, NamesArgs, RmArgs, StatArgs,
+    TouchArgs,
 };
 use crate::mode::ModeChange;
 use crate::url::Url;
@@ -34,6 +35,8 @@ pub(crate) enum Verb {
     Stat,
     /// Make a directory.
     Mkdir { parents: bool, mode: u32 },
+    /// Make a named pipe.
+    Mkfifo { mode: u32 },
     /// Remove.
     Rm { recursive: bool, force: bool },
     /// Rename to this name, in the same export.
@@ -62,7 +65,12 @@ impl Verb {
         match self {
             Self::Ls { .. } | Self::Find(_) | Self::Stat | Self::Rm { .. } | Self::Chmod { .. } => true,
             Self::Touch { .. } | Self::Cat | Self::CatRange { .. } | Self::Du { .. } => true,
-            Self::Mkdir { .. } | Self::Mv { .. } | Self::Ln { .. } | Self::Symlink { .. } | Self::Df { .. } => false,
+            Self::Mkdir { .. }
+            | Self::Mkfifo { .. }
+            | Self::Mv { .. }
+            | Self::Ln { .. }
+            | Self::Symlink { .. }
+            | Self::Df { .. } => false,
         }
     }
 }
@@ -88,6 +96,10 @@ pub(super) fn stat(args: StatArgs) -> Result<NamesPlan, PlanError> {
 
 pub(super) fn mkdir(args: MkdirArgs) -> Result<NamesPlan, PlanError> {
     plan(Verb::Mkdir { parents: args.parents, mode: args.mode }, &args.urls, args.names)
+}
+
+pub(super) fn mkfifo(args: MkfifoArgs) -> Result<NamesPlan, PlanError> {
+    plan(Verb::Mkfifo { mode: args.mode }, &args.urls, args.names)
 }
 
 pub(super) fn rm(args: RmArgs) -> Result<NamesPlan, PlanError> {

@@ -91,6 +91,11 @@ impl Session {
         self.done(remote.as_ref(), &Call::MakeDirectory { path: b"", parents, mode })
     }
 
+    /// Makes a named pipe.
+    pub fn make_fifo(&self, remote: impl AsRef<[u8]>, mode: u32) -> Result<(), Error> {
+        self.done(remote.as_ref(), &Call::MakeNode { path: b"", kind: FileType::Fifo, mode, device: (0, 0) })
+    }
+
     /// Removes an empty directory.
     pub fn remove_directory(&self, remote: impl AsRef<[u8]>) -> Result<(), Error> {
         self.done(remote.as_ref(), &Call::RemoveDirectory { path: b"" })

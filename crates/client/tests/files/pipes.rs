@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 use xdfs_client::file::{File, OpenOptions, Pipe, PipeSide, Remote};
 use xdfs_client::{Error, ErrorKind};
 use xdfs_io::store::LocalStore;
-use xdfs_server::{Access, Anonymous, Export, LogEvent};
+use xdfs_server::{Access, Anonymous, Export, LogEvent, Policy, ServerLimits};
+
+/// Pipes that wait at a time.
+const PIPES: usize = 40;
 
 /// A server with an export `pipes` that grants them, in which there is the FIFO `p`.
 struct Scene {
@@ -227,12 +230,20 @@ fn a_pipe_does_not_survive_its_server() {
     assert_eq!(writes.close().unwrap_err().kind, ErrorKind::ConnectionLost);
 }
 
-/// A session may have 128 operations at a time; each of these would be one.
+/// A server keeps an eighth of its descriptors for files, and a user an eighth of these for pipes.
+fn raise_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit }).unwrap();
+}
+
+/// The server keeps a thread for as long as a session has an operation.
 #[test]
 fn pipes_without_the_other_end_keep_no_thread_and_no_operation_of_others() {
+    raise_limit();
     let scene = Scene::new();
     let (server, other) = (scene.remote(), scene.remote());
-    let waiting: Vec<_> = (0..100)
+    let waiting: Vec<_> = (0..PIPES)
         .map(|number| {
             make_fifo(&scene.directory, &format!("p{number}"));
             let side = if number % 2 == 0 { PipeSide::Read } else { PipeSide::Write };
@@ -258,7 +269,7 @@ fn pipes_without_the_other_end_keep_no_thread_and_no_operation_of_others() {
         file.close().unwrap();
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     }
-    for number in 0..100 {
+    for number in 0..PIPES {
         let path = scene.directory.file(&format!("p{number}"));
         match number % 2 {
             0 => std::fs::write(path, b"in").unwrap(),
@@ -268,6 +279,66 @@ fn pipes_without_the_other_end_keep_no_thread_and_no_operation_of_others() {
     let all = move || waiting.into_iter().map(|one| one.join().unwrap().unwrap()).collect::<Vec<_>>();
     let results = within(PATIENCE, "the other ends", all);
     assert!(results.iter().enumerate().all(|(number, got)| got == if number % 2 == 0 { &b"in"[..] } else { b"" }));
+}
+
+#[test]
+fn a_user_has_a_bounded_number_of_pipes_open() {
+    const MOST: usize = 128;
+    let scene = Scene::new();
+    let (remote, mut open) = (scene.remote(), Vec::new());
+    let refused = loop {
+        match Pipe::open(&remote, "pipes/p", PipeSide::Read) {
+            Ok(pipe) if open.len() < MOST => open.push(pipe),
+            Ok(_) => panic!("{} were opened", MOST + 1),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind, ErrorKind::LimitExceeded, "{refused}");
+    scene.directory.write("f", b"content");
+    let file = File::open(&remote, "pipes/f", &OpenOptions::new().read(true)).unwrap();
+    assert_eq!(file.length().unwrap(), 7, "files are opened as before");
+    open.pop().unwrap().close().unwrap();
+    open.push(Pipe::open(&remote, "pipes/p", PipeSide::Read).unwrap());
+}
+
+#[test]
+fn a_pipe_that_is_open_passes_nothing_once_the_right_is_gone() {
+    let scene = Scene::new();
+    let (mut reads, mut writes) = (scene.open(PipeSide::Read), scene.open(PipeSide::Write));
+    writes.write_all(b"before").unwrap();
+    assert_eq!(writes.settle_within(PATIENCE), Ok(true));
+    let export = |pipes| {
+        let store = Arc::new(LocalStore::open_root(scene.directory.path(), true).unwrap());
+        let access = Access { writable: true, pipes, anonymous: Anonymous::Write, ..Access::default() };
+        vec![Export::new("pipes", store, access)]
+    };
+    scene.serving.handle.reload(export(false), ServerLimits::roomy(), Policy::default());
+    let mut buffer = [0; 100];
+    assert_eq!(reads.read_within(&mut buffer, PATIENCE).unwrap_err().kind, ErrorKind::Refused);
+    let written = writes.write_within(b"after", PATIENCE).and_then(|_| writes.settle_within(PATIENCE));
+    assert_eq!(written.unwrap_err().kind, ErrorKind::Refused);
+}
+
+#[path = "../../examples/parallel_pi/work.rs"]
+mod parallel_pi;
+
+#[test]
+fn the_example_computes_pi_with_three_workers() {
+    const STEPS: u64 = 300_000;
+    let scene = Scene::new();
+    for name in ["tasks", "results"] {
+        make_fifo(&scene.directory, name);
+    }
+    let workers: Vec<_> = (0..3).map(|_| parallel_pi::join(&scene.remote(), "pipes").unwrap()).collect();
+    let workers: Vec<_> = workers
+        .into_iter()
+        .map(|worker| std::thread::spawn(move || parallel_pi::work(worker, STEPS).unwrap()))
+        .collect();
+    let server = scene.remote();
+    let pi = within(PATIENCE, "pi", move || parallel_pi::coordinate(&server, "pipes", 60, STEPS).unwrap());
+    assert!((pi - std::f64::consts::PI).abs() < 1e-9, "{pi}");
+    let done = move || workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>();
+    assert_eq!(within(PATIENCE, "the workers' end", done), 60);
 }
 
 #[test]

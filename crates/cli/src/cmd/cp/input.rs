@@ -5,6 +5,7 @@
 //!
 //! Also named pipes, whose writer may come late or never: Ctrl-C ends the wait.
 
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -31,21 +32,36 @@ const SIGNAL_GRACE: Duration = Duration::from_millis(10);
 
 /// The data of standard input.
 pub(super) fn open() -> Result<Source, Error> {
-    let is_pipe = fstat(std::io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
-    if !is_pipe {
+    if !is_pipe() {
         // A file or a terminal is not ended by another program.
         return Source::standard_input();
     }
     let failed =
         |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot read standard input: {error}"));
-    let input = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0).map_err(|errno| failed(errno.into()))?;
-    let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+    Ok(Source::Stream(StreamSource::new(relayed().map_err(failed)?, "standard input")))
+}
+
+/// The same for a reader who takes what there is and does not wait for more.
+pub(super) fn as_it_comes() -> std::io::Result<File> {
+    if is_pipe() {
+        return relayed().map(File::from);
+    }
+    Ok(File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0)?))
+}
+
+fn is_pipe() -> bool {
+    fstat(std::io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+}
+
+fn relayed() -> std::io::Result<OwnedFd> {
+    let input = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0)?;
+    let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
     // A smaller pipe only means more calls.
     let _ = fcntl_setpipe_size(&write_end, PIPE_BYTES);
-    let signalled = signal::wake_on_stop().map_err(failed)?;
+    let signalled = signal::wake_on_stop()?;
     let relay = move || relay(input.as_fd(), write_end, &signalled);
-    std::thread::Builder::new().name("xdfs-input".to_owned()).spawn(relay).map_err(failed)?;
-    Ok(Source::Stream(StreamSource::new(read_end, "standard input")))
+    std::thread::Builder::new().name("xdfs-input".to_owned()).spawn(relay)?;
+    Ok(read_end)
 }
 
 /// The pipe at `path`, once a writer opens it or has done so; `None` if there is no pipe that can

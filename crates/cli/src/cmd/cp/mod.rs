@@ -1,12 +1,14 @@
 //! `xdfs cp`: pairs sources with targets and copies one file after the other, in one session for
 //! each server.
 
+mod ends;
 mod failure;
 mod ftp;
 mod input;
 mod into;
 mod items;
 mod monitor;
+mod pipe;
 mod retry;
 mod tree;
 mod unfinished;
@@ -20,10 +22,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use xdfs_client::wire::FileType;
-use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, Payload, PutOptions, Verify};
-use xdfs_io::store::{Base, FileKind, LocalPlace, Source, Stage, expired_before};
+use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, PutOptions, Verify};
+use xdfs_io::store::{Base, FileKind, LocalPlace, Stage, expired_before};
 use xdfs_server::users::StateFolder;
 
+use self::ends::{open_source, payload, source_of, target_of, written_place};
 use self::failure::Failed;
 use self::items::{Download, Upload};
 use self::monitor::{FileOutcome, Staged, TransferMonitor};
@@ -33,7 +36,7 @@ use super::pattern::expand_all;
 use super::remote::{SessionRequest, Sessions, check_congestion, wire_name};
 use crate::bandwidth::{Bandwidth, Schedule};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, CopyItem, Endpoint};
+use crate::output::{self, CopyItem};
 use crate::plan::{Check, Copies, CopyPlan, Format, Local, LocalTarget, LoginPlan, Options, TreePlan, WhenDone};
 use crate::text::printable_path;
 use crate::url::Url;
@@ -262,6 +265,9 @@ impl Copy<'_> {
         if pair.target.is_ftp() {
             return self.upload_ftp(pair, (number, count));
         }
+        if let Some(outcome) = self.feed_pipe(pair, (number, count)) {
+            return outcome;
+        }
         let source = source_of(&pair.source);
         let here = |error: Error| Failed::of_local(source.shown(), error);
         // Before connecting: a missing source is reported without a server.
@@ -425,6 +431,10 @@ impl Copy<'_> {
         }
         let size = || staged.size();
         let moved = started.and_then(|transfer| self.monitor.watch(&item, session, &transfer, &size, self.options));
+        let special = to_output && moved.as_ref().is_err_and(|error| error.kind == ErrorKind::NotRegular);
+        if let Some(outcome) = special.then(|| self.drain_pipe(&pair.source, &item)).flatten() {
+            return outcome;
+        }
         moved.or_else(|error| {
             if error.kind == ErrorKind::ConnectionLost {
                 self.sessions.forget(&pair.source);
@@ -456,45 +466,4 @@ const fn verify_of(check: Check) -> Verify {
 
 fn numbered(index: usize, count: usize) -> (usize, usize) {
     (index + 1, count)
-}
-
-/// The local data to send; of a named pipe, once it has a writer.
-fn payload(source: &Local, options: &Options, stopped: &dyn Fn() -> bool) -> Result<Payload, Error> {
-    Payload::source(open_source(source, stopped)?, options.offset, options.length)
-}
-
-fn open_source(source: &Local, stopped: &dyn Fn() -> bool) -> Result<Source, Error> {
-    match source {
-        Local::File(path) => match input::open_pipe(path, stopped)? {
-            Some(pipe) => Ok(pipe),
-            None => LocalPlace::of(path.as_os_str().as_bytes())?.open(),
-        },
-        Local::Stdin => input::open(),
-        Local::Zero(size) => Ok(Source::zero(Some(*size))),
-        Local::Random(size) => Source::random(Some(*size)),
-    }
-}
-
-/// The local target of a download, with the key for its journal.
-fn written_place(path: &Path) -> Result<LocalPlace, Error> {
-    let mut place = LocalPlace::of(path.as_os_str().as_bytes())?;
-    place.store = xdfs_client::authenticated(place.store);
-    Ok(place)
-}
-
-fn source_of(source: &Local) -> Endpoint {
-    match source {
-        Local::File(path) => path.as_path().into(),
-        Local::Stdin => Endpoint::of(b"-"),
-        Local::Zero(size) => Endpoint::of(format!("zero:{size}").as_bytes()),
-        Local::Random(size) => Endpoint::of(format!("random:{size}").as_bytes()),
-    }
-}
-
-fn target_of(target: &LocalTarget) -> Endpoint {
-    match target {
-        LocalTarget::Path(path) => path.as_path().into(),
-        LocalTarget::Stdout => Endpoint::of(b"-"),
-        LocalTarget::Null => Endpoint::of(b"null:"),
-    }
 }

@@ -7,10 +7,11 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::{Done, NameError, Sessions, trouble, wire_name};
+use crate::cmd::pipe::{Connected, Cut};
 use crate::exit::{Exit, Failure, Side, is_of_peer};
 use crate::output::reader_is_gone;
 use crate::url::Url;
-use xdfs_client::file::{File, OpenOptions, Remote};
+use xdfs_client::file::{File, OpenOptions, PipeSide, Remote};
 use xdfs_client::{ErrorKind, GetOptions, Session, Target, Transfer};
 use xdfs_io::store::Stage;
 
@@ -80,6 +81,20 @@ pub(super) fn in_place(sessions: &Sessions, url: &Url, part: &Part) -> Done {
     // What was to be read was read: how the session ends makes no difference.
     let _ = remote.close();
     Ok(())
+}
+
+/// Writes what comes out of a FIFO; none if it is something else.
+pub(super) fn pipe(sessions: &Sessions, url: &Url) -> Option<Done> {
+    let passed = match Connected::open(sessions, url, PipeSide::Read) {
+        Err(Cut::Peer(error)) if error.kind == ErrorKind::NotRegular => return None,
+        connected => connected.and_then(|pipe| pipe.drain(&|| false)),
+    };
+    Some(match passed {
+        Ok(_) | Err(Cut::Stopped) => Ok(()),
+        Err(Cut::Session(failure, kind)) => Err(NameError::Told(failure, kind)),
+        Err(Cut::Peer(error)) => Err(trouble(url, &error)),
+        Err(Cut::Here(error)) => Err(Failure::from_output(&error).into()),
+    })
 }
 
 fn pause() {

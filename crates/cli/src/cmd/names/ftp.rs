@@ -62,7 +62,8 @@ fn one(plan: &NamesPlan, server: &mut FtpServer, url: &Url) -> Done {
                 return Err(told(error));
             }
         }
-        Verb::Ln { .. }
+        Verb::Mkfifo { .. }
+        | Verb::Ln { .. }
         | Verb::Symlink { .. }
         | Verb::Chmod { .. }
         | Verb::Touch { .. }

@@ -9,6 +9,7 @@ mod ftp;
 mod ln;
 mod ls;
 mod mkdir;
+mod mkfifo;
 mod mv;
 mod rm;
 mod stat;
@@ -134,6 +135,12 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
                 .map_err(|(failure, kind)| NameError::Told(failure, kind))
                 .and_then(|(session, _)| one(plan, session, &url, !exits.contains(&Exit::Done))),
         };
+        let done = match done {
+            Err(NameError::Told(failure, ErrorKind::NotRegular)) if plan.verb == Verb::Cat && !url.is_ftp() => {
+                cat::pipe(&sessions, &url).unwrap_or(Err(NameError::Told(failure, ErrorKind::NotRegular)))
+            }
+            done => done,
+        };
         exits.push(ended(plan, &url, done)?);
     }
     sessions.close();
@@ -164,6 +171,7 @@ fn one(plan: &NamesPlan, session: &Session, url: &Url, first: bool) -> Done {
         Verb::Ls { .. } => ls::run(plan, session, url),
         Verb::Stat => stat::run(plan, session, url),
         Verb::Mkdir { parents, mode } => mkdir::run(plan, session, url, (*parents, *mode)),
+        Verb::Mkfifo { mode } => mkfifo::run(plan, session, url, *mode),
         Verb::Rm { recursive, force } => rm::run(plan, session, url, (*recursive, *force)),
         Verb::Mv { target, no_clobber } => mv::run(plan, session, url, (target, *no_clobber)),
         Verb::Ln { of } => ln::hard(plan, session, url, of),
