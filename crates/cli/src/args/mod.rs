@@ -5,6 +5,7 @@
 
 mod complete;
 mod find;
+mod generate;
 mod key;
 mod lock;
 mod mount;
@@ -21,6 +22,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use complete::{AskingShell, CompleteArgs};
 pub(crate) use find::{FindArgs, find_names, is_test};
+pub(crate) use generate::{GenerateArgs, Generated};
 pub(crate) use key::{
     KeepArgs, KeyArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs, TrustArgs, TrustCommand,
     TrustForgetArgs, TrustListArgs,
@@ -398,26 +400,6 @@ pub(crate) struct TrustPinArgs {
 
     #[command(flatten)]
     pub(crate) state: StateArgs,
-}
-
-/// Writes generated documentation into a directory.
-#[derive(Args, Debug)]
-pub(crate) struct GenerateArgs {
-    /// What to write
-    #[arg(value_enum)]
-    pub(crate) what: Generated,
-    /// Where to
-    #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
-}
-
-/// What `generate` writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Generated {
-    /// The man pages, in the directories man1 and man5
-    Man,
-    /// Completions for bash, zsh and fish
-    Completions,
 }
 
 /// Protection of the data on the way.
