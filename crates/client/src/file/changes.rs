@@ -13,7 +13,8 @@ impl Changes {
         self.0.load(Ordering::Acquire)
     }
 
-    pub(super) fn add(&self) {
+    /// Somebody else changed the file, too: what was read ahead is not used any more.
+    pub fn add(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 }

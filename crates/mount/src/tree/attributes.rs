@@ -68,6 +68,7 @@ impl Tree {
         let directory = facts.kind == FileType::Directory;
         let found = Found { identity, directory, only_name: directory || facts.links == Some(1) };
         let id = self.inodes().look_up(parent, name, found).ok_or(Errno::STALE)?;
+        self.tell(id, facts);
         Ok(Entry { id, attributes: self.shown(facts), valid: self.settings.valid })
     }
 
@@ -113,6 +114,7 @@ impl Tree {
         if !is_root(inode) && identity != facts.inode {
             return Err(Errno::STALE);
         }
+        self.tell(inode, facts);
         let mut attributes = self.shown(facts);
         if hidden {
             attributes.links = attributes.links.saturating_sub(1);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use xdfs_client::Facts;
 use xdfs_client::file::Changes;
 
 /// What a program wrote is sent this long after that, whatever it does then.
@@ -22,6 +23,8 @@ pub(super) struct Content {
     pub(super) changes: Changes,
     /// When this mount changed it last, by [`Tree::clock`].
     changed: u64,
+    /// The change number that the kernel was told last: with another one it drops its pages.
+    told: Option<u64>,
 }
 
 /// Open files with writes behind, by their inodes.
@@ -92,6 +95,17 @@ impl Tree {
         // Of an inode that was not opened the kernel has no pages.
         if let Some(content) = self.contents().get_mut(&inode) {
             (content.version, content.changed) = (None, now);
+        }
+    }
+
+    /// The kernel is told attributes of an inode. If somebody changed it since the last time, what was read
+    /// ahead is as old as the pages that the kernel drops.
+    pub(super) fn tell(&self, inode: u64, facts: &Facts) {
+        if let Some(content) = self.contents().get_mut(&inode)
+            && content.told != facts.change
+        {
+            content.told = facts.change;
+            content.changes.add();
         }
     }
 

@@ -1,6 +1,7 @@
 //! Writes that the server has later than the program, and reads that it was asked for earlier.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -57,4 +58,27 @@ fn a_full_disk_is_told_by_fsync_and_by_close_to_each_who_asks() {
         assert_eq!(fs::metadata(disks.tmpfs.join("file")).unwrap().len(), 0);
         mount.unmount();
     });
+}
+
+#[test]
+fn who_sees_that_a_file_has_changed_reads_what_it_is_now() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &["-o", "valid=0"]);
+    scene.write("server/file", &[b'a'; 4 << 20]);
+    let file = fs::File::open(mount.path("file")).unwrap();
+    let mut part = vec![0; 64 << 10];
+    for at in (0..1 << 20).step_by(64 << 10) {
+        file.read_exact_at(&mut part, at).unwrap();
+    }
+    let before = file.metadata().unwrap().modified().unwrap();
+    let changed = fs::OpenOptions::new().write(true).open(scene.path("server/file")).unwrap();
+    // Until the file system's clock has gone on.
+    while file.metadata().unwrap().modified().unwrap() == before {
+        changed.write_all_at(&[b'b'; 4 << 20], 0).unwrap();
+    }
+    file.read_exact_at(&mut part, 1 << 20).unwrap();
+    assert_eq!((part[0], part[part.len() - 1]), (b'b', b'b'));
+    drop(file);
+    mount.unmount();
 }
