@@ -330,3 +330,21 @@ fn an_honest_server_is_believed() {
         told(case).unwrap_or_else(|error| panic!("{:?}: {error}", case.call));
     }
 }
+
+#[test]
+fn replies_to_a_transfer_that_was_broken_off_answer_no_later_command() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Both replies at once, and the bytes behind them.
+    let server = std::thread::spawn(|| {
+        serve(listener, "RETR", "150 opening\r\n226 done\r\n{data}", vec![b"0123456789".to_vec()]);
+    });
+    let mut client = Client::connect(address, Login::anonymous(), WAIT).unwrap();
+    let mut sink = |_: u64, _: &[u8]| Err(std::io::Error::other("enough"));
+    let broken = client.download(b"/f", Range { start: 0, end: 10 }, &mut sink).unwrap_err();
+    assert!(matches!(broken, Error::Local(_)), "{broken}");
+    client.settle(WAIT).unwrap();
+    assert_eq!(client.size(b"/f").unwrap(), 10);
+    client.quit();
+    server.join().unwrap();
+}

@@ -231,6 +231,8 @@ impl Client {
         while !self.control.is_ready() {
             self.event_before(deadline)?;
         }
+        // Several replies may have come at once: none of them answers the next command.
+        while self.control.poll().is_some() {}
         Ok(())
     }
 
