@@ -68,7 +68,7 @@ fn the_completions_ask_the_program_for_names_and_offer_no_command_that_is_hidden
     for ((name, script), (calls, times)) in completions::completions().into_iter().zip([
         ("complete -F _xdfs_or_names ", 2),
         ("\n    _xdfs_arguments \"$@\"\n", 1),
-        ("stat sum ls find mkdir rm mv ln chmod touch cat lock mount du df; and ", 2),
+        ("stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df; and ", 2),
     ]) {
         let script = String::from_utf8(script).unwrap();
         assert_eq!(script.matches(calls).count(), times, "{name}");
