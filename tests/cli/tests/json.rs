@@ -103,10 +103,10 @@ fn every_object_has_the_fields_of_its_row_and_every_row_is_met() {
     let pem = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("a key").serialize_pem();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(scene.write("key.pem", pem.as_bytes()), mode).expect("our own");
-    let server = scene.serve();
+    let server = scene.serve_with(&["--pipes"]);
     let (page, mut seen) = (documented(), BTreeSet::new());
     let (there, new, target) = (server.url("there"), server.url("new"), server.url("d/x"));
-    let rows: [&[&str]; 21] = [
+    let rows: [&[&str]; 22] = [
         &["cp", "--json", "here", &new],
         &["cp", "--json", "-n", "here", &new],
         &["sync", "--json", "tree", &server.url("copy")],
@@ -117,6 +117,7 @@ fn every_object_has_the_fields_of_its_row_and_every_row_is_met() {
         &["df", "--json", &server.url("")],
         &["sum", "--json", &there],
         &["mkdir", "--json", &server.url("d")],
+        &["mkfifo", "--json", &server.url("pipe")],
         &["mv", "--json", &there, &target],
         &["ln", "--json", "-s", "x", &server.url("link")],
         &["chmod", "--json", "600", &target],
