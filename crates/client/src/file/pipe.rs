@@ -45,7 +45,7 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// use xdfs_client::ConnectOptions;
 /// use xdfs_client::file::{Pipe, PipeSide, Remote};
 ///
-/// let server = Remote::new(ConnectOptions::to("192.0.2.1:2799".parse()?));
+/// let server = Remote::new(ConnectOptions::to("192.0.2.1:2799".parse::<std::net::SocketAddr>()?));
 /// let mut results = Pipe::open(&server, "export/results", PipeSide::Write)?;
 /// results.write_all(b"42\n")?;
 /// results.close()?;
