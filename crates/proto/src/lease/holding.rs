@@ -42,15 +42,15 @@ pub struct Lost {
 /// Where a lease is, as the client knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum HoldingState {
-    /// See [`Idle`].
+    /// There is none.
     Idle(Idle),
-    /// See [`Asked`].
+    /// It was asked for, and there is no answer yet.
     Asked(Asked),
-    /// See [`Held`].
+    /// There is one, until its time ends.
     Held(Held),
-    /// See [`Recalled`].
+    /// Somebody waits for its end.
     Recalled(Recalled),
-    /// See [`Lost`].
+    /// The session or the server was lost with it.
     Lost(Lost),
 }
 
