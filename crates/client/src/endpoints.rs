@@ -168,7 +168,7 @@ impl Target {
 
     /// Discards the bytes.
     pub fn null() -> Self {
-        Self::stage(|_, _| Ok(Stage::Null))
+        Self::stage(|_, _| Ok(Stage::null()))
     }
 
     /// Standard output, in order.

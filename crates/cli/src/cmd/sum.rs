@@ -112,7 +112,7 @@ fn there_by_ftp(servers: &mut FtpServers, url: &Url, plan: &SumPlan) -> Result<D
     let (receiver, mut sender) = pipe;
     let client = server.session.client();
     let (received, summed) = std::thread::scope(|scope| {
-        let source = Source::Stream(StreamSource::new(receiver.into(), url.to_string()));
+        let source = Source::new(StreamSource::new(receiver.into(), url.to_string()));
         let length = end - plan.offset;
         let summing = scope.spawn(move || Payload::source(source, 0, Some(length)).and_then(Payload::sum));
         let received = client.download(&path, Range { start: plan.offset, end: size }, &mut |at, bytes| {

@@ -106,14 +106,14 @@ pub fn download_to(path: &Path) -> Target {
 /// A pipe as a source, and where its bytes are written.
 pub fn pipe_payload(length: Option<u64>) -> (Payload, std::io::PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
-    let source = Source::Stream(StreamSource::new(reader.into(), "a pipe"));
+    let source = Source::new(StreamSource::new(reader.into(), "a pipe"));
     (Payload::source(source, 0, length).unwrap(), writer)
 }
 
 /// A pipe as a target, and where its bytes are read.
 pub fn pipe_target() -> (Target, std::io::PipeReader) {
     let (reader, writer) = std::io::pipe().unwrap();
-    (Target::stage(move |_, _| Ok(Stage::Stream(StreamStage::new(writer.into(), "a pipe")))), reader)
+    (Target::stage(move |_, _| Ok(Stage::new(StreamStage::new(writer.into(), "a pipe")))), reader)
 }
 
 /// A value that threads wait for.

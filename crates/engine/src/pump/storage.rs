@@ -219,13 +219,13 @@ where
     /// How a stage is written.
     fn writing(&mut self, stage: Arc<Stage>) -> Result<WriteMode, Error> {
         let ordered = stage.order() == Order::Ascending;
-        if matches!(*stage, Stage::Null) {
+        if stage.discards() {
             return Ok(WriteMode::Discard(stage));
         }
         let beside = match self.disk {
             DiskMode::Automatic => stage.in_memory(),
             DiskMode::Inline => false,
-            DiskMode::Beside => matches!(*stage, Stage::Local(_)),
+            DiskMode::Beside => true,
         };
         if !ordered && !beside {
             return Ok(WriteMode::Inline(stage));

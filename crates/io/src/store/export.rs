@@ -72,7 +72,7 @@ impl Store for MemoryExport {
             ExportName::Zero | ExportName::Random => {
                 Err(refused(ErrorKind::ReadOnly, Verb::Create, &request.target, "it is there to be read"))
             }
-            ExportName::Null => Ok(Stage::Null),
+            ExportName::Null => Ok(Stage::null()),
             ExportName::Absent => Err(absent(Verb::Create, &request.target)),
         }
     }

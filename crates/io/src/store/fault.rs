@@ -13,7 +13,8 @@ use super::errors::{self, Verb};
 use super::io_loops::{read_full, write_full};
 use super::local::part::stuck_words;
 use super::{
-    Attributes, Capability, CommitRequest, Order, Result, SmallFile, SmallGroup, Source, Stage, StageRequest, Store,
+    Attributes, Capability, CommitRequest, Hashes, ReadBack, Result, SmallFile, SmallGroup, Source, SourceCapability,
+    SourceFile, Stage, StageCapability, StageRequest, StagedFile, Store, VerifiedRange,
 };
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,14 +89,14 @@ impl Store for FaultStore {
     fn open(&self, path: &RelPath) -> Result<Source> {
         self.plan.check(Call::Open, Verb::Open, &errors::shown("", path))?;
         let inner = self.inner.open(path)?;
-        Ok(Source::Fault(Box::new(FaultSource { inner, plan: self.plan.clone() })))
+        Ok(Source::new(FaultSource { inner, plan: self.plan.clone() }))
     }
 
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
         self.plan.check(Call::Stage, Verb::Create, &errors::shown("", &request.target))?;
         let inner = self.inner.stage(request)?;
         let stage = FaultStage { inner, plan: self.plan.clone(), failed: AtomicBool::new(false) };
-        Ok(Stage::Fault(Box::new(stage)))
+        Ok(Stage::new(stage))
     }
 
     fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {
@@ -110,23 +111,43 @@ pub struct FaultSource {
     plan: SharedPlan,
 }
 
-impl FaultSource {
-    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+impl SourceFile for FaultSource {
+    fn capability(&self) -> SourceCapability {
+        SourceCapability { sequential: self.inner.is_sequential(), ..SourceCapability::default() }
+    }
+
+    fn shown(&self) -> &str {
+        self.inner.shown()
+    }
+
+    fn attributes(&self) -> &Attributes {
+        self.inner.attributes()
+    }
+
+    fn identity(&self) -> Option<&[u8]> {
+        self.inner.identity()
+    }
+
+    fn weak_part<'v>(&self, version: &'v [u8]) -> Option<&'v [u8]> {
+        self.inner.weak_part(version)
+    }
+
+    fn modified(&self) -> Option<(i64, u32)> {
+        self.inner.modified()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         planned_read(&self.plan, self.inner.shown(), buf, offset, |part, at| self.inner.read_at(part, at))
     }
 
-    pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let shown = self.inner.shown().to_owned();
         planned_read(&self.plan, &shown, buf, 0, |part, _| self.inner.read(part))
     }
 
-    pub(super) fn revalidate(&self) -> Result<()> {
+    fn revalidate(&self) -> Result<()> {
         self.plan.check(Call::Revalidate, Verb::Read, self.inner.shown())?;
         self.inner.revalidate()
-    }
-
-    pub(super) fn inner(&self) -> &Source {
-        &self.inner
     }
 }
 
@@ -156,8 +177,45 @@ pub struct FaultStage {
     failed: AtomicBool,
 }
 
-impl FaultStage {
-    pub(super) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+impl StagedFile for FaultStage {
+    /// That of the inner file, without what would pass by the plan.
+    fn capability(&self) -> StageCapability {
+        StageCapability { in_memory: false, discards: false, ..self.inner.capability() }
+    }
+
+    fn shown(&self) -> &str {
+        self.inner.shown()
+    }
+
+    fn kept(&self) -> &[VerifiedRange] {
+        self.inner.kept()
+    }
+
+    fn replaces(&self) -> &[u8] {
+        self.inner.replaces()
+    }
+
+    fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
+        self.inner.hashed_by(hashes);
+    }
+
+    fn unmarked(&self) -> u64 {
+        self.inner.unmarked()
+    }
+
+    fn keep(&self) -> bool {
+        self.inner.keep()
+    }
+
+    fn read_back(&self, fresh: bool) -> Result<ReadBack> {
+        self.inner.read_back(fresh)
+    }
+
+    fn unchanged(&self) -> bool {
+        self.inner.unchanged()
+    }
+
+    fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         let mut foreign = None;
         let written = write_full(buf, offset, |part, at| {
             let fault = self.plan.lock().decide(Call::Write, part.len());
@@ -178,12 +236,12 @@ impl FaultStage {
         })
     }
 
-    pub(super) fn finish(&self, request: &CommitRequest) -> Result<()> {
+    fn finish(&self, request: &CommitRequest) -> Result<()> {
         self.must_be_sound()?;
         self.inner.finish(request)
     }
 
-    pub(super) fn sync(&self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         self.must_be_sound()?;
         self.plan.check(Call::Sync, Verb::Sync, self.inner.shown()).inspect_err(|_| {
             self.failed.store(true, Ordering::Relaxed);
@@ -191,7 +249,7 @@ impl FaultStage {
         self.inner.sync()
     }
 
-    pub(super) fn checkpoint(&self) -> Result<()> {
+    fn checkpoint(&self) -> Result<()> {
         self.must_be_sound()?;
         self.plan.check(Call::Checkpoint, Verb::Sync, self.inner.shown()).inspect_err(|_| {
             self.failed.store(true, Ordering::Relaxed);
@@ -199,17 +257,19 @@ impl FaultStage {
         self.inner.checkpoint()
     }
 
-    pub(super) fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
+    fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
         self.must_be_sound()?;
         self.plan.check(Call::Commit, Verb::Create, self.inner.shown())?;
         self.inner.name(request)
     }
 
-    pub(super) fn sync_directory(&self) -> Result<()> {
+    fn sync_directory(&self) -> Result<()> {
         self.plan.check(Call::SyncDirectory, Verb::Sync, self.inner.shown())?;
         self.inner.sync_directory()
     }
+}
 
+impl FaultStage {
     /// As in the local member: after a failed call the stage stays failed.
     fn must_be_sound(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
@@ -217,18 +277,6 @@ impl FaultStage {
             return Err(errors::refused(ErrorKind::Storage, Verb::Create, self.inner.shown(), because));
         }
         Ok(())
-    }
-
-    pub(super) fn inner(&self) -> &Stage {
-        &self.inner
-    }
-
-    pub(super) fn order(&self) -> Order {
-        self.inner.order()
-    }
-
-    pub(super) fn shown(&self) -> &str {
-        self.inner.shown()
     }
 }
 

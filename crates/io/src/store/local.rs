@@ -210,7 +210,7 @@ impl Store for LocalStore {
     fn open(&self, path: &RelPath) -> Result<Source> {
         let (file, stat) = self.root.open_regular(path).map_err(|stop| self.blocked(Verb::Open, path, &stop))?;
         descriptors::must_be_below_line(&file, Verb::Open, &self.shown(path))?;
-        Ok(Source::Local(source::LocalSource::new(file, self.shown(path), &stat)))
+        Ok(Source::new(source::LocalSource::new(file, self.shown(path), &stat)))
     }
 
     fn open_file(&self, path: &RelPath, request: &OpenRequest) -> Result<(OpenFile, bool)> {
@@ -300,11 +300,11 @@ impl Store for LocalStore {
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
         self.must_be_writable(Verb::Create, &request.target)?;
         let place = match ExistingTarget::of(self.place(request)?, request)? {
-            Ok(named) => return Ok(Stage::Named(named)),
+            Ok(named) => return Ok(Stage::new(named)),
             Err(place) => place,
         };
         must_admit(&place.parent, &place.name, request.existing, &place.shown)?;
-        LocalStage::open(place, request, &self.parts).map(Stage::Local)
+        LocalStage::open(place, request, &self.parts).map(Stage::new)
     }
 }
 

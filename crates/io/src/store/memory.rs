@@ -8,8 +8,8 @@ mod small;
 
 use super::errors::{self, Verb};
 use super::{
-    Attributes, Capability, CommitRequest, Existing, FileKind, Order, Result, SmallFile, SmallGroup, Source, Stage,
-    StageRequest, Store, Version,
+    Attributes, Capability, CommitRequest, Existing, FileKind, Order, Result, SmallFile, SmallGroup, Source,
+    SourceCapability, SourceFile, Stage, StageRequest, StagedFile, Store, Version,
 };
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ impl Store for MemoryStore {
         let tree = self.tree();
         match tree.node(path) {
             Some(MemoryNode::File(content)) => {
-                Ok(Source::Memory(MemorySource { content, shown: errors::shown("", path) }))
+                Ok(Source::new(MemorySource { content, shown: errors::shown("", path) }))
             }
             _ => match tree.attributes(path, Verb::Open)?.kind {
                 FileKind::Directory => {
@@ -154,7 +154,7 @@ impl Store for MemoryStore {
         if let Some(size) = request.size {
             tree.must_have_room(&request.target, size)?;
         }
-        Ok(Stage::Memory(MemoryStage {
+        Ok(Stage::new(MemoryStage {
             store: self.clone(),
             shown: errors::shown("", &request.target),
             target: request.target.clone(),
@@ -254,22 +254,31 @@ pub struct MemorySource {
     shown: String,
 }
 
-impl MemorySource {
-    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> usize {
+impl SourceFile for MemorySource {
+    fn capability(&self) -> SourceCapability {
+        SourceCapability { local: true, ..SourceCapability::default() }
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let rest = self.content.bytes.get(start..).unwrap_or_default();
         let count = rest.len().min(buf.len());
         if let (Some(to), Some(from)) = (buf.get_mut(..count), rest.get(..count)) {
             to.copy_from_slice(from);
         }
-        count
+        Ok(count)
     }
 
-    pub(super) fn attributes(&self) -> &Attributes {
+    fn attributes(&self) -> &Attributes {
         &self.content.attributes
     }
 
-    pub(super) fn shown(&self) -> &str {
+    /// Bytes that nobody dated have the date zero.
+    fn modified(&self) -> Option<(i64, u32)> {
+        Some(self.content.attributes.modified).filter(|date| *date != (0, 0))
+    }
+
+    fn shown(&self) -> &str {
         &self.shown
     }
 }
@@ -297,8 +306,8 @@ impl Draft {
     }
 }
 
-impl MemoryStage {
-    pub(super) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+impl StagedFile for MemoryStage {
+    fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
         // The caller checked that the end is below 2^63.
         let end = offset + buf.len() as u64;
@@ -318,6 +327,29 @@ impl MemoryStage {
         Ok(())
     }
 
+    fn finish(&self, request: &CommitRequest) -> Result<()> {
+        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        if draft.failed {
+            return Err(refused(ErrorKind::Storage, &self.target, "an earlier write failed"));
+        }
+        self.resize(&mut draft, request.length)
+    }
+
+    fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
+        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tree = self.store.tree();
+        tree.must_have_parent(&self.target)?;
+        tree.must_admit(&self.target, self.existing)?;
+        // The bytes stay counted: they belong to the file now, and the dropped draft is empty.
+        Ok(tree.place(&self.target, std::mem::take(&mut draft.bytes), request.mode, request.modified))
+    }
+
+    fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+impl MemoryStage {
     /// Resizes the draft to `length` bytes and counts them.
     fn resize(&self, draft: &mut Draft, length: u64) -> Result<()> {
         let mut tree = self.store.tree();
@@ -329,27 +361,6 @@ impl MemoryStage {
         // At most `limit`, which the creator of the store chose to fit into memory.
         draft.bytes.resize(length as usize, 0);
         Ok(())
-    }
-
-    pub(super) fn finish(&self, request: &CommitRequest) -> Result<()> {
-        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
-        if draft.failed {
-            return Err(refused(ErrorKind::Storage, &self.target, "an earlier write failed"));
-        }
-        self.resize(&mut draft, request.length)
-    }
-
-    pub(super) fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
-        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tree = self.store.tree();
-        tree.must_have_parent(&self.target)?;
-        tree.must_admit(&self.target, self.existing)?;
-        // The bytes stay counted: they belong to the file now, and the dropped draft is empty.
-        Ok(tree.place(&self.target, std::mem::take(&mut draft.bytes), request.mode, request.modified))
-    }
-
-    pub(super) fn shown(&self) -> &str {
-        &self.shown
     }
 }
 

@@ -38,6 +38,7 @@ mod io_loops;
 mod ledger;
 pub mod local;
 pub mod memory;
+pub mod null;
 pub mod open_file;
 pub mod owners;
 pub mod pipe;
@@ -65,8 +66,8 @@ pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, lead
 pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
 pub use small::{SmallFile, SmallGroup, SmallReader};
-pub use source::Source;
-pub use stage::Stage;
+pub use source::{Source, SourceCapability, SourceFile};
+pub use stage::{Stage, StageCapability, StagedFile};
 pub use tree::Tree;
 pub use verified_range::{Hashes, JournalTags, VerifiedRange};
 

@@ -1,7 +1,7 @@
 //! A source of incompressible random bytes, for benchmarks of everything but storage.
 
 use super::errors::{self, Verb};
-use super::{Attributes, FileKind, Result, Version};
+use super::{Attributes, FileKind, Result, Source, SourceCapability, SourceFile, Version};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::sync::OnceLock;
 
@@ -21,8 +21,25 @@ impl RandomSource {
     pub fn new(size: Option<u64>) -> Result<Self> {
         Ok(Self { block: block()?, attributes: random_attributes(size) })
     }
+}
 
-    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> usize {
+impl Source {
+    /// Random bytes, the same for the whole life of the process: `size` of them, or endless.
+    pub fn random(size: Option<u64>) -> Result<Self> {
+        RandomSource::new(size).map(Self::new)
+    }
+}
+
+impl SourceFile for RandomSource {
+    fn capability(&self) -> SourceCapability {
+        SourceCapability { local: true, ..SourceCapability::default() }
+    }
+
+    fn shown(&self) -> &str {
+        "random"
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let count = match self.attributes.size {
             // A range longer than the address space is longer than `buf`.
             Some(size) => buf.len().min(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX)),
@@ -37,11 +54,15 @@ impl RandomSource {
             part.copy_from_slice(&self.block[from..from + length]);
             (rest, from) = (behind, 0);
         }
-        count
+        Ok(count)
     }
 
-    pub(super) fn attributes(&self) -> &Attributes {
+    fn attributes(&self) -> &Attributes {
         &self.attributes
+    }
+
+    fn modified(&self) -> Option<(i64, u32)> {
+        None
     }
 }
 

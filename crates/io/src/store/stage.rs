@@ -1,61 +1,167 @@
-//! Write targets: one enum, so that a write costs a match and no call through a table.
+//! Write targets: what a member implements to be written, and the handle by which everybody writes.
 
 use super::errors::{self, Verb};
-use super::fault::FaultStage;
-use super::local::existing_target::ExistingTarget;
-use super::local::part::LocalStage;
 use super::local::read_back::ReadBack;
-use super::memory::MemoryStage;
-use super::stream::StreamStage;
-use super::{Attributes, CommitRequest, FileKind, Hashes, Order, Result, VerifiedRange, Version};
-use std::os::fd::OwnedFd;
+use super::{Attributes, CommitRequest, Hashes, Order, Result, VerifiedRange};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use xdfs_proto::base::{ErrorKind, Extent, Safety};
 
-/// A file that is being written and has no name yet. Ranges may be written from several threads at
-/// once. Dropping it is `abort`.
+/// What a file that is being written declares about itself, once. The default is a file that takes
+/// ranges in any order and promises nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct StageCapability {
+    /// The order in which [`StagedFile::write`] accepts ranges. A thread of its own writes what
+    /// comes in order, so such a call may wait for a device or another machine.
+    pub order: Order,
+    /// The best durability that can be promised after [`StagedFile::sync`] and
+    /// [`StagedFile::sync_directory`].
+    pub promises: Safety,
+    /// The file is only in memory (tmpfs), where a write takes longer, all of it processor time.
+    pub in_memory: bool,
+    /// Bytes are discarded, so that they need not be received whole.
+    pub discards: bool,
+    /// [`StagedFile::read_back`] can read what was written.
+    pub read_back: bool,
+}
+
+impl Default for StageCapability {
+    fn default() -> Self {
+        let (order, promises) = (Order::Any, Safety::Written);
+        Self { order, promises, in_memory: false, discards: false, read_back: false }
+    }
+}
+
+/// A file that is being written and has no name yet, as its member implements it. Ranges may be
+/// written from several threads at once. Dropping it leaves nothing behind, unless [`Self::keep`]
+/// returned true.
+///
+/// The calls come from a [`Stage`], which has checked that a range ends below 2^63 and that a file
+/// can have the length of a commit.
+pub trait StagedFile: Send + Sync + std::fmt::Debug {
+    /// What the engine needs to know before it writes. Asked once.
+    fn capability(&self) -> StageCapability {
+        StageCapability::default()
+    }
+
+    /// The target's name in messages, escaped: see [`errors::shown`].
+    fn shown(&self) -> &str;
+
+    /// Writes all of `buf` at `offset`, or fails. After a failure the file can no longer be named.
+    fn write(&self, buf: &[u8], offset: u64) -> Result<()>;
+
+    /// The first step of a commit: length, mode and time of the file.
+    fn finish(&self, request: &CommitRequest) -> Result<()>;
+
+    /// Waits until the bytes are on stable storage. An error is final.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives the file its name, atomically. On failure the existing file stays.
+    fn name(&mut self, request: &CommitRequest) -> Result<Attributes>;
+
+    /// Whether the existing file was kept: see [`Existing::ReplaceOther`].
+    ///
+    /// [`Existing::ReplaceOther`]: super::Existing::ReplaceOther
+    fn unchanged(&self) -> bool {
+        false
+    }
+
+    /// Waits until the name is on stable storage.
+    fn sync_directory(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The descriptor of a file of this machine, into which the kernel can move bytes by itself.
+    fn as_local(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The ranges that an earlier attempt left, ascending.
+    fn kept(&self) -> &[VerifiedRange] {
+        &[]
+    }
+
+    /// Version of the existing target; empty if there is none.
+    fn replaces(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Everything written from now on is hashed by `hashes`.
+    fn hashed_by(&self, _hashes: Arc<dyn Hashes>) {}
+
+    /// Bytes written since the last [`Self::checkpoint`]; none where nothing could be resumed.
+    fn unmarked(&self) -> u64 {
+        0
+    }
+
+    /// Makes the data written so far survive the end of the program. An error is final.
+    fn checkpoint(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Leaves the written data for the next attempt when the file is dropped. Returns whether it
+    /// does.
+    fn keep(&self) -> bool {
+        false
+    }
+
+    /// Leaves everything as it is when the file is dropped, as if the program were killed.
+    fn leave(&self) {}
+
+    /// A reader of the written data; with `fresh`, it reads what the storage now has.
+    fn read_back(&self, _fresh: bool) -> Result<ReadBack> {
+        Err(errors::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it cannot be read back"))
+    }
+}
+
+/// A file that is being written and has no name yet: a file of some member, and what it declared.
+/// Dropping it is `abort`.
 #[derive(Debug)]
 #[must_use = "a stage that is dropped takes what was written with it"]
-pub enum Stage {
-    /// A part file next to its target.
-    Local(LocalStage),
-    /// The existing target, which may be identical to what is being copied.
-    Named(ExistingTarget),
-    /// Accepts every byte and discards it.
-    Null,
-    /// A file of a [`super::MemoryStore`].
-    Memory(MemoryStage),
-    /// A pipe or device: bytes are written immediately and in order.
-    Stream(StreamStage),
-    /// A stage whose calls fail according to a plan.
-    Fault(Box<FaultStage>),
+pub struct Stage {
+    file: Box<dyn StagedFile>,
+    capability: StageCapability,
 }
 
 impl Stage {
-    /// Standard output.
-    pub fn standard_output() -> Result<Self> {
-        let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 0);
-        let file = file.map_err(|errno| errors::failed(Verb::Open, "standard output", errno))?;
-        Ok(Self::Stream(StreamStage::new(file, "standard output")))
+    /// A stage that writes `file`.
+    pub fn new(file: impl StagedFile + 'static) -> Self {
+        let file: Box<dyn StagedFile> = Box::new(file);
+        let capability = file.capability();
+        Self { file, capability }
+    }
+
+    /// What the file declared when it was staged.
+    pub const fn capability(&self) -> StageCapability {
+        self.capability
     }
 
     /// Whether the file is only in memory (tmpfs), where a write takes longer, all of it processor
     /// time.
-    pub fn in_memory(&self) -> bool {
-        match self {
-            Self::Local(stage) => stage.in_memory(),
-            Self::Named(stage) => stage.in_memory(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => false,
-        }
+    pub const fn in_memory(&self) -> bool {
+        self.capability.in_memory
+    }
+
+    /// Whether bytes are discarded, so that they need not be received whole.
+    pub const fn discards(&self) -> bool {
+        self.capability.discards
     }
 
     /// The order in which `write` accepts ranges.
-    pub fn order(&self) -> Order {
-        match self {
-            Self::Local(_) | Self::Named(_) | Self::Null | Self::Memory(_) => Order::Any,
-            Self::Stream(_) => Order::Ascending,
-            Self::Fault(stage) => stage.order(),
-        }
+    pub const fn order(&self) -> Order {
+        self.capability.order
+    }
+
+    /// The best durability that can be promised after [`Self::sync`] and [`Self::sync_directory`].
+    pub const fn promises(&self) -> Safety {
+        self.capability.promises
+    }
+
+    /// Whether [`Self::read_back`] can read what was written.
+    pub const fn can_read_back(&self) -> bool {
+        self.capability.read_back
     }
 
     /// Writes all of `buf` at `offset`, or fails. After a failure the stage cannot be committed
@@ -66,92 +172,51 @@ impl Stage {
             let because = format!("{} bytes at offset {offset} end beyond 2^63 - 1", buf.len());
             errors::refused(ErrorKind::OutOfRange, Verb::Write, self.shown(), &because)
         })?;
-        match self {
-            Self::Local(stage) => stage.write(buf, offset),
-            Self::Named(stage) => stage.write(),
-            Self::Null => Ok(()),
-            Self::Memory(stage) => stage.write(buf, offset),
-            Self::Stream(stage) => stage.write(buf, offset),
-            Self::Fault(stage) => stage.write(buf, offset),
-        }
+        self.file.write(buf, offset)
     }
 
-    /// A duplicated descriptor that the kernel can splice into; none where the member has none, or
-    /// no descriptor is free.
+    /// The descriptor of a file of this machine, into which the kernel can move bytes by itself;
+    /// none where the member has none.
+    pub fn as_local(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_local()
+    }
+
+    /// A duplicate of [`Self::as_local`]; none as well where no descriptor is free.
     pub fn descriptor(&self) -> Option<OwnedFd> {
-        match self {
-            Self::Local(stage) => stage.descriptor(),
-            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) | Self::Fault(_) => None,
-        }
+        self.as_local().and_then(|file| file.try_clone_to_owned().ok())
     }
 
     /// The ranges that an earlier attempt left, ascending.
     pub fn kept(&self) -> &[VerifiedRange] {
-        match self {
-            Self::Local(stage) => stage.kept(),
-            Self::Named(stage) => stage.kept(),
-            Self::Fault(stage) => stage.inner().kept(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => &[],
-        }
+        self.file.kept()
     }
 
     /// Version of the existing target; empty if there is none.
     pub fn replaces(&self) -> &[u8] {
-        match self {
-            Self::Local(stage) => stage.replaces(),
-            Self::Named(stage) => stage.replaces(),
-            Self::Fault(stage) => stage.inner().replaces(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => &[],
-        }
+        self.file.replaces()
     }
 
     /// Everything written from now on is hashed by `hashes`, which is queried at every checkpoint
     /// for the ranges to record. Call it before the first write.
     pub fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
-        match self {
-            Self::Local(stage) => stage.hashed_by(hashes),
-            Self::Fault(stage) => stage.inner().hashed_by(hashes),
-            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) => {}
-        }
+        self.file.hashed_by(hashes);
     }
 
     /// Bytes written since the last [`Self::checkpoint`]; none where nothing could be resumed.
     pub fn unmarked(&self) -> u64 {
-        match self {
-            Self::Local(stage) => stage.unmarked(),
-            Self::Fault(stage) => stage.inner().unmarked(),
-            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) => 0,
-        }
+        self.file.unmarked()
     }
 
     /// Makes the data written so far survive the end of the program: synced, then recorded in the
     /// journal. An error is final.
     pub fn checkpoint(&self) -> Result<()> {
-        match self {
-            Self::Local(stage) => stage.checkpoint(),
-            Self::Fault(stage) => stage.checkpoint(),
-            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
-        }
+        self.file.checkpoint()
     }
 
     /// Leaves the written data for the next attempt when the stage is dropped. Returns whether it
     /// does: not every stage can be resumed, or is worth it.
     pub fn keep(&self) -> bool {
-        match self {
-            Self::Local(stage) => stage.keep(),
-            Self::Fault(stage) => stage.inner().keep(),
-            Self::Named(_) | Self::Null | Self::Memory(_) | Self::Stream(_) => false,
-        }
-    }
-
-    /// The best durability that can be promised after [`Self::sync`] and [`Self::sync_directory`].
-    pub fn promises(&self) -> Safety {
-        match self {
-            Self::Local(_) | Self::Named(_) if self.in_memory() => Safety::Written,
-            Self::Local(_) | Self::Named(_) => Safety::Durable,
-            Self::Null | Self::Memory(_) | Self::Stream(_) => Safety::Written,
-            Self::Fault(stage) => stage.inner().promises(),
-        }
+        self.file.keep()
     }
 
     /// Sets length, mode and time of the file: the first step of a commit. A commit consists of
@@ -162,79 +227,35 @@ impl Stage {
             let because = format!("no file has {} bytes", request.length);
             return Err(errors::refused(ErrorKind::TooLarge, Verb::Create, self.shown(), &because));
         }
-        match self {
-            Self::Local(stage) => stage.finish(request),
-            Self::Memory(stage) => stage.finish(request),
-            Self::Stream(stage) => stage.finish(request),
-            Self::Fault(stage) => stage.finish(request),
-            Self::Named(_) | Self::Null => Ok(()),
-        }
+        self.file.finish(request)
     }
 
     /// Waits until the bytes are on stable storage. An error is final: the stage can no longer be
     /// named.
     pub fn sync(&self) -> Result<()> {
-        match self {
-            Self::Local(stage) => stage.sync(),
-            Self::Named(stage) => stage.sync(),
-            Self::Fault(stage) => stage.sync(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
-        }
-    }
-
-    /// Whether [`Self::read_back`] can read what was written.
-    pub fn can_read_back(&self) -> bool {
-        match self {
-            Self::Local(_) | Self::Named(_) => true,
-            Self::Fault(stage) => stage.inner().can_read_back(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => false,
-        }
+        self.file.sync()
     }
 
     /// A reader of the written data; with `fresh`, it reads what the storage now has.
     pub fn read_back(&self, fresh: bool) -> Result<ReadBack> {
-        match self {
-            Self::Local(stage) => stage.read_back(fresh),
-            Self::Named(stage) => stage.read_back(fresh),
-            Self::Fault(stage) => stage.inner().read_back(fresh),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => {
-                Err(errors::refused(ErrorKind::Unsupported, Verb::Read, self.shown(), "it cannot be read back"))
-            }
-        }
+        self.file.read_back(fresh)
     }
 
     /// Renames the file to its target, atomically. On failure the existing file stays.
     pub fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
-        match self {
-            Self::Local(stage) => stage.name(request.length),
-            Self::Named(stage) => stage.name(),
-            Self::Null => Ok(swallowed(request)),
-            Self::Memory(stage) => stage.name(request),
-            Self::Stream(stage) => stage.name(request),
-            Self::Fault(stage) => stage.name(request),
-        }
+        self.file.name(request)
     }
 
     /// Whether the existing file was kept: see [`Existing::ReplaceOther`].
     ///
     /// [`Existing::ReplaceOther`]: super::Existing::ReplaceOther
     pub fn unchanged(&self) -> bool {
-        match self {
-            Self::Local(stage) => stage.unchanged(),
-            Self::Named(_) => true,
-            Self::Fault(stage) => stage.inner().unchanged(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => false,
-        }
+        self.file.unchanged()
     }
 
     /// Waits until the name is on stable storage.
     pub fn sync_directory(&self) -> Result<()> {
-        match self {
-            Self::Local(stage) => stage.sync_directory(),
-            Self::Named(stage) => stage.sync_directory(),
-            Self::Fault(stage) => stage.sync_directory(),
-            Self::Null | Self::Memory(_) | Self::Stream(_) => Ok(()),
-        }
+        self.file.sync_directory()
     }
 
     /// The commit without the syncs, for data that need not be durable. On failure nothing is left
@@ -246,9 +267,7 @@ impl Stage {
 
     /// Drops the stage without removing anything, as if the program were killed.
     pub fn leave(self) {
-        if let Self::Local(stage) = &self {
-            stage.leave();
-        }
+        self.file.leave();
     }
 
     /// Leaves nothing behind, except that bytes written to a stream cannot be taken back.
@@ -256,24 +275,6 @@ impl Stage {
 
     /// The target's name in messages, escaped.
     pub fn shown(&self) -> &str {
-        match self {
-            Self::Local(stage) => stage.shown(),
-            Self::Named(stage) => stage.shown(),
-            Self::Null => "null",
-            Self::Memory(stage) => stage.shown(),
-            Self::Stream(stage) => stage.shown(),
-            Self::Fault(stage) => stage.shown(),
-        }
-    }
-}
-
-/// The attributes reported for a discarded file.
-pub(super) fn swallowed(request: &CommitRequest) -> Attributes {
-    Attributes {
-        kind: FileKind::Other,
-        size: Some(request.length),
-        mode: request.mode & 0o777,
-        modified: request.modified.unwrap_or_default(),
-        version: Version::default(),
+        self.file.shown()
     }
 }

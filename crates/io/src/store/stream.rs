@@ -7,7 +7,10 @@
 use super::errors::{self, Verb};
 use super::io_loops::{read_full, write_full};
 use super::local::part::stuck_words;
-use super::{Attributes, CommitRequest, FileKind, Result, Version};
+use super::{
+    Attributes, CommitRequest, FileKind, Order, Result, Source, SourceCapability, SourceFile, Stage, StageCapability,
+    StagedFile, Version,
+};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -35,18 +38,37 @@ impl StreamSource {
         let file = open(path, OFlags::RDONLY).map_err(|errno| errors::failed(Verb::Open, &shown, errno))?;
         Ok(Self::new(file, shown))
     }
+}
 
-    pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+impl Source {
+    /// Standard input.
+    pub fn standard_input() -> Result<Self> {
+        let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0);
+        let file = file.map_err(|errno| errors::failed(Verb::Open, "standard input", errno))?;
+        Ok(Self::new(StreamSource::new(file, "standard input")))
+    }
+}
+
+impl SourceFile for StreamSource {
+    fn capability(&self) -> SourceCapability {
+        SourceCapability { sequential: true, ..SourceCapability::default() }
+    }
+
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let file = &self.file;
         read_full(buf, 0, |part, _| when_ready(file, PollFlags::IN, || rustix::io::read(file, &mut *part)))
             .map_err(|errno| errors::failed(Verb::Read, &self.shown, errno))
     }
 
-    pub(super) fn attributes(&self) -> &Attributes {
+    fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    pub(super) fn shown(&self) -> &str {
+    fn modified(&self) -> Option<(i64, u32)> {
+        None
+    }
+
+    fn shown(&self) -> &str {
         &self.shown
     }
 }
@@ -72,8 +94,23 @@ impl StreamStage {
         let file = open(path, OFlags::WRONLY).map_err(|errno| errors::failed(Verb::Open, &shown, errno))?;
         Ok(Self::new(file, shown))
     }
+}
 
-    pub(super) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+impl Stage {
+    /// Standard output.
+    pub fn standard_output() -> Result<Self> {
+        let file = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 0);
+        let file = file.map_err(|errno| errors::failed(Verb::Open, "standard output", errno))?;
+        Ok(Self::new(StreamStage::new(file, "standard output")))
+    }
+}
+
+impl StagedFile for StreamStage {
+    fn capability(&self) -> StageCapability {
+        StageCapability { order: Order::Ascending, ..StageCapability::default() }
+    }
+
+    fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         let refused = |because: &str| errors::refused(ErrorKind::OutOfRange, Verb::Write, &self.shown, because);
         // Held while writing: the order of two ranges is the order of the bytes.
         let mut position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,12 +136,23 @@ impl StreamStage {
     }
 
     /// A stream supports only a length: mode and time belong to files.
-    pub(super) fn finish(&self, request: &CommitRequest) -> Result<()> {
-        self.name(request).map(drop)
+    fn finish(&self, request: &CommitRequest) -> Result<()> {
+        self.written(request).map(drop)
     }
 
     /// A stream is not named.
-    pub(super) fn name(&self, request: &CommitRequest) -> Result<Attributes> {
+    fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
+        self.written(request)
+    }
+
+    fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+impl StreamStage {
+    /// The attributes of what went out, if it is all that was to.
+    fn written(&self, request: &CommitRequest) -> Result<Attributes> {
         let position = *self.position.lock().unwrap_or_else(PoisonError::into_inner);
         match position {
             Some(written) if written == request.length => Ok(Attributes { size: Some(written), ..attributes() }),
@@ -114,10 +162,6 @@ impl StreamStage {
             }
             None => Err(errors::refused(ErrorKind::Storage, Verb::Write, &self.shown, "an earlier write failed")),
         }
-    }
-
-    pub(super) fn shown(&self) -> &str {
-        &self.shown
     }
 }
 

@@ -1,6 +1,6 @@
 //! A source of zero bytes, for benchmarks of everything but storage.
 
-use super::{Attributes, FileKind, Version};
+use super::{Attributes, FileKind, Result, Source, SourceCapability, SourceFile, Version};
 
 /// Zero bytes, endless or of a given size.
 #[derive(Debug)]
@@ -13,8 +13,25 @@ impl ZeroSource {
     pub fn new(size: Option<u64>) -> Self {
         Self { attributes: zero_attributes(size) }
     }
+}
 
-    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> usize {
+impl Source {
+    /// Zero bytes: `size` of them, or endless.
+    pub fn zero(size: Option<u64>) -> Self {
+        Self::new(ZeroSource::new(size))
+    }
+}
+
+impl SourceFile for ZeroSource {
+    fn capability(&self) -> SourceCapability {
+        SourceCapability { zero: true, local: true, sequential: false }
+    }
+
+    fn shown(&self) -> &str {
+        "zero"
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let count = match self.attributes.size {
             // A range longer than the address space is longer than `buf`.
             Some(size) => buf.len().min(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX)),
@@ -23,11 +40,15 @@ impl ZeroSource {
         if let Some(part) = buf.get_mut(..count) {
             part.fill(0);
         }
-        count
+        Ok(count)
     }
 
-    pub(super) fn attributes(&self) -> &Attributes {
+    fn attributes(&self) -> &Attributes {
         &self.attributes
+    }
+
+    fn modified(&self) -> Option<(i64, u32)> {
+        None
     }
 }
 

@@ -16,10 +16,10 @@ fn bytes_cross_a_pipe_in_order_and_whole_blocks_come_out() {
     // Non-blocking as well: whoever started us may have set that on the descriptor we inherit.
     for flags in [PipeFlags::empty(), PipeFlags::NONBLOCK] {
         let (reader, writer) = pipe(flags);
-        let stage = Stage::Stream(StreamStage::new(writer, "out"));
+        let stage = Stage::new(StreamStage::new(writer, "out"));
         assert_eq!(stage.order(), Order::Ascending);
         let sent: Vec<u8> = (0..1_000_003u32).map(|index| (index % 251) as u8).collect();
-        let mut source = Source::Stream(StreamSource::new(reader, "in"));
+        let mut source = Source::new(StreamSource::new(reader, "in"));
         assert!(source.is_sequential());
         assert_eq!(source.attributes().size, None);
         std::thread::scope(|scope| {
@@ -48,7 +48,7 @@ fn bytes_cross_a_pipe_in_order_and_whole_blocks_come_out() {
 #[test]
 fn a_stream_is_written_in_order_or_not_at_all() {
     let (_reader, writer) = pipe(PipeFlags::empty());
-    let stage = Stage::Stream(StreamStage::new(writer, "out"));
+    let stage = Stage::new(StreamStage::new(writer, "out"));
     stage.write(b"abc", 0).unwrap();
     for offset in [0, 2, 4, u64::MAX - 1] {
         let error = stage.write(b"d", offset).unwrap_err();
@@ -63,7 +63,7 @@ fn a_stream_is_written_in_order_or_not_at_all() {
 fn a_closed_pipe_is_told_in_words() {
     let (reader, writer) = pipe(PipeFlags::empty());
     drop(reader);
-    let stage = Stage::Stream(StreamStage::new(writer, "standard output"));
+    let stage = Stage::new(StreamStage::new(writer, "standard output"));
     let error = stage.write(b"abc", 0).unwrap_err();
     assert_eq!(
         (error.errno, error.message.as_str()),
@@ -76,7 +76,7 @@ fn a_closed_pipe_is_told_in_words() {
 #[test]
 fn a_stream_has_no_ranges_and_a_file_no_sequence() {
     let (reader, _writer) = pipe(PipeFlags::empty());
-    let stream = Source::Stream(StreamSource::new(reader, "in"));
+    let stream = Source::new(StreamSource::new(reader, "in"));
     assert_eq!(stream.read_at(&mut [0; 4], 0).unwrap_err().kind, ErrorKind::Unsupported);
     assert!(stream.descriptor().is_none());
     stream.revalidate().unwrap();

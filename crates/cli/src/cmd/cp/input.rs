@@ -38,7 +38,7 @@ pub(super) fn open() -> Result<Source, Error> {
     }
     let failed =
         |error: std::io::Error| Error::new(ErrorKind::Resources, format!("cannot read standard input: {error}"));
-    Ok(Source::Stream(StreamSource::new(relayed().map_err(failed)?, "standard input")))
+    Ok(Source::new(StreamSource::new(relayed().map_err(failed)?, "standard input")))
 }
 
 /// The same for a reader who takes what there is and does not wait for more.
@@ -76,7 +76,7 @@ pub(super) fn open_pipe(path: &Path, stopped: &dyn Fn() -> bool) -> Result<Optio
             return Err(Error::new(ErrorKind::Cancelled, format!("{}: cancelled", printable_path(path))));
         }
     }
-    Ok(Some(Source::Stream(StreamSource::new(pipe, printable_path(path)))))
+    Ok(Some(Source::new(StreamSource::new(pipe, printable_path(path)))))
 }
 
 /// Relays the data, and the end if it is a real one.

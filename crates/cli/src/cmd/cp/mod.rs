@@ -409,7 +409,7 @@ impl Copy<'_> {
                 move |staging| match place {
                     Some(place) => place.stage(staging.size, existing, staging.transfer, staging.resume, base, holes),
                     None if to_output => Stage::standard_output(),
-                    None => Ok(Stage::Null),
+                    None => Ok(Stage::null()),
                 },
             )
         };

@@ -6,11 +6,11 @@ use super::read_back::ReadBack;
 use super::source::{attributes_of, version_of};
 use crate::store::errors::{self, Verb};
 use crate::store::verified_range::VerifiedRange;
-use crate::store::{Attributes, Base, Result, StageRequest};
+use crate::store::{Attributes, Base, CommitRequest, Result, StageCapability, StageRequest, StagedFile};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use xdfs_proto::base::Extent;
+use xdfs_proto::base::{Extent, Safety};
 
 /// File systems round times; the coarsest to two seconds.
 const ROUNDED_SECONDS: i64 = 2;
@@ -87,50 +87,68 @@ impl ExistingTarget {
         let kept = all.into_iter().map(|extent| VerifiedRange { extent, value: None, proved: false }).collect();
         Ok(Ok(Self { place, file, kept, version: version_of(&stat).0 }))
     }
+}
+
+impl StagedFile for ExistingTarget {
+    fn capability(&self) -> StageCapability {
+        capability_of(&self.file)
+    }
 
     /// All of it, to be compared.
-    pub(in crate::store) fn kept(&self) -> &[VerifiedRange] {
+    fn kept(&self) -> &[VerifiedRange] {
         &self.kept
     }
 
-    pub(in crate::store) fn replaces(&self) -> &[u8] {
+    fn replaces(&self) -> &[u8] {
         &self.version
     }
 
     /// It is a different file after all.
-    pub(in crate::store) fn write(&self) -> Result<()> {
+    fn write(&self, _: &[u8], _: u64) -> Result<()> {
         Err(errors::target_changed(&self.place.shown))
     }
 
-    pub(in crate::store) fn read_back(&self, fresh: bool) -> Result<ReadBack> {
+    /// It has its length, mode and time, or it is a different file.
+    fn finish(&self, _: &CommitRequest) -> Result<()> {
+        Ok(())
+    }
+
+    fn unchanged(&self) -> bool {
+        true
+    }
+
+    fn read_back(&self, fresh: bool) -> Result<ReadBack> {
         let failed = |_| errors::failed(Verb::Read, &self.place.shown, Errno::MFILE);
         let file = self.file.try_clone().map_err(failed)?;
         Ok(ReadBack::new(file, self.place.shown.clone(), fresh, false))
     }
 
-    pub(in crate::store) fn sync(&self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         let synced = rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.file));
         synced.map_err(|errno| errors::failed(Verb::Sync, &self.place.shown, errno))
     }
 
     /// It has its name already: check that it has not been replaced meanwhile.
-    pub(in crate::store) fn name(&self) -> Result<Attributes> {
+    fn name(&mut self, _: &CommitRequest) -> Result<Attributes> {
         let failed = |errno| errors::failed(Verb::Create, &self.place.shown, errno);
         let stat = self.place.parent.look(&self.place.name).map_err(failed)?;
         let same = stat.filter(|stat| version_of(stat).0 == self.version);
         same.map(|stat| attributes_of(&stat)).ok_or_else(|| errors::target_changed(&self.place.shown))
     }
 
-    pub(in crate::store) fn sync_directory(&self) -> Result<()> {
+    fn sync_directory(&self) -> Result<()> {
         let synced = self.place.sync(&self.file);
         synced.map_err(|errno| errors::failed(Verb::Sync, &self.place.shown, errno))
     }
 
-    pub(in crate::store) fn in_memory(&self) -> bool {
-        super::preallocate::in_memory(&self.file)
-    }
-
-    pub(in crate::store) fn shown(&self) -> &str {
+    fn shown(&self) -> &str {
         &self.place.shown
     }
+}
+
+/// What a stage on a file system declares: in memory (tmpfs) no sync makes anything durable.
+pub(super) fn capability_of(file: &OwnedFd) -> StageCapability {
+    let in_memory = super::preallocate::in_memory(file);
+    let promises = if in_memory { Safety::Written } else { Safety::Durable };
+    StageCapability { promises, in_memory, read_back: true, ..StageCapability::default() }
 }

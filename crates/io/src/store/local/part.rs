@@ -5,7 +5,7 @@
 //! the part for good: later calls are not trusted, since the kernel marks pages that it could not
 //! write as clean and the next sync would succeed (rule D5).
 
-use super::existing_target::must_be_base;
+use super::existing_target::{capability_of, must_be_base};
 use super::kept::KeptLimits;
 use super::parts::Parts;
 use super::preallocate::{lacking, reserve};
@@ -20,10 +20,10 @@ use crate::store::errors::{self, Verb};
 use crate::store::io_loops::{Stuck, write_full};
 use crate::store::resolve::Parent;
 use crate::store::verified_range::{Hashes, VerifiedRange};
-use crate::store::{Attributes, Base, CommitRequest, Existing, Result, StageRequest};
+use crate::store::{Attributes, Base, CommitRequest, Existing, Result, StageCapability, StageRequest, StagedFile};
 use rustix::fs::{Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_proto::base::{Error, ErrorKind};
@@ -96,11 +96,6 @@ pub struct LocalStage {
 }
 
 impl LocalStage {
-    /// See [`super::preallocate::in_memory`].
-    pub(in crate::store) fn in_memory(&self) -> bool {
-        super::preallocate::in_memory(&self.progress.file)
-    }
-
     /// Creates the part file, or resumes the one that an earlier attempt left, and reserves space.
     pub(super) fn open(place: TargetPlace, request: &StageRequest, parts: &Parts) -> Result<Self> {
         let opened = parts.open(&place, request)?;
@@ -134,8 +129,55 @@ impl LocalStage {
         Ok(stage)
     }
 
-    /// Writes all of `buf`; the caller has checked the range.
-    pub(in crate::store) fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+    fn check_lease(&self, reign: &Lease) -> Result<()> {
+        if reign.generation == self.generation {
+            return Ok(());
+        }
+        let because = "another session took this transfer over";
+        Err(errors::refused(ErrorKind::Superseded, Verb::Write, &self.place.shown, because))
+    }
+
+    /// An earlier call failed: no later call can make up for it.
+    fn must_be_sound(&self) -> Result<()> {
+        if self.progress.health() != Health::Sound {
+            let because = "an earlier write failed";
+            return Err(errors::refused(ErrorKind::Storage, Verb::Create, &self.place.shown, because));
+        }
+        Ok(())
+    }
+
+    fn set_metadata(&self, request: &CommitRequest) -> Result<()> {
+        if request.length > i64::MAX as u64 {
+            return Err(self.words(Errno::FBIG));
+        }
+        rustix::fs::ftruncate(&self.progress.file, request.length).map_err(|errno| self.words(errno))?;
+        give_attributes(&self.progress.file, request.mode & !self.place.umask, request.modified)
+            .map_err(|errno| self.words(errno))
+    }
+
+    /// Whether the part file's name still refers to the written file, and not to one put there by
+    /// another program.
+    fn must_be_own(&self, found: std::result::Result<Option<Stat>, Errno>) -> Result<()> {
+        let identity = |stat: &Stat| (stat.st_dev, stat.st_ino);
+        let own = rustix::fs::fstat(&self.progress.file).map_err(|errno| self.words(errno))?;
+        match found.map_err(|errno| self.words(errno))? {
+            Some(stat) if identity(&stat) == identity(&own) => Ok(()),
+            Some(_) => Err(self.words(Errno::STALE)),
+            None => Err(self.words(Errno::NOENT)),
+        }
+    }
+
+    fn words(&self, errno: Errno) -> Error {
+        errors::failed(Verb::Create, &self.place.shown, errno)
+    }
+}
+
+impl StagedFile for LocalStage {
+    fn capability(&self) -> StageCapability {
+        capability_of(&self.progress.file)
+    }
+
+    fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         let reign = self.progress.reign();
         self.check_lease(&reign)?;
         let written = match self.holes {
@@ -161,23 +203,23 @@ impl LocalStage {
         }
     }
 
-    pub(in crate::store) fn descriptor(&self) -> Option<OwnedFd> {
+    fn as_local(&self) -> Option<BorrowedFd<'_>> {
         // Data that bypasses `write` is not in the ledger and cannot be written as holes.
-        if self.progress.about.is_some() || self.holes { None } else { self.progress.file.try_clone().ok() }
+        if self.progress.about.is_some() || self.holes { None } else { Some(self.progress.file.as_fd()) }
     }
 
     /// The ranges that an earlier attempt left.
-    pub(in crate::store) fn kept(&self) -> &[VerifiedRange] {
+    fn kept(&self) -> &[VerifiedRange] {
         &self.kept
     }
 
     /// Version of the existing target when the stage was opened; empty if there was none.
-    pub(in crate::store) fn replaces(&self) -> &[u8] {
+    fn replaces(&self) -> &[u8] {
         &self.replaces
     }
 
     /// Data written from now on is hashed, and recorded with its hashes.
-    pub(in crate::store) fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
+    fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
         let reign = self.progress.reign();
         if reign.generation == self.generation {
             self.progress.hashed_by(hashes);
@@ -185,12 +227,12 @@ impl LocalStage {
     }
 
     /// Number of bytes that the next checkpoint would cover; none where nothing could be resumed.
-    pub(in crate::store) fn unmarked(&self) -> u64 {
+    fn unmarked(&self) -> u64 {
         if self.progress.about.is_some() { self.progress.unmarked() } else { 0 }
     }
 
     /// A checkpoint: data written so far survives the end of the program.
-    pub(in crate::store) fn checkpoint(&self) -> Result<()> {
+    fn checkpoint(&self) -> Result<()> {
         self.must_be_sound()?;
         // Held until the journal is written: a session that took over meanwhile would get the
         // journal of this one.
@@ -207,7 +249,7 @@ impl LocalStage {
 
     /// The transfer ends early: its data is kept for the next attempt if it is worth it. Returns
     /// whether it is kept.
-    pub(in crate::store) fn keep(&self) -> bool {
+    fn keep(&self) -> bool {
         let Whereabouts::Staged(staged) = &self.whereabouts else { return false };
         let reign = self.progress.reign();
         let mine = reign.generation == self.generation;
@@ -230,26 +272,18 @@ impl LocalStage {
     }
 
     /// Keeps the part file on drop, whatever it contains.
-    pub(in crate::store) fn leave(&self) {
+    fn leave(&self) {
         self.keep_on_drop.store(true, Ordering::Relaxed);
     }
 
-    fn check_lease(&self, reign: &Lease) -> Result<()> {
-        if reign.generation == self.generation {
-            return Ok(());
-        }
-        let because = "another session took this transfer over";
-        Err(errors::refused(ErrorKind::Superseded, Verb::Write, &self.place.shown, because))
-    }
-
     /// Sets length, mode and time of the file.
-    pub(in crate::store) fn finish(&self, request: &CommitRequest) -> Result<()> {
+    fn finish(&self, request: &CommitRequest) -> Result<()> {
         self.must_be_sound()?;
         self.set_metadata(request)
     }
 
     /// Waits until bytes and attributes are on stable storage.
-    pub(in crate::store) fn sync(&self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         self.must_be_sound()?;
         // EINTR is the only error that says nothing about the pages.
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.progress.file)).map_err(|errno| {
@@ -260,7 +294,7 @@ impl LocalStage {
 
     /// A reader of the written data, for a comparison of all of it (`fresh`: from the device), or
     /// in parallel with the writes.
-    pub(in crate::store) fn read_back(&self, fresh: bool) -> Result<ReadBack> {
+    fn read_back(&self, fresh: bool) -> Result<ReadBack> {
         if fresh {
             self.must_be_sound()?;
             rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.progress.file)).map_err(|errno| {
@@ -288,12 +322,12 @@ impl LocalStage {
     }
 
     /// Renames the file to its target, atomically.
-    pub(in crate::store) fn name(&mut self, length: u64) -> Result<Attributes> {
+    fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
         self.must_be_sound()?;
         self.check_lease(&self.progress.reign())?;
         // The rename itself does not refuse a link, FIFO or device that has appeared at the target.
         let found = must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
-        if let Err(error) = must_be_base(&self.place, self.size.unwrap_or(length)) {
+        if let Err(error) = must_be_base(&self.place, self.size.unwrap_or(request.length)) {
             // The bytes are valid: a retry need not send them again, and must be able to open the
             // file for that.
             let _ = rustix::fs::fchmod(&self.progress.file, Mode::RUSR | Mode::WUSR);
@@ -333,12 +367,12 @@ impl LocalStage {
     }
 
     /// See [`Existing::ReplaceOther`].
-    pub(in crate::store) fn unchanged(&self) -> bool {
+    fn unchanged(&self) -> bool {
         self.unchanged
     }
 
     /// Waits until the name is on stable storage.
-    pub(in crate::store) fn sync_directory(&self) -> Result<()> {
+    fn sync_directory(&self) -> Result<()> {
         self.place.sync(&self.progress.file).map_err(|errno| {
             let error = errors::failed(Verb::Sync, &self.place.shown, errno);
             // The new content is there under its name, but must not be relied on.
@@ -349,41 +383,7 @@ impl LocalStage {
         })
     }
 
-    /// An earlier call failed: no later call can make up for it.
-    fn must_be_sound(&self) -> Result<()> {
-        if self.progress.health() != Health::Sound {
-            let because = "an earlier write failed";
-            return Err(errors::refused(ErrorKind::Storage, Verb::Create, &self.place.shown, because));
-        }
-        Ok(())
-    }
-
-    fn set_metadata(&self, request: &CommitRequest) -> Result<()> {
-        if request.length > i64::MAX as u64 {
-            return Err(self.words(Errno::FBIG));
-        }
-        rustix::fs::ftruncate(&self.progress.file, request.length).map_err(|errno| self.words(errno))?;
-        give_attributes(&self.progress.file, request.mode & !self.place.umask, request.modified)
-            .map_err(|errno| self.words(errno))
-    }
-
-    /// Whether the part file's name still refers to the written file, and not to one put there by
-    /// another program.
-    fn must_be_own(&self, found: std::result::Result<Option<Stat>, Errno>) -> Result<()> {
-        let identity = |stat: &Stat| (stat.st_dev, stat.st_ino);
-        let own = rustix::fs::fstat(&self.progress.file).map_err(|errno| self.words(errno))?;
-        match found.map_err(|errno| self.words(errno))? {
-            Some(stat) if identity(&stat) == identity(&own) => Ok(()),
-            Some(_) => Err(self.words(Errno::STALE)),
-            None => Err(self.words(Errno::NOENT)),
-        }
-    }
-
-    fn words(&self, errno: Errno) -> Error {
-        errors::failed(Verb::Create, &self.place.shown, errno)
-    }
-
-    pub(in crate::store) fn shown(&self) -> &str {
+    fn shown(&self) -> &str {
         &self.place.shown
     }
 }

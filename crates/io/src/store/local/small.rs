@@ -237,7 +237,7 @@ fn there(place: &TargetPlace, content: &[u8]) -> Result<Option<(OwnedFd, SmallFi
         // It vanished, or was replaced, between two calls.
         errors::failed(Verb::Create, &place.shown, errno)
     })?;
-    let source = Source::Local(LocalSource::new(file, place.shown.clone(), &found));
+    let source = Source::new(LocalSource::new(file, place.shown.clone(), &found));
     let mut read = SmallReader::default();
     let same = version_of(&found) == version_of(&stat)
         && whole(&source, content.len() as u64, &mut read).is_ok()

@@ -2,9 +2,9 @@
 
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::read_full;
-use crate::store::{Attributes, Result, Version};
+use crate::store::{Attributes, Result, SourceCapability, SourceFile, Version};
 use rustix::fs::{FileType, Stat};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use xdfs_proto::base::{Error, ErrorKind};
 
 /// An open file and its attributes when it was opened.
@@ -24,22 +24,37 @@ impl LocalSource {
         let at_hand = super::preallocate::at_hand(&file);
         Self { file, shown, opened: attributes_of(stat), at_hand }
     }
+}
 
-    pub(in crate::store) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+impl SourceFile for LocalSource {
+    fn capability(&self) -> SourceCapability {
+        SourceCapability { local: self.at_hand, ..SourceCapability::default() }
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         read_full(buf, offset, |part, at| rustix::io::pread(&self.file, part, at))
             .map_err(|errno| errors::failed(Verb::Read, &self.shown, errno))
     }
 
-    pub(in crate::store) fn attributes(&self) -> &Attributes {
+    fn attributes(&self) -> &Attributes {
         &self.opened
     }
 
-    pub(in crate::store) fn descriptor(&self) -> Option<OwnedFd> {
-        self.file.try_clone().ok()
+    fn identity(&self) -> Option<&[u8]> {
+        Some(&self.opened.version.0)
+    }
+
+    /// Size and modification time.
+    fn weak_part<'v>(&self, version: &'v [u8]) -> Option<&'v [u8]> {
+        likeness(version)
+    }
+
+    fn as_local(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 
     /// D18: size, times and identity have not changed since the open.
-    pub(in crate::store) fn revalidate(&self) -> Result<()> {
+    fn revalidate(&self) -> Result<()> {
         let stat = rustix::fs::fstat(&self.file).map_err(|errno| errors::failed(Verb::Read, &self.shown, errno))?;
         let now = attributes_of(&stat);
         if now == self.opened {
@@ -57,11 +72,7 @@ impl LocalSource {
         Err(Error::new(ErrorKind::SourceChanged, message))
     }
 
-    pub(in crate::store) fn at_hand(&self) -> bool {
-        self.at_hand
-    }
-
-    pub(in crate::store) fn shown(&self) -> &str {
+    fn shown(&self) -> &str {
         &self.shown
     }
 }
@@ -96,7 +107,7 @@ pub(super) fn version_of(stat: &Stat) -> Version {
 }
 
 /// The part of a version that a copy with preserved time shares with its original: size and mtime.
-pub(in crate::store) fn likeness(version: &[u8]) -> Option<&[u8]> {
+fn likeness(version: &[u8]) -> Option<&[u8]> {
     // After device and inode, before the ctime: see `version_of`.
     if version.len() == VERSION_BYTES { version.get(16..36) } else { None }
 }

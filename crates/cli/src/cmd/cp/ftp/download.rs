@@ -50,7 +50,7 @@ impl Copy<'_> {
         let mut stage = match (&place, &pair.target) {
             (Some(place), _) => self.stage_ftp(place, &source),
             (None, LocalTarget::Stdout) => Stage::standard_output(),
-            (None, _) => Ok(Stage::Null),
+            (None, _) => Ok(Stage::null()),
         }
         .map_err(here)?;
         let received = self.receive_ftp(&item, &source, &stage).and_then(|copied| {

@@ -114,7 +114,7 @@ impl Copy<'_> {
             self.monitor.report_grant(session, self.options);
         }
         let server = self.ftp.with(source.url).map_err(|failed| Failed::of_session(item.source.shown(), failed))?;
-        let stream = Source::Stream(StreamSource::new(reader.into(), item.source.shown()));
+        let stream = Source::new(StreamSource::new(reader.into(), item.source.shown()));
         let payload = Payload::source(stream, 0, Some(source.size));
         let transfer = payload.and_then(|payload| session.put(payload, wire_name(to), put));
         let transfer = transfer.map_err(|error| Failed::of_upload(item, error))?;
@@ -209,7 +209,7 @@ impl Copy<'_> {
             verify: verify_of(self.options.check),
         };
         let shown = item.target.shown().to_owned();
-        let stage = Target::stage(move |_, _| Ok(Stage::Stream(StreamStage::new(writer.into(), shown))));
+        let stage = Target::stage(move |_, _| Ok(Stage::new(StreamStage::new(writer.into(), shown))));
         let transfer = session.get(wire_name(from), stage, &get);
         let transfer = transfer.map_err(|error| Unsent::Failed(Failed::of_download(item, error, false)))?;
         let has_failed = AtomicBool::new(false);
