@@ -14,7 +14,7 @@ const SHOWN_BYTES_MAX: usize = 440;
 
 /// The operation that was attempted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verb {
+pub enum Verb {
     /// Read attributes.
     Look,
     /// Open for reading.
@@ -61,7 +61,7 @@ impl Verb {
 }
 
 /// `path` as shown in a message; `label` is the prefix that the user typed (empty in an export).
-pub(super) fn shown(label: &str, path: &RelPath) -> String {
+pub fn shown(label: &str, path: &RelPath) -> String {
     match (label.is_empty(), path.is_root()) {
         (true, true) => ".".to_owned(),
         (false, true) => shorten(label.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(label).to_owned()),
@@ -70,7 +70,7 @@ pub(super) fn shown(label: &str, path: &RelPath) -> String {
 }
 
 /// Arbitrary bytes as shown in a message.
-pub(super) fn shown_bytes(bytes: &[u8]) -> String {
+pub fn shown_bytes(bytes: &[u8]) -> String {
     shorten(bytes.escape_ascii().to_string())
 }
 
@@ -84,8 +84,8 @@ fn shorten(text: String) -> String {
     format!("...{tail}")
 }
 
-/// The error for an errno: `cannot open 'a/b': permission denied`.
-pub(super) fn failed(verb: Verb, name: &str, errno: Errno) -> Error {
+/// The error for a number of the kernel: `cannot open 'a/b': permission denied`.
+pub fn failed(verb: Verb, name: &str, errno: Errno) -> Error {
     let kind = kind_of(errno);
     let cause = match kind {
         // These kinds cover many numbers, or say more than was requested: the system's own text is
@@ -98,12 +98,12 @@ pub(super) fn failed(verb: Verb, name: &str, errno: Errno) -> Error {
 }
 
 /// An error detected by this program: `cannot create 'a': the export is read-only`.
-pub(super) fn refused(kind: ErrorKind, verb: Verb, name: &str, because: &str) -> Error {
+pub fn refused(kind: ErrorKind, verb: Verb, name: &str, because: &str) -> Error {
     Error::new(kind, format!("{} '{name}': {because}", verb.text()))
 }
 
 /// A retried copy finds another target than the one it began with.
-pub(super) fn target_changed(shown: &str) -> Error {
+pub fn target_changed(shown: &str) -> Error {
     let because =
         "somebody else replaced or removed it after this copy began; copy it again to replace what is there now";
     refused(ErrorKind::TargetChanged, Verb::Create, shown, because)
@@ -211,7 +211,7 @@ pub(super) fn number(errno: Errno) -> u16 {
 }
 
 /// A human-readable byte count: `512 B`, `1.5 MiB`. Whole units omit `.0`.
-pub(super) fn amount(bytes: u64) -> String {
+pub fn amount(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");

@@ -4,12 +4,10 @@
 //! It keeps the contract of stores exactly, so that tests on it are not weaker than tests on a
 //! disk.
 
-mod small;
-
 use super::errors::{self, Verb};
 use super::{
-    Attributes, Capability, CommitRequest, Existing, FileKind, Order, Result, SmallFile, SmallGroup, Source,
-    SourceCapability, SourceFile, Stage, StageRequest, StagedFile, Store, Version,
+    Attributes, Base, Capability, CommitRequest, Existing, FileKind, Order, Result, Source, SourceCapability,
+    SourceFile, Stage, StageRequest, StagedFile, Store, Version,
 };
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
@@ -150,7 +148,10 @@ impl Store for MemoryStore {
     fn stage(&self, request: &StageRequest) -> Result<Stage> {
         let tree = self.tree();
         tree.must_have_parent(&request.target)?;
-        tree.must_admit(&request.target, request.existing)?;
+        let of_size = |content: &Content| request.size == content.attributes.size;
+        if tree.copy_of(&request.target, request.base.as_ref(), of_size)?.is_none() {
+            tree.must_admit(&request.target, request.existing)?;
+        }
         if let Some(size) = request.size {
             tree.must_have_room(&request.target, size)?;
         }
@@ -159,12 +160,24 @@ impl Store for MemoryStore {
             shown: errors::shown("", &request.target),
             target: request.target.clone(),
             existing: request.existing,
+            base: request.base.clone(),
+            unchanged: false,
             draft: Mutex::new(Draft::default()),
         }))
     }
 
-    fn stage_small(&self, files: &[SmallFile<'_>], _: bool) -> Box<dyn SmallGroup + '_> {
-        Box::new(small::MemoryGroup::new(self, files))
+    fn make_parents(&self, path: &RelPath) -> Result<()> {
+        let mut tree = self.tree();
+        let mut above = RelPath::default();
+        for component in path.components().take(path.depth().saturating_sub(1)) {
+            // Came from a path, so it is a valid component.
+            let _ = above.push(component);
+            if tree.node(&above).is_none() {
+                tree.must_have_parent(&above)?;
+                tree.nodes.insert(above.clone(), MemoryNode::Directory);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -226,6 +239,26 @@ impl MemoryTree {
         };
         let (error, what) = errors::kind_words(kind);
         Err(refused(error, path, &format!("{what} is in the way")))
+    }
+
+    /// The existing file, where it is not what a retried copy may replace but the copy itself, as
+    /// far as its date and `same` tell; none if it may be replaced. An error if it is neither.
+    fn copy_of(
+        &self,
+        path: &RelPath,
+        base: Option<&Base>,
+        same: impl Fn(&Content) -> bool,
+    ) -> Result<Option<Arc<Content>>> {
+        let Some(base) = base else { return Ok(None) };
+        let found = match self.node(path) {
+            Some(MemoryNode::File(content)) => Some(content),
+            _ => None,
+        };
+        if found.as_ref().map_or(&[][..], |content| &content.attributes.version.0) == base.version.as_slice() {
+            return Ok(None);
+        }
+        let copy = found.filter(|content| same(content) && Some(content.attributes.modified) == base.modified);
+        copy.map(Some).ok_or_else(|| errors::target_changed(&errors::shown("", path)))
     }
 
     fn must_have_room(&self, path: &RelPath, more: u64) -> Result<()> {
@@ -290,6 +323,10 @@ pub struct MemoryStage {
     target: RelPath,
     shown: String,
     existing: Existing,
+    /// What a retried copy may replace.
+    base: Option<Base>,
+    /// The existing file is this same copy and was kept.
+    unchanged: bool,
     draft: Mutex<Draft>,
 }
 
@@ -339,9 +376,18 @@ impl StagedFile for MemoryStage {
         let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tree = self.store.tree();
         tree.must_have_parent(&self.target)?;
+        let same = |content: &Content| content.bytes == draft.bytes;
+        if let Some(copy) = tree.copy_of(&self.target, self.base.as_ref(), same)? {
+            self.unchanged = true;
+            return Ok(copy.attributes.clone());
+        }
         tree.must_admit(&self.target, self.existing)?;
         // The bytes stay counted: they belong to the file now, and the dropped draft is empty.
         Ok(tree.place(&self.target, std::mem::take(&mut draft.bytes), request.mode, request.modified))
+    }
+
+    fn unchanged(&self) -> bool {
+        self.unchanged
     }
 
     fn shown(&self) -> &str {

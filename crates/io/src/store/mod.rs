@@ -31,7 +31,7 @@
 //! stage, never a store), `fault` and `sim` (test drivers).
 
 pub mod descriptors;
-mod errors;
+pub mod errors;
 pub mod export;
 pub mod fault;
 mod io_loops;
@@ -311,10 +311,25 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Err(Error::new(ErrorKind::Unsupported, "this store has no trees that appear as a whole"))
     }
 
+    /// Creates the missing directories above `path`, outermost first. They remain, whatever becomes of
+    /// the file.
+    fn make_parents(&self, path: &RelPath) -> Result<()> {
+        match path.parent() {
+            Some(parent) if !parent.is_root() => self.tree()?.make_directory(&parent, 0o777, true),
+            _ => Ok(()),
+        }
+    }
+
     /// Begins a group of small files, on which [`Self::put_small`] is built. `durable` is what is
     /// requested, not what can be promised.
     fn stage_small(&self, files: &[SmallFile<'_>], durable: bool) -> Box<dyn SmallGroup + '_> {
-        Box::new(small::StageGroup::new(files, durable, |request| self.stage(request)))
+        let stage = |file: &SmallFile<'_>| {
+            if file.parents {
+                self.make_parents(&file.target)?;
+            }
+            self.stage(&file.stage_request())
+        };
+        Box::new(small::StageGroup::new(files, durable, stage))
     }
 
     /// Puts whole files, and returns the result of each in order. Groups of at most

@@ -122,7 +122,7 @@ impl SmallFile<'_> {
         CommitRequest { length: self.content.len() as u64, mode: self.mode, modified: self.modified }
     }
 
-    fn stage_request(&self) -> StageRequest {
+    pub(super) fn stage_request(&self) -> StageRequest {
         StageRequest {
             target: self.target.clone(),
             size: Some(self.content.len() as u64),
@@ -177,14 +177,14 @@ pub(super) struct StageGroup {
 }
 
 impl StageGroup {
-    pub(super) fn new(files: &[SmallFile<'_>], durable: bool, stage: impl Fn(&StageRequest) -> Result<Stage>) -> Self {
+    pub(super) fn new(files: &[SmallFile<'_>], durable: bool, stage: impl Fn(&SmallFile<'_>) -> Result<Stage>) -> Self {
         let mut known = BTreeMap::new();
         let mut number = |file: &SmallFile<'_>| {
             let next = known.len();
             *known.entry(file.target.parent()).or_insert(next)
         };
         let directories = files.iter().map(&mut number).collect();
-        Self { stages: files.iter().map(|file| stage(&file.stage_request())).collect(), directories, durable }
+        Self { stages: files.iter().map(stage).collect(), directories, durable }
     }
 
     fn stage(&mut self, member: usize) -> Result<&mut Stage> {
