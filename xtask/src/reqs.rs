@@ -112,9 +112,9 @@ fn is_test(file: &File, name: &str, files: &[File]) -> bool {
         // A test that nobody runs shows nothing.
         return !has("#[ignore");
     }
-    let package = file.path.split("/tests/").next().unwrap_or_default();
-    let makes_tests =
-        |other: &&File| other.path.starts_with(&format!("{package}/tests/")) && other.text.contains("#[test] fn $");
+    let ends = ["/tests/", "/src/"].into_iter().filter_map(|folder| file.path.find(folder)).min();
+    let package = format!("{}/", &file.path[..ends.unwrap_or(file.path.len())]);
+    let makes_tests = |other: &&File| other.path.starts_with(&package) && other.text.contains("#[test] fn $");
     files.iter().filter(makes_tests).any(|suite| {
         let code = suite.code();
         code.lines().any(|line| !defines(line) && words(line).any(|word| word == name))
@@ -139,6 +139,7 @@ mod tests {
             file("tests/sim/src/c.rs", "pub fn c() {}"),
             file("tests/suite/tests/main.rs", "macro_rules! all { () => { #[test] fn $test() {} } }\nall! { d_is_d, }"),
             file("tests/suite/tests/d.rs", "pub fn d_is_d() {}\npub fn helper() {}"),
+            file("tests/suite/src/rules.rs", "pub fn d_is_d() {}\npub fn helper() {}"),
         ]
     }
 
@@ -159,6 +160,7 @@ mod tests {
     fn a_test_counts_and_any_other_function_or_file_does_not() {
         assert!(passes("| A-1 | x | `crates/proto/src/b.rs::b_is_b` |"));
         assert!(passes("| A-1 | x | `tests/suite/tests/d.rs::d_is_d` |"));
+        assert!(passes("| A-1 | x | `tests/suite/src/rules.rs::d_is_d` |"));
         for named in [
             "proto/src/e.rs::e_is_e",
             "proto/src/b.rs::helper",

@@ -1,2 +1,10 @@
-//! Conformance suites: one per plug-in room, in `tests/`. This library is empty on purpose; each suite holds its own
-//! harness, since what a member is differs from room to room.
+//! Conformance suites: one for each exchangeable part of `io`.
+//!
+//! That of stores is a library ([`store`]), so that a member in a crate of its own runs it. Those of
+//! transports and dispatchers are in `tests/`, each with its own harness, since what a member is
+//! differs.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+#![allow(clippy::missing_panics_doc, reason = "a rule that is broken panics")]
+
+pub mod store;

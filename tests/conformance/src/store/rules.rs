@@ -1,7 +1,7 @@
-//! The rules of the room, each a function over any member.
+//! The rules of stores, each a function over any member.
 
-use crate::bench::{Bench, commit, path, request, stage};
-use xdfs_io::store::{CommitRequest, Existing, FileKind, StageRequest};
+use super::bench::{Bench, commit, names, path, request, stage};
+use xdfs_io::store::{CommitRequest, Existing, FileKind, Order, StageRequest};
 use xdfs_proto::base::ErrorKind;
 
 /// Bytes that tell their offset and their writer.
@@ -28,11 +28,7 @@ fn read_all(bench: &dyn Bench, at: &str) -> Vec<u8> {
     bytes
 }
 
-fn names(bench: &dyn Bench) -> Vec<String> {
-    bench.names().iter().map(|name| name.escape_ascii().to_string()).collect()
-}
-
-pub(crate) fn content_comes_back_as_it_was_written(bench: &dyn Bench) {
+pub fn content_comes_back_as_it_was_written(bench: &dyn Bench) {
     bench.make_directory("a");
     for (name, length) in [("one", 1), ("a/page", 4096), ("a/odd", (1 << 20) + 17)] {
         let bytes = pattern(length as u64, length);
@@ -46,22 +42,32 @@ pub(crate) fn content_comes_back_as_it_was_written(bench: &dyn Bench) {
     }
 }
 
-pub(crate) fn ranges_may_come_in_any_order(bench: &dyn Bench) {
+pub fn ranges_may_come_in_any_order(bench: &dyn Bench) {
     let bytes = pattern(3, 100_000);
     let stage = stage(bench, "x");
     let mut at: Vec<usize> = (0..bytes.len()).step_by(777).collect();
-    at.reverse();
-    at.rotate_left(11);
+    if stage.order() == Order::Any {
+        at.reverse();
+        at.rotate_left(11);
+    }
     for start in at {
         let end = bytes.len().min(start + 777);
         stage.write(&bytes[start..end], start as u64).unwrap();
     }
-    stage.write(&[], 1 << 40).unwrap();
+    match stage.order() {
+        Order::Any => stage.write(&[], 1 << 40).unwrap(),
+        // What is not next is refused, and nothing is lost by that.
+        Order::Ascending => {
+            for offset in [0, bytes.len() as u64 - 1, bytes.len() as u64 + 1, 1 << 40] {
+                assert_eq!(stage.write(b"x", offset).unwrap_err().kind, ErrorKind::OutOfRange, "{offset}");
+            }
+        }
+    }
     stage.commit(&commit(bytes.len() as u64)).unwrap();
     assert_eq!(bench.content("x").unwrap(), bytes);
 }
 
-pub(crate) fn the_old_content_stays_until_commit(bench: &dyn Bench) {
+pub fn the_old_content_stays_until_commit(bench: &dyn Bench) {
     bench.put("x", b"old");
     let stage = stage(bench, "x");
     stage.write(b"newer", 0).unwrap();
@@ -71,7 +77,7 @@ pub(crate) fn the_old_content_stays_until_commit(bench: &dyn Bench) {
     assert_eq!(names(bench), ["x"]);
 }
 
-pub(crate) fn nothing_is_left_after_abort_or_drop(bench: &dyn Bench) {
+pub fn nothing_is_left_after_abort_or_drop(bench: &dyn Bench) {
     bench.put("x", b"old");
     for target in ["x", "y"] {
         let aborted = stage(bench, target);
@@ -85,7 +91,7 @@ pub(crate) fn nothing_is_left_after_abort_or_drop(bench: &dyn Bench) {
     assert_eq!(bench.content("x").unwrap(), b"old");
 }
 
-pub(crate) fn a_failed_commit_leaves_old_content_and_nothing_else(bench: &dyn Bench) {
+pub fn a_failed_commit_leaves_old_content_and_nothing_else(bench: &dyn Bench) {
     bench.put("x", b"old");
     let too_long = stage(bench, "x");
     too_long.write(b"new", 0).unwrap();
@@ -102,7 +108,7 @@ pub(crate) fn a_failed_commit_leaves_old_content_and_nothing_else(bench: &dyn Be
     assert_eq!(bench.content("x").unwrap(), b"old");
 }
 
-pub(crate) fn keep_refuses_at_stage_and_again_at_commit(bench: &dyn Bench) {
+pub fn keep_refuses_at_stage_and_again_at_commit(bench: &dyn Bench) {
     let early = bench.store().stage(&request("x", Existing::Keep)).unwrap();
     early.write(b"mine", 0).unwrap();
     bench.put("x", b"yours");
@@ -119,7 +125,7 @@ pub(crate) fn keep_refuses_at_stage_and_again_at_commit(bench: &dyn Bench) {
     assert_eq!(names(bench), ["x", "y"]);
 }
 
-pub(crate) fn of_many_that_keep_exactly_one_wins(bench: &dyn Bench) {
+pub fn of_many_that_keep_exactly_one_wins(bench: &dyn Bench) {
     const WRITERS: usize = 4;
     let barrier = std::sync::Barrier::new(WRITERS);
     for round in 0..150 {
@@ -149,7 +155,7 @@ pub(crate) fn of_many_that_keep_exactly_one_wins(bench: &dyn Bench) {
     assert_eq!(names(bench).len(), 150);
 }
 
-pub(crate) fn two_stages_of_one_target_leave_one_content_whole(bench: &dyn Bench) {
+pub fn two_stages_of_one_target_leave_one_content_whole(bench: &dyn Bench) {
     let contents = &[pattern(1, 50_000), pattern(2, 70_000)];
     std::thread::scope(|scope| {
         for content in contents {
@@ -169,7 +175,7 @@ pub(crate) fn two_stages_of_one_target_leave_one_content_whole(bench: &dyn Bench
     assert_eq!(names(bench), ["x"]);
 }
 
-pub(crate) fn commit_sets_length_mode_and_time(bench: &dyn Bench) {
+pub fn commit_sets_length_mode_and_time(bench: &dyn Bench) {
     let stage_of = |length: u64, mode, modified| {
         let stage = stage(bench, "x");
         stage.write(b"0123456789", 0).unwrap();
@@ -184,7 +190,7 @@ pub(crate) fn commit_sets_length_mode_and_time(bench: &dyn Bench) {
     assert_eq!(bench.content("x").unwrap(), b"0123456789\0\0");
 }
 
-pub(crate) fn special_mode_bits_are_never_set(bench: &dyn Bench) {
+pub fn special_mode_bits_are_never_set(bench: &dyn Bench) {
     for mode in [0o7777, 0o4755, 0o2700, 0o1700, u32::MAX] {
         let stage = stage(bench, "x");
         let told = stage.commit(&CommitRequest { length: 0, mode, modified: None }).unwrap();
@@ -194,7 +200,7 @@ pub(crate) fn special_mode_bits_are_never_set(bench: &dyn Bench) {
     }
 }
 
-pub(crate) fn an_open_source_survives_the_replacement_of_its_file(bench: &dyn Bench) {
+pub fn an_open_source_survives_the_replacement_of_its_file(bench: &dyn Bench) {
     bench.put("x", b"old content");
     let source = bench.store().open(&path("x")).unwrap();
     let stage = stage(bench, "x");
@@ -206,7 +212,7 @@ pub(crate) fn an_open_source_survives_the_replacement_of_its_file(bench: &dyn Be
 }
 
 /// B10: the whole line of offsets, read and written.
-pub(crate) fn offsets_at_the_end_of_the_number_line_are_refused_without_effect(bench: &dyn Bench) {
+pub fn offsets_at_the_end_of_the_number_line_are_refused_without_effect(bench: &dyn Bench) {
     const EDGES: [u64; 6] = [i64::MAX as u64 - 1, i64::MAX as u64, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
     bench.put("x", b"content");
     let source = bench.store().open(&path("x")).unwrap();
@@ -226,7 +232,7 @@ pub(crate) fn offsets_at_the_end_of_the_number_line_are_refused_without_effect(b
     assert_eq!(bench.content("y").unwrap(), b"kept");
 }
 
-pub(crate) fn sizes_no_file_can_have_are_refused(bench: &dyn Bench) {
+pub fn sizes_no_file_can_have_are_refused(bench: &dyn Bench) {
     for size in [1 << 62, i64::MAX as u64, 1 << 63, u64::MAX] {
         let asked = StageRequest { size: Some(size), ..request("x", Existing::Replace) };
         let error = bench.store().stage(&asked).unwrap_err();
@@ -236,7 +242,7 @@ pub(crate) fn sizes_no_file_can_have_are_refused(bench: &dyn Bench) {
     assert_eq!(names(bench), [] as [&str; 0]);
 }
 
-pub(crate) fn a_missing_name_and_a_missing_directory_are_told_apart(bench: &dyn Bench) {
+pub fn a_missing_name_and_a_missing_directory_are_told_apart(bench: &dyn Bench) {
     bench.make_directory("a");
     let store = bench.store();
     let text = |error: xdfs_proto::base::Error| {
@@ -250,7 +256,7 @@ pub(crate) fn a_missing_name_and_a_missing_directory_are_told_apart(bench: &dyn 
     assert!(message.starts_with("cannot create 'a/b/c/x': no such directory 'a/b"), "{message}");
 }
 
-pub(crate) fn a_directory_or_special_file_is_never_opened_or_replaced(bench: &dyn Bench) {
+pub fn a_directory_or_special_file_is_never_opened_or_replaced(bench: &dyn Bench) {
     bench.make_directory("d");
     bench.make_special("s");
     let store = bench.store();
@@ -270,14 +276,14 @@ pub(crate) fn a_directory_or_special_file_is_never_opened_or_replaced(bench: &dy
     assert_eq!(names(bench), ["d", "s"]);
 }
 
-pub(crate) fn a_parent_that_is_a_file_is_named(bench: &dyn Bench) {
+pub fn a_parent_that_is_a_file_is_named(bench: &dyn Bench) {
     bench.put("f", b"file");
     let error = bench.store().stage(&request("f/x", Existing::Replace)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotDirectory, "{error:?}");
     assert!(error.message.contains("'f'"), "{error}");
 }
 
-pub(crate) fn versions_differ_between_contents(bench: &dyn Bench) {
+pub fn versions_differ_between_contents(bench: &dyn Bench) {
     let mut versions = Vec::new();
     for round in 0..20u8 {
         let stage = stage(bench, "x");
@@ -290,7 +296,7 @@ pub(crate) fn versions_differ_between_contents(bench: &dyn Bench) {
     }
 }
 
-pub(crate) fn reading_beyond_the_end_is_short_and_exact_reading_an_error(bench: &dyn Bench) {
+pub fn reading_beyond_the_end_is_short_and_exact_reading_an_error(bench: &dyn Bench) {
     bench.put("x", b"0123456789");
     let source = bench.store().open(&path("x")).unwrap();
     let mut bytes = [0xee; 6];
@@ -305,7 +311,7 @@ pub(crate) fn reading_beyond_the_end_is_short_and_exact_reading_an_error(bench: 
 }
 
 /// B10: offsets and lengths around everything that could be a limit, against plain arithmetic.
-pub(crate) fn every_range_gives_exactly_its_part(bench: &dyn Bench) {
+pub fn every_range_gives_exactly_its_part(bench: &dyn Bench) {
     const SIZE: u64 = 1000;
     let bytes = pattern(5, SIZE as usize);
     bench.put("x", &bytes);
@@ -347,7 +353,7 @@ fn edges(size: u64) -> [u64; 14] {
     ]
 }
 
-pub(crate) fn a_committed_length_is_exact_or_nothing_is_left(bench: &dyn Bench) {
+pub fn a_committed_length_is_exact_or_nothing_is_left(bench: &dyn Bench) {
     for length in edges(1000) {
         let stage = stage(bench, "x");
         stage.write(b"head", 0).unwrap();
@@ -369,26 +375,55 @@ pub(crate) fn a_committed_length_is_exact_or_nothing_is_left(bench: &dyn Bench) 
     }
 }
 
-pub(crate) fn an_empty_file_is_a_file(bench: &dyn Bench) {
+pub fn an_empty_file_is_a_file(bench: &dyn Bench) {
     let told = stage(bench, "x").commit(&commit(0)).unwrap();
     assert_eq!(told.size, Some(0));
     assert_eq!(bench.content("x").unwrap(), b"");
     assert_eq!(read_all(bench, "x"), b"");
 }
 
-pub(crate) fn concurrent_writers_of_one_stage_do_not_mix(bench: &dyn Bench) {
+pub fn concurrent_writers_of_one_stage_do_not_mix(bench: &dyn Bench) {
     let bytes = pattern(9, 1 << 18);
     let stage = stage(bench, "x");
+    let (next, turned) = (std::sync::Mutex::new(0), std::sync::Condvar::new());
     std::thread::scope(|scope| {
         for writer in 0..4 {
-            let (stage, bytes) = (&stage, &bytes);
+            let (stage, bytes, next, turned) = (&stage, &bytes, &next, &turned);
             scope.spawn(move || {
                 for (index, part) in bytes.chunks(1000).enumerate().filter(|(index, _)| index % 4 == writer) {
+                    if stage.order() == Order::Any {
+                        stage.write(part, index as u64 * 1000).unwrap();
+                        continue;
+                    }
+                    // From any thread, but in order.
+                    let mut turn = turned.wait_while(next.lock().unwrap(), |next| *next != index).unwrap();
                     stage.write(part, index as u64 * 1000).unwrap();
+                    *turn += 1;
+                    turned.notify_all();
                 }
             });
         }
     });
     stage.commit(&commit(bytes.len() as u64)).unwrap();
     assert_eq!(bench.content("x").unwrap(), bytes);
+}
+
+/// What the store declares is what its files declare and do.
+pub fn a_member_does_what_it_declares(bench: &dyn Bench) {
+    let declared = bench.store().capability();
+    assert!(declared.writable, "the rules write");
+    let stage = stage(bench, "x");
+    assert_eq!(stage.order(), declared.order);
+    assert!(!stage.discards() && stage.kept().is_empty() && stage.replaces().is_empty());
+    stage.write(b"content", 0).unwrap();
+    assert_eq!(stage.can_read_back(), stage.read_back(false).is_ok());
+    stage.commit(&commit(7)).unwrap();
+    let mut source = bench.store().open(&path("x")).unwrap();
+    assert_eq!(source.descriptor().is_some(), declared.descriptor);
+    assert!(!source.is_sequential(), "what was stored can be read by ranges");
+    assert_eq!(source.read(&mut [0; 7]).unwrap_err().kind, ErrorKind::Unsupported);
+    assert!(!source.may_match(b"no version"));
+    if let Some(identity) = source.identity() {
+        assert_eq!(identity, source.attributes().version.0);
+    }
 }

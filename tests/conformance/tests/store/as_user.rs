@@ -1,9 +1,10 @@
 //! The file system as the user of a process sees it: links lead on, and nothing is staged at the top.
 
-use crate::bench::{Scratch, commit, path, request};
+use crate::bench::Scratch;
 use std::os::unix::fs::symlink;
 use xdfs_io::store::{Existing, LocalStore, Store};
 use xdfs_proto::base::ErrorKind;
+use xdfs_test_conformance::store::bench::{commit, path, request};
 
 fn scene() -> (Scratch, LocalStore) {
     let scratch = Scratch::on_disk();

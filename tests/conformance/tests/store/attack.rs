@@ -1,7 +1,7 @@
 //! What a hostile or careless tree holds, put in front of the local store: B05, symbolic links at every position,
 //! sparse giants, sources that change while they are read.
 
-use crate::bench::{Bench, LocalBench, Scratch, commit, make_fifo, path, request, stage};
+use crate::bench::{LocalBench, Scratch, make_fifo};
 use rustix::fs::inotify;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use xdfs_io::store::{CommitRequest, Existing, FileKind, LocalStore, StageRequest, Store};
 use xdfs_proto::base::ErrorKind;
+use xdfs_test_conformance::store::bench::{Bench, commit, path, request, stage};
 
 /// B05: the answer comes at once. The best of five counts: the machine may be busy, a blocked open never answers.
 fn answers_at_once<T>(what: &str, mut call: impl FnMut() -> T) -> T {

@@ -4,56 +4,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 use xdfs_io::store::fault::{Plan, Rates};
-use xdfs_io::store::{
-    CommitRequest, Existing, FaultStore, LocalStore, MemoryStore, SimStore, Stage, StageRequest, Store,
-};
-use xdfs_proto::base::RelPath;
-
-/// One member and a way to see and to prepare what it holds without using it.
-pub(crate) trait Bench: Sync {
-    fn store(&self) -> &dyn Store;
-    fn put(&self, path: &str, bytes: &[u8]);
-    fn make_directory(&self, path: &str);
-    fn make_special(&self, path: &str);
-    fn content(&self, path: &str) -> Option<Vec<u8>>;
-    /// Every name, staged files included, sorted.
-    fn names(&self) -> Vec<Vec<u8>>;
-}
-
-pub(crate) fn path(text: &str) -> RelPath {
-    RelPath::parse(text.as_bytes()).unwrap()
-}
-
-/// A transfer id that no other call got.
-pub(crate) fn transfer() -> [u8; 16] {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-    id
-}
-
-pub(crate) fn request(target: &str, existing: Existing) -> StageRequest {
-    StageRequest {
-        target: path(target),
-        size: None,
-        existing,
-        transfer: transfer(),
-        resume: None,
-        base: None,
-        holes: false,
-    }
-}
-
-pub(crate) fn stage(bench: &dyn Bench, target: &str) -> Stage {
-    bench.store().stage(&request(target, Existing::Replace)).unwrap()
-}
-
-pub(crate) fn commit(length: u64) -> CommitRequest {
-    CommitRequest { length, mode: 0o644, modified: None }
-}
+use xdfs_io::store::{FaultStore, LocalStore, MemoryStore, SimStore, Store};
+use xdfs_test_conformance::store::bench::{Bench, path};
 
 /// A directory of this test alone; removed with everything in it.
 pub(crate) struct Scratch(TempDir);

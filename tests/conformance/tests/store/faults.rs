@@ -1,11 +1,12 @@
 //! The fault and sim members: what they inject, and that every injected error leaves old content and nothing else.
 
-use crate::bench::{Bench, FaultBench, commit, path, request, stage};
+use crate::bench::FaultBench;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use xdfs_io::store::fault::{Call, Fault, Plan, Rates};
 use xdfs_io::store::{Existing, SimStore, Store};
 use xdfs_proto::base::ErrorKind;
+use xdfs_test_conformance::store::bench::{Bench, commit, path, request, stage};
 
 const EIO: i32 = 5;
 

@@ -1,11 +1,12 @@
 //! Disks that are full: a small tmpfs in a mount namespace of the test's own, and the fault store.
 
-use crate::bench::{Bench, FaultBench, LocalBench, Scratch, commit, path, request, stage};
+use crate::bench::{FaultBench, LocalBench, Scratch};
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use xdfs_io::store::fault::Plan;
 use xdfs_io::store::{Existing, LocalStore, MemoryStore, StageRequest, Store};
 use xdfs_proto::base::ErrorKind;
+use xdfs_test_conformance::store::bench::{Bench, commit, path, request, stage};
 
 /// Names the mounted directory to the test inside of the namespace.
 const MOUNTED: &str = "XDFS_TEST_SMALL_DISK";

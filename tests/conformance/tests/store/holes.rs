@@ -1,10 +1,11 @@
 //! Files whose zeros take no room: on a disk and in memory, in one go, over what an earlier attempt left, and in groups.
 
-use crate::bench::{Scratch, Tags, commit, path, request};
+use crate::bench::{Scratch, Tags};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use xdfs_io::store::{Existing, LocalStore, Resume, SmallFile, Stage, StageRequest, Store};
+use xdfs_test_conformance::store::bench::{commit, path, request};
 
 const SIZE: usize = 8 << 20;
 const BLOCK: usize = 512 << 10;

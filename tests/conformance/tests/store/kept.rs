@@ -1,8 +1,9 @@
 //! What is believed of what an earlier attempt left, and how much of it is kept.
 
-use crate::bench::{LocalBench, commit, names_under, path};
+use crate::bench::{LocalBench, names_under};
 use crate::resume::{Folder, SIZE, TRANSFER, comparing, extent, left, request, write};
 use xdfs_io::store::{KeptLimits, LocalStore, StageRequest, Store, verified_range};
+use xdfs_test_conformance::store::bench::{commit, path};
 
 #[test]
 fn what_was_noted_under_another_key_is_compared_and_neither_trusted_nor_lost() {

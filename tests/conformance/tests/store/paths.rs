@@ -3,7 +3,7 @@
 //!
 //! `XDFS_PATH_CASES=1000000` runs the long form.
 
-use crate::bench::{Scratch, commit, names_under, request};
+use crate::bench::{Scratch, names_under};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -11,6 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use xdfs_io::store::{Existing, LocalStore, SmallFile, StageRequest, Store};
 use xdfs_proto::base::RelPath;
+use xdfs_test_conformance::store::bench::{commit, request};
 
 const DIRECTORIES: [&[u8]; 3] = [b"a", b"a/b", b"a/b/c"];
 const FILES: [&[u8]; 3] = [b"f", b"a/f", b"a/b/c/f"];

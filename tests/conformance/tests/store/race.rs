@@ -3,12 +3,13 @@
 //!
 //! `XDFS_RACE_ROUNDS=20000` runs the long form.
 
-use crate::bench::{Scratch, commit, names_under, path, request};
+use crate::bench::{Scratch, names_under};
 use rustix::fs::{CWD, RenameFlags};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_io::store::{Existing, FileKind, LocalStore, Store};
+use xdfs_test_conformance::store::bench::{commit, path, request};
 
 pub(crate) fn rounds() -> u32 {
     std::env::var("XDFS_RACE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3000)

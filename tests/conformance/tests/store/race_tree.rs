@@ -1,13 +1,13 @@
 //! B04 in short for the verbs of a tree: while a directory on the way, or the name itself, is exchanged with a link that leads out,
 //! every verb runs many times. Nothing outside is told, made, removed or changed.
 
-use crate::bench::path;
 use crate::race::{StopOnDrop, World, flip, rounds};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicBool;
 use xdfs_io::store::tree::{AttributeChange, ListControl, NodeKind, Special};
 use xdfs_io::store::{Existing, Store, Tree};
 use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_test_conformance::store::bench::path;
 
 /// A verb on the names below `d/e`; what it tells is checked in it.
 type Verb = fn(&dyn Tree, &Inside) -> Result<(), Error>;

@@ -1,6 +1,6 @@
 //! Part files that are gone on with, in a directory of this machine: what is joined, what is not, and who may write.
 
-use crate::bench::{Tags, commit, names_under, path};
+use crate::bench::{Tags, names_under};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use xdfs_io::store::{
     verified_range,
 };
 use xdfs_proto::base::{ErrorKind, Extent};
+use xdfs_test_conformance::store::bench::{commit, path};
 
 pub(crate) const SIZE: u64 = 8 << 20;
 const PIECE: usize = 1 << 20;

@@ -1,13 +1,14 @@
 //! The staging directory of the local store: that no path leads into it, that nothing planted is used, and that files which pass
 //! through it are what files made in their directory would have been.
 
-use crate::bench::{Bench, LocalBench, Scratch, commit, path, request, stage};
+use crate::bench::{LocalBench, Scratch};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xdfs_io::store::tree::{AttributeChange, ListControl, Tree};
 use xdfs_io::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
 use xdfs_proto::base::{ErrorKind, RelPath};
+use xdfs_test_conformance::store::bench::{Bench, commit, path, request, stage};
 
 const STAGING: &str = ".xdfs-staging";
 

@@ -1,11 +1,11 @@
 //! Sources and stages that are not stores of files: pipes, zero bytes, the sink, and the export that offers the two.
 
-use crate::bench::{commit, path, request};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::OwnedFd;
 use xdfs_io::store::stream::{StreamSource, StreamStage};
 use xdfs_io::store::{Existing, FileKind, MemoryExport, Order, Source, Stage, Store};
 use xdfs_proto::base::ErrorKind;
+use xdfs_test_conformance::store::bench::{commit, path, request};
 
 fn pipe(flags: PipeFlags) -> (OwnedFd, OwnedFd) {
     pipe_with(flags | PipeFlags::CLOEXEC).unwrap()

@@ -1,11 +1,12 @@
 //! The verbs of a tree, on both file systems that a machine for tests has.
 
-use crate::bench::{Bench, LocalBench, Scratch, make_fifo, path};
+use crate::bench::{LocalBench, Scratch, make_fifo};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special};
 use xdfs_io::store::{Existing, LocalStore, MemoryStore, Store, Tree};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_test_conformance::store::bench::{Bench, path};
 
 /// Runs a test on each of them.
 fn on_each(test: impl Fn(&LocalBench, &dyn Tree)) {

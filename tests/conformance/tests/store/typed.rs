@@ -1,12 +1,13 @@
 //! Paths as a person types them: relative, with `..`, through links, at pipes and devices.
 
-use crate::bench::{Scratch, commit, make_fifo, names_under, transfer};
+use crate::bench::{Scratch, make_fifo, names_under};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use xdfs_io::store::{Existing, FileKind, LocalPlace, Store};
 use xdfs_proto::base::ErrorKind;
+use xdfs_test_conformance::store::bench::{commit, transfer};
 
 fn place(path: &Path) -> xdfs_io::store::Result<LocalPlace> {
     LocalPlace::of(path.as_os_str().as_bytes())
