@@ -94,6 +94,8 @@ pub struct LeaseTable<F: Ord, U: Ord> {
     owners: BTreeMap<U, usize>,
     /// Holders that are not told yet.
     recalls: VecDeque<Holder<U>>,
+    /// No lease is granted any more.
+    closed: bool,
     bugs: Bugs,
 }
 
@@ -176,6 +178,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
             holders: BTreeMap::new(),
             owners: BTreeMap::new(),
             recalls: VecDeque::new(),
+            closed: false,
             bugs,
         }
     }
@@ -222,7 +225,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
 
     fn grant(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
         let admitted = self.files.get(file).is_none_or(|known| known.admits(holder, kind, now, self.bugs));
-        if !admitted || !self.has_room(&holder.owner, now) {
+        if !admitted || self.closed || !self.has_room(&holder.owner, now) {
             return LeaseAnswer::Refused;
         }
         self.insert(file, holder, Granted { kind, until: now.after(self.terms.time) });
@@ -308,7 +311,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
             others.any(|(_, lease)| kind.excludes_lease(lease.state.kind()))
         };
         let wanted = known.is_some_and(|known| known.pause > now);
-        if known.is_some_and(excluded) || !self.has_room(&holder.owner, now) {
+        if known.is_some_and(excluded) || self.closed || !self.has_room(&holder.owner, now) {
             return LeaseAnswer::Refused;
         }
         self.insert(file, holder, Granted { kind, until });
@@ -415,6 +418,18 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     pub fn unpin(&mut self, holder: &Holder<U>) {
         if let Some(lease) = self.lease(holder) {
             lease.pins = lease.pins.saturating_sub(1);
+        }
+    }
+
+    /// Recalls every lease and grants none any more: another server takes the files over.
+    pub fn close(&mut self) {
+        self.closed = true;
+        for known in self.files.values_mut() {
+            for (holder, lease) in &mut known.leases {
+                if lease.state.recall() {
+                    self.recalls.push_back(holder.clone());
+                }
+            }
         }
     }
 

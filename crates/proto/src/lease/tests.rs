@@ -121,3 +121,19 @@ fn the_answer_to_one_call_is_never_taken_for_that_to_another() {
     assert!(!holding.may_use(at(11)), "what was kept is gone");
     assert_eq!(holding.ask(at(11)), Ok(()));
 }
+
+#[test]
+fn a_server_that_hands_its_files_over_recalls_every_lease_and_grants_none() {
+    let (mut table, a, b) = (table(), who(1, 1), who(2, 2));
+    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(0)), GRANTED);
+    assert_eq!(table.ask(&8, &b, LeaseKind::Read, at(0)), GRANTED);
+    table.lost(&b);
+    table.close();
+    assert_eq!((table.poll_recall(), table.poll_recall()), (Some(a), None), "nobody is there for the other one");
+    let left = Duration::from_secs(8);
+    assert_eq!(table.renew(&a, at(2)), LeaseAnswer::Recalled { kind: LeaseKind::Read, left });
+    assert_eq!(table.ask(&9, &who(1, 3), LeaseKind::Read, at(2)), LeaseAnswer::Refused);
+    let left = Duration::from_secs(7);
+    let again = table.reclaim(&8, 2, &who(2, 4), LeaseKind::Read, at(3));
+    assert_eq!(again, LeaseAnswer::Recalled { kind: LeaseKind::Read, left }, "for the rest of its time");
+}
