@@ -4,9 +4,11 @@
 //! It must open files only through an [`Authorized`] operation.
 
 use crate::audit::Pace;
-use crate::authorise::{Authorized, CurrentAuthority, Want};
+use crate::authorise::{Authority, Authorized, CurrentAuthority, Want};
 use crate::calls::job::{BatchJob, BatchOwner, BatchTraffic, malformed};
+use crate::calls::leases::file_at;
 use crate::files::job::FileJob;
+use crate::files::leases::AccessGuard;
 use crate::files::{self, SessionFiles};
 use crate::log::{Log, LogEvent, LoggedName};
 use crate::rates::SessionRates;
@@ -16,7 +18,7 @@ use crate::traffic::ExportLoad;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use xdfs_engine::blocking::Slice;
@@ -27,6 +29,7 @@ use xdfs_engine::transfer::TransferStats;
 use xdfs_io::dispatch::{DescriptorWaker, Wake};
 use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
+use xdfs_proto::lease::Access;
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::path::Batch;
@@ -82,6 +85,8 @@ pub(crate) struct Operation {
     pacer: Arc<Pacer>,
     /// Its export, if it is on one.
     export: Option<Arc<ExportLoad>>,
+    /// While the file is read: no lease that would exclude this is granted.
+    access: Arc<OnceLock<AccessGuard>>,
 }
 
 fn facts(attributes: &Attributes) -> SourceFacts {
@@ -129,8 +134,37 @@ impl ServerHost {
         let export = judged.as_ref().ok().map(|file| Arc::clone(file.load()));
         let pacer = export.as_ref().map_or_else(|| self.rates.arriving(), |export| self.rates.on(&export.limit));
         let level = request.level.max(floor);
-        self.operations.insert(operation, Operation { name, upload, level, calls: false, share, pacer, export });
+        self.operations.insert(
+            operation,
+            Operation { name, upload, level, calls: false, share, pacer, export, access: Arc::default() },
+        );
         judged
+    }
+
+    /// Whose batch it is, for its execution and the log.
+    fn owner(
+        &self,
+        operation: OperationId,
+        (authority, now): (Arc<Authority>, u64),
+        traffic: BatchTraffic,
+        stop: Arc<AtomicBool>,
+    ) -> BatchOwner {
+        BatchOwner {
+            authority,
+            principal: Arc::clone(&self.principal),
+            budget: Arc::clone(&self.budget),
+            session: self.session,
+            since: self.since,
+            operation,
+            repeats: Arc::clone(&self.repeats),
+            files: Arc::clone(self.files.server()),
+            log: Arc::clone(&self.log),
+            pace: Arc::clone(&self.pace),
+            audit_rate: self.audit_rate,
+            traffic,
+            stop,
+            now,
+        }
     }
 
     /// The share of threads: the user's work on one export, by its number.
@@ -161,7 +195,15 @@ impl Host for ServerHost {
         let judged = self.begin(operation, request, false);
         let offset = request.offset;
         let before = request.resume.as_ref().map(|resume| resume.source.clone());
-        Box::new(move || open(&judged?, offset, before.as_deref()))
+        let (files, operation) = (Arc::clone(self.files.server()), self.operations.get(&operation));
+        let access = operation.map(|known| Arc::clone(&known.access)).unwrap_or_default();
+        Box::new(move || {
+            let file = judged?;
+            let reading = files.access(|| file_at(&file), None, Access::Look)?;
+            let opened = open(&file, offset, before.as_deref())?;
+            let _ = access.set(reading);
+            Ok(opened)
+        })
     }
 
     fn stage(
@@ -177,8 +219,11 @@ impl Host for ServerHost {
         let since = self.since;
         // A user's partial file is never resumed by another user.
         let owner = self.principal.part_owner();
+        let files = Arc::clone(self.files.server());
         Box::new(move || {
             let file = judged?;
+            // It gets the name of the file that is there now.
+            files.renamed(|| file_at(&file));
             // A client's ids are not secret: they never lead to another user's part file.
             let transfer = naming::transfer_id(&[b"of", &owner, &request.transfer]);
             let (hashed, synced) = (request.hash, request.durable);
@@ -230,24 +275,18 @@ impl Host for ServerHost {
         let pacer = export.as_ref().map_or_else(|| self.rates.arriving(), |export| self.rates.calls_on(&export.limit));
         let traffic = BatchTraffic::of(&self.metrics, export.as_ref(), batch.len());
         let name = LoggedName::from(b"".as_slice());
-        let known =
-            Operation { name, upload: false, level: Level::Private, calls: true, share: share.clone(), pacer, export };
-        self.operations.insert(operation, known);
-        let whom = BatchOwner {
-            authority,
-            principal,
-            budget: Arc::clone(&self.budget),
-            session: self.session,
-            since: self.since,
-            operation,
-            repeats: Arc::clone(&self.repeats),
-            log: Arc::clone(&self.log),
-            pace: Arc::clone(&self.pace),
-            audit_rate: self.audit_rate,
-            traffic: traffic.clone(),
-            stop,
-            now,
+        let known = Operation {
+            name,
+            upload: false,
+            level: Level::Private,
+            calls: true,
+            share: share.clone(),
+            pacer,
+            export,
+            access: Arc::default(),
         };
+        self.operations.insert(operation, known);
+        let whom = self.owner(operation, (authority, now), traffic.clone(), stop);
         let reply = move |reply: Poll<Result<Vec<u8>, Error>>| {
             if let Poll::Ready(Ok(reply)) = &reply {
                 traffic.moved(false, reply.len());

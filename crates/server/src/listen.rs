@@ -149,6 +149,7 @@ impl Server {
         let cannot = |error: &dyn std::fmt::Display| {
             Error::new(ErrorKind::Resources, format!("cannot listen on {}: {error}", config.listen))
         };
+        let inherited = config.inherited.is_some();
         let link = match config.inherited.take() {
             Some(socket) => transport::adopt(socket).map_err(|error| cannot(&error))?,
             None => transport::listen(&config.listen, &config.transport).map_err(|error| cannot(&error))?,
@@ -156,6 +157,7 @@ impl Server {
         let address = link.local().map_err(|error| cannot(&error))?;
         let listener = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
         let (letters, mailbox) = sync_channel(LETTERS);
+        let leases = idle::leases(&config.limits, inherited, letters.clone(), dispatch.waker());
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);
         let gate = OpeningContext { identity, directory: Arc::clone(&config.directory) };
         let rates = UserRates::new(config.limits.bandwidth_per_user);
@@ -167,7 +169,7 @@ impl Server {
             config,
             blocking: Blocking::default(),
             repeats: ReplyCaches::new(std::time::Instant::now()),
-            files: Arc::new(OpenFiles::new(files_max())?),
+            files: Arc::new(OpenFiles::new(files_max())?.with_leases(leases)),
             pace: Arc::default(),
             rates,
             letters,
@@ -409,6 +411,7 @@ impl Server {
                     let count = wanted.swap(0, Ordering::Relaxed);
                     self.on_want(session, pipeline, count.try_into().unwrap_or(u16::MAX));
                 }
+                ServerMessage::Recall { session, handles } => self.on_recalled(session, handles),
                 ServerMessage::Status => {
                     let lines = self.status_lines();
                     (self.config.log)(&LogEvent::Status { lines });
@@ -432,26 +435,6 @@ impl Server {
         }
         // Connections are served in between.
         self.dispatch.waker().wake();
-    }
-
-    fn retire(&mut self) {
-        if let Some(socket) = self.listener.take() {
-            self.dispatch.detach(socket, &mut Vec::new());
-        }
-        self.retired = true;
-        self.accept_at = None;
-        (self.config.log)(&LogEvent::Retired { sessions: self.sessions.len() });
-    }
-
-    fn drain(&mut self) {
-        if let Some(socket) = self.listener.take() {
-            self.dispatch.detach(socket, &mut Vec::new());
-        }
-        let until = self.dispatch.now().after(self.config.limits.drain);
-        self.draining.get_or_insert(until);
-        self.accept_at = None;
-        self.drain_sessions();
-        (self.config.log)(&LogEvent::Draining { sessions: self.sessions.len() });
     }
 
     /// Checks deadlines: pending logins, idle sessions, accepting again.

@@ -3,7 +3,7 @@
 //! which connections may join them.
 
 use crate::admit::ServerLimits;
-use crate::files::{OpenFiles, SessionFiles};
+use crate::files::SessionFiles;
 use crate::host::moment_now;
 use crate::metrics::Figures;
 use crate::rates::SessionRates;
@@ -35,6 +35,8 @@ pub(crate) enum ServerMessage {
     Ended { session: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMessage },
     /// A client wants more channels: the number in `wanted` when this is read.
     WantChannels { session: SessionId, pipeline: u8, wanted: Arc<AtomicU64> },
+    /// The leases of these handles are recalled.
+    Recall { session: SessionId, handles: Vec<u64> },
     /// Other limits apply from now on.
     Reload(Box<(ServerLimits, Policy)>),
     /// The server presents another identity.
@@ -197,7 +199,7 @@ impl SessionEntry {
         secret: JoinSecret,
         channels: u16,
         pipes: Vec<PipelineState>,
-        (files, rates): (&Arc<OpenFiles>, SessionRates),
+        (files, rates): (SessionFiles, SessionRates),
     ) -> Self {
         Self {
             peer,
@@ -212,7 +214,7 @@ impl SessionEntry {
             pipes,
             metrics: Arc::default(),
             threads: Arc::new(ThreadOfSession),
-            files: Arc::new(SessionFiles::new(files)),
+            files: Arc::new(files),
             rates: Arc::new(rates),
             secret,
         }

@@ -55,6 +55,11 @@ pub struct ServerLimits {
     /// Bytes per second that all sessions of one user (of one source, for anonymous users) move
     /// together; 0 is no limit.
     pub bandwidth_per_user: u64,
+    /// How long a lease on an open file holds unless it is renewed: a client that never answers makes
+    /// others wait for so long. Zero grants none.
+    pub lease: Duration,
+    /// Whether a server that is started waits for the leases that one before it may have granted.
+    pub leased_before: bool,
 }
 
 impl Default for ServerLimits {
@@ -78,6 +83,8 @@ impl Default for ServerLimits {
             audit_rate: 8 << 20,
             kept: KeptLimits::default(),
             bandwidth_per_user: 0,
+            lease: Duration::ZERO,
+            leased_before: true,
         }
     }
 }

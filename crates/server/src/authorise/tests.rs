@@ -307,7 +307,8 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
             return codes.iter().map(hidden).collect();
         }
     };
-    let mut execution = Execution::new(&batch, base, (0, 0), Arc::default(), Vec::new()).unwrap();
+    let files = Arc::new(crate::files::OpenFiles::new(16).unwrap());
+    let mut execution = Execution::new(&batch, base, (0, 0), Arc::default(), files, Vec::new()).unwrap();
     while execution.advance(&batch, &Slice::start()).unwrap().is_pending() {}
     let done = execution.finish(&batch);
     let reply = Reply::decode(&done.reply, &codes).unwrap();

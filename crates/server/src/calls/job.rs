@@ -7,6 +7,7 @@
 use super::{Done, Execution, exports};
 use crate::audit::Pace;
 use crate::authorise::{Authority, Base};
+use crate::files::OpenFiles;
 use crate::log::{CallLine, Log, LogEvent, LoggedName};
 use crate::reply_cache::{CacheLookup, ReplyCache, RunningBatch};
 use crate::sessions::Metrics;
@@ -30,6 +31,8 @@ pub(crate) struct BatchOwner {
     pub since: (i64, u32),
     pub operation: OperationId,
     pub repeats: Arc<ReplyCache>,
+    /// The open files of all sessions.
+    pub files: Arc<OpenFiles>,
     pub log: Log,
     /// The user whose limits it counts against.
     pub budget: Arc<str>,
@@ -155,7 +158,9 @@ impl BatchJob {
             };
             let whom = &self.whom;
             let begun = match *base {
-                Ok(Some(base)) => Execution::new(batch, base, whom.since, Arc::clone(&whom.stop), memory),
+                Ok(Some(base)) => {
+                    Execution::new(batch, base, whom.since, Arc::clone(&whom.stop), Arc::clone(&whom.files), memory)
+                }
                 Ok(None) => {
                     let shown = whom.authority.shown(&whom.principal, whom.now);
                     return Poll::Ready(self.end(batch, once, shown.and_then(|shown| exports(batch, &shown))));
@@ -189,7 +194,9 @@ impl BatchJob {
             Ok(Done { reply, lines, safety }) => (Ok(reply), lines, safety, None),
             Err(error) => (Err(error.clone()), Vec::new(), None, Some(error)),
         };
-        if error.is_some() || !lines.is_empty() {
+        // A lease that excludes it is no failure: nothing was done, and it is sent again soon.
+        let waits = error.as_ref().is_some_and(|error| error.kind == ErrorKind::Busy);
+        if (error.is_some() && !waits) || !lines.is_empty() {
             self.whom.record(batch.base.into(), lines, safety, error.as_ref());
         }
         reply

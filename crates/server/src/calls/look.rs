@@ -111,12 +111,17 @@ impl CallContext {
         };
         let mut page = writer.listing();
         let until = Instant::now() + PAGE_TIME;
+        let mut excluded = None;
         let mut take = |name: &[u8], node: &Node| {
             // Reserved names are hidden from every user.
             if is_reserved(name) {
                 return ListControl::More;
             }
             if page.entries() > 0 && page.entries().is_multiple_of(PAGE_STEP) && Instant::now() >= until {
+                return ListControl::Stop;
+            }
+            if let Err(error) = self.look_at(node) {
+                excluded = Some(error);
                 return ListControl::Stop;
             }
             let target = match node.kind {
@@ -126,7 +131,14 @@ impl CallContext {
             let attributes = attributes_of(node, wanted, target.as_deref());
             if page.push(&ListEntry { name, attributes }) { ListControl::More } else { ListControl::Stop }
         };
-        match at.store().tree().and_then(|tree| tree.list(at.path(), cursor, &mut take)) {
+        let listed = at.store().tree().and_then(|tree| tree.list(at.path(), cursor, &mut take));
+        // What is in front of such a file is told now.
+        if let Some(error) = excluded.filter(|_| page.entries() == 0) {
+            page.fail(failure(&error));
+            self.excluded = Some(error.clone());
+            return Err(error);
+        }
+        match listed {
             Ok(next) => {
                 page.finish(next.is_none(), next.as_deref().unwrap_or_default());
                 Ok(())

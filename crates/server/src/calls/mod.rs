@@ -5,10 +5,13 @@
 
 mod change;
 pub(crate) mod job;
+pub(crate) mod leases;
 mod look;
 mod small;
 
 use crate::authorise::{Authorized, Base, Rights, Want};
+use crate::files::OpenFiles;
+use crate::files::leases::AccessGuard;
 use crate::log::CallLine;
 pub(crate) use look::attributes_of;
 use std::collections::BTreeSet;
@@ -53,6 +56,12 @@ struct CallContext {
     reading: SmallReader,
     /// The hash that the current call requests.
     hash: Option<RangeHash>,
+    /// The open files, whose leases the calls wait for.
+    files: Arc<OpenFiles>,
+    /// While a call looks at a file or changes it.
+    access: Option<AccessGuard>,
+    /// What a lease excludes, and nothing of which was done.
+    excluded: Option<Error>,
 }
 
 /// A batch that is being executed, slice by slice.
@@ -79,6 +88,7 @@ impl Execution {
         base: Base,
         since: (i64, u32),
         stop: Arc<AtomicBool>,
+        files: Arc<OpenFiles>,
         memory: Vec<u8>,
     ) -> Result<Self, Error> {
         let work = CallContext {
@@ -93,6 +103,9 @@ impl Execution {
             loose: false,
             reading: SmallReader::default(),
             hash: None,
+            files,
+            access: None,
+            excluded: None,
         };
         Ok(Self { work, writer: reply_writer(memory, batch.calls.len(), batch.room)?, lines: Vec::new(), done: 0 })
     }
@@ -112,7 +125,11 @@ impl Execution {
                 self.done = batch.calls.len();
                 break;
             }
-            match self.some(left, batch.stop, slice) {
+            let (first, done) = (self.done == 0, self.some(left, batch.stop, slice));
+            if let Some(error) = self.work.excluded.take().filter(|_| first) {
+                return Err(error);
+            }
+            match done {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(_)) if batch.stop => self.done = batch.calls.len(),
                 Poll::Ready(_) => {}
@@ -137,6 +154,7 @@ impl Execution {
         }
         if puts.is_empty() {
             let Poll::Ready(result) = self.work.call(call, &mut self.writer, slice) else { return Poll::Pending };
+            self.work.access = None;
             self.note(call, result.as_ref().map(|()| &false));
             return Poll::Ready(result);
         }
@@ -203,6 +221,12 @@ pub(crate) fn reply_writer(memory: Vec<u8>, calls: usize, room: u32) -> Result<R
 impl CallContext {
     /// Executes one call and writes its result. Only a hash can be pending.
     fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter, slice: &Slice) -> Poll<Result<(), Error>> {
+        if self.access.is_none()
+            && let Err(error) = self.begin(call)
+        {
+            writer.fail(failure(&error));
+            return Poll::Ready(Err(error));
+        }
         let result = match call {
             Call::Hash { path, offset, length } => match self.hash(path, *offset, *length, slice) {
                 Ok(Poll::Pending) => return Poll::Pending,

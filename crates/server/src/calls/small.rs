@@ -59,7 +59,9 @@ impl CallContext {
     }
 
     fn judge(&self, put: &Put<'_>) -> Result<Authorized, Error> {
-        let at = self.at(put.path, Want::Write { keep: put.keep_existing })?;
+        let want = Want::Write { keep: put.keep_existing };
+        let at = self.at(put.path, want)?;
+        self.name_goes(put.path, want);
         if put.hash.is_some_and(|hash| hash != xdfs_secure::content::hash(put.content)) {
             return Err(Error::new(ErrorKind::Corrupted, "what arrived is not what was sent"));
         }

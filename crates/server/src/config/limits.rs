@@ -36,6 +36,7 @@ pub(super) struct LimitsTable {
     parts_per_user: Number,
     part_bytes_per_user: Number,
     bandwidth_per_user: Option<Spanned<String>>,
+    lease_seconds: Number,
 }
 
 /// Makes an error about a byte of the file.
@@ -105,6 +106,8 @@ impl LimitsTable {
                     .unwrap_or(shipped.kept.bytes),
             },
             bandwidth_per_user: bandwidth("bandwidth-per-user", self.bandwidth_per_user.as_ref(), at)?,
+            lease: time("lease-seconds", self.lease_seconds, 3600, shipped.lease)?,
+            leased_before: shipped.leased_before,
         };
         if limits.guests_soft > limits.guests {
             let text = format!(

@@ -1,5 +1,6 @@
 //! The calls on an open file.
 
+use super::leases::AccessGuard;
 use super::shares::Sharing;
 use super::{Handle, SessionFiles, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
@@ -9,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use xdfs_io::store::open_file::Seek;
 use xdfs_io::store::{OpenFile, OpenRequest};
 use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::lease::Access;
 use xdfs_proto::wire::file::{FileAnswer, FileCall, OpenFile as OpenCall, OpenedFile, ReadRange};
 use xdfs_proto::wire::path::{ReplyWriter, Wanted};
 use xdfs_secure::policy::{Method, Principal};
@@ -24,6 +26,12 @@ pub(super) struct FileCalls {
     pub now: u64,
     /// The file of the batch; none before it is opened.
     pub handle: Option<Arc<Handle>>,
+    /// What the batch does with the bytes and attributes of its file.
+    pub wants: Option<Access>,
+    /// While it does so.
+    pub access: Option<AccessGuard>,
+    /// It is executed under the handle's write lease.
+    pub under: bool,
 }
 
 /// Permission bits that every user may set.
@@ -62,7 +70,8 @@ impl FileCalls {
             | FileCall::SetLength { .. }
             | FileCall::Allocate { .. }
             | FileCall::Punch { .. } => self.change(call),
-            FileCall::Lease(_) | FileCall::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
+            FileCall::Lease(lease) => self.lease(*lease).map(FileAnswer::Lease),
+            FileCall::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }?
         .tell(writer);
         Ok(())
@@ -105,11 +114,13 @@ impl FileCalls {
         let (read, write, deny_read, deny_write) = (open.read, open.write, open.deny_read, open.deny_write);
         let sharing = Sharing { read, write, deny_read, deny_write };
         let id = self.files.next_id()?;
+        self.access = self.access_of_opened(open, &identity, created)?;
         if !lock(&self.files.server.shares).open(&identity, sharing) {
             let text = "somebody else has the file open in a way that excludes this one; try again later";
             return Err(Error::new(ErrorKind::Locked, text));
         }
-        let handle = Arc::new(Handle::new((id, open.path.to_vec()), identity, sharing, reserved, None));
+        let handle =
+            Arc::new(Handle::new((self.files.session, id, open.path.to_vec()), identity, sharing, reserved, None));
         handle.own.store(own, Ordering::Relaxed);
         handle.unsynced_name.store(created, Ordering::Relaxed);
         if open.truncate && !created {
@@ -225,14 +236,14 @@ impl FileCalls {
             FileCall::Punch { offset, length } => file.punch(offset, length)?,
             _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }
-        Ok(FileAnswer::Changed { change: change_of(&file.node()?) })
+        Ok(FileAnswer::Changed { change: self.changed(&file)? })
     }
 
     fn append(&self, data: &[u8]) -> Result<FileAnswer<'static>, Error> {
         let (file, _) = self.opened(Want::Change)?;
         let offset = file.append(data)?;
         self.wrote(data);
-        Ok(FileAnswer::Appended { offset, change: change_of(&file.node()?) })
+        Ok(FileAnswer::Appended { offset, change: self.changed(&file)? })
     }
 
     fn sync(&self, data_only: bool) -> Result<FileAnswer<'static>, Error> {
@@ -248,12 +259,19 @@ impl FileCalls {
         Ok(FileAnswer::Synced { verifier: self.files.server.verifier })
     }
 
+    /// The file's change number after a change of its own.
+    fn changed(&self, file: &OpenFile) -> Result<u64, Error> {
+        let change = change_of(&file.node()?);
+        self.handle.iter().for_each(|handle| handle.leased_change.store(change, Ordering::Relaxed));
+        Ok(change)
+    }
+
     fn wrote(&self, data: &[u8]) {
         self.handle.iter().for_each(|handle| handle.passed(data.len()));
     }
 }
 
 /// The number that another one follows after every change.
-fn change_of(node: &xdfs_io::store::tree::Node) -> u64 {
+pub(super) fn change_of(node: &xdfs_io::store::tree::Node) -> u64 {
     attributes_of(node, Wanted::CHANGE, None).change.unwrap_or(0)
 }

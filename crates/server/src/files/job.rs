@@ -5,6 +5,8 @@
 //! line for every write would be longer than what is written. What failed is always logged.
 
 use super::call::FileCalls;
+use super::lease_calls::{access_of, access_of_batch};
+use super::leases::Pinned;
 use super::{Handle, SessionFiles};
 use crate::calls::job::{BatchOwner, malformed};
 use crate::calls::{failure, reply_writer};
@@ -15,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use xdfs_engine::blocking::Slice;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
-use xdfs_proto::wire::file::{FileBatch, FileCall, FileCode};
+use xdfs_proto::wire::file::{FileBatch, FileCall, FileCode, LeaseCall};
 use xdfs_proto::wire::path::ReplyWriter;
 
 /// A batch that is executed in slices.
@@ -35,6 +37,8 @@ enum JobState {
 
 struct Execution {
     calls: FileCalls,
+    /// It is executed under a write lease, which does not end before it.
+    _pinned: Option<Pinned>,
     writer: ReplyWriter,
     /// The name of the file, for the log.
     name: Vec<u8>,
@@ -79,12 +83,10 @@ impl FileJob {
                 match self.begin(batch, memory) {
                     Ok(execution) => (once, Box::new(execution)),
                     Err(error) => {
-                        // Nothing was done: what is asked again is asked for the first time.
-                        if let Some(doing) = once {
-                            doing.end(None);
+                        if error.kind != ErrorKind::Busy {
+                            self.whom.record(LoggedName::from(&b""[..]), Vec::new(), None, Some(&error));
                         }
-                        self.whom.record(LoggedName::from(&b""[..]), Vec::new(), None, Some(&error));
-                        return Poll::Ready(Err(error));
+                        return not_begun(once, error);
                     }
                 }
             }
@@ -94,16 +96,26 @@ impl FileJob {
         while let Some(call) = batch.calls.get(execution.done) {
             if self.whom.is_stopped() {
                 if execution.done == 0 {
-                    // Nothing was done: what is asked again is asked for the first time.
-                    if let Some(doing) = once {
-                        doing.end(None);
-                    }
-                    return Poll::Ready(Err(Error::new(ErrorKind::Cancelled, "cancelled before it was begun")));
+                    return not_begun(once, Error::new(ErrorKind::Cancelled, "cancelled before it was begun"));
                 }
                 break;
             }
-            if execution.next(call).is_err() && (batch.stop || matches!(call, FileCall::Open(_))) {
-                break;
+            if matches!(call, FileCall::Lease(_))
+                && !batch.calls[execution.done..].iter().any(|call| access_of(call).is_some())
+            {
+                // What opened the file is over, and in the way of no lease.
+                execution.calls.access = None;
+            }
+            if let Err(error) = execution.next(call) {
+                let (opens, first) =
+                    (matches!(call, FileCall::Open(_)), matches!(call, FileCall::Lease(LeaseCall::Under)));
+                if opens && error.kind == ErrorKind::Busy && error.errno == 0 {
+                    // A lease excludes it, and whoever has it is told.
+                    return not_begun(once, error);
+                }
+                if batch.stop || opens || first {
+                    break;
+                }
             }
             if slice.is_over() && execution.done < batch.calls.len() {
                 self.state = JobState::Doing(once, execution);
@@ -131,7 +143,7 @@ impl FileJob {
             (_, Some(Ok(handle))) => handle.name.clone(),
             _ => Vec::new(),
         };
-        let calls = FileCalls {
+        let mut calls = FileCalls {
             files: Arc::clone(&self.files),
             authority: Arc::clone(&self.whom.authority),
             principal: Arc::clone(&self.whom.principal),
@@ -139,10 +151,22 @@ impl FileJob {
             now: self.whom.now,
             // Its calls report that it is stale.
             handle: handle.and_then(Result::ok),
+            wants: access_of_batch(batch),
+            access: None,
+            under: false,
         };
         let writer = reply_writer(memory, batch.calls.len(), batch.room)?;
-        Ok(Execution { calls, writer, name, lines: Vec::new(), done: 0 })
+        let _pinned = calls.begin_on_handle(batch)?;
+        Ok(Execution { calls, _pinned, writer, name, lines: Vec::new(), done: 0 })
     }
+}
+
+/// Nothing was done: what is asked again is asked for the first time.
+fn not_begun(once: Option<RunningBatch>, error: Error) -> Poll<Result<Vec<u8>, Error>> {
+    if let Some(doing) = once {
+        doing.end(None);
+    }
+    Poll::Ready(Err(error))
 }
 
 impl Execution {

@@ -8,6 +8,8 @@
 mod call;
 mod descriptors;
 pub(crate) mod job;
+mod lease_calls;
+pub(crate) mod leases;
 mod locks;
 mod pipes;
 mod shares;
@@ -16,6 +18,7 @@ mod tests;
 mod waiting;
 
 use descriptors::Descriptors;
+use leases::Leases;
 use locks::RangeOwners;
 use pipes::Pipe;
 use shares::{Shares, Sharing};
@@ -25,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 use waiting::Waiting;
 use xdfs_io::store::OpenFile;
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, SessionId};
 use xdfs_proto::wire::file::{FileIdentity, OpenedBefore, Verifier};
 use xdfs_secure::random;
 
@@ -68,6 +71,7 @@ pub(crate) struct OpenFiles {
     shares: Mutex<Shares>,
     descriptors: Mutex<Descriptors>,
     waiting: Mutex<Waiting>,
+    leases: Leases,
     /// Every handle, by its number.
     handles: Mutex<BTreeMap<u64, Weak<Handle>>>,
     /// The oldest first.
@@ -84,6 +88,8 @@ struct Reservation {
 /// An open file of one session.
 pub(crate) struct Handle {
     id: u64,
+    /// Whose it is.
+    session: SessionId,
     /// `EXPORT/path`, as it was opened.
     name: Vec<u8>,
     identity: FileIdentity,
@@ -99,6 +105,9 @@ pub(crate) struct Handle {
     /// Held while its lock of the whole file changes.
     locking: Mutex<()>,
     ranges: Mutex<RangeOwners>,
+    /// The change number of the file when its lease was granted, and after every change since then that
+    /// was made under it: another one is a program of this machine.
+    leased_change: AtomicU64,
     /// What it is an end of, if it is no regular file.
     pipe: Option<Pipe>,
     /// Set when no further call may use it; held by each call that does.
@@ -108,6 +117,7 @@ pub(crate) struct Handle {
 
 /// The open files of one session.
 pub(crate) struct SessionFiles {
+    session: SessionId,
     server: Arc<OpenFiles>,
     handles: Mutex<BTreeMap<u64, Arc<Handle>>>,
     next: AtomicU64,
@@ -130,6 +140,7 @@ impl OpenFiles {
             shares: Mutex::default(),
             descriptors: Mutex::new(Descriptors::new(descriptors)),
             waiting: Mutex::default(),
+            leases: Leases::none(),
             handles: Mutex::default(),
             created: Mutex::default(),
         })
@@ -196,7 +207,7 @@ impl Drop for Reservation {
 
 impl Handle {
     fn new(
-        (id, name): (u64, Vec<u8>),
+        (session, id, name): (SessionId, u64, Vec<u8>),
         identity: FileIdentity,
         sharing: Sharing,
         reserved: Reservation,
@@ -204,6 +215,7 @@ impl Handle {
     ) -> Self {
         Self {
             id,
+            session,
             name,
             identity,
             sharing,
@@ -213,6 +225,7 @@ impl Handle {
             logged: AtomicU64::new(0),
             locking: Mutex::default(),
             ranges: Mutex::default(),
+            leased_change: AtomicU64::new(0),
             pipe,
             retired: RwLock::new(false),
             reserved,
@@ -249,6 +262,7 @@ impl Handle {
             self.reserved.server.remember_created(Created { handle: self.id, user, identity, since: Instant::now() });
         }
         self.end_locks();
+        self.reserved.server.lease_lost(self);
         let pipe = self.end_pipe();
         let closed = self.descriptors().gone(self.id);
         lock(&self.reserved.server.shares).close(&self.identity, self.sharing);
@@ -265,8 +279,13 @@ impl Drop for Handle {
 
 impl SessionFiles {
     /// A session that has nothing open.
-    pub(crate) fn new(server: &Arc<OpenFiles>) -> Self {
-        Self { server: Arc::clone(server), handles: Mutex::default(), next: AtomicU64::new(0) }
+    pub(crate) fn new(server: &Arc<OpenFiles>, session: SessionId) -> Self {
+        Self { session, server: Arc::clone(server), handles: Mutex::default(), next: AtomicU64::new(0) }
+    }
+
+    /// The open files of all sessions.
+    pub(crate) fn server(&self) -> &Arc<OpenFiles> {
+        &self.server
     }
 
     /// Whether others rely on what it has open: it holds locks, or opened files for itself alone.
@@ -282,6 +301,7 @@ impl SessionFiles {
     fn close(&self, id: u64) -> Result<Arc<Handle>, Error> {
         let closed = lock(&self.handles).remove(&id).ok_or_else(|| stale("this session has no such handle"))?;
         closed.own.store(false, Ordering::Relaxed);
+        self.server.give_back(&closed);
         closed.pipe.iter().for_each(Pipe::close);
         Ok(closed)
     }

@@ -83,7 +83,13 @@ impl FileCalls {
         }
         let end = Mutex::new(EndState { end: opened.end.map(Arc::new), passed: 0 });
         let pipe = Pipe { end, closed: AtomicBool::new(false), cut: AtomicBool::new(false), _slot: slot };
-        self.adopt(Arc::new(Handle::new((id, open.path.to_vec()), identity, sharing, reserved, Some(pipe))));
+        self.adopt(Arc::new(Handle::new(
+            (self.files.session, id, open.path.to_vec()),
+            identity,
+            sharing,
+            reserved,
+            Some(pipe),
+        )));
         Ok(OpenedFile { handle: id, identity, verifier: self.files.server.verifier, size: 0, change: 0 })
     }
 

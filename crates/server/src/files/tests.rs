@@ -27,7 +27,8 @@ impl Scene {
         let sharing = Sharing { write: true, ..Sharing::default() };
         assert!(lock(&self.server.shares).open(&[7; 24], sharing));
         let reserved = self.server.reserve(user, 6).unwrap();
-        let handle = Arc::new(Handle::new((id, b"data/f".to_vec()), [7; 24], sharing, reserved, None));
+        let handle =
+            Arc::new(Handle::new((SessionId([1; 16]), id, b"data/f".to_vec()), [7; 24], sharing, reserved, None));
         handle.keep(self.file());
         handle
     }
@@ -84,7 +85,7 @@ fn handles_and_the_memory_of_their_paths_are_bounded_for_each_user() {
 fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
     let scene = Scene::new(4);
     let ada: Arc<str> = "ada".into();
-    let (handle, session) = (scene.handle(1, &ada), SessionFiles::new(&scene.server));
+    let (handle, session) = (scene.handle(1, &ada), SessionFiles::new(&scene.server, SessionId([1; 16])));
     session.adopt(&handle);
     let retired = || *handle.retired.read().unwrap();
     scene.server.take_over(1, "bob");
@@ -100,7 +101,7 @@ fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
 #[test]
 fn numbers_of_handles_are_never_zero_and_differ() {
     let scene = Scene::new(4);
-    let session = SessionFiles::new(&scene.server);
+    let session = SessionFiles::new(&scene.server, SessionId([1; 16]));
     let ids: std::collections::BTreeSet<u64> = (0..1000).map(|_| session.next_id().unwrap()).collect();
     assert!(ids.len() == 1000 && !ids.contains(&0) && ids.iter().all(|id| *id < 1 << 62));
     assert_eq!(session.handle(*ids.first().unwrap()).err().map(|error| error.kind), Some(ErrorKind::Stale));
@@ -154,7 +155,7 @@ fn a_lock_stays_whatever_is_opened_and_closed_beside_it() {
 fn a_file_stays_its_creators_until_he_closes_it_and_nobody_elses() {
     let scene = Scene::new(4);
     let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
-    let session = SessionFiles::new(&scene.server);
+    let session = SessionFiles::new(&scene.server, SessionId([1; 16]));
     let create = |id| {
         let handle = scene.handle(id, &ada);
         handle.own.store(true, Ordering::Relaxed);

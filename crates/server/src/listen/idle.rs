@@ -1,19 +1,37 @@
 //! Sessions between their operations: idle pipelines, deadlines, status, drain.
 
 use super::Server;
-use crate::admit::Drop;
+use crate::admit::{Drop, ServerLimits};
+use crate::files::leases::Leases;
 use crate::log::LogEvent;
-use crate::sessions::{EndingSession, IdleChannel, PipelineState, PumpMessage, SessionEntry};
+use crate::sessions::{EndingSession, IdleChannel, PipelineState, PumpMessage, ServerMessage, SessionEntry};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
-use xdfs_io::dispatch::{Dispatch, SocketId};
+use xdfs_io::dispatch::{DescriptorWaker, Dispatch, SocketId, Wake};
 use xdfs_io::transport::Link;
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::limits;
 use xdfs_secure::random;
+
+/// The leases that a server with these limits grants.
+pub(super) fn leases(
+    limits: &ServerLimits,
+    inherited: bool,
+    letters: SyncSender<ServerMessage>,
+    waker: DescriptorWaker,
+) -> Leases {
+    let tell = move |session, handles| {
+        // Never waits: a client that is not told learns it when it renews.
+        if letters.try_send(ServerMessage::Recall { session, handles }).is_ok() {
+            waker.wake();
+        }
+    };
+    Leases::new(limits.lease, limits.leased_before, inherited, Box::new(tell))
+}
 
 impl Server {
     /// A pipeline's thread has ended: its session is over, or the listener watches it from now on.
@@ -179,6 +197,47 @@ impl Server {
             self.admission.drops().count(Drop::Idle);
             let text = format!("no operation for {} s", idle_for.as_secs());
             self.drop_session(id, Some(Error::new(ErrorKind::TimedOut, text)));
+        }
+    }
+
+    pub(super) fn retire(&mut self) {
+        if let Some(socket) = self.listener.take() {
+            self.dispatch.detach(socket, &mut Vec::new());
+        }
+        self.retired = true;
+        self.accept_at = None;
+        if !self.config.limits.lease.is_zero() {
+            // The files are the other process's: what is done here does not wait for its leases.
+            self.files.recall_all();
+            self.drain_sessions();
+        }
+        (self.config.log)(&LogEvent::Retired { sessions: self.sessions.len() });
+    }
+
+    pub(super) fn drain(&mut self) {
+        if let Some(socket) = self.listener.take() {
+            self.dispatch.detach(socket, &mut Vec::new());
+        }
+        let until = self.dispatch.now().after(self.config.limits.drain);
+        self.draining.get_or_insert(until);
+        self.accept_at = None;
+        self.drain_sessions();
+        (self.config.log)(&LogEvent::Draining { sessions: self.sessions.len() });
+    }
+
+    /// Leases of a session are recalled: a thread tells its client, and ends. What is lost here, the
+    /// client learns when it renews.
+    pub(super) fn on_recalled(&mut self, id: SessionId, handles: Vec<u64>) {
+        if self.sessions.contains_key(&id) {
+            self.start_pipelines(id);
+        }
+        let pipes = self.sessions.get(&id).map_or(&[][..], |entry| entry.pipes.as_slice());
+        let running = pipes.iter().find_map(|pipe| match pipe {
+            PipelineState::Running(post) => Some(post),
+            _ => None,
+        });
+        if let Some(post) = running {
+            let _ = post.try_send(Message::Command(Command::Recall(handles)));
         }
     }
 

@@ -1,6 +1,7 @@
 //! From a pending login to a channel: sessions start, channels join, pipelines get threads.
 
 use super::{Opening, Server};
+use crate::files::SessionFiles;
 use crate::host::ServerHost;
 use crate::log::LogEvent;
 use crate::rates::SessionRates;
@@ -55,8 +56,8 @@ impl Server {
         let pipes = (0..granted.pipelines).map(pipe).collect();
         self.tell_opened(id, &guest.peer, &principal, (&granted, open.channels));
         let rates = SessionRates::new(self.rates.of(&principal.budget().to_string().into()));
-        let mut entry =
-            SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, (&self.files, rates));
+        let files = SessionFiles::new(&self.files, id);
+        let mut entry = SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, (files, rates));
         let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
             self.roster.end(id);

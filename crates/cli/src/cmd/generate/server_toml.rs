@@ -95,6 +95,11 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ),
     ("[limits] part-bytes-per-user", "1099511627776", "bytes that these part files take"),
     (
+        "[limits] lease-seconds",
+        "none",
+        "how long a lease on an open file holds unless it is renewed, at most 3600; without it none is granted. A client that does not answer makes others wait for so long, and so does the start of the server. Read at the start only",
+    ),
+    (
         "[limits] bandwidth-per-user",
         "no limit",
         "bytes per second that all sessions of one user move together; of one source, for anonymous users",

@@ -1,0 +1,118 @@
+//! The calls about a lease, and what the other calls of a batch are to the leases of others.
+
+use super::call::{FileCalls, change_of};
+use super::leases::{AccessGuard, FileKey, Pinned};
+use super::{Handle, stale};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::lease::{Access, LeaseAnswer, LeaseKind};
+use xdfs_proto::wire::file::{FileBatch, FileCall, FileIdentity, LeaseCall, LeaseTold, OpenFile as OpenCall};
+
+/// What a call does with the bytes and attributes of its file.
+pub(super) fn access_of(call: &FileCall<'_>) -> Option<Access> {
+    match call {
+        FileCall::Write { .. }
+        | FileCall::Append { .. }
+        | FileCall::SetLength { .. }
+        | FileCall::Allocate { .. }
+        | FileCall::Punch { .. } => Some(Access::Change),
+        FileCall::Open(open) if open.truncate => Some(Access::Change),
+        // Its answer is what the file was for the lost session: whoever had a lease comes back for it.
+        FileCall::Open(open) if open.again.is_some() || open.pipe => None,
+        FileCall::Open(_) | FileCall::Read { .. } | FileCall::Attributes { .. } | FileCall::Seek { .. } => {
+            Some(Access::Look)
+        }
+        _ => None,
+    }
+}
+
+/// The same for a whole batch.
+pub(super) fn access_of_batch(batch: &FileBatch<'_>) -> Option<Access> {
+    batch.calls.iter().filter_map(access_of).max()
+}
+
+fn key_of(identity: &FileIdentity) -> FileKey {
+    let mut key = [0; 16];
+    key.copy_from_slice(&identity[..16]);
+    key
+}
+
+impl FileCalls {
+    /// Begins a batch on an open file: Busy if somebody else has a lease that excludes it. Returns what
+    /// keeps the handle's own lease from ending, if it is to be executed under it; the call itself
+    /// answers that there is none.
+    pub(super) fn begin_on_handle(&mut self, batch: &FileBatch<'_>) -> Result<Option<Pinned>, Error> {
+        let Some(handle) = self.handle.clone() else { return Ok(None) };
+        let server = &handle.reserved.server;
+        let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
+        let pinned = if under { server.pin_lease(&handle) } else { None };
+        self.under = pinned.is_some();
+        if let Some(access) = self.wants.filter(|_| !under || pinned.is_some()) {
+            self.access = Some(server.access(|| Some(handle.key()), Some(&handle), access)?);
+        }
+        Ok(pinned)
+    }
+
+    /// The same for a batch that opens its file, now that it is known which one that is. Of one that was
+    /// created just now nobody has a lease.
+    pub(super) fn access_of_opened(
+        &self,
+        open: &OpenCall<'_>,
+        identity: &FileIdentity,
+        created: bool,
+    ) -> Result<Option<AccessGuard>, Error> {
+        let Some(access) = self.wants else { return Ok(None) };
+        let begun = self.files.server().access(|| Some(key_of(identity)), None, access);
+        match begun {
+            Err(_) if created || open.exclusive => Ok(None),
+            begun => begun.map(Some),
+        }
+    }
+
+    /// One of the calls about the handle's lease.
+    pub(super) fn lease(&mut self, call: LeaseCall) -> Result<LeaseTold, Error> {
+        let handle = Arc::clone(self.handle.as_ref().ok_or_else(|| stale("it is closed"))?);
+        let server = Arc::clone(&handle.reserved.server);
+        if !server.has_leases() {
+            return Err(Error::new(ErrorKind::Unsupported, "this server grants no leases"));
+        }
+        let answer = match call {
+            LeaseCall::GiveBack => {
+                server.give_back(&handle);
+                LeaseAnswer::Refused
+            }
+            LeaseCall::Under if self.under => server.lease(&handle, LeaseCall::Renew),
+            LeaseCall::Under => {
+                let text = "the lease is over under which this was to be changed; somebody else may have changed it";
+                return Err(Error::new(ErrorKind::TargetChanged, text));
+            }
+            LeaseCall::Ask(_) | LeaseCall::Renew | LeaseCall::Reclaim { .. } => self.ask(&handle, call)?,
+        };
+        // Programs of this machine do not wait for its end: the kernel is not asked for a lease.
+        Ok(LeaseTold { answer, local: false })
+    }
+
+    fn ask(&self, handle: &Arc<Handle>, call: LeaseCall) -> Result<LeaseAnswer, Error> {
+        let (file, _) = self.opened_anyhow()?;
+        self.must_shut_others_out(&handle.name, handle.own.load(Ordering::Relaxed))?;
+        let writes =
+            matches!(call, LeaseCall::Ask(LeaseKind::Write) | LeaseCall::Reclaim { kind: LeaseKind::Write, .. });
+        if writes && !handle.sharing.write {
+            return Err(Error::new(ErrorKind::Refused, "the handle is not open to write"));
+        }
+        let server = &handle.reserved.server;
+        let before = handle.leased_change.load(Ordering::Relaxed);
+        if call == LeaseCall::Renew && change_of(&file.node()?) != before {
+            // A program of this machine changed the file.
+            server.give_back(handle);
+            return Ok(LeaseAnswer::Refused);
+        }
+        let answer = server.lease(handle, call);
+        if call != LeaseCall::Renew && answer != LeaseAnswer::Refused {
+            // What the client read before it had the lease is not covered by it.
+            handle.leased_change.store(change_of(&file.node()?), Ordering::Relaxed);
+        }
+        Ok(answer)
+    }
+}
