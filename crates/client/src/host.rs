@@ -63,6 +63,9 @@ impl Pending {
     }
 }
 
+/// Is told the handles whose leases are recalled; must not wait.
+pub(crate) type TellRecalled = Box<dyn Fn(&[u64]) + Send + Sync>;
+
 /// Shared between the application, which registers transfers, and the pipelines, which answer.
 #[derive(Default)]
 pub(crate) struct Registry {
@@ -71,6 +74,8 @@ pub(crate) struct Registry {
     pub ended: Mutex<Option<Option<Error>>>,
     /// The server is shutting down.
     pub draining: AtomicBool,
+    /// Who is told that leases of open files are recalled.
+    pub recalled: OnceLock<TellRecalled>,
     /// The session's way through its limit of bandwidth.
     pub pacer: Option<Arc<Pacer>>,
 }
@@ -254,6 +259,9 @@ impl Host for ClientHost {
                         version: grant.version,
                     });
                 });
+            }
+            SessionEvent::Recalled { handles } => {
+                self.registry.recalled.get().iter().for_each(|told| told(&handles));
             }
             SessionEvent::ChannelLost { .. } if self.replacements > 0 => {
                 self.replacements -= 1;

@@ -223,6 +223,12 @@ impl Session {
         Ok(Transfer { ticket, post, moved, resumed, replaces, outcome, length })
     }
 
+    /// Whom to tell that leases of its open files are recalled: the first one who asks for it. He must not
+    /// wait for anything.
+    pub(crate) fn tell_recalled(&self, tell: impl Fn(&[u64]) + Send + Sync + 'static) {
+        let _ = self.registry.recalled.set(Box::new(tell));
+    }
+
     pub(crate) fn next_ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }

@@ -15,6 +15,7 @@ pub(crate) use queue::Queue;
 pub use verbs::Facts;
 
 use crate::callback::Callback;
+use crate::file::Backoff;
 use crate::session::Session;
 use crate::transfer::PumpSender;
 use bytes::Bytes;
@@ -186,6 +187,19 @@ impl PendingReply {
     pub fn cancel(&self) {
         let _ = self.post.send(Message::Command(Command::Cancel { ticket: self.ticket }));
     }
+}
+
+/// How long a call is made again that somebody else's lease excludes: longer than leases usually hold.
+const LEASE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Pauses between two tries of a call that may have to wait for somebody else's lease (P-96).
+pub(crate) fn lease_backoff() -> Backoff {
+    Backoff::within(LEASE_PATIENCE)
+}
+
+/// Whether nothing was done because of a lease, or since too much is done at a time.
+pub(crate) fn must_wait(error: &Error) -> bool {
+    error.kind == ErrorKind::Busy && error.errno == 0
 }
 
 /// Converts a failed call to an error.

@@ -1,7 +1,7 @@
 //! A remote directory, page by page: the next page is fetched while one is processed, and no more
 //! than two are in memory.
 
-use super::{Batch, PendingReply, Reply, failed};
+use super::{Batch, PendingReply, Reply, failed, lease_backoff, must_wait};
 use crate::session::Session;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Call, Entries, Listing, Wanted};
@@ -40,6 +40,8 @@ pub struct Pages<'s> {
     remote: Vec<u8>,
     wanted: Wanted,
     next: Option<PendingReply>,
+    /// Where it begins.
+    cursor: Vec<u8>,
     complete: bool,
     /// Pages without an entry since the last one with some.
     empty: u32,
@@ -52,10 +54,11 @@ impl Pages<'_> {
         self.complete
     }
 
-    fn ask(&mut self, cursor: &[u8]) -> Result<(), Error> {
+    /// Requests the page at the cursor.
+    fn ask_again(&mut self) -> Result<(), Error> {
         let mut batch = Batch::new(self.remote.clone());
         let room = PAGE_BYTES.min(self.session.batch_bytes_max() - 1024);
-        batch.push_with_room(&Call::List { path: b"", wanted: self.wanted, cursor }, room);
+        batch.push_with_room(&Call::List { path: b"", wanted: self.wanted, cursor: &self.cursor }, room);
         self.next = Some(self.session.call(&batch)?);
         Ok(())
     }
@@ -65,9 +68,16 @@ impl Iterator for Pages<'_> {
     type Item = Result<Page, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let page = match self.next.take()?.wait() {
-            Ok(reply) => Page { reply },
-            Err(error) => return Some(Err(error)),
+        let mut backoff = lease_backoff();
+        let page = loop {
+            let again = match self.next.take()?.wait() {
+                Ok(reply) => break Page { reply },
+                Err(error) if must_wait(&error) => backoff.wait(error).and_then(|()| self.ask_again()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = again {
+                return Some(Err(error));
+            }
         };
         let (complete, cursor, empty) = match page.listing() {
             Ok(mut listing) => (listing.complete, listing.cursor.to_vec(), listing.entries.next().is_none()),
@@ -79,8 +89,11 @@ impl Iterator for Pages<'_> {
             return Some(Err(Error::new(ErrorKind::Protocol, text)));
         }
         self.complete = complete;
-        if !complete && let Err(error) = self.ask(&cursor) {
-            return Some(Err(error));
+        if !complete {
+            self.cursor = cursor;
+            if let Err(error) = self.ask_again() {
+                return Some(Err(error));
+            }
         }
         Some(Ok(page))
     }
@@ -91,8 +104,9 @@ impl Session {
     /// each entry.
     pub fn list(&self, remote: impl AsRef<[u8]>, wanted: Wanted) -> Result<Pages<'_>, Error> {
         let remote = remote.as_ref().to_vec();
-        let mut pages = Pages { session: self, remote, wanted, next: None, complete: false, empty: 0 };
-        pages.ask(b"")?;
+        let mut pages =
+            Pages { session: self, remote, wanted, next: None, cursor: Vec::new(), complete: false, empty: 0 };
+        pages.ask_again()?;
         Ok(pages)
     }
 }

@@ -1,6 +1,6 @@
 //! Ready-made single calls. Each is a batch of one: many calls are better put into one batch.
 
-use super::{Batch, failed};
+use super::{Batch, failed, lease_backoff, must_wait};
 use crate::session::Session;
 use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Attributes, Call, FileSystem, FileType, NewTime, Owner, Wanted};
@@ -64,7 +64,13 @@ impl Session {
     ) -> Result<T, Error> {
         let mut batch = Batch::new(base);
         batch.push_with_room(call, room.min(self.batch_bytes_max() - 1024));
-        let reply = self.call(&batch)?.wait()?;
+        let mut backoff = lease_backoff();
+        let reply = loop {
+            match self.call(&batch)?.wait() {
+                Err(error) if must_wait(&error) => backoff.wait(error)?,
+                outcome => break outcome?,
+            }
+        };
         match reply.read()?.outcomes.first() {
             Some(Ok(answer)) => read(answer).ok_or_else(unexpected),
             Some(Err(failure)) => Err(failed(*failure, &format!("'{}'", base.escape_ascii()))),

@@ -165,6 +165,8 @@ impl Core {
     /// bytes; otherwise there are fewer only at the end of the file.
     pub(super) fn read_ahead_at(&self, buf: &mut [u8], offset: u64, steady: bool) -> Result<usize, Error> {
         self.settle_quietly();
+        // What was requested under a lease that is over is forgotten.
+        self.lease();
         let chunks = match buf.len() {
             ..=READ_MAX => lock(self.ahead()).advance(self, offset, buf.len(), steady),
             _ => Vec::new(),

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Changes(Arc<AtomicU64>);
 
 impl Changes {
-    pub(super) fn count(&self) -> u64 {
+    /// How many there were.
+    pub fn count(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 

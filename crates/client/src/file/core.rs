@@ -1,5 +1,6 @@
 //! An open file without a position: calls that survive the loss of the session.
 
+mod lease;
 mod locks;
 mod named;
 mod recovery;
@@ -12,6 +13,9 @@ use super::remote::{Answered, PendingFileReply, Remote, is_lost};
 use super::unsynced::{Change, Unsynced};
 use crate::calls::failed;
 use crate::session::Session;
+pub use lease::Lease;
+use lease::LeasingLock;
+pub(super) use lease::PendingLease;
 use locks::Locks;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,8 +64,9 @@ pub(super) struct Core {
     recovering: Mutex<()>,
     /// Held until they are answered: what comes behind them waits, whichever thread it comes from.
     behind: Mutex<Behind>,
-    changes: Changes,
+    changes: Mutex<Changes>,
     ahead: Mutex<Ahead>,
+    leasing: LeasingLock,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -135,8 +140,9 @@ impl Core {
             connection: Mutex::new(connection),
             recovering: Mutex::new(()),
             behind: Mutex::default(),
-            changes: Changes::default(),
+            changes: Mutex::default(),
             ahead: Mutex::default(),
+            leasing: LeasingLock::default(),
         })
     }
 
@@ -170,13 +176,13 @@ impl Core {
         &self.ahead
     }
 
-    pub(super) fn changes(&self) -> &Changes {
-        &self.changes
+    pub(super) fn changes(&self) -> Changes {
+        lock(&self.changes).clone()
     }
 
     /// Counts its changes with those of other open files.
-    pub(super) fn share(&mut self, changes: &Changes) {
-        self.changes = changes.clone();
+    pub(super) fn share(&self, changes: &Changes) {
+        *lock(&self.changes) = changes.clone();
     }
 
     /// As far as the file is known to reach.
@@ -226,6 +232,11 @@ impl Core {
         let path = self.path();
         let connection = lock(&self.connection);
         connection.generation != generation || connection.path != path
+    }
+
+    /// A batch on a handle, in order.
+    fn batch_of(handle: u64, calls: Vec<FileCall<'_>>) -> FileBatch<'_> {
+        FileBatch { handle, calls, ..FileBatch::default() }
     }
 
     /// Sends calls that need no order; none if that fails, which [`Self::finish`] makes up for.
@@ -328,7 +339,7 @@ impl Core {
     }
 
     fn appended(&self, offset: u64, data: &[u8]) -> Result<u64, Error> {
-        self.changes.add();
+        self.changes().add();
         {
             let change = Change::Write { offset, data: bytes::Bytes::copy_from_slice(data) };
             self.unsynced(|unsynced| {

@@ -74,6 +74,7 @@
 mod ahead;
 mod changes;
 mod core;
+mod leases;
 mod options;
 mod pipe;
 mod positioned;
@@ -82,10 +83,13 @@ mod stream;
 mod unsynced;
 
 pub use changes::Changes;
+pub use core::Lease;
 pub use options::{FileAccess, FileMode, FileShare, OpenOptions};
 pub use pipe::{Pipe, PipeSide};
+pub(crate) use remote::Backoff;
 pub use remote::Remote;
 pub use xdfs_proto::base::Extent;
+pub use xdfs_proto::lease::LeaseKind;
 pub use xdfs_proto::range_locks::RangeLock;
 pub use xdfs_proto::wire::file::range_to_the_end;
 
@@ -103,7 +107,7 @@ use xdfs_proto::wire::path::Wanted;
 /// A remote file that is open. Dropping it waits for the writes that are on their way, as
 /// [`File::close`] does, but only that one reports their errors.
 pub struct File {
-    core: Core,
+    core: Arc<Core>,
     /// Where the next read or write of the stream begins.
     position: u64,
     closed: bool,
@@ -124,7 +128,7 @@ impl std::fmt::Debug for File {
 impl File {
     /// Opens `path` (`EXPORT/path`, nothing encoded).
     pub fn open(remote: &Arc<Remote>, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<Self, Error> {
-        Ok(Self { core: Core::open(remote, path.as_ref(), options)?, position: 0, closed: false })
+        Ok(Self { core: Arc::new(Core::open(remote, path.as_ref(), options)?), position: 0, closed: false })
     }
 
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
@@ -144,7 +148,7 @@ impl File {
     /// Counts its changes with those of other open files of the same file, so that none of them uses what
     /// was read before another one changed it.
     #[must_use]
-    pub fn sharing(mut self, changes: &Changes) -> Self {
+    pub fn sharing(self, changes: &Changes) -> Self {
         self.core.share(changes);
         self
     }
@@ -248,10 +252,7 @@ impl File {
 
     /// Its attributes.
     pub fn look(&self, wanted: Wanted) -> Result<Facts, Error> {
-        self.core.call(FileCall::Attributes { wanted }, "look at", |answer| match answer {
-            FileAnswer::Attributes(told) => Some(Facts::from(told)),
-            _ => None,
-        })
+        self.core.look(wanted)
     }
 
     /// Reserves space for a range; with `keep_size` the length stays.
@@ -317,6 +318,42 @@ impl File {
     /// A lock of somebody else that keeps the owner from having this one.
     pub fn find_lock(&self, owner: u64, lock: RangeLock) -> Result<Option<RangeLock>, Error> {
         self.core.find_lock(owner.to_be_bytes(), lock)
+    }
+
+    /// Asks for a lease ([`LeaseKind`]) on the file, which is renewed until it is given back, recalled, or
+    /// the file is closed; returns what it has then, which may be none: the server grants none, or
+    /// somebody else uses the file. It needs the right to change the file, and a write lease a file that is
+    /// open to write. Ask before you read what you keep.
+    ///
+    /// With a read lease [`File::length`] and [`File::look`] answer from here what they answered before.
+    /// With a write lease [`File::write_behind_at`] keeps small writes until they are many, or
+    /// [`File::settle`], a sync or any other call needs them, or the lease is about to end.
+    pub fn lease(&self, kind: LeaseKind) -> Result<Option<Lease>, Error> {
+        self.core.ask_lease(kind)
+    }
+
+    /// The lease that it has now. As long as it is the same, or was renewed, what was read under it is what
+    /// is in the file; [`File::changes`] says when it is not.
+    pub fn leased(&self) -> Option<Lease> {
+        self.core.lease()
+    }
+
+    /// Calls `act` before a recalled lease is given back: whatever else was kept of the file must not be
+    /// used when it returns. It is called by a thread that looks after all leases of the server, and must
+    /// return soon; waiting for calls on files is allowed. Another one replaces it.
+    pub fn on_recall(&self, act: impl Fn() + Send + Sync + 'static) {
+        self.core.set_on_recall(Arc::new(act));
+    }
+
+    /// Sends what is kept, and gives the lease back.
+    pub fn give_back_lease(&self) -> Result<(), Error> {
+        self.core.give_back()
+    }
+
+    /// Counts what makes stale what was read before: changes through this file, locks, and the end of a
+    /// lease.
+    pub fn changes(&self) -> Changes {
+        self.core.changes()
     }
 
     /// Waits until everything written so far is on stable storage, attributes included.

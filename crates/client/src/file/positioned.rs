@@ -3,6 +3,7 @@
 use super::ahead::{AHEAD_MAX, PendingRead};
 use super::core::{Core, Sent, unexpected};
 use super::remote::Answered;
+use crate::calls::Facts;
 use std::collections::VecDeque;
 use xdfs_proto::base::Error;
 use xdfs_proto::limits;
@@ -122,9 +123,23 @@ impl Core {
 
     /// The file's length.
     pub(super) fn length(&self) -> Result<u64, Error> {
-        self.call(FileCall::Attributes { wanted: Wanted::SIZE }, "look at", |answer| match answer {
-            FileAnswer::Attributes(told) => told.size,
+        self.look(Wanted::SIZE)?.size.ok_or_else(unexpected)
+    }
+
+    /// Its attributes; under a lease those that it had before.
+    pub(super) fn look(&self, wanted: Wanted) -> Result<Facts, Error> {
+        self.settle_quietly();
+        if let Some(facts) = self.kept_facts(wanted) {
+            return Ok(facts);
+        }
+        let (leased, count) = (self.lease().is_some(), self.changes().count());
+        let facts = self.call(FileCall::Attributes { wanted }, "look at", |answer| match answer {
+            FileAnswer::Attributes(told) => Some(Facts::from(told)),
             _ => None,
-        })
+        })?;
+        if leased {
+            self.keep_facts(wanted, count, &facts);
+        }
+        Ok(facts)
     }
 }

@@ -1,5 +1,6 @@
 //! The server of remote files: connected when it is needed, and again after a loss.
 
+use super::leases::Keeper;
 use crate::callback::Callback;
 use crate::calls::{Batch, Reply};
 use crate::options::ConnectOptions;
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Retry};
 use xdfs_proto::session::CallService;
-use xdfs_proto::wire::file::{FileBatch, FileCall, FileOutcome, FileReply};
+use xdfs_proto::wire::file::{FileBatch, FileCall, FileOutcome, FileReply, LeaseCall};
 use xdfs_proto::wire::path::REPLY_BYTES;
 
 /// How long a lost server is tried again, unless the program says otherwise.
@@ -25,7 +26,6 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A server whose files are opened. Several files share its session.
-#[derive(Debug)]
 pub struct Remote {
     way: Way,
     patience: Duration,
@@ -34,6 +34,7 @@ pub struct Remote {
     pub(super) unsynced: AtomicUsize,
     /// Bytes that were requested for them before somebody read them.
     pub(super) ahead: AtomicUsize,
+    keeper: Arc<Keeper>,
 }
 
 /// How a session is made.
@@ -41,6 +42,12 @@ enum Way {
     Connect(Box<ConnectOptions>),
     /// It was made by somebody else, and cannot be made again.
     Given,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remote").field("way", &self.way).field("patience", &self.patience).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for Way {
@@ -56,7 +63,7 @@ impl std::fmt::Debug for Way {
 const PAUSE_IN_LINE: Duration = Duration::from_millis(500);
 
 /// Pauses that grow, until a deadline.
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     until: Instant,
     pause: Duration,
     longest: Duration,
@@ -64,7 +71,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// For this long.
-    pub(super) fn within(patience: Duration) -> Self {
+    pub(crate) fn within(patience: Duration) -> Self {
         let now = Instant::now();
         // A deadline that no clock reaches is none.
         let until = now.checked_add(patience).unwrap_or(now + FOREVER);
@@ -77,7 +84,7 @@ impl Backoff {
     }
 
     /// Waits before the next try; an error if there is none.
-    pub(super) fn wait(&mut self, error: Error) -> Result<(), Error> {
+    pub(crate) fn wait(&mut self, error: Error) -> Result<(), Error> {
         if Instant::now() + self.pause > self.until {
             return Err(error);
         }
@@ -119,8 +126,20 @@ impl Remote {
     }
 
     fn by(way: Way, patience: Duration, session: Option<Arc<Session>>) -> Arc<Self> {
-        let (unsynced, ahead) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { way, patience, session: Mutex::new(session), unsynced, ahead })
+        let (unsynced, ahead, keeper) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(Keeper::default()));
+        let remote = Self { way, patience, session: Mutex::new(session), unsynced, ahead, keeper };
+        remote.lock().iter().for_each(|session| remote.hear_recalls(session));
+        Arc::new(remote)
+    }
+
+    /// Recalls of leases go to whoever looks after them.
+    fn hear_recalls(&self, session: &Session) {
+        let keeper = Arc::clone(&self.keeper);
+        session.tell_recalled(move |handles| keeper.recalled(handles));
+    }
+
+    pub(super) fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
     }
 
     /// Bytes that its open files keep in memory, to write them again if the server loses them: what
@@ -147,6 +166,7 @@ impl Remote {
             return Err(Error::new(ErrorKind::ConnectionLost, "the session ended, and with it its open files"));
         };
         let fresh = Arc::new(Session::connect(options)?);
+        self.hear_recalls(&fresh);
         *session = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
@@ -211,6 +231,12 @@ impl Remote {
     }
 }
 
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.keeper.end();
+    }
+}
+
 /// A batch in flight.
 #[derive(Debug)]
 pub(super) struct PendingFileReply {
@@ -219,6 +245,8 @@ pub(super) struct PendingFileReply {
     /// It has come, and nobody has waited for it yet.
     come: Option<Result<Bytes, Error>>,
     codes: Vec<u64>,
+    /// It is executed under a write lease, or not at all: the first call is about that.
+    under: bool,
 }
 
 /// The reply to a batch.
@@ -226,6 +254,7 @@ pub(super) struct PendingFileReply {
 pub(super) struct Answered {
     payload: Bytes,
     codes: Vec<u64>,
+    under: bool,
 }
 
 fn gone() -> Error {
@@ -236,7 +265,7 @@ impl PendingFileReply {
     /// The reply, if it comes within this time.
     pub(super) fn wait_within(&self, patience: Duration) -> Option<Result<Answered, Error>> {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        let answered = |payload| Answered { payload, codes: self.codes.clone() };
+        let answered = |payload| Answered { payload, codes: self.codes.clone(), under: self.under };
         match outcome.recv_timeout(patience) {
             Ok(outcome) => Some(outcome.map(answered)),
             Err(RecvTimeoutError::Timeout) => None,
@@ -249,7 +278,7 @@ impl PendingFileReply {
             Some(outcome) => outcome,
             None => self.receiver().recv().unwrap_or_else(|_| Err(gone())),
         };
-        Ok(Answered { payload: outcome?, codes: self.codes })
+        Ok(Answered { payload: outcome?, codes: self.codes, under: self.under })
     }
 
     /// Whether the reply has come. One that never will has not.
@@ -271,11 +300,19 @@ impl Answered {
         self.payload.slice_ref(part)
     }
 
-    /// The results, one for each call.
+    /// The results, one for each call; of a batch under a lease those of the calls behind it, or why it
+    /// was not executed.
     pub(super) fn read(&self) -> Result<Vec<FileOutcome<'_>>, Error> {
-        FileReply::decode(&self.payload, &self.codes)
+        let mut outcomes = FileReply::decode(&self.payload, &self.codes)
             .map(|reply| reply.outcomes)
-            .map_err(|error| Error::new(ErrorKind::Protocol, format!("malformed reply: {error}")))
+            .map_err(|error| Error::new(ErrorKind::Protocol, format!("malformed reply: {error}")))?;
+        if self.under
+            && !outcomes.is_empty()
+            && let Err(failure) = outcomes.remove(0)
+        {
+            outcomes = vec![Err(failure)];
+        }
+        Ok(outcomes)
     }
 }
 
@@ -296,6 +333,7 @@ impl Session {
         }
         let (callback, outcome) = Callback::waiting();
         self.send_calls(CallService::File, payload, room, callback)?;
-        Ok(PendingFileReply { outcome: Mutex::new(outcome), come: None, codes: batch.codes() })
+        let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
+        Ok(PendingFileReply { outcome: Mutex::new(outcome), come: None, codes: batch.codes(), under })
     }
 }

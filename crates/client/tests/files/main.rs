@@ -5,6 +5,7 @@
 mod access;
 mod ahead;
 mod bad_input;
+mod leases;
 mod locks;
 mod losses;
 mod pipes;

@@ -85,7 +85,7 @@ impl Core {
     fn lock_whole(&self, exclusive: bool, wait: bool) -> Result<(), Error> {
         self.settle()?;
         let done = self.call(FileCall::Lock { exclusive, wait }, "lock", |_| Some(()));
-        self.changes.add();
+        self.changes().add();
         lock(&self.connection).locks.whole = match (&done, exclusive) {
             (Err(_), _) => WholeLock::Unlocked,
             (Ok(()), true) => WholeLock::Exclusive,
@@ -106,7 +106,7 @@ impl Core {
     fn lock_range(&self, owner: LockOwner, wanted: RangeLock, wait: bool) -> Result<(), Error> {
         self.settle()?;
         self.call(FileCall::LockRange { owner, lock: wanted, wait }, "lock", |_| Some(()))?;
-        self.changes.add();
+        self.changes().add();
         lock(&self.connection).locks.ranges.entry(owner).or_default().lock(wanted);
         Ok(())
     }

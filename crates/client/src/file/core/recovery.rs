@@ -53,6 +53,7 @@ impl Core {
         let opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &path)?;
         let lost = self.to_be_made_again(&opened)?;
         self.lock_again(session, opened.handle)?;
+        self.lease_again(session, before.handle, opened.handle);
         let mut last = opened.change;
         for change in &lost {
             // If this session is lost too, the change number may be that of this change.
@@ -66,7 +67,7 @@ impl Core {
         (connection.change, connection.in_flight) = (last, 0);
         connection.generation += 1;
         drop(connection);
-        self.changes.add();
+        self.changes().add();
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, TryLockError};
 use xdfs_proto::base::Error;
+use xdfs_proto::wire::file::{FileCall, LeaseCall};
 
 /// What is kept to be written again; from there on a write waits for a sync.
 const UNSYNCED_BYTES_MAX: usize = 64 << 20;
@@ -20,6 +21,8 @@ const BEHIND_MAX: usize = 24;
 struct SentWrite {
     number: u64,
     change: Change,
+    /// It was kept under a write lease, and is made under one or not at all.
+    under: bool,
     sent: Option<Sent>,
 }
 
@@ -30,6 +33,14 @@ type WriteQueue = VecDeque<SentWrite>;
 struct Gathered {
     offset: u64,
     data: BytesMut,
+    /// It is kept under a write lease.
+    under: bool,
+}
+
+/// The calls that make a change, under the lease that it was kept under if it was.
+fn calls_of(change: &Change, under: bool) -> Vec<FileCall<'_>> {
+    let under = under.then_some(FileCall::Lease(LeaseCall::Under));
+    under.into_iter().chain([change.call()]).collect()
 }
 
 impl Gathered {
@@ -50,7 +61,7 @@ pub(super) struct Behind {
 
 impl Core {
     pub(super) fn note(&self, change: &Change) -> u64 {
-        self.changes.add();
+        self.changes().add();
         self.unsynced(|unsynced| unsynced.add(change.clone()))
     }
 
@@ -65,7 +76,7 @@ impl Core {
 
     pub(super) fn noted(&self, number: u64, change: &Change, outcome: Result<u64, Error>) -> Result<(), Error> {
         // What was requested while it was on its way may be older.
-        self.changes.add();
+        self.changes().add();
         match outcome {
             Ok(_) => {
                 let mut connection = lock(&self.connection);
@@ -105,7 +116,7 @@ impl Core {
             let mut behind = lock(&self.behind);
             self.report(&mut behind)?;
             self.send_gathered(&mut behind)?;
-            self.send_behind(&mut behind.sent, change)?;
+            self.send_behind(&mut behind.sent, change, false)?;
         }
         self.hold_to_bounds()
     }
@@ -117,12 +128,14 @@ impl Core {
             let mut behind = lock(&self.behind);
             self.take_answers(&mut behind);
             self.report(&mut behind)?;
-            let most = self.chunk();
+            let (most, keep) = (self.chunk(), self.may_keep_changes());
             while !data.is_empty() {
                 if behind.gathered.as_ref().is_some_and(|gathered| gathered.end() != offset) {
                     self.send_gathered(&mut behind)?;
                 }
-                let gathered = behind.gathered.get_or_insert_with(|| Gathered { offset, data: BytesMut::new() });
+                let gathered =
+                    behind.gathered.get_or_insert_with(|| Gathered { offset, data: BytesMut::new(), under: false });
+                gathered.under |= keep;
                 let (part, rest) = data.split_at(data.len().min(most.saturating_sub(gathered.data.len())));
                 gathered.data.extend_from_slice(part);
                 (offset, data) = (offset + part.len() as u64, rest);
@@ -130,7 +143,7 @@ impl Core {
                     self.send_gathered(&mut behind)?;
                 }
             }
-            if behind.sent.is_empty() {
+            if behind.sent.is_empty() && !keep {
                 self.send_gathered(&mut behind)?;
             }
         }
@@ -148,11 +161,21 @@ impl Core {
         };
         self.take_answers(&mut behind);
         if behind.sent.len() < BEHIND_MAX
+            && !self.may_keep_changes()
             && let Err(error) = self.send_gathered(&mut behind)
         {
             behind.failed.get_or_insert(error);
         }
         behind.sent.is_empty() && behind.gathered.is_none()
+    }
+
+    /// Sends what was kept under the write lease, and waits for nothing that is not sent: nothing is kept
+    /// for longer than a part of the lease's time.
+    pub(in crate::file) fn send_kept(&self) {
+        let mut behind = lock(&self.behind);
+        if let Err(error) = self.send_gathered(&mut behind) {
+            behind.failed.get_or_insert(error);
+        }
     }
 
     /// The error that nobody was told of yet.
@@ -162,19 +185,19 @@ impl Core {
 
     fn send_gathered(&self, behind: &mut Behind) -> Result<(), Error> {
         match behind.gathered.take() {
-            Some(Gathered { offset, data }) => {
-                self.send_behind(&mut behind.sent, Change::Write { offset, data: data.freeze() })
+            Some(Gathered { offset, data, under }) => {
+                self.send_behind(&mut behind.sent, Change::Write { offset, data: data.freeze() }, under)
             }
             None => Ok(()),
         }
     }
 
-    fn send_behind(&self, queue: &mut WriteQueue, change: Change) -> Result<(), Error> {
+    fn send_behind(&self, queue: &mut WriteQueue, change: Change, under: bool) -> Result<(), Error> {
         // Writes that are on their way have no order among them.
         if queue.iter().any(|one| one.change.overlaps(&change)) {
             self.settle_all(queue, Ok(()))?;
         }
-        self.send_write(queue, change)
+        self.send_write(queue, change, under)
     }
 
     /// Takes the answers that have come, up to the first that has not.
@@ -195,7 +218,7 @@ impl Core {
         let mut own = WriteQueue::new();
         let mut sent = Ok(());
         for change in changes {
-            sent = self.send_write(&mut own, change);
+            sent = self.send_write(&mut own, change, false);
             if sent.is_err() {
                 break;
             }
@@ -205,10 +228,10 @@ impl Core {
     }
 
     /// Sends a write, and waits for the first of those before it if there are many.
-    fn send_write(&self, queue: &mut WriteQueue, change: Change) -> Result<(), Error> {
+    fn send_write(&self, queue: &mut WriteQueue, change: Change, under: bool) -> Result<(), Error> {
         let number = self.note(&change);
-        let sent = self.start(vec![change.call()]);
-        queue.push_back(SentWrite { number, change, sent });
+        let sent = self.start(calls_of(&change, under));
+        queue.push_back(SentWrite { number, change, under, sent });
         let early = if queue.len() > BEHIND_MAX { queue.pop_front() } else { None };
         early.map_or(Ok(()), |early| self.settle_one(early, None))
     }
@@ -216,11 +239,11 @@ impl Core {
     /// Waits for the answer to a write. Without one it is made again, unless the server was `lost` for
     /// longer than this end waits.
     fn settle_one(&self, write: SentWrite, lost: Option<&Error>) -> Result<(), Error> {
-        let SentWrite { number, change, sent } = write;
+        let SentWrite { number, change, under, sent } = write;
         let answered = match (sent.map(|sent| self.wait(sent)), lost) {
             (Some(Ok(answered)), _) => Ok(answered),
             (_, Some(lost)) => Err(lost.clone()),
-            (_, None) => self.exchange([0; 16], vec![change.call()]),
+            (_, None) => self.exchange([0; 16], calls_of(&change, under)),
         };
         self.changed(number, &change, answered)
     }

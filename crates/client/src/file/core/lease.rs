@@ -1,0 +1,296 @@
+//! The lease of an open file: what it permits, and the calls about it.
+
+use super::super::remote::Backoff;
+use super::super::remote::PendingFileReply;
+use super::{Core, Sent, is_lost, lock};
+use crate::calls::Facts;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use xdfs_proto::base::{Error, ErrorKind, Instant as Moment};
+use xdfs_proto::bug::Bugs;
+use xdfs_proto::lease::{Holding, HoldingState, LeaseAnswer, LeaseKind};
+use xdfs_proto::wire::file::{FileAnswer, FileCall, LeaseCall, LeaseTold};
+use xdfs_proto::wire::path::Wanted;
+
+/// What an open file's lease permits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lease {
+    /// [`LeaseKind::Read`]: what was read since it was granted is what is in the file.
+    /// [`LeaseKind::Write`]: and changes need not be sent.
+    pub kind: LeaseKind,
+    /// Until when, if it is not renewed.
+    pub until: Instant,
+    /// Somebody waits for it: it is given back soon, and not renewed.
+    pub recalled: bool,
+    /// Programs of the server's machine wait for its end, too; otherwise what they change is noticed when
+    /// it is renewed.
+    pub local: bool,
+}
+
+/// What is done before a recalled lease is given back.
+pub(in crate::file) type OnRecall = Arc<dyn Fn() + Send + Sync>;
+
+/// The lease of one open file.
+pub(super) struct Leasing {
+    holding: Holding,
+    /// How long a lease holds from its renewal.
+    time: Duration,
+    local: bool,
+    /// Its end has been seen, and what was kept under it is forgotten.
+    used: bool,
+    on_recall: Option<OnRecall>,
+    /// Attributes that were told under it: which, after how many changes, and what.
+    facts: Option<(Wanted, u64, Facts)>,
+}
+
+impl Default for Leasing {
+    fn default() -> Self {
+        let holding = Holding::new(Bugs::default());
+        Self { holding, time: Duration::ZERO, local: false, used: false, on_recall: None, facts: None }
+    }
+}
+
+/// A call about a lease that was sent in the session of this generation.
+pub(in crate::file) struct PendingLease {
+    sent: Sent,
+    generation: u64,
+}
+
+impl PendingLease {
+    /// Nobody is interested in the answer; it has to come before the next call about the lease.
+    pub(in crate::file) fn forget(self) {
+        let _ = self.sent.pending.wait();
+    }
+}
+
+/// The time as the machine of leases counts it.
+fn moment(at: Instant) -> Moment {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let start = START.get_or_init(|| at.checked_sub(Duration::from_secs(1)).unwrap_or(at));
+    Moment(0).after(at.saturating_duration_since(*start))
+}
+
+/// A server's clock may run faster than this one: a twentieth is given away.
+fn cautious(answer: LeaseAnswer) -> LeaseAnswer {
+    let less = |time: Duration| time - time / 20;
+    match answer {
+        LeaseAnswer::Granted { kind, time } => LeaseAnswer::Granted { kind, time: less(time) },
+        LeaseAnswer::Recalled { kind, left } => LeaseAnswer::Recalled { kind, left: less(left) },
+        LeaseAnswer::Refused => LeaseAnswer::Refused,
+    }
+}
+
+fn told(answer: &FileAnswer<'_>) -> Option<LeaseTold> {
+    match answer {
+        FileAnswer::Lease(told) => Some(*told),
+        _ => None,
+    }
+}
+
+impl Leasing {
+    fn on_answer(&mut self, told: LeaseTold) {
+        let answer = cautious(told.answer);
+        if let LeaseAnswer::Granted { time, .. } = answer {
+            self.time = time;
+        }
+        self.local = told.local;
+        // Out of turn only if the session was lost meanwhile, and the call with it.
+        let _ = self.holding.on_answer(answer, moment(Instant::now()));
+        self.used |= self.holding.until().is_some();
+    }
+
+    fn lease(&self, now: Instant) -> Option<Lease> {
+        let (at, until) = (moment(now), self.holding.until()?);
+        let kind = match self.holding.state() {
+            HoldingState::Held(_) | HoldingState::Recalled(_) if self.holding.may_send_changes(at) => LeaseKind::Write,
+            _ => LeaseKind::Read,
+        };
+        let lease =
+            Lease { kind, until: now + until.since(at), recalled: self.holding.is_recalled(), local: self.local };
+        self.holding.may_use(at).then_some(lease)
+    }
+}
+
+impl Core {
+    fn leasing(&self) -> std::sync::MutexGuard<'_, Leasing> {
+        lock(&self.leasing)
+    }
+
+    /// What the lease permits now; none if there is none.
+    pub(in crate::file) fn lease(&self) -> Option<Lease> {
+        let mut leasing = self.leasing();
+        let now = Instant::now();
+        leasing.holding.expire(moment(now));
+        let lease = leasing.lease(now);
+        if lease.is_none() && std::mem::take(&mut leasing.used) {
+            // What was read under it is not the file any more.
+            self.changes().add();
+        }
+        lease
+    }
+
+    /// Attributes that were told under the lease, if they are still those of the file.
+    pub(in crate::file) fn kept_facts(&self, wanted: Wanted) -> Option<Facts> {
+        self.lease()?;
+        let count = self.changes().count();
+        let leasing = self.leasing();
+        let (known, when, facts) = leasing.facts.as_ref()?;
+        (known.has(wanted) && *when == count).then(|| facts.clone())
+    }
+
+    /// They were told when there had been `count` changes.
+    pub(in crate::file) fn keep_facts(&self, wanted: Wanted, count: u64, facts: &Facts) {
+        self.leasing().facts = Some((wanted, count, facts.clone()));
+    }
+
+    /// Whether changes may be kept here instead of being sent.
+    pub(super) fn may_keep_changes(&self) -> bool {
+        self.leasing().holding.may_keep_changes(moment(Instant::now()))
+    }
+
+    pub(in crate::file) fn set_on_recall(&self, act: OnRecall) {
+        self.leasing().on_recall = Some(act);
+    }
+
+    /// Asks for a lease, or for another kind of the one that it has; returns what it has then.
+    pub(in crate::file) fn ask_lease(self: &Arc<Self>, kind: LeaseKind) -> Result<Option<Lease>, Error> {
+        let present = self.lease();
+        if present.is_some_and(|lease| lease.recalled || lease.kind >= kind) {
+            return Ok(present);
+        }
+        // Another kind is asked for as one that it does not have; meanwhile nothing is kept.
+        if present.is_some() {
+            self.give_back()?;
+        }
+        let (session, handle, generation) = self.current()?;
+        if self.leasing().holding.ask(moment(Instant::now())).is_err() {
+            // Somebody else asks.
+            return Ok(self.lease());
+        }
+        self.remote.keeper().keep(handle, self);
+        let calls = vec![FileCall::Lease(LeaseCall::Ask(kind))];
+        let sent = self.send(&session, generation, Self::batch_of(handle, calls));
+        match sent.and_then(|sent| self.leased(PendingLease { sent, generation })) {
+            Ok(()) => Ok(self.lease()),
+            Err(error) => {
+                self.leasing().holding.on_lost();
+                match error.kind {
+                    ErrorKind::Unsupported => Ok(None),
+                    _ if is_lost(&error) => Ok(None),
+                    _ => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Takes the answer to a call about the lease.
+    fn leased(&self, pending: PendingLease) -> Result<(), Error> {
+        let answered = self.wait(pending.sent)?;
+        let told = self.answer(&answered, "lease", told)?;
+        let mut leasing = self.leasing();
+        if lock(&self.connection).generation == pending.generation {
+            leasing.on_answer(told);
+        } else {
+            leasing.holding.on_lost();
+        }
+        Ok(())
+    }
+
+    /// Sends what was kept, uses what was read no longer, and gives the lease back.
+    pub(in crate::file) fn give_back(&self) -> Result<(), Error> {
+        let pending = self.answer_recall();
+        pending.map_or(Ok(()), |pending| self.wait(pending.sent).map(drop))
+    }
+
+    /// The server says that somebody waits.
+    pub(in crate::file) fn recalled(&self) {
+        self.leasing().holding.on_recall();
+    }
+
+    pub(in crate::file) fn is_recalled(&self) -> bool {
+        self.leasing().holding.is_recalled()
+    }
+
+    /// The same as [`Self::give_back`], without waiting for the answer to the last call.
+    pub(in crate::file) fn answer_recall(&self) -> Option<PendingLease> {
+        let act = self.leasing().on_recall.clone();
+        if let Some(act) = act.filter(|_| self.is_recalled()) {
+            act();
+        }
+        self.settle_quietly();
+        {
+            let mut leasing = self.leasing();
+            leasing.holding.give_back().ok()?;
+            leasing.used = false;
+        }
+        self.changes().add();
+        self.send_lease(LeaseCall::GiveBack)
+    }
+
+    fn send_lease(&self, call: LeaseCall) -> Option<PendingLease> {
+        let (session, handle, generation) = self.current().ok()?;
+        let sent = self.send(&session, generation, Self::batch_of(handle, vec![FileCall::Lease(call)])).ok()?;
+        Some(PendingLease { sent, generation })
+    }
+
+    /// As which handle the keeper has to look after it; none if there is no lease.
+    pub(in crate::file) fn kept_as(&self) -> Option<u64> {
+        let kept = self.lease().is_some() || self.leasing().holding.waits();
+        kept.then(|| lock(&self.connection).opened.handle)
+    }
+
+    /// Whether its lease is to be renewed.
+    pub(in crate::file) fn is_due(&self, now: Instant) -> bool {
+        let leasing = self.leasing();
+        leasing.holding.renew_at(leasing.time).is_some_and(|at| at <= moment(now))
+    }
+
+    pub(in crate::file) fn send_renewal(&self) -> Option<PendingLease> {
+        self.leasing().holding.renew(moment(Instant::now())).ok()?;
+        let sent = self.send_lease(LeaseCall::Renew);
+        if sent.is_none() {
+            self.leasing().holding.on_lost();
+        }
+        sent
+    }
+
+    /// Takes the answer to a renewal; the lease may be recalled, or over.
+    pub(in crate::file) fn renewed(&self, pending: PendingLease) {
+        let generation = pending.generation;
+        let Err(error) = self.leased(pending) else { return };
+        let time = {
+            let mut leasing = self.leasing();
+            leasing.holding.on_lost();
+            leasing.time
+        };
+        if is_lost(&error) {
+            if let Ok((session, _, present)) = self.current()
+                && present == generation
+            {
+                self.remote.lost(&session);
+            }
+            // Whoever comes back in time has it again.
+            let _ = self.recover(generation, &mut Backoff::within(time));
+        }
+    }
+
+    /// The session is lost, and the file was opened again there: asks for the lease that it had. Without
+    /// it, what was kept is not the file any more.
+    pub(super) fn lease_again(&self, session: &Arc<crate::session::Session>, before: u64, handle: u64) {
+        let asked = {
+            let mut leasing = self.leasing();
+            leasing.holding.on_lost();
+            leasing.holding.reclaim(moment(Instant::now()))
+        };
+        let Ok(kind) = asked else { return };
+        let calls = vec![FileCall::Lease(LeaseCall::Reclaim { kind, before })];
+        let answered = session.call_file(Self::batch_of(handle, calls)).and_then(PendingFileReply::wait);
+        match answered.and_then(|answered| self.answer(&answered, "lease", told)) {
+            Ok(told) => self.leasing().on_answer(told),
+            Err(_) => self.leasing().holding.on_lost(),
+        }
+    }
+}
+
+/// The lock around a file's lease.
+pub(super) type LeasingLock = Mutex<Leasing>;

@@ -1,0 +1,124 @@
+//! The leases that open files of a server have: renewed in time, and given back when somebody waits.
+//!
+//! One thread for each server, from the first lease on. What it sends for many files is on its way at a
+//! time. It must not decide what a lease permits: that is `proto/lease`, as each file keeps it.
+
+use super::core::{Core, PendingLease};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// How often files are looked at that may have a lease to renew: often enough for a lease of a second.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Without a lease nobody is looked after for so long, unless there is news.
+const REST: Duration = Duration::from_secs(3600);
+
+/// Handles whose recalls wait to be read: all that one user's leases can be.
+const RECALLS_MAX: usize = 4096;
+
+#[derive(Default)]
+struct State {
+    /// Files that have a lease, or ask for one, by their present handle.
+    files: BTreeMap<u64, Weak<Core>>,
+    recalled: BTreeSet<u64>,
+    /// The thread is there.
+    runs: bool,
+    ended: bool,
+}
+
+/// Looks after the leases of a server's open files.
+#[derive(Default)]
+pub(super) struct Keeper {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+impl Keeper {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks after this file from now on, as long as it has a lease.
+    pub(super) fn keep(self: &Arc<Self>, handle: u64, core: &Arc<Core>) {
+        let mut state = self.lock();
+        state.files.insert(handle, Arc::downgrade(core));
+        if !state.runs {
+            let keeper = Arc::clone(self);
+            // Without a thread leases end when their time does.
+            let spawned = std::thread::Builder::new().name("xdfs-leases".into()).spawn(move || keeper.run());
+            state.runs = spawned.is_ok();
+        }
+        drop(state);
+        self.news.notify_all();
+    }
+
+    /// The server recalls the leases of these handles. Never waits.
+    pub(super) fn recalled(&self, handles: &[u64]) {
+        let mut state = self.lock();
+        for handle in handles {
+            if state.recalled.len() < RECALLS_MAX {
+                state.recalled.insert(*handle);
+            }
+        }
+        drop(state);
+        self.news.notify_all();
+    }
+
+    /// Nobody opens files of this server any more.
+    pub(super) fn end(&self) {
+        self.lock().ended = true;
+        self.news.notify_all();
+    }
+
+    fn run(&self) {
+        while let Some((recalled, files)) = self.next() {
+            recalled.iter().for_each(|core| core.recalled());
+            let now = Instant::now();
+            // Those that somebody waits for first; and all of them before the first answer is waited for.
+            let waited_for = files.iter().filter(|core| core.is_recalled());
+            let given: Vec<PendingLease> = waited_for.filter_map(|core| core.answer_recall()).collect();
+            given.into_iter().for_each(PendingLease::forget);
+            let due: Vec<&Arc<Core>> = files.iter().filter(|core| core.is_due(now)).collect();
+            due.iter().for_each(|core| core.send_kept());
+            let sent: Vec<_> = due.iter().map(|core| (*core, core.send_renewal())).collect();
+            for (core, sent) in sent {
+                if let Some(sent) = sent {
+                    core.renewed(sent);
+                }
+            }
+        }
+    }
+
+    /// What there is to do; none when it ends. Files without a lease are forgotten.
+    #[expect(clippy::type_complexity, reason = "two lists of files: recalled ones, and all")]
+    fn next(&self) -> Option<(Vec<Arc<Core>>, Vec<Arc<Core>>)> {
+        let mut state = self.lock();
+        loop {
+            if state.ended {
+                state.runs = false;
+                return None;
+            }
+            let all: Vec<Arc<Core>> = state.files.values().filter_map(Weak::upgrade).collect();
+            // A file that was opened again has another handle.
+            let kept = all.iter().filter_map(|core| Some((core.kept_as()?, core)));
+            let kept: BTreeMap<u64, Arc<Core>> = kept.map(|(handle, core)| (handle, Arc::clone(core))).collect();
+            state.files = kept.iter().map(|(handle, core)| (*handle, Arc::downgrade(core))).collect();
+            let told = std::mem::take(&mut state.recalled);
+            let recalled: Vec<Arc<Core>> = told.iter().filter_map(|handle| kept.get(handle).cloned()).collect();
+            let (now, files): (_, Vec<Arc<Core>>) = (Instant::now(), kept.into_values().collect());
+            if !recalled.is_empty() || files.iter().any(|core| core.is_recalled() || core.is_due(now)) {
+                drop(state);
+                return Some((recalled, files));
+            }
+            let rest = if files.is_empty() { REST } else { TICK };
+            drop(state);
+            // The last one may be dropped here, which needs the lock.
+            drop((all, files));
+            state = self.lock();
+            if state.recalled.is_empty() && !state.ended && (rest == TICK || state.files.is_empty()) {
+                state = self.news.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
