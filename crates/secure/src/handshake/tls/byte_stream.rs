@@ -204,6 +204,11 @@ impl Tls {
         Self::new(connection.into())
     }
 
+    /// The server's end of a connection.
+    pub(super) fn of_server(connection: ServerConnection) -> Self {
+        Self::new(connection.into())
+    }
+
     fn new(mut connection: Connection) -> Self {
         connection.set_buffer_limit(Some(WAITING_BYTES_MAX));
         Self { connection, untaken: 0, ended: false }

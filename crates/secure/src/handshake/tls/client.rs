@@ -203,6 +203,8 @@ pub(super) fn why_bad(error: &rustls::Error) -> String {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "it is for another name".to_owned()
         }
+        // What a verifier of ours says, or the library in its own words.
+        CertificateError::Other(other) => other.to_string(),
         other => format!("{other}"),
     }
 }

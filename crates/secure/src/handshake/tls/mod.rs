@@ -5,7 +5,7 @@
 //! are what the two ends start one with.
 //!
 //! [`byte_stream`] is apart: TLS for other protocols than this one, which stays TLS to its end; and
-//! [`related`], which resumes sessions, and has TLS 1.2 too.
+//! [`related`], which resumes sessions, and has TLS 1.2 too; and [`gsi`], with the proxies of grids.
 //!
 //! What it must not do: resume a session, take early data, issue tickets, or change keys on the
 //! way. A message behind the handshake that carries no application data and does not close is
@@ -15,6 +15,7 @@
 pub mod byte_stream;
 mod client;
 mod farewell;
+pub mod gsi;
 mod identity;
 pub mod related;
 mod server;
