@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use base64ct::{Base64, Encoding};
+
 use crate::address::{eprt_argument, port_argument};
 use crate::ranges::Range;
 use crate::text::printable;
@@ -23,6 +25,18 @@ impl Login {
     /// The login that public servers take from anybody.
     pub fn anonymous() -> Self {
         Self { user: b"anonymous".to_vec(), password: b"xdfs@".to_vec() }
+    }
+}
+
+impl Login {
+    /// The login of whom a certificate has proved: the site says which account is theirs.
+    pub fn mapped() -> Self {
+        Self::certified(b":globus-mapping:".to_vec())
+    }
+
+    /// The same for an account of one's choice, among those that the site permits.
+    pub fn certified(user: Vec<u8>) -> Self {
+        Self { user, password: b"dummy".to_vec() }
     }
 }
 
@@ -51,10 +65,22 @@ pub enum Command {
     Pass(Password),
     /// TLS begins after the reply (RFC 4217).
     AuthTls,
+    /// GSI begins after the reply (RFC 2228).
+    AuthGssapi,
+    /// A token of the handshake of GSI.
+    Adat(Vec<u8>),
     /// The size of protected blocks, which TLS has not: 0.
     ProtectionBuffer,
     /// Data channels have TLS, too.
     ProtectData,
+    /// The same for servers that tell integrity from encryption.
+    ProtectSafe,
+    /// Data channels are bare.
+    ProtectClear,
+    /// Both ends of a data channel must be the same user (GFD.20).
+    AuthenticateData,
+    /// Nobody asks who opens a data channel.
+    TrustData,
     /// What the server can do.
     Feat,
     /// Bytes as they are (`TYPE I`).
@@ -165,8 +191,14 @@ impl Command {
             Self::User(_) => "USER",
             Self::Pass(_) => "PASS",
             Self::AuthTls => "AUTH TLS",
+            Self::AuthGssapi => "AUTH GSSAPI",
+            Self::Adat(_) => "ADAT",
             Self::ProtectionBuffer => "PBSZ 0",
             Self::ProtectData => "PROT P",
+            Self::ProtectSafe => "PROT S",
+            Self::ProtectClear => "PROT C",
+            Self::AuthenticateData => "DCAU A",
+            Self::TrustData => "DCAU N",
             Self::Feat => "FEAT",
             Self::Binary => "TYPE I",
             Self::Mode(Mode::Stream) => "MODE S",
@@ -219,7 +251,10 @@ impl Command {
     pub fn encode(&self) -> Result<Vec<u8>, NameError> {
         let argument = match self {
             Self::Feat | Self::Binary | Self::Mode(_) | Self::Pasv | Self::Epsv | Self::Abor | Self::Quit => None,
-            Self::Nlst | Self::Pwd | Self::AuthTls | Self::ProtectionBuffer | Self::ProtectData => None,
+            Self::Nlst | Self::Pwd | Self::AuthTls | Self::AuthGssapi | Self::ProtectionBuffer => None,
+            Self::ProtectData | Self::ProtectSafe | Self::ProtectClear => None,
+            Self::AuthenticateData | Self::TrustData => None,
+            Self::Adat(token) => Some(Base64::encode_string(token).into_bytes()),
             Self::User(text) | Self::Pass(Password(text)) => Some(checked(text)?.to_vec()),
             Self::Retr(name) | Self::Stor(name) | Self::Size(name) | Self::Mdtm(name) => Some(checked(name)?.to_vec()),
             Self::Mlst(name) | Self::Mlsd(name) | Self::Mkd(name) | Self::Rmd(name) => Some(checked(name)?.to_vec()),

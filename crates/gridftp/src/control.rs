@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use base64ct::{Base64, Encoding};
+
 use crate::command::{Command, Login, NameError, Password, Sequence};
 use crate::reply::{Class, Reply, ReplyError, ReplyReader};
 
@@ -16,8 +18,10 @@ pub enum Event {
     LoggedIn,
     /// These bytes are to be sent.
     Send(Vec<u8>),
-    /// TLS is to begin now; then [`Control::secured`].
+    /// TLS is to begin now, or that of GSI is complete; then [`Control::secured`].
     Secure,
+    /// A token of the handshake of GSI; the answer goes to [`Control::token`]. The first is empty.
+    Token(Vec<u8>),
     /// The command is done, or the next one completes it.
     Answered(Reply),
     /// The data channel opens.
@@ -43,6 +47,12 @@ pub enum ControlError {
     /// The server has no TLS.
     #[error("the server offers no TLS: {0}; over a network that is yours, ftp:// does without")]
     Unprotected(String),
+    /// The server has no GSI.
+    #[error("the server offers no GSI: {0}; gsiftp://anonymous@HOST/ or USER:PASSWORD@HOST does without")]
+    NoGsi(String),
+    /// The server does not take the certificate.
+    #[error("the server refused the certificate: {0}")]
+    Certificate(String),
     /// What arrived before TLS began was to be taken for something that arrived after.
     #[error("the server sent more than its reply before TLS began; somebody may be between")]
     Injected,
@@ -70,6 +80,8 @@ pub enum Protection {
     None,
     /// TLS is asked for after the greeting (RFC 4217).
     AuthTls,
+    /// GSI is asked for after the greeting (RFC 2228).
+    AuthGssapi,
 }
 
 /// The state of a control channel.
@@ -79,6 +91,12 @@ enum State {
     Greeting { login: Login, protection: Protection },
     /// AUTH TLS was sent.
     Asking { login: Login },
+    /// AUTH GSSAPI was sent.
+    AskingGssapi { login: Login },
+    /// A token was received, and has to be answered.
+    Token { login: Login },
+    /// A token was sent.
+    Exchanging { login: Login },
     /// TLS begins; nothing is read meanwhile.
     Securing { login: Login },
     /// USER was sent.
@@ -111,8 +129,11 @@ impl Control {
     /// The channel of a new connection: it logs in when the server greets, with TLS after it has asked
     /// for that.
     pub fn new(login: Login, protection: Protection) -> Self {
-        let state = State::Greeting { login, protection };
-        Self { replies: ReplyReader::default(), state, events: VecDeque::new() }
+        let replies = match protection {
+            Protection::AuthGssapi => ReplyReader::of_tokens(),
+            Protection::None | Protection::AuthTls => ReplyReader::default(),
+        };
+        Self { replies, state: State::Greeting { login, protection }, events: VecDeque::new() }
     }
 
     /// TLS has begun: the login follows. Returns the bytes to send.
@@ -123,9 +144,24 @@ impl Control {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Securing { .. } if !self.replies.is_empty() => Err(ControlError::Injected),
             State::Securing { login } => {
+                self.replies = ReplyReader::default();
                 let line = Command::User(login.user.clone()).encode()?;
                 self.state = State::User { login };
                 Ok(line)
+            }
+            _ => Err(ControlError::Ended),
+        }
+    }
+
+    /// The answer to a token of the server. Returns the bytes to send.
+    ///
+    /// # Errors
+    /// If the server has not sent one.
+    pub fn token(&mut self, answer: Vec<u8>) -> Result<Vec<u8>, ControlError> {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Token { login } => {
+                self.state = State::Exchanging { login };
+                Ok(Command::Adat(answer).encode()?)
             }
             _ => Err(ControlError::Ended),
         }
@@ -206,6 +242,17 @@ impl Control {
             }
             (State::Asking { login }, Class::Done) => (State::Securing { login }, Some(Event::Secure)),
             (State::Asking { .. }, Class::Refused) => return Err(ControlError::Unprotected(reply.shown())),
+            (State::Greeting { login, protection: Protection::AuthGssapi }, Class::Done) => {
+                (State::AskingGssapi { login }, Some(Event::Send(Command::AuthGssapi.encode()?)))
+            }
+            (State::AskingGssapi { login }, Class::More) => (State::Token { login }, Some(Event::Token(Vec::new()))),
+            (State::AskingGssapi { .. }, Class::Refused) => return Err(ControlError::NoGsi(reply.shown())),
+            (State::Exchanging { login }, Class::More) => {
+                let token = token_of(&reply).ok_or_else(|| ControlError::Unexpected(reply.shown()))?;
+                (State::Token { login }, Some(Event::Token(token)))
+            }
+            (State::Exchanging { login }, Class::Done) => (State::Securing { login }, Some(Event::Secure)),
+            (State::Exchanging { .. }, Class::Refused) => return Err(ControlError::Certificate(reply.shown())),
             (State::Securing { .. }, _) => return Err(ControlError::Injected),
             (State::Greeting { login, protection: Protection::None }, Class::Done) => {
                 let line = Command::User(login.user.clone()).encode()?;
@@ -233,6 +280,12 @@ impl Control {
         self.events.extend(event);
         Ok(())
     }
+}
+
+/// The token of a reply to ADAT.
+fn token_of(reply: &Reply) -> Option<Vec<u8>> {
+    let text = reply.lines.first()?.trim_ascii().strip_prefix(b"ADAT=")?;
+    Base64::decode_vec(str::from_utf8(text).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -9,6 +9,10 @@ pub const LINE_BYTES_MAX: usize = 8 * 1024;
 /// Most bytes of a whole reply: the longest FEAT and HELP texts of known servers are below 8 KiB.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024;
 
+/// Longest line of a reply that carries a token of GSI: a reply, or the names of all authorities that a site trusts, in
+/// Base64.
+pub const TOKEN_LINE_BYTES_MAX: usize = 128 * 1024;
+
 /// A whole reply.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Reply {
@@ -59,19 +63,27 @@ pub enum ReplyError {
     #[error("what the server sent is no FTP reply: '{0}'; is this the port of an FTP server?")]
     Code(String),
     /// A line without an end.
-    #[error("a line of the server's reply is longer than {LINE_BYTES_MAX} bytes")]
-    LineTooLong,
+    #[error("a line of the server's reply is longer than {0} bytes")]
+    LineTooLong(usize),
     /// A reply without an end.
     #[error("the server's reply is longer than {REPLY_BYTES_MAX} bytes")]
     TooLong,
 }
 
 /// Cuts the bytes of a control channel into replies, whatever the pieces in which they arrive.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ReplyReader {
     /// Bytes of a line that has not ended.
     line: Vec<u8>,
+    /// Longest line.
+    line_max: usize,
     state: ReaderState,
+}
+
+impl Default for ReplyReader {
+    fn default() -> Self {
+        Self { line: Vec::new(), line_max: LINE_BYTES_MAX, state: ReaderState::First }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -84,6 +96,11 @@ enum ReaderState {
 }
 
 impl ReplyReader {
+    /// For replies that carry tokens.
+    pub fn of_tokens() -> Self {
+        Self { line_max: TOKEN_LINE_BYTES_MAX, ..Self::default() }
+    }
+
     /// Whether nothing of a reply has arrived.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty() && self.state == ReaderState::First
@@ -116,8 +133,8 @@ impl ReplyReader {
     }
 
     fn add(&mut self, bytes: &[u8]) -> Result<(), ReplyError> {
-        if bytes.len() > LINE_BYTES_MAX - self.line.len() {
-            return Err(ReplyError::LineTooLong);
+        if bytes.len() > self.line_max - self.line.len() {
+            return Err(ReplyError::LineTooLong(self.line_max));
         }
         self.line.extend_from_slice(bytes);
         Ok(())
@@ -218,7 +235,7 @@ mod tests {
     #[test]
     fn what_has_no_end_is_refused_at_the_bound() {
         let line = [b'2'; LINE_BYTES_MAX + 1];
-        assert_eq!(read_all(&[&line]), Err(ReplyError::LineTooLong));
+        assert_eq!(read_all(&[&line]), Err(ReplyError::LineTooLong(LINE_BYTES_MAX)));
         let endless = [b"211-x\r\n".as_slice(), &b"\r\n".repeat(REPLY_BYTES_MAX / 8)].concat();
         assert_eq!(read_all(&[&endless]), Err(ReplyError::TooLong));
         assert!(read_all(&[&line[..3], b" ", &line[5..]]).unwrap().is_empty());

@@ -5,49 +5,13 @@
 
 mod support;
 
-use support::{Server, content, put};
-use xdfs_gridftp::client::{Client, Error};
+use support::{Server, content, download, put, upload, whole};
+use xdfs_gridftp::client::Error;
 use xdfs_gridftp::listing::Kind;
 use xdfs_gridftp::ranges::Range;
 
 /// Longer than several blocks, and no multiple of one.
 const LENGTH: usize = 3_000_001;
-
-fn whole(length: usize) -> Range {
-    Range { start: 0, end: length as u64 }
-}
-
-/// What a download from `start` leaves in memory.
-fn download(client: &mut Client, name: &[u8], wanted: Range, streams: Option<u16>) -> Result<Vec<u8>, Error> {
-    let mut file = vec![0; usize::try_from(wanted.end).unwrap()];
-    let mut received = 0;
-    let mut sink = |offset: u64, bytes: &[u8]| {
-        let at = usize::try_from(offset).unwrap();
-        file[at..at + bytes.len()].copy_from_slice(bytes);
-        received += bytes.len() as u64;
-        Ok(())
-    };
-    match streams {
-        None => client.download(name, wanted, &mut sink)?,
-        Some(streams) => client.download_parallel(name, wanted, streams, &mut sink)?,
-    }
-    assert_eq!(received, wanted.end - wanted.start);
-    Ok(file)
-}
-
-/// Uploads bytes, in Mode S from `start` or in Mode E.
-fn upload(client: &mut Client, name: &[u8], bytes: &[u8], start: usize, streams: Option<u16>) -> Result<u64, Error> {
-    let mut fill = |offset: u64, into: &mut [u8]| {
-        let rest = &bytes[usize::try_from(offset).unwrap()..];
-        let length = rest.len().min(into.len());
-        into[..length].copy_from_slice(&rest[..length]);
-        Ok(length)
-    };
-    match streams {
-        None => client.upload(name, start as u64, &mut fill),
-        Some(streams) => client.upload_parallel(name, streams, &mut fill),
-    }
-}
 
 fn stream_mode_both_ways(server: &Server) {
     let mut client = server.client();

@@ -77,6 +77,9 @@ pub enum Error {
     /// The connection was lost.
     #[error("the connection to the server was lost: {0}")]
     Lost(io::Error),
+    /// A reply of a protected session that is not protected.
+    #[error("the server answered without protection: {0}; somebody may be between")]
+    Bare(String),
     /// TLS could not be set up, or was broken.
     #[error(transparent)]
     Tls(#[from] StreamError),

@@ -12,7 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
-use xdfs_secure::handshake::tls::byte_stream::{Taken, Tls};
+use xdfs_secure::handshake::tls::byte_stream::{StreamError, Taken, Tls};
+use xdfs_secure::handshake::tls::gsi::Handshake;
 
 use super::Error;
 
@@ -21,6 +22,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Bytes of TLS that are read at a time.
 const TLS_BYTES: usize = 64 * 1024;
+
+/// The head of a record of TLS: its kind, a version and a length.
+const RECORD_HEAD_BYTES: usize = 5;
+
+/// Longest record of TLS behind its head.
+const RECORD_BYTES_MAX: usize = 16 * 1024 + 256;
 
 /// How long a client waits, and whether it is still to wait.
 #[derive(Clone, Debug)]
@@ -82,6 +89,8 @@ struct Protected {
     incoming: Vec<u8>,
     /// Where that begins.
     taken: usize,
+    /// Whether the peer may end the connection without the end of TLS, as servers with GSI do.
+    may_just_end: bool,
 }
 
 impl Protected {
@@ -139,6 +148,11 @@ impl Link {
         Ok(Self { stream, waiting: waiting.clone(), tls: None })
     }
 
+    /// A connection that the server began, which does not block.
+    pub(super) fn accepted(stream: TcpStream, waiting: &Waiting) -> Self {
+        Self { stream, waiting: waiting.clone(), tls: None }
+    }
+
     /// The own address that the server sees, if nothing between changes it.
     pub(super) fn own_ip(&self) -> Result<IpAddr, Error> {
         self.stream.local_addr().map(|address| address.ip()).map_err(Error::Lost)
@@ -146,7 +160,7 @@ impl Link {
 
     /// Begins TLS. Returns whether it continues the session of an earlier connection.
     pub(super) fn protect(&mut self, tls: Tls) -> Result<bool, Error> {
-        let mut protected = Box::new(Protected { tls, incoming: Vec::new(), taken: 0 });
+        let mut protected = Box::new(Protected { tls, incoming: Vec::new(), taken: 0, may_just_end: false });
         let deadline = self.waiting.deadline();
         loop {
             self.write_bare(&protected.output())?;
@@ -165,14 +179,67 @@ impl Link {
         Ok(is_resumed)
     }
 
-    /// Reads more for TLS.
-    fn refill(&mut self, protected: &mut Protected, deadline: Instant) -> Result<(), Error> {
+    /// The handshake of GSI. Nothing behind it is read, so that what follows may be bare. `wait` returns when there is
+    /// something to read.
+    pub(super) fn shake_hands(
+        &mut self,
+        mut handshake: Handshake,
+        wait: &mut dyn FnMut(&Self) -> Result<(), Error>,
+    ) -> Result<Tls, Error> {
+        let deadline = self.waiting.deadline();
+        let mut record = Vec::new();
+        loop {
+            let output = match handshake.step(&record) {
+                Ok(output) => output,
+                Err((error, output)) => {
+                    self.write_at_once(&output);
+                    return Err(error.into());
+                }
+            };
+            self.write_bare(&output)?;
+            if handshake.is_done() {
+                return Ok(handshake.into_tls());
+            }
+            wait(self)?;
+            record.resize(RECORD_HEAD_BYTES, 0);
+            self.read_exactly(&mut record, deadline)?;
+            let length = usize::from(u16::from_be_bytes([record[3], record[4]]));
+            if length > RECORD_BYTES_MAX {
+                return Err(StreamError::Protocol("the server sent no TLS on a data channel".to_owned()).into());
+            }
+            record.resize(RECORD_HEAD_BYTES + length, 0);
+            self.read_exactly(&mut record[RECORD_HEAD_BYTES..], deadline)?;
+        }
+    }
+
+    fn read_exactly(&mut self, mut into: &mut [u8], deadline: Instant) -> Result<(), Error> {
+        while !into.is_empty() {
+            match self.read_bare(into, deadline)? {
+                0 => return Err(Error::Lost(ErrorKind::UnexpectedEof.into())),
+                read => into = &mut into[read..],
+            }
+        }
+        Ok(())
+    }
+
+    /// TLS from now on, whose handshake is done. Servers with GSI end its connections without a word; what they carry
+    /// is whole if it has the length or the marks that it should have.
+    pub(super) fn carry(&mut self, tls: Tls) {
+        self.tls = Some(Box::new(Protected { tls, incoming: Vec::new(), taken: 0, may_just_end: true }));
+    }
+
+    /// Reads more for TLS. False at an end that may come without a word.
+    fn refill(&mut self, protected: &mut Protected, deadline: Instant) -> Result<bool, Error> {
         protected.incoming.resize(TLS_BYTES, 0);
         protected.taken = 0;
         let read = self.read_bare(&mut protected.incoming, deadline);
         protected.incoming.truncate(*read.as_ref().unwrap_or(&0));
         // Whoever is between can end a connection, but not say that this is the end.
-        if read? == 0 { Err(Error::Lost(ErrorKind::UnexpectedEof.into())) } else { Ok(()) }
+        match read? {
+            0 if protected.may_just_end => Ok(false),
+            0 => Err(Error::Lost(ErrorKind::UnexpectedEof.into())),
+            _ => Ok(true),
+        }
     }
 
     /// Reads once, when there is something; 0 at the end.
@@ -195,8 +262,55 @@ impl Link {
                 return Ok(read);
             }
             self.write_bare(&protected.output())?;
-            self.refill(protected, deadline)?;
+            if !self.refill(protected, deadline)? {
+                return Ok(0);
+            }
         }
+    }
+
+    /// Reads what there is without waiting; `None` if there is nothing, 0 at the end.
+    pub(super) fn read_ready(&mut self, into: &mut [u8]) -> Result<Option<usize>, Error> {
+        let Some(protected) = &mut self.tls else { return read_once(&self.stream, into) };
+        let mut filled = 0;
+        loop {
+            while let Some(taken) = protected.take(&mut into[filled..])? {
+                filled += taken;
+                if taken == 0 || filled == into.len() {
+                    return Ok(Some(filled));
+                }
+            }
+            if filled > 0 {
+                return Ok(Some(filled));
+            }
+            protected.incoming.resize(TLS_BYTES, 0);
+            protected.taken = 0;
+            let read = read_once(&self.stream, &mut protected.incoming);
+            protected.incoming.truncate(read.as_ref().map_or(0, |read| read.unwrap_or(0)));
+            match read? {
+                None => return Ok(None),
+                Some(0) if protected.may_just_end => return Ok(Some(0)),
+                Some(0) => return Err(Error::Lost(ErrorKind::UnexpectedEof.into())),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// These bytes as they are sent: what [`Link::write_ready`] takes.
+    pub(super) fn seal(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let Some(protected) = &mut self.tls else { return Ok(bytes) };
+        let mut sealed = Vec::with_capacity(bytes.len() + bytes.len() / 256 + 64);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let put = protected.tls.put(rest)?;
+            rest = &rest[put..];
+            protected.tls.output(&mut sealed);
+        }
+        Ok(sealed)
+    }
+
+    /// Writes what there is room for, of bytes that are sealed.
+    pub(super) fn write_ready(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
     }
 
     /// Whether [`Link::read`] has something without waiting that no poll of the connection shows.
@@ -269,7 +383,7 @@ impl Link {
     }
 
     /// Writes what there is room for, without waiting: for the last words of a session.
-    fn write_at_once(&mut self, bytes: &[u8]) {
+    pub(super) fn write_at_once(&mut self, bytes: &[u8]) {
         // It ends either way.
         let _ = self.stream.write(bytes);
     }
@@ -296,10 +410,14 @@ impl Link {
         }
         self.stream.shutdown(Shutdown::Write).map_err(Error::Lost)
     }
+}
 
-    /// The bare connection, which does not block.
-    pub(super) fn into_stream(self) -> TcpStream {
-        self.stream
+/// Reads once without waiting; `None` if there is nothing.
+fn read_once(mut stream: &TcpStream, into: &mut [u8]) -> Result<Option<usize>, Error> {
+    match stream.read(into) {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        Err(error) => Err(Error::Lost(error)),
     }
 }
 

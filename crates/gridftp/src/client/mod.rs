@@ -5,6 +5,7 @@
 //! [`Error::Refused`] the session goes on; after any other error it is given up.
 
 mod error;
+mod gsi;
 mod link;
 mod parallel_down;
 mod parallel_up;
@@ -12,11 +13,14 @@ mod security;
 mod session;
 mod stream;
 
+use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 pub use self::error::Error;
+use self::gsi::Wrapped;
+pub use self::gsi::{DataProtection, GsiPeer};
 use self::link::Link;
 pub use self::link::Waiting;
 pub use self::parallel_down::{Part, Take};
@@ -56,6 +60,8 @@ pub struct Client {
     peer: SocketAddr,
     waiting: Waiting,
     channels: Channels,
+    /// What wraps commands and replies in a session with GSI.
+    wrapped: Option<Wrapped>,
     mode: Mode,
     /// Cleared when the server does not know EPSV.
     epsv: bool,
@@ -84,24 +90,26 @@ impl Client {
             channels.protect(&mut link)?;
         }
         let (control, waiting) = (Control::new(login, security.of_control()), waiting.clone());
-        let peer = address;
-        let mut client = Self { link, control, peer, waiting, channels, mode: Mode::Stream, epsv: true, window: None };
+        let (mode, epsv, window, wrapped) = (Mode::Stream, true, None, None);
+        let mut client = Self { link, control, peer: address, waiting, channels, wrapped, mode, epsv, window };
+        let mut handshake = client.begin_gsi()?;
         loop {
             match client.event()? {
                 Event::LoggedIn => break,
                 Event::Send(line) => client.send(&line)?,
+                Event::Token(token) => client.on_token(handshake.as_mut(), &token)?,
                 Event::Secure => {
-                    client.channels.protect(&mut client.link)?;
+                    match handshake.take() {
+                        Some(handshake) => client.wrapped = Some(Wrapped::of(handshake)?),
+                        None => client.channels.protect(&mut client.link)?,
+                    }
                     let line = client.control.secured()?;
                     client.send(&line)?;
                 }
                 _ => {}
             }
         }
-        if client.channels.are_protected() {
-            client.ask(&Command::ProtectionBuffer)?;
-            client.ask(&Command::ProtectData)?;
-        }
+        client.ask_protection()?;
         client.ask(&Command::Binary)?;
         Ok(client)
     }
@@ -238,7 +246,9 @@ impl Client {
 
     /// Ends the session in order. The server's answer is not waited for.
     pub fn quit(mut self) {
-        if let Ok(line) = self.control.begin(&Command::Quit) {
+        if let Ok(line) = self.control.begin(&Command::Quit)
+            && let Ok(line) = self.wrap(&line)
+        {
             self.link.leave(&line);
         }
     }
@@ -261,7 +271,16 @@ impl Client {
     }
 
     fn send(&mut self, line: &[u8]) -> Result<(), Error> {
-        self.link.write_all(line)
+        let line = self.wrap(line)?;
+        self.link.write_all(&line)
+    }
+
+    /// A line as it goes over the control channel.
+    fn wrap<'l>(&mut self, line: &'l [u8]) -> Result<Cow<'l, [u8]>, Error> {
+        match &mut self.wrapped {
+            Some(wrapped) => wrapped.wrap(line).map(Cow::Owned),
+            None => Ok(Cow::Borrowed(line)),
+        }
     }
 
     /// The next thing that the server says.
@@ -289,7 +308,10 @@ impl Client {
         if read == 0 {
             return Err(Error::Lost(io::ErrorKind::UnexpectedEof.into()));
         }
-        Ok(self.control.receive(&bytes[..read])?)
+        match &mut self.wrapped {
+            None => Ok(self.control.receive(&bytes[..read])?),
+            Some(wrapped) => wrapped.unwrap(&bytes[..read], &mut self.control),
+        }
     }
 
     /// Reads the control channel once. True when the transfer was answered.
@@ -334,9 +356,8 @@ impl Client {
         Link::connect(address, &self.waiting, self.window)
     }
 
-    /// Begins a transfer whose data channel is connected, and waits until it opens.
-    fn open(&mut self, command: &Command) -> Result<(), Error> {
-        self.begin(command)?;
+    /// Waits until a transfer opens that was asked for.
+    fn wait_until_open(&mut self, command: &Command) -> Result<(), Error> {
         loop {
             match self.event()? {
                 Event::Opened => return Ok(()),

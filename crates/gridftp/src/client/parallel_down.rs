@@ -1,14 +1,14 @@
 //! Download in Mode E: we listen, the server connects as often as was asked, and one thread reads
 //! whatever is ready.
 
-use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::link::set_window;
+use super::link::{Link, set_window};
 use super::{Client, Error, PIECE_BYTES, Sink, WAITS_WITH_MARKERS, check_range};
 use crate::command::{Command, Mode};
 use crate::mode_e::{Assembly, Piece};
@@ -53,7 +53,7 @@ impl Take for Anywhere<'_> {
 
 /// A data connection, and its number in the assembly.
 struct Connection {
-    stream: TcpStream,
+    link: Link,
     number: usize,
 }
 
@@ -74,7 +74,7 @@ impl Client {
     /// As [`Client::download_parallel`].
     pub fn download_part(&mut self, name: &[u8], part: Part, sink: &mut dyn Take) -> Result<(), Error> {
         let Part { wanted, length, streams } = part;
-        if self.channels.are_protected() {
+        if self.channels.are_single() {
             let rest = Range { start: wanted.start, end: length };
             return self.download(name, rest, &mut |offset, bytes| sink.take(offset, bytes));
         }
@@ -135,7 +135,9 @@ impl Client {
             Ok((_, from)) if from.ip().to_canonical() != self.peer.ip().to_canonical() => Ok(()),
             Ok((stream, _)) => {
                 stream.set_nonblocking(true).map_err(Error::Lost)?;
-                connections.push(Connection { stream, number: assembly.open()? });
+                let mut link = Link::accepted(stream, &self.waiting);
+                self.channels.accept(&mut link)?;
+                connections.push(Connection { link, number: assembly.open()? });
                 Ok(())
             }
             Err(error) if is_for_later(error.kind()) => Ok(()),
@@ -153,7 +155,7 @@ impl Client {
     ) -> Result<Vec<bool>, Error> {
         let read = connections.iter().zip(may_read).filter(|(_, may_read)| **may_read);
         let all = [self.link.as_fd(), listener.as_fd()].into_iter();
-        let all = all.chain(read.map(|(connection, _)| connection.stream.as_fd()));
+        let all = all.chain(read.map(|(connection, _)| connection.link.as_fd()));
         let mut waited: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         self.waiting.until_ready(&mut waited, self.waiting.deadline())?;
         let mut found = waited.iter().map(|fd| !fd.revents().is_empty());
@@ -168,31 +170,35 @@ fn is_for_later(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
-/// Reads a connection once. False when the server has closed it.
+/// Reads what a connection has. False when the server has closed it.
 fn receive(
     connection: &mut Connection,
     assembly: &mut Assembly,
     bytes: &mut [u8],
     sink: &mut dyn Take,
 ) -> Result<bool, Error> {
-    let read = match connection.stream.read(bytes) {
-        Ok(0) => {
-            assembly.close(connection.number)?;
-            return Ok(false);
-        }
-        Ok(read) => read,
-        Err(error) if is_for_later(error.kind()) => return Ok(true),
-        Err(error) => return Err(Error::Lost(error)),
-    };
-    let mut rest = &bytes[..read];
-    while !rest.is_empty() {
-        match assembly.take(connection.number, rest)? {
-            Piece::Control { length } => rest = &rest[length..],
-            Piece::Data { offset, length } => {
-                sink.take(offset, &rest[..length]).map_err(Error::Local)?;
-                rest = &rest[length..];
+    loop {
+        let read = match connection.link.read_ready(bytes)? {
+            None => return Ok(true),
+            Some(0) => {
+                assembly.close(connection.number)?;
+                return Ok(false);
+            }
+            Some(read) => read,
+        };
+        let mut rest = &bytes[..read];
+        while !rest.is_empty() {
+            match assembly.take(connection.number, rest)? {
+                Piece::Control { length } => rest = &rest[length..],
+                Piece::Data { offset, length } => {
+                    sink.take(offset, &rest[..length]).map_err(Error::Local)?;
+                    rest = &rest[length..];
+                }
             }
         }
+        // What TLS has read already no poll would show.
+        if !connection.link.holds_more() {
+            return Ok(true);
+        }
     }
-    Ok(true)
 }

@@ -1,11 +1,11 @@
 //! Upload in Mode E: we connect n times, and whichever connection has room takes the next block.
 
-use std::io::{ErrorKind, Write};
-use std::net::TcpStream;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::link::Link;
 use super::{Client, Error, Fill, PIECE_BYTES};
 use crate::command::{Command, Mode};
 use crate::mode_e::{HEAD_BYTES, Head, STREAMS_MAX};
@@ -13,7 +13,7 @@ use crate::ranges::Range;
 
 /// A data connection of an upload.
 struct Connection {
-    stream: TcpStream,
+    link: Link,
     state: ConnectionState,
 }
 
@@ -58,7 +58,7 @@ impl Client {
         streams: u16,
         fill: Fill<'_>,
     ) -> Result<u64, Error> {
-        if self.channels.are_protected() {
+        if self.channels.are_single() {
             return self.upload(name, start, fill);
         }
         let streams = streams.clamp(1, STREAMS_MAX);
@@ -72,8 +72,9 @@ impl Client {
         self.begin(&command)?;
         let mut connections = Vec::new();
         for _ in 0..streams {
-            let stream = self.connect_data(address)?.into_stream();
-            connections.push(Connection { stream, state: ConnectionState::Free });
+            let mut link = self.connect_data(address)?;
+            self.protect_connected(&mut link, &command)?;
+            connections.push(Connection { link, state: ConnectionState::Free });
         }
         let mut remainder = Remainder { at: start, is_read: false, is_marked: false, streams };
         let has_ended = |connection: &Connection| matches!(connection.state, ConnectionState::Ended);
@@ -105,7 +106,7 @@ impl Client {
                 ConnectionState::Ended => PollFlags::empty(),
                 _ => PollFlags::OUT,
             };
-            waited.push(PollFd::from_borrowed_fd(connection.stream.as_fd(), flags));
+            waited.push(PollFd::from_borrowed_fd(connection.link.as_fd(), flags));
         }
         self.waiting.until_ready(&mut waited, self.waiting.deadline())?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
@@ -120,10 +121,11 @@ impl Connection {
             // It is waited for only because its connection fails.
             ConnectionState::Ended => Err(Error::Lost(ErrorKind::ConnectionReset.into())),
             ConnectionState::Free => {
-                self.state = remainder.next(fill)?;
+                let (bytes, last) = remainder.next(fill)?;
+                self.state = ConnectionState::Sending { bytes: self.link.seal(bytes)?, sent: 0, last };
                 self.advance(remainder, fill)
             }
-            ConnectionState::Sending { bytes, sent, last } => match self.stream.write(&bytes[*sent..]) {
+            ConnectionState::Sending { bytes, sent, last } => match self.link.write_ready(&bytes[*sent..]) {
                 Ok(written) => {
                     *sent += written;
                     if *sent == bytes.len() {
@@ -139,8 +141,8 @@ impl Connection {
 }
 
 impl Remainder {
-    /// The next block, or the end of a connection.
-    fn next(&mut self, fill: Fill<'_>) -> Result<ConnectionState, Error> {
+    /// The next block, or the end of a connection; and whether it is that.
+    fn next(&mut self, fill: Fill<'_>) -> Result<(Vec<u8>, bool), Error> {
         if !self.is_read {
             let mut bytes = vec![0; HEAD_BYTES + PIECE_BYTES];
             let read = fill(self.at, &mut bytes[HEAD_BYTES..]).map_err(Error::Local)?;
@@ -149,12 +151,12 @@ impl Remainder {
                 bytes[..HEAD_BYTES].copy_from_slice(&head.encode());
                 bytes.truncate(HEAD_BYTES + read);
                 self.at += read as u64;
-                return Ok(ConnectionState::Sending { bytes, sent: 0, last: false });
+                return Ok((bytes, false));
             }
             self.is_read = true;
         }
         let is_first = !std::mem::replace(&mut self.is_marked, true);
         let head = if is_first { Head::File { ends: self.streams.into(), last: true } } else { Head::End };
-        Ok(ConnectionState::Sending { bytes: head.encode().to_vec(), sent: 0, last: true })
+        Ok((head.encode().to_vec(), true))
     }
 }

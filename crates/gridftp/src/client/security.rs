@@ -2,6 +2,7 @@
 
 use xdfs_secure::handshake::tls::related::{Authorities, RelatedConnections, Version};
 
+use super::gsi::GsiPeer;
 use super::link::{Link, Waiting};
 use super::{Client, Error};
 use crate::command::Command;
@@ -32,6 +33,8 @@ pub enum Security {
     Explicit(Peer),
     /// TLS from the first byte, on a port of its own.
     Implicit(Peer),
+    /// GSI: both ends show certificates.
+    Gsi(GsiPeer),
 }
 
 /// Who the server must be.
@@ -45,42 +48,74 @@ pub struct Peer {
 
 impl Security {
     pub(super) fn of_control(&self) -> Protection {
-        if matches!(self, Self::Explicit(_)) { Protection::AuthTls } else { Protection::None }
+        match self {
+            Self::Clear | Self::Implicit(_) => Protection::None,
+            Self::Explicit(_) => Protection::AuthTls,
+            Self::Gsi(_) => Protection::AuthGssapi,
+        }
     }
 }
 
-/// The protection of the channels of one session, all of which resume one session of TLS: servers
-/// refuse data channels that cannot have been opened by who logged in.
+/// The protection of the channels of one session. With TLS all of them resume one session of it: servers refuse data
+/// channels that cannot have been opened by who logged in.
 #[derive(Debug)]
-pub(super) struct Channels(Option<RelatedConnections>);
+pub(super) enum Channels {
+    Clear,
+    Tls(RelatedConnections),
+    Gsi(GsiPeer),
+}
 
 impl Channels {
     pub(super) fn of(security: &Security, version: Version) -> Result<Self, Error> {
         match security {
-            Security::Clear => Ok(Self(None)),
+            Security::Clear => Ok(Self::Clear),
+            Security::Gsi(peer) => Ok(Self::Gsi(peer.clone())),
             Security::Explicit(peer) | Security::Implicit(peer) => {
-                Ok(Self(Some(RelatedConnections::new(&peer.authorities, &peer.host, version)?)))
+                Ok(Self::Tls(RelatedConnections::new(&peer.authorities, &peer.host, version)?))
             }
         }
     }
 
-    pub(super) fn are_protected(&self) -> bool {
-        self.0.is_some()
+    /// Whether one connection carries a file, whatever was asked for.
+    pub(super) fn are_single(&self) -> bool {
+        matches!(self, Self::Tls(_))
     }
 
-    /// Begins TLS on a channel, where there is to be some.
+    /// Begins TLS on a channel that we connected, where there is to be some; GSI begins in other ways.
     pub(super) fn protect(&self, link: &mut Link) -> Result<(), Error> {
-        if let Some(connections) = &self.0 {
+        if let Self::Tls(connections) = self {
             link.protect(connections.start()?)?;
         }
         Ok(())
     }
+
+    /// Begins what protects a data channel that the server connected.
+    pub(super) fn accept(&self, link: &mut Link) -> Result<(), Error> {
+        match self {
+            Self::Clear | Self::Tls(_) => Ok(()),
+            Self::Gsi(peer) => peer.accepted(link),
+        }
+    }
 }
 
 impl Client {
-    /// Begins TLS on a data channel whose transfer the server has begun. Where that fails the server
-    /// may say why.
-    pub(super) fn protect_data(&mut self, data: &mut Link, command: &Command) -> Result<(), Error> {
+    /// Asks for the protection of data channels after the login.
+    pub(super) fn ask_protection(&mut self) -> Result<(), Error> {
+        let commands: &[Command] = match &self.channels {
+            Channels::Clear => &[],
+            Channels::Tls(_) => &[Command::ProtectionBuffer, Command::ProtectData],
+            Channels::Gsi(peer) => peer.data.commands(),
+        };
+        commands.iter().try_for_each(|command| self.ask(command).map(drop))
+    }
+
+    /// Begins a transfer whose data channel is connected, waits until it opens, and protects it.
+    pub(super) fn open_data(&mut self, data: &mut Link, command: &Command) -> Result<(), Error> {
+        self.begin(command)?;
+        // Servers with GSI say that it has opened when both ends have shown who they are, those with TLS before it begins.
+        if !self.protect_connected(data, command)? {
+            self.wait_until_open(command)?;
+        }
         match self.channels.protect(data) {
             Err(error @ Error::Lost(_)) => Err(self.why(command, error)),
             other => other,

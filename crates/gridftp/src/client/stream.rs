@@ -58,8 +58,7 @@ impl Client {
             self.ask(&Command::Rest(start))?;
         }
         let mut data = self.connect_data(address)?;
-        self.open(&command)?;
-        self.protect_data(&mut data, &command)?;
+        self.open_data(&mut data, &command)?;
         let mut bytes = vec![0; PIECE_BYTES];
         let mut at = start;
         loop {
@@ -102,8 +101,7 @@ impl Client {
             self.ask(&Command::Rest(start))?;
         }
         let mut data = self.connect_data(address)?;
-        self.open(command)?;
-        self.protect_data(&mut data, command)?;
+        self.open_data(&mut data, command)?;
         let mut bytes = vec![0; PIECE_BYTES];
         loop {
             match data.read(&mut bytes, self.waiting.deadline()) {

@@ -13,9 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use site::Site;
 use tempfile::TempDir;
-use xdfs_gridftp::client::Client;
+use xdfs_gridftp::client::{Client, Error};
 use xdfs_gridftp::command::Login;
+use xdfs_gridftp::ranges::Range;
+
+pub mod site;
 
 /// How long a test waits for a server.
 pub const WAIT: Duration = Duration::from_secs(20);
@@ -53,6 +57,20 @@ impl Server {
         Some(Self::start(listener, scratch, here, there, "globus-gridftp-server", &arguments))
     }
 
+    /// The same for the users of a site, whom their certificates let in.
+    pub fn globus_of(site: &Site) -> Option<Self> {
+        if !xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs") {
+            return None;
+        }
+        let scratch = scratch();
+        let here = scratch.path().join("open");
+        let there = here.to_str().unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let arguments = ["-i", "-allow-root"];
+        let environment = site.environment();
+        Some(Self::start_in(listener, scratch, here, there, "globus-gridftp-server", &arguments, environment))
+    }
+
     /// Debian's vsftpd.
     pub fn vsftpd() -> Option<Self> {
         if !xdfs_test_needs::root("a server for anonymous users gives its rights up")
@@ -86,6 +104,18 @@ impl Server {
         program: &str,
         arguments: &[&str],
     ) -> Self {
+        Self::start_in(listener, scratch, here, there, program, arguments, Vec::new())
+    }
+
+    fn start_in(
+        listener: TcpListener,
+        scratch: TempDir,
+        here: PathBuf,
+        there: String,
+        program: &str,
+        arguments: &[&str],
+        environment: Vec<(&'static str, PathBuf)>,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let (program, arguments) = (program.to_owned(), arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
         let sessions = Arc::new(AtomicUsize::new(0));
@@ -96,7 +126,11 @@ impl Server {
                 begun.fetch_add(1, Ordering::AcqRel);
                 let output = stream.try_clone().unwrap();
                 let mut command = Command::new(&program);
-                command.args(&arguments).stdin(OwnedFd::from(stream)).stdout(OwnedFd::from(output));
+                command
+                    .args(&arguments)
+                    .envs(environment.iter().cloned())
+                    .stdin(OwnedFd::from(stream))
+                    .stdout(OwnedFd::from(output));
                 let mut child = command.stderr(Stdio::null()).spawn().unwrap();
                 std::thread::spawn(move || child.wait());
             }
@@ -149,4 +183,47 @@ pub fn content(length: usize) -> Vec<u8> {
 /// A file that the server has.
 pub fn put(directory: &Path, name: &str, bytes: &[u8]) {
     std::fs::write(directory.join(name), bytes).unwrap();
+}
+
+/// All of a file.
+pub fn whole(length: usize) -> Range {
+    Range { start: 0, end: length as u64 }
+}
+
+/// What a download from `start` leaves in memory.
+pub fn download(client: &mut Client, name: &[u8], wanted: Range, streams: Option<u16>) -> Result<Vec<u8>, Error> {
+    let mut file = vec![0; usize::try_from(wanted.end).unwrap()];
+    let mut received = 0;
+    let mut sink = |offset: u64, bytes: &[u8]| {
+        let at = usize::try_from(offset).unwrap();
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+        received += bytes.len() as u64;
+        Ok(())
+    };
+    match streams {
+        None => client.download(name, wanted, &mut sink)?,
+        Some(streams) => client.download_parallel(name, wanted, streams, &mut sink)?,
+    }
+    assert_eq!(received, wanted.end - wanted.start);
+    Ok(file)
+}
+
+/// Uploads bytes, in Mode S from `start` or in Mode E.
+pub fn upload(
+    client: &mut Client,
+    name: &[u8],
+    bytes: &[u8],
+    start: usize,
+    streams: Option<u16>,
+) -> Result<u64, Error> {
+    let mut fill = |offset: u64, into: &mut [u8]| {
+        let rest = &bytes[usize::try_from(offset).unwrap()..];
+        let length = rest.len().min(into.len());
+        into[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    };
+    match streams {
+        None => client.upload(name, start as u64, &mut fill),
+        Some(streams) => client.upload_parallel(name, streams, &mut fill),
+    }
 }
