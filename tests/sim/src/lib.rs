@@ -14,11 +14,13 @@
 //! | `schedule.rs`, `random.rs`, `trace.rs` | the virtual clock, the seed, what happened |
 //! | `oracle.rs` | what must be true |
 //! | `tally.rs` | many runs, counted |
+//! | `leases/` | leases on one file, which need no session machine |
 
 pub mod application;
 pub mod calls;
 pub mod content;
 pub mod disk;
+pub mod leases;
 pub mod network;
 pub mod oracle;
 pub mod plan;
