@@ -6,7 +6,7 @@ use xdfs_test_model::hostile;
 use xdfs_test_model::hostile::places::Places;
 use xdfs_test_model::lease;
 use xdfs_test_model::restart;
-use xdfs_test_model::search::search;
+use xdfs_test_model::search::{Order, search};
 use xdfs_test_model::setting::Setting;
 use xdfs_test_model::settings::{LARGE, USUAL};
 
@@ -17,37 +17,38 @@ fn main() -> ExitCode {
         let mut names = words.iter().filter(|word| *word != "--large").peekable();
         names.peek().is_none() || names.any(|word| setting.name.contains(word.as_str()))
     };
+    let order = if large { Order::Depth } else { Order::Breadth };
     let settings = if large { LARGE } else { USUAL };
     let (mut states, mut wrong) = (0, false);
     for setting in settings.iter().filter(named) {
-        let report = search(setting);
+        let report = search(setting, order);
         println!("{report}");
         states += report.states;
         wrong |= !report.holds();
     }
     let chosen = |name: &str| !large && words.iter().all(|word| name.contains(word.as_str()));
     for setting in hostile::settings::USUAL.iter().filter(|setting| chosen(setting.name)) {
-        let report = search(setting);
+        let report = search(setting, order);
         println!("{report}");
         states += report.states;
         wrong |= !report.holds();
     }
     let restarts = if large { restart::setting::LARGE } else { restart::setting::USUAL };
     for setting in restarts.iter().filter(|setting| named(&&setting.session)) {
-        let report = search(setting);
+        let report = search(setting, order);
         println!("{report}");
         states += report.states;
         wrong |= !report.holds();
     }
     let leases = if large { lease::setting::LARGE } else { lease::setting::USUAL };
     for setting in leases.iter().filter(|setting| large || chosen(setting.name)) {
-        let report = search(setting);
+        let report = search(setting, order);
         println!("{report}");
         states += report.states;
         wrong |= !report.holds();
     }
     if chosen("places") {
-        let report = search(&Places::USUAL);
+        let report = search(&Places::USUAL, order);
         println!("{report}");
         states += report.states;
         wrong |= !report.holds();

@@ -4,6 +4,7 @@ use crate::action::Action;
 use crate::endless::{Endless, longest_run};
 use crate::oracle::{Told, Violation};
 use crate::setting::Setting;
+use crate::settings::is_large;
 use crate::world::{CLIENT, SERVER, World};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -154,7 +155,7 @@ pub struct Report<A> {
     pub time: Duration,
     /// Every state was looked at: nothing was left in the queue.
     pub complete: bool,
-    /// Properties that do not hold, each with the shortest way there.
+    /// Properties that do not hold, each with a way there.
     pub broken: Vec<(&'static str, Vec<A>, String)>,
     /// What should be possible and was never reached.
     pub unreached: Vec<&'static str>,
@@ -182,14 +183,23 @@ impl Searched for Setting {
     }
 }
 
+/// In which order states are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// By their distance: what is wrong is told with the shortest way there, and the states of a whole distance are in memory.
+    Breadth,
+    /// Along one way to its end: of the states that were left only the marks are in memory. For the large settings.
+    Depth,
+}
+
 /// Searches every state of a setting, or up to the first property that does not hold. Where all hold it looks at every run, too:
 /// each has to come to an end.
-pub fn search<S: Searched>(setting: &S) -> Report<S::Action>
+pub fn search<S: Searched>(setting: &S, order: Order) -> Report<S::Action>
 where
     S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
     S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
 {
-    let mut report = search_until(setting, HasDiscoveries::AnyFailures);
+    let mut report = search_until(setting, order, HasDiscoveries::AnyFailures);
     let start = Instant::now();
     if report.broken.is_empty() {
         match longest_run(setting) {
@@ -208,8 +218,9 @@ where
     S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
 {
     let (mut states, mut wrong) = (0, Vec::new());
+    let order = if is_large() { Order::Depth } else { Order::Breadth };
     for setting in settings {
-        let report = search(setting);
+        let report = search(setting, order);
         println!("{report}");
         states += report.states;
         wrong.extend((!report.holds()).then_some(report.name));
@@ -225,16 +236,27 @@ where
     S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
     S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
 {
-    search_until(setting, HasDiscoveries::AnyOf([property].into()))
+    search_until(setting, Order::Breadth, HasDiscoveries::AnyOf([property].into()))
 }
 
-fn search_until<S: Searched>(setting: &S, until: HasDiscoveries) -> Report<S::Action>
+fn search_until<S: Searched>(setting: &S, order: Order, until: HasDiscoveries) -> Report<S::Action>
 where
     S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
     S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
 {
     let start = Instant::now();
-    let checker = setting.clone().checker().threads(2).finish_when(until).spawn_bfs().join();
+    let builder = setting.clone().checker().threads(2).finish_when(until);
+    match order {
+        Order::Breadth => report(setting, start, &builder.spawn_bfs().join()),
+        Order::Depth => report(setting, start, &builder.spawn_dfs().join()),
+    }
+}
+
+fn report<S: Searched>(setting: &S, start: Instant, checker: &impl Checker<S>) -> Report<S::Action>
+where
+    S::State: std::hash::Hash + Clone + PartialEq + std::fmt::Debug,
+    S::Action: Clone + PartialEq + std::fmt::Debug,
+{
     let found = checker.discoveries();
     let mut report = Report {
         name: setting.name(),

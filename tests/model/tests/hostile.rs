@@ -4,7 +4,7 @@ use xdfs_proto::bug::Bug;
 use xdfs_test_model::hostile::places::{BOUNDED, IN_TIME, Places};
 use xdfs_test_model::hostile::properties::{EFFECT, GRANT, HOLDER, LEVEL, NONCE};
 use xdfs_test_model::hostile::settings::{USUAL, for_bug, levels};
-use xdfs_test_model::search::{Report, all_hold, search, search_for};
+use xdfs_test_model::search::{Order, Report, all_hold, search, search_for};
 
 fn caught<A: std::fmt::Debug>(bug: Bug, property: &'static str, report: &Report<A>) {
     let found = report.broken.iter().find(|(name, ..)| *name == property);
@@ -21,7 +21,7 @@ fn whatever_a_hostile_participant_does_every_property_holds_and_everything_possi
 fn in_every_cell_of_the_floors_no_block_is_below_the_highest() {
     let (mut cells, mut states) = (0, 0);
     for setting in levels() {
-        let report = search(&setting);
+        let report = search(&setting, Order::Breadth);
         assert!(report.holds(), "{:?}: {report}", setting.floors);
         cells += 1;
         states += report.states;
@@ -32,7 +32,7 @@ fn in_every_cell_of_the_floors_no_block_is_below_the_highest() {
 
 #[test]
 fn whatever_strangers_do_their_places_are_bounded_and_their_time_ends() {
-    let report = search(&Places::USUAL);
+    let report = search(&Places::USUAL, Order::Breadth);
     println!("{report}");
     assert!(report.holds(), "{report}");
     assert!(report.states >= 100_000, "the house became too small to say much: {} states", report.states);
