@@ -1,7 +1,7 @@
 //! The long forms of suites whose short form is part of every run: one command each. It must not decide what they check: that is
 //! said by the tests, which read how long from the environment.
 
-use crate::{Outcome, compat, dist, process, python, seeded_bugs, tally::Tally};
+use crate::{Outcome, compat, dist, process, python, repeated, seeded_bugs, tally::Tally};
 
 /// One long form.
 struct Form {
@@ -100,6 +100,9 @@ pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
     if name == "compat" {
         return compat::run(amount);
     }
+    if name == "ci" {
+        return repeated::run(amount);
+    }
     if name == "python" {
         return python::check(&mut Tally::default(), true);
     }
@@ -110,7 +113,7 @@ pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
         return seeded_bugs::run();
     }
     let Some(form) = FORMS.iter().find(|form| form.name == name) else {
-        let others = ["compat", "dist", "python", "tree-bugs"];
+        let others = ["ci", "compat", "dist", "python", "tree-bugs"];
         let names: Vec<&str> = FORMS.iter().map(|form| form.name).chain(others).collect();
         return Err(format!("there is no long form '{name}': {}", names.join(", ")).into());
     };

@@ -16,6 +16,7 @@ mod metadata;
 mod pictures;
 mod process;
 mod python;
+mod repeated;
 mod reqs;
 mod seeded_bugs;
 mod setup;
@@ -80,7 +81,8 @@ usage: cargo run -p xtask -- COMMAND
                      (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
                      (2,000 logins each: whether their time tells who exists), file-operations (1,000,000 on a
                      remote file, whose server ends every 5 s), file-cuts (the same with power cuts), python (a
-                     Parquet file of 1 GiB), dist (install and use what 'make dist' makes)
+                     Parquet file of 1 GiB), dist (install and use what 'make dist' makes), ci (all of CI ten times in a
+                     row, every second time beside four busy processes)
   setup              install the Debian packages which the tests need
 ";
 
