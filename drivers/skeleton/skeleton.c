@@ -88,5 +88,10 @@ static const struct xdfs_xio_transform transform = {
 };
 
 const struct xdfs_xio_driver xdfs_xio_driver_v1 = {
-    XDFS_XIO_DRIVER_ABI, sizeof(struct xdfs_xio_driver), "skeleton", XDFS_XIO_TRANSFORM, attributes, NULL, &transform
+    .abi = XDFS_XIO_DRIVER_ABI,
+    .size = sizeof(struct xdfs_xio_driver),
+    .name = "skeleton",
+    .kind = XDFS_XIO_TRANSFORM,
+    .attributes = attributes,
+    .transform = &transform
 };

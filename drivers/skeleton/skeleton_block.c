@@ -1,11 +1,13 @@
 /*
  * skeleton_block: a transport whose calls wait, to begin one's own with. It is TCP, as a library that
- * brings its own protocol would be called. Contact: host:port.
+ * brings its own protocol would be called. Contact: host:port, also in a URL.
  *
  *     cc -shared -fPIC -I crates/xio/include -o libxdfs_xio_skeleton_block.so drivers/skeleton/skeleton_block.c
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,34 +22,63 @@ static int number(void *connection)
     return (int) (intptr_t) connection;
 }
 
-static int open_connection(void **connection, const char *contact, const char *attributes)
+/* The parts of host:port, [host]:port, or a URL of them. */
+static int host_and_port(const char *contact, char *host, size_t host_size, char *port, size_t port_size)
+{
+    const char *scheme = strstr(contact, "://");
+    const char *start = scheme != NULL ? scheme + 3 : contact;
+    const char *end = start + strcspn(start, "/"), *colon = end;
+
+    while (colon > start && *colon != ':')
+        colon--;
+    if (colon == start || (size_t) (end - colon) > port_size)
+        return EINVAL;
+    snprintf(port, port_size, "%.*s", (int) (end - colon - 1), colon + 1);
+    if (*start == '[' && colon[-1] == ']') {
+        start++;
+        colon--;
+    }
+    if ((size_t) (colon - start) >= host_size)
+        return EINVAL;
+    snprintf(host, host_size, "%.*s", (int) (colon - start), start);
+    return 0;
+}
+
+/* The first address of a contact with which `use` succeeds, as a socket in *opened. */
+static int first_address(
+    void **opened, const char *contact, int (*use)(int, const struct sockaddr *, socklen_t))
 {
     struct addrinfo hints = { 0 }, *found, *address;
-    const char *colon = strrchr(contact, ':');
-    char host[256];
-    int error = EINVAL;
+    char host[256], port[8];
+    int error;
 
-    (void) attributes;
-    if (colon == NULL || (size_t) (colon - contact) >= sizeof(host))
-        return EINVAL;
-    snprintf(host, sizeof(host), "%.*s", (int) (colon - contact), contact);
+    error = host_and_port(contact, host, sizeof(host), port, sizeof(port));
+    if (error != 0)
+        return error;
+    error = EINVAL;
     hints.ai_socktype = SOCK_STREAM;
-    if (getaddrinfo(host, colon + 1, &hints, &found) != 0)
+    if (getaddrinfo(host, port, &hints, &found) != 0)
         return ENOENT;
     for (address = found; address != NULL; address = address->ai_next) {
-        int opened = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int tried = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-        if (opened >= 0 && connect(opened, address->ai_addr, address->ai_addrlen) == 0) {
-            *connection = (void *) (intptr_t) opened;
+        if (tried >= 0 && use(tried, address->ai_addr, address->ai_addrlen) == 0) {
+            *opened = (void *) (intptr_t) tried;
             error = 0;
             break;
         }
         error = errno;
-        if (opened >= 0)
-            close(opened);
+        if (tried >= 0)
+            close(tried);
     }
     freeaddrinfo(found);
     return error;
+}
+
+static int open_connection(void **connection, const char *contact, const char *attributes)
+{
+    (void) attributes;
+    return first_address(connection, contact, connect);
 }
 
 static int read_bytes(void *connection, const struct iovec *iovec, int count, size_t *nbytes)
@@ -89,11 +120,57 @@ static void interrupt(void *connection)
     shutdown(number(connection), SHUT_RDWR);
 }
 
+/* The passive end, of those that have one. */
+
+static int bind_and_listen(int tried, const struct sockaddr *address, socklen_t length)
+{
+    return bind(tried, address, length) == 0 ? listen(tried, 16) : -1;
+}
+
+static int start_listening(void **listener, const char *contact, const char *attributes)
+{
+    (void) attributes;
+    return first_address(listener, contact, bind_and_listen);
+}
+
+static int accept_connection(void *listener, void **connection)
+{
+    int accepted = accept4(number(listener), NULL, NULL, SOCK_CLOEXEC);
+
+    if (accepted < 0)
+        return errno;
+    *connection = (void *) (intptr_t) accepted;
+    return 0;
+}
+
+static int own_contact(void *listener, char *text, size_t size)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    char host[INET6_ADDRSTRLEN], port[8];
+
+    if (getsockname(number(listener), (struct sockaddr *) &address, &length) != 0)
+        return errno;
+    if (getnameinfo((struct sockaddr *) &address, length, host, sizeof(host), port, sizeof(port),
+            NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return EINVAL;
+    return (size_t) snprintf(text, size, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port) < size
+        ? 0 : ENAMETOOLONG;
+}
+
 static const struct xdfs_xio_blocking blocking = {
     open_connection, read_bytes, write_bytes, close_connection, finish, interrupt
 };
 
+static const struct xdfs_xio_listening listening = {
+    start_listening, accept_connection, own_contact, close_connection, interrupt
+};
+
 const struct xdfs_xio_driver xdfs_xio_driver_v1 = {
-    XDFS_XIO_DRIVER_ABI, sizeof(struct xdfs_xio_driver), "skeleton_block", XDFS_XIO_BLOCKING_TRANSPORT, NULL, &blocking,
-    NULL
+    .abi = XDFS_XIO_DRIVER_ABI,
+    .size = sizeof(struct xdfs_xio_driver),
+    .name = "skeleton_block",
+    .kind = XDFS_XIO_BLOCKING_TRANSPORT,
+    .blocking = &blocking,
+    .listening = &listening
 };

@@ -62,6 +62,24 @@ struct xdfs_xio_blocking {
     void (*interrupt)(void *connection);
 };
 
+/* The passive end of a blocking transport. One thread waits in accept; listen, contact and interrupt come
+ * from others. */
+struct xdfs_xio_listening {
+    /* Starts to listen at contact, as the user wrote it. What is put into *listener goes to the other
+     * functions. */
+    int (*listen)(void **listener, const char *contact, const char *attributes);
+    /* Waits for the next connection, which goes to the functions of struct xdfs_xio_blocking. An error is
+     * told to the program, and accept is called again. */
+    int (*accept)(void *listener, void **connection);
+    /* Writes a contact with which a process of this machine reaches it, with a zero behind it. */
+    int (*contact)(void *listener, char *text, size_t size);
+    /* Called once, when nobody is in another call. */
+    int (*close)(void *listener);
+    /* Optional, from any thread. The listener is about to be closed: accept returns soon, with any error.
+     * Without it, a thread stays in accept until somebody connects. */
+    void (*interrupt)(void *listener);
+};
+
 struct xdfs_xio_transform {
     /* A new layer; accepted is not zero at the passive end. Zero, or an error. */
     int (*open)(void **element, const char *attributes, int accepted);
@@ -90,6 +108,9 @@ struct xdfs_xio_driver {
     /* The one of the kind; the other is NULL. */
     const struct xdfs_xio_blocking *blocking;
     const struct xdfs_xio_transform *transform;
+    /* Of a blocking transport that can listen; otherwise NULL. A struct whose size ends before it is taken
+     * as one without. */
+    const struct xdfs_xio_listening *listening;
 };
 
 #ifdef __cplusplus

@@ -16,6 +16,8 @@ const END: c_uint = 1;
 const END_OF_MESSAGE: c_uint = 2;
 /// Numbers of errors are below this one.
 const ERRNO_MAX: i64 = 4096;
+/// Room for a contact, with the zero at its end.
+const CONTACT_BYTES_MAX: usize = 1024;
 /// Most buffers of a call.
 const VECTORS_MAX: usize = 1024;
 
@@ -31,6 +33,13 @@ pub(super) struct RawDriver {
     pub(super) transform: *const RawTransform,
 }
 
+/// What follows in the struct of a driver whose size says so.
+#[repr(C)]
+pub(super) struct RawListeningDriver {
+    driver: RawDriver,
+    pub(super) listening: *const RawListening,
+}
+
 type Open = unsafe extern "C" fn(*mut *mut c_void, *const c_char, *const c_char) -> c_int;
 type Move = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut usize) -> c_int;
 type End = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -44,6 +53,17 @@ pub(super) struct RawBlocking {
     write: Option<Move>,
     close: Option<End>,
     finish: Option<End>,
+    interrupt: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+/// `struct xdfs_xio_listening`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct RawListening {
+    listen: Option<Open>,
+    accept: Option<unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int>,
+    contact: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> c_int>,
+    close: Option<End>,
     interrupt: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
@@ -166,11 +186,7 @@ impl Blocking {
     }
 
     pub(super) fn open(&self, contact: &str, attributes: &str) -> io::Result<Element> {
-        let (contact, attributes) = (c_text(contact)?, c_text(attributes)?);
-        let mut connection = ptr::null_mut();
-        // SAFETY: the pointers are what the header says, for the time of the call.
-        let number = unsafe { (self.open)(&mut connection, contact.as_ptr(), attributes.as_ptr()) };
-        if number == 0 { Ok(Element(connection)) } else { Err(error_of(number)) }
+        opened(self.open, contact, attributes)
     }
 
     pub(super) fn read(&self, connection: Element, into: &mut [u8]) -> io::Result<usize> {
@@ -216,6 +232,68 @@ impl Blocking {
         // SAFETY: nobody uses it any more, and nobody closes it again.
         let _ = unsafe { (self.close)(connection.0) };
     }
+}
+
+/// The functions of a blocking transport that listens, all of those that must be there.
+#[derive(Clone, Copy)]
+pub(super) struct Listening {
+    listen: Open,
+    accept: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int,
+    contact: unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> c_int,
+    close: End,
+    interrupt: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+impl Listening {
+    /// None where one is missing.
+    pub(super) fn of(raw: RawListening) -> Option<Self> {
+        let RawListening { listen, accept, contact, close, interrupt } = raw;
+        Some(Self { listen: listen?, accept: accept?, contact: contact?, close: close?, interrupt })
+    }
+
+    pub(super) fn listen(&self, contact: &str, attributes: &str) -> io::Result<Element> {
+        opened(self.listen, contact, attributes)
+    }
+
+    pub(super) fn accept(&self, listener: Element) -> io::Result<Element> {
+        let mut connection = ptr::null_mut();
+        // SAFETY: what it gets is its own, and a place for what it returns.
+        match unsafe { (self.accept)(listener.0, &mut connection) } {
+            0 => Ok(Element(connection)),
+            number => Err(error_of(number)),
+        }
+    }
+
+    pub(super) fn contact(&self, listener: Element) -> io::Result<String> {
+        let mut text = [0u8; CONTACT_BYTES_MAX];
+        // SAFETY: what it gets is its own, and a buffer with its size.
+        match unsafe { (self.contact)(listener.0, text.as_mut_ptr().cast(), text.len()) } {
+            0 => {}
+            number => return Err(error_of(number)),
+        }
+        let text = CStr::from_bytes_until_nul(&text).ok().and_then(|text| text.to_str().ok());
+        text.map(str::to_owned).ok_or_else(|| nonsense("its contact is no text that ends".to_owned()))
+    }
+
+    pub(super) fn interrupt(&self, listener: Element) {
+        if let Some(interrupt) = self.interrupt {
+            // SAFETY: what it gets is its own, which is not closed yet.
+            unsafe { interrupt(listener.0) };
+        }
+    }
+
+    pub(super) fn close(&self, listener: Element) {
+        // SAFETY: nobody uses it any more, and nobody closes it again.
+        let _ = unsafe { (self.close)(listener.0) };
+    }
+}
+
+fn opened(open: Open, contact: &str, attributes: &str) -> io::Result<Element> {
+    let (contact, attributes) = (c_text(contact)?, c_text(attributes)?);
+    let mut element = ptr::null_mut();
+    // SAFETY: the pointers are what the header says, for the time of the call.
+    let number = unsafe { open(&mut element, contact.as_ptr(), attributes.as_ptr()) };
+    if number == 0 { Ok(Element(element)) } else { Err(error_of(number)) }
 }
 
 /// The functions of a transform, all of those that must be there.

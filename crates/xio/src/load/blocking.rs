@@ -5,11 +5,12 @@
 //! One counter is readable when there is something to read. The other is full, and so not writable, while
 //! there is something to write.
 
-use super::abi::{Blocking, Element, named, nonsense};
+use super::abi::{Blocking, Element, Listening, named, nonsense};
+use super::listening::BlockingListener;
 use super::machine::{Machine, Reading, Writing};
 use crate::attributes::{AttributeInfo, Attributes};
 use crate::contact::Contact;
-use crate::driver::{Below, Driver, Kind};
+use crate::driver::{Below, Driver, Kind, Listener};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -36,6 +37,8 @@ const FULL: u64 = u64::MAX - 1;
 pub(super) struct BlockingDriver {
     pub(super) name: String,
     pub(super) calls: Blocking,
+    /// Of one that can listen.
+    pub(super) listening: Option<Listening>,
     pub(super) attributes: &'static [AttributeInfo],
 }
 
@@ -51,15 +54,34 @@ impl Driver for BlockingDriver {
     fn open(&self, _: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Flow>> {
         let (contact, attributes) = (contact.text().to_owned(), attributes.as_text());
         let connection = Arc::new(Connection::new(&self.name, self.calls)?);
-        // Where a thread cannot be started, the element is dropped, and with it what the other waits for.
-        let flow = BlockingFlow { connection: connection.clone() };
         let opening = connection.clone();
-        start("xio-block-read", connection.clone(), move || opening.open_and_read(&contact, &attributes))
-            .inspect_err(|_| connection.end_thread())?;
-        let writing = connection.clone();
-        start("xio-block-write", connection, move || writing.write())?;
-        Ok(Box::new(flow))
+        Ok(Box::new(connection.run(move || {
+            opening.on_open(opening.calls.open(&contact, &attributes));
+            opening.read();
+        })?))
     }
+
+    fn listen(&self, _: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Listener>> {
+        let Some(listening) = self.listening else {
+            return Err(Error::new(ErrorKind::Unsupported, "it cannot listen"));
+        };
+        let listener = BlockingListener::start(
+            &self.name,
+            self.calls,
+            listening,
+            listening.listen(contact.text(), &attributes.as_text()).map_err(|error| named(error, &self.name))?,
+        )?;
+        Ok(Box::new(listener))
+    }
+}
+
+/// An element of a connection that the driver has accepted. It is closed where there is no room for it.
+pub(super) fn accepted(name: &str, calls: Blocking, element: Element) -> Result<Box<dyn Flow>> {
+    let connection = Arc::new(Connection::new(name, calls).inspect_err(|_| calls.close(element))?);
+    let reading = connection.clone();
+    // Open from the beginning, so that it is closed where no thread can be started.
+    connection.on_open(Ok(element));
+    Ok(Box::new(connection.run(move || reading.read())?))
 }
 
 fn start(name: &str, connection: Arc<Connection>, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -97,19 +119,22 @@ struct State {
 }
 
 impl Connection {
+    /// Starts the two threads, of which `read` is one. Where one cannot be started, the element is dropped,
+    /// and with it what the other waits for.
+    fn run(self: Arc<Self>, read: impl FnOnce() + Send + 'static) -> io::Result<BlockingFlow> {
+        let flow = BlockingFlow { connection: self.clone() };
+        start("xio-block-read", self.clone(), read).inspect_err(|_| self.end_thread())?;
+        let writing = self.clone();
+        start("xio-block-write", self, move || writing.write())?;
+        Ok(flow)
+    }
+
     fn new(name: &str, calls: Blocking) -> Result<Self> {
         if CONNECTIONS.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
             CONNECTIONS.fetch_sub(1, Ordering::AcqRel);
             let what = format!("{CONNECTIONS_MAX} connections of blocking drivers are open: close some first");
             return Err(Error::new(ErrorKind::TooMany, what));
         }
-        let counter = |value: u64| -> io::Result<OwnedFd> {
-            let counter = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            if value > 0 {
-                rustix::io::write(&counter, &value.to_ne_bytes())?;
-            }
-            Ok(counter)
-        };
         let counters = counter(0).and_then(|readable| Ok((readable, counter(FULL)?)));
         let (readable, writable) = counters.inspect_err(|_| {
             CONNECTIONS.fetch_sub(1, Ordering::AcqRel);
@@ -131,9 +156,7 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reading thread.
-    fn open_and_read(&self, contact: &str, attributes: &str) {
-        let opened = self.calls.open(contact, attributes);
+    fn on_open(&self, opened: io::Result<Element>) {
         let mut state = self.lock();
         state.opened = true;
         state.machine.on_open(opened.is_ok());
@@ -143,6 +166,11 @@ impl Connection {
         }
         self.tell(&self.readable, &self.writable);
         self.changed.notify_all();
+    }
+
+    /// The reading thread of a connection that is open.
+    fn read(&self) {
+        let mut state = self.lock();
         while let Some(element) = state.element.filter(|_| !state.machine.dropped) {
             if !state.machine.has_to_read() {
                 if state.machine.reading == Reading::Over {
@@ -206,14 +234,8 @@ impl Connection {
         empty(writable);
     }
 
-    /// An error that means waiting has no meaning here, and would never be told again.
     fn judged(&self, error: io::Error) -> io::Error {
-        let error = if error.kind() == io::ErrorKind::WouldBlock {
-            nonsense("it would have to wait, and a blocking driver waits itself".to_owned())
-        } else {
-            error
-        };
-        named(error, &self.name)
+        judged(error, &self.name)
     }
 
     fn end_thread(&self) {
@@ -230,8 +252,27 @@ impl Connection {
     }
 }
 
+/// An error that means waiting has no meaning here, and would never be told again.
+pub(super) fn judged(error: io::Error, driver: &str) -> io::Error {
+    let error = if error.kind() == io::ErrorKind::WouldBlock {
+        nonsense("it would have to wait, and a blocking driver waits itself".to_owned())
+    } else {
+        error
+    };
+    named(error, driver)
+}
+
+/// A counter of events.
+pub(super) fn counter(value: u64) -> io::Result<OwnedFd> {
+    let counter = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    if value > 0 {
+        rustix::io::write(&counter, &value.to_ne_bytes())?;
+    }
+    Ok(counter)
+}
+
 /// Takes everything out of a counter.
-fn empty(counter: &OwnedFd) {
+pub(super) fn empty(counter: &OwnedFd) {
     // It fails only where it is empty.
     let _ = rustix::io::read(counter, &mut [0; 8]);
 }

@@ -6,10 +6,13 @@
 
 mod abi;
 mod blocking;
+mod listening;
 mod machine;
 mod transform;
 
-use self::abi::{ABI, BLOCKING_TRANSPORT, Blocking, RawDriver, TRANSFORM, Transform, text_of};
+use self::abi::{
+    ABI, BLOCKING_TRANSPORT, Blocking, Listening, RawDriver, RawListeningDriver, TRANSFORM, Transform, text_of,
+};
 use crate::attributes::{AttributeInfo, ValueKind};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
@@ -65,6 +68,9 @@ fn load(name: &str, file: &Path) -> std::result::Result<Arc<dyn Driver>, String>
     if (size as usize) < size_of::<RawDriver>() {
         return Err(format!("its struct has {size} bytes and needs {}", size_of::<RawDriver>()));
     }
+    let listens = size as usize >= size_of::<RawListeningDriver>();
+    // SAFETY: version and size say that it is there, and it is never written.
+    let listening = if listens { unsafe { (*raw.cast::<RawListeningDriver>()).listening } } else { std::ptr::null() };
     // SAFETY: version and size say that it is one, and it is never written.
     let raw = unsafe { &*raw };
     // SAFETY: the header asks for NULL or a text there.
@@ -76,11 +82,16 @@ fn load(name: &str, file: &Path) -> std::result::Result<Arc<dyn Driver>, String>
     let attributes = attributes_of(raw)?;
     let missing = || "it lacks a function that its kind must have".to_owned();
     // SAFETY: the header asks for NULL or a struct there, which is never written.
-    let (blocking, transform) = unsafe { (raw.blocking.as_ref(), raw.transform.as_ref()) };
+    let (blocking, transform, listening) =
+        unsafe { (raw.blocking.as_ref(), raw.transform.as_ref(), listening.as_ref()) };
     match raw.kind {
         BLOCKING_TRANSPORT => {
             let calls = blocking.copied().and_then(Blocking::of).ok_or_else(missing)?;
-            Ok(Arc::new(blocking::BlockingDriver { name: name.to_owned(), calls, attributes }))
+            let listening = match listening {
+                Some(raw) => Some(Listening::of(*raw).ok_or_else(missing)?),
+                None => None,
+            };
+            Ok(Arc::new(blocking::BlockingDriver { name: name.to_owned(), calls, listening, attributes }))
         }
         TRANSFORM => {
             let calls = transform.copied().and_then(Transform::of).ok_or_else(missing)?;

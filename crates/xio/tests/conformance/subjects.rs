@@ -35,7 +35,7 @@ use Ability::{BothWays, End, Messages, Stream as Bytes, Wait};
 enum Opening {
     /// A server at that contact, with `@` for a scratch directory, and a client.
     Connect(&'static str),
-    /// A server of `tcp`, and a client of the driver, which cannot listen; it writes, or else reads.
+    /// A server of `tcp`, and a client of the driver; it writes, or else reads.
     Client { writes: bool },
     /// A socket that hears everybody, and one that talks to it.
     Datagrams,
@@ -108,6 +108,7 @@ pub fn subjects() -> Vec<Subject> {
         // Those that are loaded.
         over_tcp("skeleton", "skeleton=7"),
         over_tcp("skeleton_rust", "skeleton_rust=7"),
+        subject("skeleton_block", "skeleton_block", Opening::Connect("127.0.0.1:0"), STREAM),
         subject("skeleton_block", "skeleton_block", Opening::Client { writes: true }, STREAM),
         subject("skeleton_block", "skeleton_block", Opening::Client { writes: false }, STREAM),
     ]

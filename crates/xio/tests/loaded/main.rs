@@ -23,6 +23,11 @@ const OPEN_NONSENSE: u32 = 9;
 const READ_TOO_MUCH: u32 = 10;
 const LATE: u32 = 15;
 const RECEIVE_TOO_MUCH: u32 = 17;
+const LISTEN_FAILS: u32 = 22;
+const ACCEPT_FAILS: u32 = 23;
+const ENDLESS_CONTACT: u32 = 26;
+const NO_ACCEPT: u32 = 27;
+const OLD: u32 = 28;
 
 fn patient() -> Options {
     let time = Some(PATIENCE);
@@ -52,6 +57,7 @@ fn a_file_that_is_no_driver_is_refused_with_its_name_and_the_reason() {
         (5, "lacks a function"),
         (6, "lacks a function"),
         (7, "an attribute"),
+        (NO_ACCEPT, "lacks a function"),
         (99, "no symbol xdfs_xio_driver_v1"),
     ];
     for (case, why) in cases {
@@ -115,6 +121,41 @@ fn nonsense_of_a_blocking_driver_is_an_error_of_its_handle() {
                 assert!(handle.read(&mut [0; 10], 1).unwrap().info.end, "the other direction goes on");
             }
         }
+    }
+}
+
+#[test]
+fn what_a_blocking_driver_does_wrong_while_it_accepts_is_told_and_it_goes_on() {
+    let listen = |case| {
+        let folder = odd(case);
+        let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
+        Server::listen(&stack, "anywhere")
+    };
+    assert_eq!(listen(LISTEN_FAILS).unwrap_err().kind(), ErrorKind::Other);
+    let old = listen(OLD).unwrap_err();
+    assert_eq!((old.kind(), old.driver()), (ErrorKind::Unsupported, Some("odd")), "{old}");
+    let server = listen(ENDLESS_CONTACT).unwrap();
+    broke(ENDLESS_CONTACT, &server.contact().unwrap_err());
+    for case in ACCEPT_FAILS..ENDLESS_CONTACT {
+        let server = listen(case).unwrap();
+        assert_eq!(server.contact().unwrap(), "ccc");
+        // The first and the fourth fail.
+        let fails = || {
+            let error = server.accept(Some(PATIENCE)).unwrap_err();
+            if case == ACCEPT_FAILS {
+                assert_eq!(error.kind(), ErrorKind::Other, "{error}");
+            } else {
+                broke(case, &error);
+            }
+        };
+        fails();
+        for _ in 0..2 {
+            let handle = server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap();
+            assert!(handle.read(&mut [0; 10], 1).unwrap().info.end);
+        }
+        fails();
+        server.close();
+        assert_eq!(server.accept(Some(PATIENCE)).unwrap_err().kind(), ErrorKind::Closed);
     }
 }
 

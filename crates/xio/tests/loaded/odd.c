@@ -1,6 +1,7 @@
 /* Drivers that break their contract, each in its own way: CASE says which. */
 #include <errno.h>
 #include <semaphore.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,7 +11,8 @@ enum {
     GOOD, OTHER_ABI, SMALL, OTHER_NAME, OTHER_KIND, NO_READ, NO_TABLE, BAD_ATTRIBUTE, /* while it is loaded */
     OPEN_FAILS, OPEN_NONSENSE, READ_TOO_MUCH, READ_NEGATIVE, READ_WAITS, WRITE_NOTHING, WRITE_TOO_MUCH, /* blocking */
     LATE, NEVER_INTERRUPTED, /* blocking, at the close */
-    RECEIVE_TOO_MUCH, RECEIVE_NOTHING, RECEIVE_NONSENSE, SEND_TOO_MUCH, BAD_VECTORS /* transforms */
+    RECEIVE_TOO_MUCH, RECEIVE_NOTHING, RECEIVE_NONSENSE, SEND_TOO_MUCH, BAD_VECTORS, /* transforms */
+    LISTEN_FAILS, ACCEPT_FAILS, ACCEPT_NONSENSE, ACCEPT_WAITS, ENDLESS_CONTACT, NO_ACCEPT, OLD /* blocking, passive */
 };
 
 #ifndef CASE
@@ -102,6 +104,47 @@ static void close_transform(void *element)
     (void) element;
 }
 
+static sem_t closing;
+
+static int listen_blocking(void **listener, const char *contact, const char *attributes)
+{
+    (void) contact;
+    (void) attributes;
+    sem_init(&closing, 0, 0);
+    *listener = &closing;
+    return CASE == LISTEN_FAILS ? EADDRINUSE : 0;
+}
+
+/* The first two succeed, between two that fail. */
+static int accept_blocking(void *listener, void **connection)
+{
+    static int calls;
+
+    switch (calls++) {
+    case 1:
+    case 2:
+        return open_blocking(connection, "", "");
+    case 0:
+    case 3:
+        return CASE == ACCEPT_NONSENSE ? -9 : CASE == ACCEPT_WAITS ? EAGAIN : EMFILE;
+    }
+    while (sem_wait((sem_t *) listener) != 0)
+        continue;
+    return ECANCELED;
+}
+
+static int contact_blocking(void *listener, char *text, size_t size)
+{
+    (void) listener;
+    memset(text, 'c', size);
+    if (CASE != ENDLESS_CONTACT)
+        text[3] = 0;
+    return 0;
+}
+
+static const struct xdfs_xio_listening listening = {
+    listen_blocking, CASE == NO_ACCEPT ? NULL : accept_blocking, contact_blocking, close_blocking, interrupt_blocking
+};
 static const struct xdfs_xio_blocking blocking = {
     open_blocking, CASE == NO_READ ? NULL : read_blocking, write_blocking, close_blocking, NULL, interrupt_blocking
 };
@@ -111,11 +154,13 @@ static const char *const attributes[] = { CASE == BAD_ATTRIBUTE ? "a=b" : "a", N
 #if CASE != 99
 const struct xdfs_xio_driver xdfs_xio_driver_v1 = {
     CASE == OTHER_ABI ? 7 : XDFS_XIO_DRIVER_ABI,
-    sizeof(struct xdfs_xio_driver) - (CASE == SMALL),
+    CASE == SMALL ? offsetof(struct xdfs_xio_driver, transform)
+        : CASE == OLD ? offsetof(struct xdfs_xio_driver, listening) : sizeof(struct xdfs_xio_driver),
     CASE == OTHER_NAME ? "another" : "odd",
-    CASE == OTHER_KIND ? 9 : CASE >= RECEIVE_TOO_MUCH ? XDFS_XIO_TRANSFORM : XDFS_XIO_BLOCKING_TRANSPORT,
+    CASE == OTHER_KIND ? 9 : CASE >= RECEIVE_TOO_MUCH && CASE <= BAD_VECTORS ? XDFS_XIO_TRANSFORM : XDFS_XIO_BLOCKING_TRANSPORT,
     attributes,
     CASE == NO_TABLE ? NULL : &blocking,
-    &transform
+    &transform,
+    &listening
 };
 #endif
