@@ -1,6 +1,6 @@
 //! Bandwidth: one direction between two threads, by blocking calls, in blocks of the usual sizes.
 
-use crate::{System, goal, ping_pong, rounds};
+use crate::{System, Table, ping_pong, rounds};
 use std::io::{self, Read, Write};
 use std::thread;
 use std::time::Instant;
@@ -10,13 +10,13 @@ const BYTES: usize = 2 << 30;
 
 /// Prints the time of a byte over a stack of one driver, over that of a plain socket. The goal is 0.99 of
 /// its bandwidth.
-pub(crate) fn run(count: usize) -> io::Result<()> {
+pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
     for block in BLOCKS {
         let mut systems: [System<'_>; 2] =
             [("socket", Box::new(move || socket(block))), ("stack", Box::new(move || stack(block)))];
         let taken = rounds(count, &mut systems)?;
         let what = format!("time of a byte in blocks of {} KiB ({:.2} GB/s)", block >> 10, 1e-9 / taken[0].best);
-        goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.0 / 0.99, "");
+        table.goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.0 / 0.99, "");
     }
     Ok(())
 }

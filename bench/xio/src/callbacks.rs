@@ -1,7 +1,7 @@
 //! Callbacks: a ping-pong whose next operation is registered from the callback of the one before, beside
 //! a bare epoll loop. The other end is the same thread with a plain socket for both.
 
-use crate::{System, goal, ping_pong, rounds};
+use crate::{System, Table, ping_pong, rounds};
 use rustix::event::epoll;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -14,13 +14,13 @@ const SIZES: [usize; 3] = [1, 1000, 65_536];
 const MESSAGES: usize = 3000;
 
 /// Prints the time of a message by callbacks over that of an epoll loop.
-pub(crate) fn run(count: usize) -> io::Result<()> {
+pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
     for size in SIZES {
         let mut systems: [System<'_>; 2] =
             [("epoll", Box::new(move || bare(size))), ("callbacks", Box::new(move || callbacks(size)))];
         let taken = rounds(count, &mut systems)?;
         let what = format!("callbacks, {size} bytes, over a bare epoll loop ({:.1} us)", taken[0].best * 1e6);
-        goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.02, "");
+        table.goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.02, "");
     }
     Ok(())
 }

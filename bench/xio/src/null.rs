@@ -1,6 +1,6 @@
 //! What a layer costs: writes of one byte through 0, 1 and 16 `noop` above a transport that does nothing.
 
-use crate::{System, goal, rounds};
+use crate::{System, Table, rounds};
 use std::hint::black_box;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Flow for NullFlow {
 }
 
 /// Prints what one layer and sixteen of them add to an operation.
-pub(crate) fn run(count: usize) -> io::Result<()> {
+pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
     let mut registry = Registry::built_in();
     registry.add("null", Arc::new(Null))?;
     let registry = Arc::new(registry);
@@ -57,8 +57,8 @@ pub(crate) fn run(count: usize) -> io::Result<()> {
         none.median * 1e9
     );
     let add = |of: crate::Taken| ((of.best - none.best) * 1e9, (of.median - none.median) * 1e9);
-    goal("one `noop` adds to an operation", add(one).0, add(one).1, 5.0, " ns");
-    goal("sixteen `noop` add", add(sixteen).0, add(sixteen).1, 100.0, " ns");
+    table.goal("one `noop` adds to an operation", add(one).0, add(one).1, 5.0, " ns");
+    table.goal("sixteen `noop` add", add(sixteen).0, add(sixteen).1, 100.0, " ns");
     Ok(())
 }
 

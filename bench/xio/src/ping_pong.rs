@@ -1,7 +1,7 @@
 //! Ping-pong: messages of one size back and forth, by blocking calls, between two threads. Plain sockets
 //! in the form that can be cancelled and has timeouts (non-blocking, `poll`) and in the form that cannot.
 
-use crate::{System, Taken, goal, rounds};
+use crate::{System, Table, Taken, rounds};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,7 +18,7 @@ const RUN_BYTES: usize = 100_000_000;
 const MESSAGES: (usize, usize) = (10, 3000);
 
 /// Prints the time of a message over a stack of one driver, over that of a plain socket, for each size.
-pub(crate) fn run(count: usize) -> io::Result<()> {
+pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
     for size in SIZES {
         let messages = (RUN_BYTES / size).clamp(MESSAGES.0, MESSAGES.1);
         let mut systems: [System<'_>; 3] = [
@@ -30,7 +30,7 @@ pub(crate) fn run(count: usize) -> io::Result<()> {
         for (at, name) in ["polled", "blocking"].into_iter().enumerate() {
             let Taken { best, median } = taken[at];
             let what = format!("ping-pong of {size} bytes, `tcp` over a {name} socket ({:.1} us)", best * 1e6);
-            goal(&what, taken[2].best / best, taken[2].median / median, 1.02, "");
+            table.goal(&what, taken[2].best / best, taken[2].median / median, 1.02, "");
         }
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! `xioperf` beside `globus-xioperf`: the same stack, block, number of streams and time, from memory to
 //! memory. The figure is the receiver's, as the program prints it.
 
-use crate::{System, goal, rounds};
+use crate::{System, Table, rounds};
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 const BLOCKS: [&str; 3] = ["8K", "64K", "256K"];
 
 /// Prints the time of a byte of `xioperf` over that of `globus-xioperf`; the goal is 1.2 times its rate.
-pub(crate) fn run(count: usize) -> io::Result<()> {
+pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
     let ours = std::env::current_exe()?.with_file_name("xioperf");
     let ours = ours.to_string_lossy();
     // The other program has the system's congestion control; ours would choose another within one host.
@@ -23,7 +23,7 @@ pub(crate) fn run(count: usize) -> io::Result<()> {
         let taken = rounds(count, &mut systems)?;
         let rates = format!("{:.2} and {:.2} GB/s", 1e-9 / taken[1].best, 1e-9 / taken[0].best);
         let what = format!("time of a byte, `xioperf` over `globus-xioperf`, -bs {block}, {control} ({rates})");
-        goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.0 / 1.2, "");
+        table.goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.0 / 1.2, "");
     }
     Ok(())
 }
