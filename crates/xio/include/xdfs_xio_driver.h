@@ -5,7 +5,8 @@
  *
  *     const struct xdfs_xio_driver xdfs_xio_driver_v1 = { .abi = XDFS_XIO_DRIVER_ABI, ... };
  *
- * Numbers of errors are those of errno.h.
+ * Numbers of errors are those of errno.h. A transform's receive, send and flush return them below zero, and
+ * all others as they are.
  */
 #ifndef XDFS_XIO_DRIVER_H
 #define XDFS_XIO_DRIVER_H
@@ -81,7 +82,7 @@ struct xdfs_xio_listening {
 };
 
 struct xdfs_xio_transform {
-    /* A new layer; accepted is not zero at the passive end. Zero, or an error. */
+    /* A new layer; accepted is not zero at the passive end. Zero, or an error above zero. */
     int (*open)(void **element, const char *attributes, int accepted);
     /* Receives by below->receive. Flags are zero before the call, and set by it. Zero bytes come only
      * with a flag. After XDFS_XIO_END every call says it again. */

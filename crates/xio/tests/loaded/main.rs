@@ -212,3 +212,44 @@ fn a_loaded_stack_is_read_by_whoever_has_the_same_driver_and_key() {
     let refused = Handle::open(&stack("skeleton_rust", "key=panic"), &contact, &patient()).unwrap_err();
     assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Other, Some("skeleton_rust")), "{refused}");
 }
+
+#[test]
+fn a_transform_that_keeps_bytes_in_both_directions_delivers_them_and_finds_a_change() {
+    let folder = tempfile::tempdir().unwrap();
+    compile("crates/xio/tests/loaded/records.c", "records", folder.path(), &[]);
+    let stack = |salt: &str| Stack::of(registry(folder.path())).push("tcp", "").unwrap().push("records", salt).unwrap();
+    let content: Vec<u8> = (0..1_000_003_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let server = Server::listen(&stack("salt=7"), "127.0.0.1:0").unwrap();
+    let contact = server.contact().unwrap();
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let client = Handle::open(&stack("salt=7"), &contact, &patient()).unwrap();
+            for piece in content.chunks(7919) {
+                assert_eq!(client.write(piece).unwrap(), piece.len());
+            }
+            client.close().unwrap();
+        });
+        let peer = server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap();
+        let mut received = vec![0; content.len() + 1];
+        // Half a record is left in the driver after each read.
+        let mut at = 0;
+        loop {
+            let until = received.len().min(at + 1003);
+            let read = peer.read(&mut received[at..until], until - at).unwrap();
+            at += read.bytes;
+            if read.info.end {
+                break;
+            }
+        }
+        assert!(received[..at] == content, "{at} bytes");
+        sending.join().unwrap();
+    });
+    let other = Handle::open(&stack("salt=8"), &contact, &patient()).unwrap();
+    let peer = server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap();
+    other.write(b"hello").unwrap();
+    let changed = peer.read(&mut [0; 5], 5).unwrap_err();
+    assert_eq!(changed.driver(), Some("records"), "{changed}");
+    assert!(changed.to_string().contains("Bad message"), "{changed}");
+    let refused = Handle::open(&stack("salt=201"), &contact, &patient()).unwrap_err();
+    assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Usage, Some("records")), "{refused}");
+}
