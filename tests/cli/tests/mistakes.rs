@@ -29,6 +29,10 @@ fn what_other_programs_do_is_answered_with_what_does_it_here() {
         .run(["ls", "-la", &server.url("")])
         .ends_with(exit::USAGE)
         .says(&["-a: names that begin with a dot are listed"]);
+    scene
+        .run(["cp", "--dry-run", "x", &server.url("")])
+        .ends_with(exit::USAGE)
+        .says(&["--dry-run: cp shows nothing beforehand; 'xdfs sync -n "]);
     for (name, told) in [("umount", "fusermount3 -u DIR"), ("rsync", "xdfs sync"), ("get", "xdfs cp URL .")] {
         scene.run([name, "x"]).ends_with(exit::USAGE).says(&["there is no command", "\nhelp: ", told]);
     }
@@ -66,4 +70,25 @@ fn the_example_of_the_readme_and_a_user_added_twice_are_explained() {
     }
     add(line).ends_with(exit::DONE);
     add(line).ends_with(exit::EXISTS).says(&["there is a user anna already\nhelp: ", "xdfs user key anna"]);
+}
+
+#[test]
+fn what_users_keys_and_trust_lack_is_said_with_the_command_on_a_line_of_its_own() {
+    let scene = Scene::new();
+    let says = |line: &str, code, text: &str| {
+        let words = line.split(' ').chain(["--state", "mine"]);
+        scene.run_as("anna", words).ends_with(code).says(&[text]);
+    };
+    says("user list", exit::DONE, "nobody may log in yet\nhelp: add somebody with 'xdfs user add ");
+    says("user add anna", exit::DONE, "nothing logs anna in yet\nhelp: give a key with 'xdfs user key anna ");
+    says("user revoke bert", exit::NOT_FOUND, "\nhelp: 'xdfs user list --state mine' shows who is there");
+    says("user revoke anna", exit::DONE, "");
+    says("user token anna --export a", exit::DONE, "cannot log in\nhelp: 'xdfs user restore anna --state mine'");
+    says("user revoke anna --password", exit::NOT_FOUND, "\nhelp: 'xdfs user list --state mine' shows who is there");
+    says(
+        "trust forget far",
+        exit::NOT_FOUND,
+        "far:2799 is not known\nhelp: 'xdfs trust list --state mine' shows who is",
+    );
+    says("key show --host", exit::NOT_FOUND, "\nhelp: 'xdfs serve --state mine' makes one when it starts first");
 }

@@ -198,7 +198,7 @@ fn host_key(folder: &Path) -> Result<KeyPair, Failure> {
     };
     key.ok_or_else(|| {
         let message = format!(
-            "there is no host key in {}; 'xdfs serve{}' makes one when it starts first",
+            "there is no host key in {}\nhelp: 'xdfs serve{}' makes one when it starts first",
             printable_path(folder),
             state::option(Some(folder))
         );

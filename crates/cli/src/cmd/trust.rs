@@ -72,7 +72,7 @@ fn forget(args: &TrustForgetArgs) -> Result<Exit, Failure> {
         Some(before) => print(&format!("{host} with the key {} is forgotten\n", before.fingerprint))?,
         None => {
             let option = state::option(args.state.state.as_deref());
-            let message = format!("{host} is not known; 'xdfs trust list{option}' shows who is");
+            let message = format!("{host} is not known\nhelp: 'xdfs trust list{option}' shows who is");
             return Err(Failure::new(Exit::NotFound, message));
         }
     }

@@ -56,7 +56,9 @@ pub(super) fn run(args: &UserListArgs) -> Result<Exit, Failure> {
     }
     if accounts.iter().next().is_none() {
         let option = state::option(args.state.state.as_deref());
-        complain(&format!("nobody may log in yet; add somebody with 'xdfs user add NAME --key FILE.pub{option}'"));
+        complain(&format!(
+            "nobody may log in yet\nhelp: add somebody with 'xdfs user add NAME --key FILE.pub{option}'"
+        ));
     }
     Ok(Exit::Done)
 }

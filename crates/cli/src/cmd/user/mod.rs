@@ -19,7 +19,7 @@ use super::key::{KEY_BYTES_MAX, failed, text_of, unusable};
 use crate::args::{
     StateArgs, UserAddArgs, UserCommand, UserKeyArgs, UserPasswordArgs, UserRestoreArgs, UserRevokeArgs,
 };
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, HELP};
 use crate::output::{complain, print};
 use crate::text::printable;
 use crate::{ask, calendar, state};
@@ -63,7 +63,7 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
         _ => failed(&error),
     })?;
     if ways.is_empty() {
-        complain(&format!("nothing logs {} in yet: {}", args.name, how_to_let_in(&args.name, &args.state)));
+        complain(&format!("nothing logs {} in yet{HELP}{}", args.name, how_to_let_in(&args.name, &args.state)));
     }
     let ways = if ways.is_empty() { "nothing".to_owned() } else { ways.join(" and ") };
     print(&format!("user {} is added with {ways}\n", args.name))?;
@@ -122,7 +122,7 @@ fn tell_if_revoked(name: &str, revoked: bool, state: &StateArgs) {
     if revoked {
         let option = state::option(state.state.as_deref());
         complain(&format!(
-            "user {name} is revoked and still cannot log in; 'xdfs user restore {name}{option}' changes that"
+            "user {name} is revoked and still cannot log in{HELP}'xdfs user restore {name}{option}' changes that"
         ));
     }
 }
@@ -165,7 +165,7 @@ fn restore(args: &UserRestoreArgs) -> Result<Exit, Failure> {
     }
     if none {
         complain(&format!(
-            "nothing logs {name} in: there is no key and no password; {}",
+            "nothing logs {name} in: there is no key and no password{HELP}{}",
             how_to_let_in(name, &args.state)
         ));
     }
@@ -183,8 +183,11 @@ fn edit<T>(args: &StateArgs, name: &str, change: impl FnOnce(&mut Account) -> Re
     state.edit(|accounts| change(accounts.named(name)?)).map_err(|error| match error.kind {
         ErrorKind::NotFound => {
             let option = state::option(args.state.as_deref());
-            let message =
-                format!("{}; 'xdfs user list{option}' shows who is there (state: {})", error.message, state.shown());
+            let message = format!(
+                "{} (state: {}){HELP}'xdfs user list{option}' shows who is there",
+                error.message,
+                state.shown()
+            );
             Failure::new(Exit::NotFound, message)
         }
         _ => failed(&error),
