@@ -45,6 +45,8 @@ const SSH_FAILED: i32 = 255;
 pub(crate) struct Tunnel {
     ssh: Child,
     host: String,
+    /// What `--remote-command` started, if it was given and is one word: perhaps a program without its arguments.
+    program: Option<String>,
     /// Where the other channels connect to, if there may be others.
     address: Option<SocketAddr>,
     channels: u16,
@@ -102,8 +104,9 @@ pub(super) fn connect<T>(
     let key = KeyPair::generate().map_err(|error| lost(error.to_string()))?;
     let (mut socket, ssh) = start(url, login).map_err(lost)?;
     let request = Request { version: VERSION, key: hexadecimal(&key.public().0), channels: wishes.channels > 1 };
-    let mut tunnel =
-        Tunnel { ssh, host: host.clone(), address: None, channels: wishes.channels, since: Instant::now() };
+    let program = login.remote_command.clone().filter(|command| !command.contains(char::is_whitespace));
+    let channels = wishes.channels;
+    let mut tunnel = Tunnel { ssh, host: host.clone(), program, address: None, channels, since: Instant::now() };
     let greeting = greet(&mut socket, &request, &mut tunnel).map_err(|reason| lost(format!("{url}: {reason}")))?;
     let fingerprint = greeting.host_key.parse::<Fingerprint>().ok().filter(|_| greeting.version == VERSION);
     let another =
@@ -190,11 +193,16 @@ fn greet(socket: &mut UnixStream, request: &Request, tunnel: &mut Tunnel) -> Res
 
 fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> String {
     let install = "install it there, or name it with --remote-command '/path/to/xdfs serve --stdio'";
-    match end(&mut tunnel.ssh, END_DEADLINE) {
-        Some(NOT_FOUND) => format!("{} has no program 'xdfs'\nhelp: {install}", tunnel.host),
-        Some(SSH_FAILED) => "ssh could not connect or log in; it says why above".to_owned(),
-        // clap's code for an option that it does not know.
-        Some(2) => format!("the xdfs of {} is too old for this\nhelp: install this version there", tunnel.host),
+    match (end(&mut tunnel.ssh, END_DEADLINE), &tunnel.program) {
+        (Some(NOT_FOUND), _) => format!("{} has no program 'xdfs'\nhelp: {install}", tunnel.host),
+        (Some(SSH_FAILED), _) => "ssh could not connect or log in; it says why above".to_owned(),
+        // clap's code for an option that it does not know, and for no command at all.
+        (Some(2), Some(program)) => format!(
+            "'{0}' did not start to serve on {1}\nhelp: write --remote-command '{0} serve --stdio'",
+            printable(program.as_bytes()),
+            tunnel.host
+        ),
+        (Some(2), None) => format!("the xdfs of {} is too old for this\nhelp: install this version there", tunnel.host),
         _ => {
             let first = noise.split(|&byte| byte == b'\n').find(|line| !line.is_empty()).unwrap_or_default();
             let told = printable(&first[..first.len().min(200)]);

@@ -229,6 +229,8 @@ fn what_is_missing_there_is_said_with_the_remedy() {
     ]);
     // As an older version answers an option that it does not know.
     with("exit 2").ends_with(exit::CONNECTION_LOST).says(&["too old", "install"]);
+    // As with rsync's --rsync-path, which names a program and not a command.
+    with("xdfs").ends_with(exit::CONNECTION_LOST).says(&["\nhelp: write --remote-command 'xdfs serve --stdio'"]);
     with("echo hello").ends_with(exit::CONNECTION_LOST).says(&["instead it said 'hello'"]);
     with("yes").ends_with(exit::CONNECTION_LOST).says(&["instead it said 'y'"]);
     with("printf 'a\\033[2Jb\\n'").ends_with(exit::CONNECTION_LOST).says(&["a\\u{1b}[2Jb"]);
