@@ -33,7 +33,7 @@ fn globus_lets_a_proxy_in_and_lists_with_every_protection() {
     let Some(server) = Server::globus_of(site) else { return };
     put(&server.here, "file", b"text");
     for data in EVERY {
-        let mut client = connect(&server, site.user("proxy").unwrap(), localhost(), data).unwrap();
+        let mut client = connect(&server, site.places("proxy").load().unwrap(), localhost(), data).unwrap();
         let mut names = Vec::new();
         let listed = client.list(server.there.as_bytes(), &mut |entry| names.push(entry.name));
         assert!(listed.is_ok(), "{data:?}: {listed:?}");
@@ -50,7 +50,7 @@ fn files_move_in_mode_s_and_on_1_4_and_16_streams_with_every_protection() {
     let Some(site) = Site::of_process() else { return };
     let Some(server) = Server::globus_of(site) else { return };
     for data in EVERY {
-        let mut client = connect(&server, site.user("proxy").unwrap(), localhost(), data).unwrap();
+        let mut client = connect(&server, site.places("proxy").load().unwrap(), localhost(), data).unwrap();
         for streams in [None, Some(1), Some(4), Some(16)] {
             for length in [0, 1, LENGTH] {
                 let bytes = content(length);
@@ -121,8 +121,8 @@ fn a_proxy_that_no_server_takes_is_refused_here_with_its_reason() {
         assert!(!said.contains("PRIVATE KEY"), "{name}: {said}");
     }
     site.proxy("limited", &["-limited"]);
-    assert_eq!(site.user("limited").unwrap().holder().kind, ProxyKind::Limited);
-    assert_eq!(site.user("proxy").unwrap().holder().subject, USER);
+    assert_eq!(site.places("limited").load().unwrap().holder().kind, ProxyKind::Limited);
+    assert_eq!(site.places("proxy").load().unwrap().holder().subject, USER);
 }
 
 #[test]
@@ -196,11 +196,11 @@ fn a_server_that_is_somebody_else_is_left_before_the_login() {
         (Expected::Host("127.0.0.1".to_owned()), "and not for the host '127.0.0.1'"),
         (subject("/O=Grid/OU=xdfs/CN=Otto"), "the other end is '/O=Grid/OU=xdfs/CN=host/localhost', expected is"),
     ] {
-        let said = refused(site.user("proxy").unwrap(), expected);
+        let said = refused(site.places("proxy").load().unwrap(), expected);
         assert!(said.contains(reason), "{said}");
     }
     let named = subject("/O=Grid/OU=xdfs/CN=host/localhost");
-    connect(&server, site.user("proxy").unwrap(), named, DataProtection::Private).unwrap().quit();
+    connect(&server, site.places("proxy").load().unwrap(), named, DataProtection::Private).unwrap().quit();
     // The host's certificate was revoked.
     let authorities = site.other_authorities("host-revoked");
     std::fs::write(authorities.join(format!("{hash}.r0")), site.revocation_list(&["host"], "20990101000000Z")).unwrap();
@@ -209,10 +209,10 @@ fn a_server_that_is_somebody_else_is_left_before_the_login() {
     assert!(said.contains("'/O=Grid/OU=xdfs/CN=host/localhost' was revoked by its authority"), "{said}");
     // Somebody whom the site does not know, and a server without GSI.
     site.proxy_of("other", "otto", &[]);
-    let said = refused(site.user("otto").unwrap(), localhost());
+    let said = refused(site.places("otto").load().unwrap(), localhost());
     assert!(said.contains("the server refused the login") && said.contains("530"), "{said}");
     let Some(plain) = Server::vsftpd() else { return };
-    let said = connect(&plain, site.user("proxy").unwrap(), localhost(), DataProtection::None);
+    let said = connect(&plain, site.places("proxy").load().unwrap(), localhost(), DataProtection::None);
     let said = said.expect_err("it is refused").to_string();
     assert!(said.contains("the server offers no GSI") && said.contains("gsiftp://anonymous@HOST/"), "{said}");
 }
@@ -222,7 +222,8 @@ fn a_limited_proxy_moves_files_too() {
     let Some(site) = Site::of_process() else { return };
     let Some(server) = Server::globus_of(site) else { return };
     site.proxy("limited-too", &["-limited"]);
-    let mut client = connect(&server, site.user("limited-too").unwrap(), localhost(), DataProtection::Private).unwrap();
+    let mut client =
+        connect(&server, site.places("limited-too").load().unwrap(), localhost(), DataProtection::Private).unwrap();
     let bytes = content(LENGTH);
     upload(&mut client, &server.name("file"), &bytes, 0, Some(4)).unwrap();
     assert!(download(&mut client, &server.name("file"), whole(LENGTH), Some(4)).unwrap() == bytes);

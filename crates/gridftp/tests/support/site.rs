@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use xdfs_gridftp::credentials::{CredentialError, Places};
-use xdfs_secure::handshake::tls::gsi::Gsi;
+use xdfs_gridftp::credentials::Places;
 
 /// Whose certificate the user has.
 pub const USER: &str = "/O=Grid/OU=xdfs/OU=Test CA/CN=Anna Example";
@@ -123,11 +122,6 @@ impl Site {
     pub fn places(&self, proxy: &str) -> Places {
         let proxy = self.path(proxy);
         Places { chain: proxy.clone(), key: proxy, authorities: self.path("certificates"), is_named: true }
-    }
-
-    /// The user with a proxy of this name.
-    pub fn user(&self, proxy: &str) -> Result<Gsi, CredentialError> {
-        self.places(proxy).load()
     }
 
     /// A copy of the authorities, to change.
