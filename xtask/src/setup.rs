@@ -34,6 +34,12 @@ const NEEDS: &[Need] = &[
     need("openssh-client", Sign::Program("ssh"), "starts a server for one command"),
     need("openssh-server", Sign::Program("sshd"), "the other end of ssh"),
     need("globus-xioperf", Sign::Program("globus-xioperf"), "the other end of xioperf"),
+    need(
+        "libglobus-xio-udt-driver",
+        Sign::File("/usr/lib/x86_64-linux-gnu/libglobus_xio_udt_driver.so"),
+        "the other end of UDT",
+    ),
+    need("libudt-dev", Sign::File("/usr/include/udt/udt.h"), "the driver udt_ref"),
     need("libglobus-xio-dev", Sign::File("/usr/include/globus/globus_xio.h"), "programs in C that both libraries run"),
     need("pkg-config", Sign::Program("pkg-config"), "where the headers of another library are"),
     need("curl", Sign::Program("curl"), "the other end of HTTP"),

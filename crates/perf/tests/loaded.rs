@@ -6,7 +6,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::{xioperf, xioperf_with_drivers};
+use support::{Outcome, globus, xioperf, xioperf_with_drivers};
 use tempfile::TempDir;
 
 /// A folder with the drivers of `drivers/skeleton`.
@@ -32,6 +32,60 @@ fn drivers_that_were_dropped_into_a_folder_are_named_by_d() {
     let server = server.succeeds();
     assert_eq!(client.field("Bytes sent:"), "10.00 M");
     assert_eq!(server.field("Bytes recv:"), "10.00 M");
+}
+
+/// A folder with `drivers/udt-ref`, compiled as its first lines say; none where its library is missing.
+fn udt() -> Option<TempDir> {
+    let header = Path::new("/usr/include/udt/udt.h");
+    let missing = || "UDT's library: install libudt-dev".to_owned();
+    xdfs_test_needs::found(header.exists().then_some(()).ok_or_else(missing))?;
+    let (folder, root) = (tempfile::tempdir().unwrap(), Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    let mut compiler = Command::new("c++");
+    compiler.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
+    compiler.arg(format!("-I{}", root.join("crates/xio/include").display()));
+    compiler.arg("-o").arg(folder.path().join("libxdfs_xio_udt_ref.so"));
+    compiler.arg(root.join("drivers/udt-ref/udt_ref.cpp")).arg("-ludt");
+    assert!(compiler.status().unwrap().success(), "{compiler:?}");
+    Some(folder)
+}
+
+/// Both say that they moved all of it.
+fn moved(client: &Outcome, server: &Outcome) {
+    assert_eq!(client.field("Bytes sent:"), "20.00 M");
+    assert_eq!(server.field("Bytes recv:"), "20.00 M");
+}
+
+#[test]
+fn udt_is_a_driver_that_is_loaded_and_is_understood_by_globus_both_ways() {
+    let driver = Path::new("/usr/lib/x86_64-linux-gnu/libglobus_xio_udt_driver.so");
+    let missing = || "the driver udt of Globus XIO: install libglobus-xio-udt-driver".to_owned();
+    let theirs = xdfs_test_needs::found(driver.exists().then_some(()).ok_or_else(missing));
+    let (Some(folder), Some(())) = (udt(), theirs) else { return };
+    let ours = |line: &str| xioperf_with_drivers(folder.path(), line);
+
+    // Its own end, where the server writes, too.
+    let mut server = ours("-s -D udt_ref -B 127.0.0.1");
+    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref:mss=9000 -n 20M", server.port())).succeeds();
+    moved(&client, &server.succeeds());
+    let mut server = ours("-s -D udt_ref -B 127.0.0.1 -S -n 20M");
+    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -R", server.port())).succeeds();
+    moved(&server.succeeds(), &client);
+
+    let mut server = ours("-s -D udt_ref -B 127.0.0.1");
+    let client = globus(&format!("-c 127.0.0.1:{} -D udt -n 20M", server.port())).succeeds();
+    moved(&client, &server.succeeds());
+    let mut server = globus("-s -D udt");
+    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -n 20M", server.port())).succeeds();
+    moved(&client, &server.succeeds());
+}
+
+#[test]
+fn what_is_wrong_with_udt_is_told() {
+    let Some(folder) = udt() else { return };
+    let wrong = xioperf_with_drivers(folder.path(), "-c 127.0.0.1:1 -D udt_ref:mss=7 -n 1M").wait();
+    assert!(wrong.code != 0 && wrong.errors.contains("udt_ref"), "{wrong:?}");
+    let nobody = xioperf_with_drivers(folder.path(), "-c 127.0.0.1:9 -D udt_ref -n 1M").wait();
+    assert!(nobody.code != 0 && nobody.errors.contains("timed out"), "{nobody:?}");
 }
 
 #[test]

@@ -1,0 +1,363 @@
+/*
+ * udt_ref: UDT, the transport over UDP, by its reference implementation (libudt, Debian's libudt-dev). It is built
+ * apart from xdfs and loaded by name:
+ *
+ *     c++ -shared -fPIC -I crates/xio/include -o libxdfs_xio_udt_ref.so drivers/udt-ref/udt_ref.cpp -ludt
+ *
+ * Contact: host:port, also in a URL. UDT cannot close one direction alone: who finishes has sent everything when the
+ * peer has acknowledged it, and the peer reads the end when the connection is closed.
+ */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <udt/udt.h>
+
+#include <atomic>
+#include <chrono>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "xdfs_xio_driver.h"
+
+namespace {
+
+/* libudt cannot be told to end a call that waits, so no call waits longer than this. */
+const int TURN_MS = 50;
+
+struct Connection {
+    UDTSOCKET socket;
+    std::atomic<bool> interrupted{false};
+
+    explicit Connection(UDTSOCKET socket) : socket(socket) {}
+};
+
+/* The number of errno.h that tells what UDT's own says. */
+int error_of(int code)
+{
+    if (code == CUDTException::ENOSERVER)
+        return ETIMEDOUT;
+    if (code == CUDTException::ECONNREJ)
+        return ECONNREFUSED;
+    if (code == CUDTException::ESECFAIL || code == CUDTException::ECONNSETUP || code == CUDTException::ECONNFAIL)
+        return ECONNABORTED;
+    if (code == CUDTException::ECONNLOST)
+        return ECONNRESET;
+    if (code == CUDTException::ENOCONN || code == CUDTException::EINVSOCK)
+        return ENOTCONN;
+    if (code == CUDTException::ERESOURCE || code == CUDTException::ETHREAD)
+        return ENOMEM;
+    if (code == CUDTException::ENOBUF)
+        return ENOBUFS;
+    if (code == CUDTException::ESOCKFAIL || code == CUDTException::EBOUNDSOCK)
+        return EADDRINUSE;
+    return EIO;
+}
+
+int last_error()
+{
+    return error_of(UDT::getlasterror().getErrorCode());
+}
+
+bool is_turn_over(int code)
+{
+    return code == CUDTException::ETIMEOUT || code == CUDTException::EASYNCRCV || code == CUDTException::EASYNCSND;
+}
+
+/* Sockets that listen. Never destroyed, since it is used while the program ends. */
+std::mutex &listeners_lock = *new std::mutex;
+std::set<UDTSOCKET> &listeners = *new std::set<UDTSOCKET>;
+
+/* libudt would wait for ever for a thread that is in its accept. */
+void end_library()
+{
+    {
+        std::lock_guard<std::mutex> guard(listeners_lock);
+        for (UDTSOCKET listener : listeners)
+            UDT::close(listener);
+    }
+    UDT::cleanup();
+}
+
+/* Closes what is left when the program ends: the peer is told. */
+void begin_library()
+{
+    static const int begun = (UDT::startup(), std::atexit(end_library));
+    (void) begun;
+}
+
+/* "mss=1500;sndbuf=8388608;rcvbuf=8388608": what a socket has before it is used. */
+int set_options(UDTSOCKET socket, const std::string &attributes)
+{
+    size_t start = 0;
+
+    while (start < attributes.size()) {
+        size_t end = attributes.find(';', start);
+        if (end == std::string::npos)
+            end = attributes.size();
+        const std::string pair = attributes.substr(start, end - start);
+        const size_t equals = pair.find('=');
+        const std::string name = pair.substr(0, equals);
+        const char *text = equals == std::string::npos ? "" : pair.c_str() + equals + 1;
+        char *rest = nullptr;
+        errno = 0;
+        const long value = std::strtol(text, &rest, 10);
+        const bool is_mss = name == "mss";
+        const long least = is_mss ? 76 : 65536, most = is_mss ? 65535 : 1L << 30;
+
+        if (rest == text || *rest != 0 || errno != 0 || value < least || value > most)
+            return EINVAL;
+        int number = static_cast<int>(value);
+        const UDTOpt option = is_mss ? UDT_MSS : name == "sndbuf" ? UDT_SNDBUF : UDT_RCVBUF;
+        if (UDT::setsockopt(socket, 0, option, &number, sizeof(number)) == UDT::ERROR)
+            return EINVAL;
+        start = end + 1;
+    }
+    return 0;
+}
+
+/* Sockets do not wait longer than a turn from here on; an accepted one has the listener's other options. */
+int set_turns(UDTSOCKET socket)
+{
+    int turn = TURN_MS;
+
+    return UDT::setsockopt(socket, 0, UDT_SNDTIMEO, &turn, sizeof(turn)) == UDT::ERROR
+                || UDT::setsockopt(socket, 0, UDT_RCVTIMEO, &turn, sizeof(turn)) == UDT::ERROR
+        ? EIO
+        : 0;
+}
+
+/* The host and the port of host:port, [host]:port, or a URL of them. */
+bool split(const std::string &contact, std::string &host, std::string &port)
+{
+    const size_t scheme = contact.find("://");
+    const size_t start = scheme == std::string::npos ? 0 : scheme + 3;
+    const std::string authority = contact.substr(start, contact.find('/', start) - start);
+    const size_t colon = authority.rfind(':');
+
+    if (colon == std::string::npos || colon == 0)
+        return false;
+    host = authority.substr(0, colon);
+    port = authority.substr(colon + 1);
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+        host = host.substr(1, host.size() - 2);
+    return !port.empty();
+}
+
+/* A socket of the first address with which `use` succeeds. */
+template <typename Use>
+int first_address(const char *contact, const char *attributes, bool passive, UDTSOCKET &socket, Use use)
+{
+    std::string host, port;
+    struct addrinfo hints, *found;
+    int error = EINVAL;
+
+    begin_library();
+    if (!split(contact, host, port))
+        return EINVAL;
+    std::memset(&hints, 0, sizeof(hints));
+    hints.ai_socktype = SOCK_DGRAM;
+    hints.ai_flags = passive ? AI_PASSIVE : 0;
+    if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0)
+        return ENOENT;
+    for (struct addrinfo *address = found; address != nullptr; address = address->ai_next) {
+        socket = UDT::socket(address->ai_family, SOCK_STREAM, 0);
+        if (socket == UDT::INVALID_SOCK) {
+            error = last_error();
+            continue;
+        }
+        error = set_options(socket, attributes);
+        if (error == 0 && use(socket, address) == UDT::ERROR)
+            error = last_error();
+        if (error == 0)
+            break;
+        UDT::close(socket);
+    }
+    freeaddrinfo(found);
+    return error;
+}
+
+int wrapped(UDTSOCKET socket, void **connection)
+{
+    Connection *made = set_turns(socket) == 0 ? new (std::nothrow) Connection(socket) : nullptr;
+
+    if (made == nullptr) {
+        UDT::close(socket);
+        return ENOMEM;
+    }
+    *connection = made;
+    return 0;
+}
+
+int open_connection(void **connection, const char *contact, const char *attributes)
+{
+    UDTSOCKET socket = UDT::INVALID_SOCK;
+    const int error = first_address(contact, attributes, false, socket, [](UDTSOCKET made, struct addrinfo *address) {
+        return UDT::connect(made, address->ai_addr, static_cast<int>(address->ai_addrlen));
+    });
+
+    return error != 0 ? error : wrapped(socket, connection);
+}
+
+int read_bytes(void *element, const struct iovec *iovec, int, size_t *nbytes)
+{
+    Connection *connection = static_cast<Connection *>(element);
+    const int length = iovec->iov_len > (1 << 30) ? 1 << 30 : static_cast<int>(iovec->iov_len);
+
+    while (!connection->interrupted) {
+        const int moved = UDT::recv(connection->socket, static_cast<char *>(iovec->iov_base), length, 0);
+        if (moved > 0) {
+            *nbytes = static_cast<size_t>(moved);
+            return 0;
+        }
+        const int code = UDT::getlasterror().getErrorCode();
+        /* The peer's goodbye and its silence look alike. */
+        if (code == CUDTException::ECONNLOST) {
+            *nbytes = 0;
+            return 0;
+        }
+        if (moved == UDT::ERROR && !is_turn_over(code))
+            return error_of(code);
+    }
+    return ECANCELED;
+}
+
+int write_bytes(void *element, const struct iovec *iovec, int, size_t *nbytes)
+{
+    Connection *connection = static_cast<Connection *>(element);
+    const int length = iovec->iov_len > (1 << 30) ? 1 << 30 : static_cast<int>(iovec->iov_len);
+
+    while (!connection->interrupted) {
+        const int moved = UDT::send(connection->socket, static_cast<const char *>(iovec->iov_base), length, 0);
+        if (moved > 0) {
+            *nbytes = static_cast<size_t>(moved);
+            return 0;
+        }
+        const int code = UDT::getlasterror().getErrorCode();
+        if (moved == UDT::ERROR && !is_turn_over(code))
+            return error_of(code);
+    }
+    return ECANCELED;
+}
+
+/* Until the peer has acknowledged everything. UDT gives up a peer that is silent, and with it this. */
+int finish(void *element)
+{
+    Connection *connection = static_cast<Connection *>(element);
+
+    while (!connection->interrupted) {
+        int left = 0, size = sizeof(left);
+        if (UDT::getsockopt(connection->socket, 0, UDT_SNDDATA, &left, &size) == UDT::ERROR)
+            return last_error();
+        if (left == 0)
+            return 0;
+        if (UDT::getsockstate(connection->socket) != CONNECTED)
+            return ECONNRESET;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return ECANCELED;
+}
+
+int close_connection(void *element)
+{
+    Connection *connection = static_cast<Connection *>(element);
+    const int closed = UDT::close(connection->socket);
+
+    delete connection;
+    return closed == UDT::ERROR ? EIO : 0;
+}
+
+void interrupt(void *element)
+{
+    static_cast<Connection *>(element)->interrupted = true;
+}
+
+int start_listening(void **listener, const char *contact, const char *attributes)
+{
+    UDTSOCKET socket = UDT::INVALID_SOCK;
+    const int error = first_address(contact, attributes, true, socket, [](UDTSOCKET made, struct addrinfo *address) {
+        if (UDT::bind(made, address->ai_addr, static_cast<int>(address->ai_addrlen)) == UDT::ERROR)
+            return UDT::ERROR;
+        return UDT::listen(made, 16);
+    });
+
+    if (error != 0)
+        return error;
+    const int failed = wrapped(socket, listener);
+    std::lock_guard<std::mutex> guard(listeners_lock);
+    if (failed == 0)
+        listeners.insert(socket);
+    return failed;
+}
+
+int accept_connection(void *element, void **connection)
+{
+    struct sockaddr_storage address;
+    int size = sizeof(address);
+    const UDTSOCKET accepted =
+        UDT::accept(static_cast<Connection *>(element)->socket, reinterpret_cast<struct sockaddr *>(&address), &size);
+
+    return accepted == UDT::INVALID_SOCK ? last_error() : wrapped(accepted, connection);
+}
+
+int own_contact(void *element, char *text, size_t size)
+{
+    struct sockaddr_storage address;
+    int length = sizeof(address);
+    char host[INET6_ADDRSTRLEN], port[8];
+
+    if (UDT::getsockname(static_cast<Connection *>(element)->socket, reinterpret_cast<struct sockaddr *>(&address), &length)
+        == UDT::ERROR)
+        return last_error();
+    if (getnameinfo(reinterpret_cast<struct sockaddr *>(&address), static_cast<socklen_t>(length), host, sizeof(host),
+            port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV)
+        != 0)
+        return EINVAL;
+    const char *form = std::strchr(host, ':') != nullptr ? "[%s]:%s" : "%s:%s";
+    return static_cast<size_t>(std::snprintf(text, size, form, host, port)) < size ? 0 : ENAMETOOLONG;
+}
+
+/* A closed listener ends the accept that waits. */
+void interrupt_listener(void *element)
+{
+    Connection *listener = static_cast<Connection *>(element);
+
+    listener->interrupted = true;
+    UDT::close(listener->socket);
+}
+
+int close_listener(void *element)
+{
+    Connection *listener = static_cast<Connection *>(element);
+    std::lock_guard<std::mutex> guard(listeners_lock);
+
+    /* The interrupt has closed it already, if one came; doing it again does nothing. */
+    listeners.erase(listener->socket);
+    UDT::close(listener->socket);
+    delete listener;
+    return 0;
+}
+
+const char *const attributes[] = { "mss", "sndbuf", "rcvbuf", nullptr };
+const struct xdfs_xio_blocking blocking = {
+    open_connection, read_bytes, write_bytes, close_connection, finish, interrupt
+};
+const struct xdfs_xio_listening listening = {
+    start_listening, accept_connection, own_contact, close_listener, interrupt_listener
+};
+
+} // namespace
+
+extern "C" {
+extern const struct xdfs_xio_driver xdfs_xio_driver_v1;
+const struct xdfs_xio_driver xdfs_xio_driver_v1 = {
+    XDFS_XIO_DRIVER_ABI, sizeof(struct xdfs_xio_driver), "udt_ref", XDFS_XIO_BLOCKING_TRANSPORT, attributes, &blocking,
+    nullptr, &listening
+};
+}
