@@ -21,11 +21,12 @@ pub(crate) fn check() -> Outcome {
     verdict(findings, format!("{} crates and {} files keep to their layers", members.len(), files.len()))
 }
 
-/// Findings in the manifests of the crates below `crates/` and `bindings/`. What tests, bench and xtask use is their own affair.
+/// Findings in the manifests of the crates below `crates/`, `stores/` and `bindings/`. What tests, bench and xtask use is their own affair.
 fn arrows(members: &[Package]) -> Vec<String> {
     let mut findings = Vec::new();
-    for package in
-        members.iter().filter(|package| ["/crates/", "/bindings/"].iter().any(|place| package.manifest.contains(place)))
+    for package in members
+        .iter()
+        .filter(|package| ["/crates/", "/stores/", "/bindings/"].iter().any(|place| package.manifest.contains(place)))
     {
         match CRATES.iter().find(|rule| rule.name == package.name) {
             Some(rule) => crate_findings(package, rule, members, &mut findings),
