@@ -41,6 +41,7 @@ mod recovery;
 mod reply_cache;
 mod sessions;
 mod severity;
+pub mod stores;
 mod traffic;
 pub mod users;
 

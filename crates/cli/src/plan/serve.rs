@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use xdfs_proto::base::Level;
 use xdfs_server::config::Confinement;
 use xdfs_server::metrics::MetricsPlace;
+use xdfs_server::stores::StoreName;
 use xdfs_server::{Anonymous, Keep};
 
 use super::{PlanError, level_of, show};
@@ -92,8 +93,8 @@ pub(crate) struct ExportPlan {
 pub(crate) enum Root {
     /// A directory of this machine.
     Directory(PathBuf),
-    /// The files `zero` and `null`.
-    Memory,
+    /// Another store.
+    Store(StoreName),
 }
 
 /// Resolves the arguments of `serve`.
@@ -143,7 +144,7 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
     })
 }
 
-/// `NAME=DIR`, `NAME=DIR:ro`, `NAME=DIR:rw`, `NAME=memory:` with the same endings.
+/// `NAME=DIR`, `NAME=DIR:ro`, `NAME=DIR:rw`, `NAME=memory:` (or another store) with the same endings.
 fn parse_export(text: &OsStr) -> Result<ExportPlan, PlanError> {
     let form = || PlanError::ExportForm(show(text));
     let bytes = text.as_bytes();
@@ -158,12 +159,20 @@ fn parse_export(text: &OsStr) -> Result<ExportPlan, PlanError> {
     };
     let root = match root {
         b"" => return Err(form()),
-        // 'memory::ro' has lost ':ro' above; 'memory:ro' has lost the colon with it.
-        b"memory:" => Root::Memory,
-        b"memory" if root.len() < bytes.len() - equals - 1 => Root::Memory,
-        directory => Root::Directory(PathBuf::from(OsStr::from_bytes(directory))),
+        _ => match store_name(root, root.len() < bytes.len() - equals - 1) {
+            Some(name) => Root::Store(name),
+            None => Root::Directory(PathBuf::from(OsStr::from_bytes(root))),
+        },
     };
     Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing, keep: Keep::default(), pipes: false })
+}
+
+/// The store that `root` names; none if it is a directory. With `cut`, an ending was taken from it:
+/// 'memory::ro' has lost ':ro', 'memory:ro' the colon with it.
+fn store_name(root: &[u8], cut: bool) -> Option<StoreName> {
+    let text = std::str::from_utf8(root).ok()?;
+    let with_colon = || StoreName::parse(&format!("{text}:")).filter(|_| cut && !text.contains(':'));
+    StoreName::parse(text).or_else(with_colon)
 }
 
 /// An address with a port, and drivers behind `?stack=`.
@@ -214,12 +223,25 @@ mod tests {
         let anonymous = Anonymous::Nothing;
         let memory = |writable| {
             let (name, keep) = ("m".to_owned(), Keep::default());
-            Ok(ExportPlan { name, root: Root::Memory, writable, anonymous, keep, pipes: false })
+            let root = Root::Store(StoreName::parse("memory:").unwrap());
+            Ok(ExportPlan { name, root, writable, anonymous, keep, pipes: false })
         };
         assert_eq!(export("m=memory:"), memory(true));
         assert_eq!(export("m=memory:ro"), memory(false));
         assert_eq!(export("m=memory:rw"), memory(true));
         assert_eq!(export("m=memory::ro"), memory(false));
+    }
+
+    #[test]
+    fn a_store_has_an_address_and_a_right() {
+        let store = |text: &str, writable| match export(text) {
+            Ok(ExportPlan { root: Root::Store(name), writable: right, .. }) => (name.to_string(), right == writable),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(store("o=example-objects:", true), ("example-objects:".to_owned(), true));
+        assert_eq!(store("o=example-objects:16:ro", false), ("example-objects:16".to_owned(), true));
+        assert_eq!(export("o=example-objects"), directory("o", "example-objects", true));
+        assert_eq!(export("o=memory:x"), directory("o", "memory:x", true));
     }
 
     #[test]

@@ -4,12 +4,21 @@
 use super::errors::{self, Verb};
 use super::random::random_attributes;
 use super::zero::zero_attributes;
-use super::{Attributes, Capability, FileKind, Order, Result, Source, Stage, StageRequest, Store, Version};
+use super::{
+    Attributes, Capability, FileKind, Order, Registration, Result, Source, Stage, StageRequest, Store, Version,
+};
+use std::sync::Arc;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
 /// The export `memory:` with the files `zero`, `random` and `null`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryExport;
+
+impl MemoryExport {
+    /// How an export names it: `memory:`.
+    pub const REGISTRATION: Registration =
+        Registration { word: "memory", addressed: false, open: |_| Ok(Arc::new(Self)) };
+}
 
 /// The file that a name refers to.
 enum ExportName {

@@ -2,10 +2,11 @@
 
 use super::error::{ConfigError, ConfigFile, line_of};
 use super::limits::{LimitsTable, bandwidth, within};
-use super::{Audit, Confinement, ExportSettings, LogSettings, Settings};
+use super::{Audit, Confinement, ExportRoot, ExportSettings, LogSettings, Settings};
 use crate::audit::OnFailure;
 use crate::authorise::{Access, Anonymous, Keep, Users};
 use crate::metrics::{MetricsPlace, parse_place};
+use crate::stores::StoreName;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -252,9 +253,9 @@ fn export(file: &Text<'_>, name: &Word, table: &ExportTable) -> Result<ExportSet
     let names: BTreeSet<String> = words.iter().map(|word| word.get_ref().clone()).collect();
     Ok(ExportSettings {
         name: name.get_ref().clone(),
-        directory: match table.directory.get_ref().as_str() {
-            "memory:" => None,
-            _ => Some(file.path_of(&table.directory)?),
+        root: match StoreName::parse(table.directory.get_ref()) {
+            Some(name) => ExportRoot::Store(name),
+            None => ExportRoot::Directory(file.path_of(&table.directory)?),
         },
         access: Access {
             writable,

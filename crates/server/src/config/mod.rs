@@ -17,12 +17,13 @@ use crate::admit::ServerLimits;
 use crate::audit::OnFailure;
 use crate::authorise::{Access, Export};
 use crate::metrics::MetricsPlace;
+use crate::stores::StoreName;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xdfs_engine::journal::ExportJournals;
-use xdfs_io::store::{LocalStore, MemoryExport, Store};
-use xdfs_proto::base::Level;
+use xdfs_io::store::{LocalStore, Store};
+use xdfs_proto::base::{Error, Level};
 use xdfs_secure::journal::JournalKey;
 
 /// Largest configuration file: thousands of exports.
@@ -64,8 +65,8 @@ pub struct Settings {
 pub struct ExportSettings {
     /// Its name.
     pub name: String,
-    /// The directory of its files; none for the memory pair.
-    pub directory: Option<PathBuf>,
+    /// What holds its files.
+    pub root: ExportRoot,
     /// Its access rules.
     pub access: Access,
     /// Bytes per second of all its sessions together; 0 is no limit.
@@ -74,6 +75,25 @@ pub struct ExportSettings {
     line: usize,
     /// Lines of its users.
     users_lines: Vec<(String, usize)>,
+}
+
+/// What holds the files of an export.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExportRoot {
+    /// A directory of this machine.
+    Directory(PathBuf),
+    /// Another store.
+    Store(StoreName),
+}
+
+impl ExportSettings {
+    /// The directory of its files; none if another store has them.
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.root {
+            ExportRoot::Directory(directory) => Some(directory),
+            ExportRoot::Store(_) => None,
+        }
+    }
 }
 
 /// Whether the server gives up privileges that it does not need (Landlock, seccomp).
@@ -150,8 +170,15 @@ impl Settings {
     }
 
     fn open_export(&self, export: &ExportSettings, key: &Arc<JournalKey>) -> Result<Export, ConfigError> {
-        let Some(directory) = &export.directory else {
-            return Ok(Self::export_of(export, Arc::new(MemoryExport)));
+        let directory = match &export.root {
+            ExportRoot::Directory(directory) => directory,
+            ExportRoot::Store(name) => {
+                let refused = |error: Error| {
+                    self.origin
+                        .at(export.line, format!("export '{}': {}; name another store", export.name, error.message))
+                };
+                return Ok(Self::export_of(export, name.open().map_err(refused)?));
+            }
         };
         let store = LocalStore::open_root(directory, export.access.writable).map_err(|error| {
             let text = format!("export '{}': {}; make the directory, or name another", export.name, error.message);

@@ -58,9 +58,9 @@ fn a_full_file_says_what_it_says() {
     assert_eq!((&data.access.users, data.access.floor, data.access.writable), (&users, Level::Private, true));
     assert_eq!(data.access.anonymous, Anonymous::Nothing);
     assert!(incoming.access.pipes && !data.access.pipes);
-    assert_eq!(incoming.directory, Some("/etc/xdfs/incoming".into()));
+    assert_eq!(incoming.directory(), Some("/etc/xdfs/incoming".as_ref()));
     assert_eq!((&incoming.access.users, incoming.access.anonymous), (&Users::All, Anonymous::Create));
-    assert_eq!((public.directory.clone(), public.access.writable), (None, false));
+    assert_eq!((public.directory(), public.access.writable), (None, false));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use xdfs_io::store::{LocalStore, MemoryExport, Store};
+use xdfs_io::store::{LocalStore, Store};
 use xdfs_proto::base::Level;
 use xdfs_secure::journal::JournalKey;
 use xdfs_server::audit::OnFailure;
@@ -163,7 +163,7 @@ impl ServerOffer {
         let mut of_file = settings.open_exports(key).map_err(|error| invalid(&error))?;
         of_file.retain(|export| !named.contains(&export.name()));
         for export in settings.exports.iter().filter(|export| !named.contains(&export.name.as_str())) {
-            if let Some(path) = &export.directory {
+            if let Some(path) = export.directory() {
                 offered.push(Offered { name: &export.name, path, writable: export.access.writable });
                 need(&mut needs, path, export.access.writable);
             }
@@ -261,7 +261,10 @@ fn open(plan: &ExportPlan, key: &Arc<JournalKey>, limits: &ServerLimits) -> Resu
     let (writable, anonymous, keep) = (plan.writable, plan.anonymous, plan.keep);
     let access = Access { writable, anonymous, keep, pipes: plan.pipes, ..Access::default() };
     let store: Arc<dyn Store> = match &plan.root {
-        Root::Memory => Arc::new(MemoryExport),
+        Root::Store(name) => name.open().map_err(|error| {
+            let message = format!("--export {}={name}: {error}", plan.name);
+            Failure::new(Exit::of_error(&error, Side::Here), message).help("name another store, or a directory")
+        })?,
         Root::Directory(path) => {
             let store = LocalStore::open_root(path, plan.writable).map_err(|error| {
                 let (name, shown) = (&plan.name, printable_path(path));

@@ -1,0 +1,70 @@
+//! The stores that an export can name instead of a directory, in one table. This is the only place
+//! that knows members in crates of their own.
+
+use std::fmt;
+use std::sync::Arc;
+use xdfs_io::store::{MemoryExport, Registration, Store};
+use xdfs_proto::base::{Error, ErrorKind};
+
+/// One line for each member.
+const STORES: &[Registration] = &[MemoryExport::REGISTRATION, xdfs_store_example::REGISTRATION];
+
+/// The name of a store as a user writes it: `memory:`, or a word and an address.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct StoreName(String);
+
+impl StoreName {
+    /// The store that `text` names; none if it is the name of a directory.
+    pub fn parse(text: &str) -> Option<Self> {
+        find(text).map(|_| Self(text.to_owned()))
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    ///
+    /// Where its member refuses the address, or cannot reach what it names.
+    pub fn open(&self) -> Result<Arc<dyn Store>, Error> {
+        let unknown = || Error::new(ErrorKind::Unsupported, format!("no store is called '{self}'"));
+        let (member, address) = find(&self.0).ok_or_else(unknown)?;
+        (member.open)(address)
+    }
+}
+
+impl fmt::Display for StoreName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_default())
+    }
+}
+
+fn find(text: &str) -> Option<(&'static Registration, &str)> {
+    STORES.iter().find_map(|member| Some((member, member.address(text)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_member_has_a_word_of_its_own_that_can_stand_before_a_colon() {
+        for (index, member) in STORES.iter().enumerate() {
+            let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            assert!(!member.word.is_empty() && member.word.bytes().all(allowed), "{}", member.word);
+            assert!(STORES[..index].iter().all(|other| other.word != member.word), "{}", member.word);
+        }
+    }
+
+    #[test]
+    fn a_name_is_that_of_a_store_or_of_a_directory() {
+        for text in ["/srv/data", "data", "memory", "memory:x", "./memory:", "other:x", ""] {
+            assert_eq!(StoreName::parse(text), None, "{text}");
+        }
+        let opened = |text: &str| StoreName::parse(text).unwrap().open();
+        assert!(opened("memory:").is_ok() && opened("example-objects:").is_ok() && opened("example-objects:1").is_ok());
+        for text in ["example-objects:0", "example-objects:x", "example-objects:5000"] {
+            let error = opened(text).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidPath);
+            assert!(error.message.contains(text) && error.message.contains("MiB"), "{error}");
+        }
+    }
+}
