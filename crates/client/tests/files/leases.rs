@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use xdfs_client::file::{File, LeaseKind, OpenOptions, Remote};
 use xdfs_client::wire::{NewTime, Wanted};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Payload, PutOptions, Session, Target};
-use xdfs_server::ServerLimits;
+use xdfs_io::store::LocalStore;
+use xdfs_server::{Export, Policy, ServerLimits};
 
 /// Longer than any test: what ends, ends because it was given back.
 const LONG: Duration = Duration::from_secs(600);
@@ -284,4 +285,23 @@ fn a_lease_needs_the_right_to_keep_others_from_changing_the_file() {
     let without = Serving::start();
     without.directory.write("f", b"content");
     assert_eq!(open(&without).lease(LeaseKind::Read).unwrap(), None, "a server without leases");
+}
+
+#[test]
+fn a_user_whose_rights_end_has_no_lease_renewed() {
+    let serving = serving(SHORT);
+    let one = leased(&serving, LeaseKind::Write);
+    let store = Arc::new(LocalStore::open_root(serving.directory.path(), true).unwrap());
+    let exports = vec![Export::open_to_all("data", store, false)];
+    serving.handle.reload(exports, Setup::default().limits, Policy::default());
+    serving.wait_for_status("the reload", |_| true);
+    becomes("it ends with its time", || one.leased().is_none());
+    assert_eq!(one.lease(LeaseKind::Read).unwrap_err().kind, ErrorKind::ReadOnly);
+    let began = Instant::now();
+    assert_eq!(open_to_read(&serving).length().unwrap(), 7);
+    assert!(began.elapsed() < PATIENCE, "nobody waits for it any more");
+}
+
+fn open_to_read(serving: &Serving) -> File {
+    File::open(&remote(serving), "data/f", &OpenOptions::new().read(true)).unwrap()
 }

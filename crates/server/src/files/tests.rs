@@ -99,6 +99,24 @@ fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
 }
 
 #[test]
+fn handles_of_other_sessions_closed_ones_and_made_up_ones_are_stale() {
+    let scene = Scene::new(4);
+    let ada: Arc<str> = "ada".into();
+    let session = |number| SessionFiles::new(&scene.server, SessionId([number; 16]));
+    let (own, other) = (session(1), session(2));
+    own.adopt(&scene.handle(1, &ada));
+    let kind = |session: &SessionFiles, id| session.handle(id).err().map(|error| error.kind);
+    assert_eq!(kind(&own, 1), None);
+    assert_eq!(kind(&other, 1), Some(ErrorKind::Stale), "of the same user, in another session");
+    assert_eq!(other.close(1).err().map(|error| error.kind), Some(ErrorKind::Stale));
+    for made_up in [0, 2, u64::MAX, 1 << 61] {
+        assert_eq!(kind(&own, made_up), Some(ErrorKind::Stale), "{made_up}");
+    }
+    own.close(1).unwrap();
+    assert_eq!(kind(&own, 1), Some(ErrorKind::Stale), "closed");
+}
+
+#[test]
 fn numbers_of_handles_are_never_zero_and_differ() {
     let scene = Scene::new(4);
     let session = SessionFiles::new(&scene.server, SessionId([1; 16]));

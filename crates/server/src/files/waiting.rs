@@ -213,6 +213,10 @@ mod tests {
         for number in 0..WAITING_MAX as u64 {
             assert!(line.wait(&FILE, who(number), range(number, 1, true), &ada(), now));
         }
+        for number in WAITING_MAX as u64..100_000 {
+            assert!(!line.wait(&FILE, who(number), range(number, 1, true), &ada(), now), "{number}");
+        }
+        assert_eq!(line.lines.values().map(Vec::len).sum::<usize>(), WAITING_MAX, "nothing is kept of them");
         assert!(!line.wait(&[8; 24], who(5000), whole(true), &ada(), now));
         assert!(line.wait(&FILE, who(0), range(0, 1, true), &ada(), now), "one that it waits for already");
         assert!(line.wait(&[8; 24], who(5001), whole(true), &"bob".into(), now));
