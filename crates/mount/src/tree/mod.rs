@@ -44,6 +44,9 @@ const WANTED: Wanted = Wanted::MODE
 /// a mount.
 const HIDDEN: &[u8] = b".xdfs-removed-";
 
+/// The longest name: that of the protocol and of every file system of Linux.
+const NAME_BYTES_MAX: usize = 255;
+
 /// How a directory is mounted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -145,6 +148,10 @@ impl Tree {
     fn path_in(&self, parent: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
         if name.starts_with(HIDDEN) {
             return Err(Errno::NOENT);
+        }
+        // The kernel passes on up to 1,024 bytes.
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Errno::NAMETOOLONG);
         }
         self.inodes().path_in(parent, name).ok_or(Errno::NOENT)
     }

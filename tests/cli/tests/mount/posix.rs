@@ -43,6 +43,22 @@ fn files_are_made_written_read_cut_and_removed() {
 }
 
 #[test]
+fn a_name_that_is_too_long_is_refused_as_such() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    let (longest, longer) = (mount.path(&"a".repeat(255)), mount.path(&"a".repeat(256)));
+    fs::write(&longest, b"").unwrap();
+    let too_long = |error: std::io::Error| assert_eq!(error.raw_os_error(), Some(Errno::NAMETOOLONG.raw_os_error()));
+    too_long(fs::metadata(&longer).unwrap_err());
+    too_long(fs::write(&longer, b"").unwrap_err());
+    too_long(fs::create_dir(&longer).unwrap_err());
+    too_long(fs::rename(&longest, &longer).unwrap_err());
+    too_long(fs::remove_file(longer.join("below")).unwrap_err());
+    mount.unmount();
+}
+
+#[test]
 fn directories_links_and_renames_are_those_of_the_server() {
     let scene = Scene::new();
     let server = scene.serve();
