@@ -1,7 +1,8 @@
 //! The long forms of suites whose short form is part of every run: one command each. It must not decide what they check: that is
 //! said by the tests, which read how long from the environment.
 
-use crate::{Outcome, compat, dist, process, python, repeated, seeded_bugs, tally::Tally};
+use crate::{Outcome, compat, dist, metadata, process, python, repeated, seeded_bugs, setup, tally::Tally};
+use std::process::Command;
 
 /// One long form.
 struct Form {
@@ -95,6 +96,9 @@ const FORMS: &[Form] = &[
     },
 ];
 
+/// Programs in Rust that try a mount, which Debian does not have.
+const MOUNT_TOOLS: &[&str] = &["fsx@0.3.1", "pjdfstest@0.2.2"];
+
 /// Runs the long form `name`; `amount` takes the place of its first figure.
 pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
     if name == "compat" {
@@ -109,11 +113,14 @@ pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
     if name == "dist" {
         return dist::long();
     }
+    if name == "mount" {
+        return mount(amount);
+    }
     if name == "tree-bugs" {
         return seeded_bugs::run();
     }
     let Some(form) = FORMS.iter().find(|form| form.name == name) else {
-        let others = ["ci", "compat", "dist", "python", "tree-bugs"];
+        let others = ["ci", "compat", "dist", "mount", "python", "tree-bugs"];
         let names: Vec<&str> = FORMS.iter().map(|form| form.name).chain(others).collect();
         return Err(format!("there is no long form '{name}': {}", names.join(", ")).into());
     };
@@ -126,4 +133,27 @@ pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
     }
     process::run(&mut command)?;
     Ok(format!("the long form '{name}' held"))
+}
+
+/// A mount under programs that were written to break file systems, each for `amount` seconds; fsx makes 10^6 operations where
+/// no amount is said, else 100 for each second.
+fn mount(amount: Option<&str>) -> Outcome {
+    setup::install()?;
+    let tools = metadata::target_directory()?.join("tools");
+    let mut install = Command::new("cargo");
+    install.args(["install", "--quiet", "--locked", "--root"]).arg(&tools).args(MOUNT_TOOLS);
+    process::run(&mut install)?;
+    let operations = match amount {
+        None => 1_000_000,
+        Some(text) => 100 * text.parse::<u64>().map_err(|error| format!("'{text}' seconds: {error}"))?,
+    };
+    let arguments =
+        ["test", "--release", "--locked", "--package", "xdfs-test-cli", "--features", "long", "--test", "mount"];
+    let mut command = process::cargo(&arguments);
+    // One by one: two of them on one machine would wait for each other.
+    command.args(["--", "--nocapture", "--test-threads=1", "torture::", "suites::"]);
+    command.env("XDFS_TORTURE_SECONDS", amount.unwrap_or("60"));
+    command.env("XDFS_TORTURE_OPERATIONS", operations.to_string()).env("XDFS_TORTURE_TOOLS", tools.join("bin"));
+    process::run(&mut command)?;
+    Ok("the long form 'mount' held".to_owned())
 }

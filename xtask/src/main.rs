@@ -81,7 +81,8 @@ usage: cargo run -p xtask -- COMMAND
                      (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
                      (2,000 logins each: whether their time tells who exists), file-operations (1,000,000 on a
                      remote file, whose server ends every 5 s), file-cuts (the same with power cuts), python (a
-                     Parquet file of 1 GiB), dist (install and use what 'make dist' makes), ci (all of CI ten times in a
+                     Parquet file of 1 GiB), dist (install and use what 'make dist' makes), mount (fsx,
+                     pjdfstest, fio, stress-ng, dbench, git and cargo, 60 s each), ci (all of CI ten times in a
                      row, every second time beside four busy processes)
   setup              install the Debian packages which the tests need
 ";

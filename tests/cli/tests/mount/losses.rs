@@ -11,7 +11,7 @@ use xdfs_test_cli::{Running, Scene, Server, pattern};
 use crate::Mount;
 
 /// The server of `scene` again, with the same key at the same address.
-fn again(scene: &Scene, address: &str) -> Server {
+pub(crate) fn again(scene: &Scene, address: &str) -> Server {
     let words = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw"];
     Server::start(scene.command(["serve", "--json", "--listen", address]), &words)
 }

@@ -6,6 +6,9 @@ mod commands;
 mod losses;
 mod posix;
 mod programs;
+#[cfg(feature = "long")]
+mod suites;
+mod torture;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,117 @@
+//! Programs that were written to break file systems, on a mount. Each runs for two seconds, or for as long as
+//! `XDFS_TORTURE_SECONDS` says (`xtask long mount`).
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use xdfs_test_cli::{Running, Scene, Server, pass};
+
+use crate::losses::again;
+use crate::{Mount, run, shell};
+
+/// How long each program runs.
+pub(crate) fn seconds() -> u64 {
+    std::env::var("XDFS_TORTURE_SECONDS").map_or(2, |text| text.parse().unwrap())
+}
+
+/// A server that keeps everything.
+pub(crate) fn serve(scene: &Scene) -> Server {
+    scene.serve_with(&["--keep", "modes,owner,acl,xattr,special"])
+}
+
+/// What the mount shows is what the server has.
+pub(crate) fn is_the_servers(scene: &Scene, mount: &Mount) {
+    assert!(xdfs_test_needs::program("rsync", "rsync"));
+    let options = ["-rlHnc", "--perms", "--itemize-changes", "--delete"];
+    let mut compare = Command::new("rsync");
+    compare.args(options).arg(mount.point.join("")).arg(scene.path("server").join(""));
+    assert_eq!(run(&mut compare), "");
+}
+
+#[test]
+fn fio_reads_what_four_jobs_wrote_at_random() {
+    assert!(xdfs_test_needs::program("fio", "fio"));
+    let scene = Scene::new();
+    let server = serve(&scene);
+    let mount = Mount::new(&scene, &server, &[]);
+    let bytes = seconds().min(60) << 20;
+    let script = format!(
+        "fio --name=verify --rw=randrw --bsrange=512-64k --size={bytes} --numjobs=4 --verify=crc32c --verify_fatal=1 \
+         --ioengine=psync --fallocate=none --minimal > /dev/null"
+    );
+    shell(&mount.point, &script);
+    is_the_servers(&scene, &mount);
+    mount.unmount();
+}
+
+#[test]
+fn stress_ng_meets_no_error_with_locks_names_and_attributes() {
+    assert!(xdfs_test_needs::program("stress-ng", "stress-ng"));
+    let scene = Scene::new();
+    let server = serve(&scene);
+    let mount = Mount::new(&scene, &server, &[]);
+    let stressors = ["lockf", "flock", "lockofd", "rename", "dir", "link", "symlink", "xattr"];
+    let each = if seconds() < 10 { stressors.len() } else { 1 };
+    for together in stressors.chunks(each) {
+        let words: Vec<String> = together.iter().flat_map(|name| [format!("--{name}"), "2".to_owned()]).collect();
+        let mut command = Command::new("stress-ng");
+        command.args(words).args(["--verify", "--timeout", &seconds().to_string(), "--temp-path"]).arg(&mount.point);
+        let said = command.stderr(std::process::Stdio::inherit()).output().unwrap();
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(said.status.success(), "{together:?}: {}\n{text}", said.status);
+        assert!(!text.contains("skipped"), "{text}");
+    }
+    is_the_servers(&scene, &mount);
+    mount.unmount();
+}
+
+#[test]
+fn dbench_meets_no_error() {
+    assert!(xdfs_test_needs::program("dbench", "dbench"));
+    let scene = Scene::new();
+    let server = serve(&scene);
+    let mount = Mount::new(&scene, &server, &[]);
+    shell(&mount.point, &format!("dbench -t {} -c /usr/share/dbench/client.txt 2", seconds()));
+    is_the_servers(&scene, &mount);
+    mount.unmount();
+}
+
+/// Appends numbered lines, and says to standard output which of them were answered, and which with an error.
+const APPENDS: &str = "import os, sys, time\n\
+    f = os.open('appended', os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)\n\
+    end, number = time.monotonic() + float(sys.argv[1]), 0\n\
+    while time.monotonic() < end:\n\
+    \x20   line = b'%d\\n' % number\n\
+    \x20   try: os.write(f, line); print(number, 'written')\n\
+    \x20   except OSError: print(number, 'failed')\n\
+    \x20   number += 1\n";
+
+#[test]
+fn lines_that_are_appended_while_the_server_is_killed_are_there_once() {
+    let scene = Scene::new();
+    let mut server = scene.serve();
+    let address = server.address().to_owned();
+    let mount = Mount::new(&scene, &server, &[]);
+    let length = if seconds() < 10 { 3 } else { seconds() };
+    let mut command = Command::new("python3");
+    command.args(["-c", APPENDS, &length.to_string()]).current_dir(&mount.point);
+    let appends = Running::start(command);
+    let (began, between) = (Instant::now(), Duration::from_secs(if length < 10 { 1 } else { 5 }));
+    while began.elapsed() + between < Duration::from_secs(length) {
+        pass(between);
+        server.kill();
+        server = again(&scene, &address);
+    }
+    let ended = appends.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.messages);
+    let content = String::from_utf8(scene.read("server/appended")).unwrap();
+    let mut lines = content.lines().peekable();
+    for told in ended.text().lines() {
+        let (number, outcome) = told.split_once(' ').unwrap();
+        // One that failed may be there; none is there twice, and none in another order.
+        let there = lines.next_if_eq(&number).is_some();
+        assert!(there || outcome == "failed", "line {number} is missing or not in its place");
+    }
+    assert_eq!(lines.next(), None, "a line is there twice");
+    mount.unmount();
+}
