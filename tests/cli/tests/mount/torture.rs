@@ -51,9 +51,10 @@ fn stress_ng_meets_no_error_with_locks_names_and_attributes() {
     let server = serve(&scene);
     let mount = Mount::new(&scene, &server, &[]);
     let stressors = ["lockf", "flock", "lockofd", "rename", "dir", "link", "symlink", "xattr"];
-    let each = if seconds() < 10 { stressors.len() } else { 1 };
+    // In the short form all at once, each in one process.
+    let (each, processes) = if seconds() < 10 { (stressors.len(), "1") } else { (1, "2") };
     for together in stressors.chunks(each) {
-        let words: Vec<String> = together.iter().flat_map(|name| [format!("--{name}"), "2".to_owned()]).collect();
+        let words: Vec<String> = together.iter().flat_map(|name| [format!("--{name}"), processes.to_owned()]).collect();
         let mut command = Command::new("stress-ng");
         command.args(words).args(["--verify", "--timeout", &seconds().to_string(), "--temp-path"]).arg(&mount.point);
         let said = command.stderr(std::process::Stdio::inherit()).output().unwrap();
