@@ -18,6 +18,19 @@ use xdfs_secure::handshake::tls::gsi::{Expected, Gsi, ProxyKind};
 /// Longer than several blocks, and no multiple of one.
 const LENGTH: usize = 3_000_001;
 
+/// The site's user.
+trait User {
+    /// Where the user has a proxy of this name.
+    fn places(&self, proxy: &str) -> Places;
+}
+
+impl User for Site {
+    fn places(&self, proxy: &str) -> Places {
+        let proxy = self.path(proxy);
+        Places { chain: proxy.clone(), key: proxy, authorities: self.path("certificates"), is_named: true }
+    }
+}
+
 fn connect(server: &Server, gsi: Gsi, expected: Expected, data: DataProtection) -> Result<Client, Error> {
     let security = Security::Gsi(GsiPeer { gsi, expected, data });
     Client::connect(server.address, Login::mapped(), Settings { waiting: WAIT.into(), security })

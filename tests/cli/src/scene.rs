@@ -142,6 +142,10 @@ impl Scene {
             "XDFS_TOKEN_FILE",
             "XDFS_PASSWORD_FILE",
             "NETRC",
+            "X509_CERT_DIR",
+            "X509_USER_CERT",
+            "X509_USER_KEY",
+            "X509_USER_PROXY",
         ] {
             command.env_remove(name);
         }

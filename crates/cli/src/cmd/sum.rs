@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use xdfs_client::{Digest, Error, ErrorKind, Payload, hexadecimal};
+use xdfs_client::{Digest, Error, ErrorKind, Level, Payload, hexadecimal};
 use xdfs_gridftp::listing::Kind;
 use xdfs_gridftp::ranges::Range;
 use xdfs_io::store::stream::StreamSource;
@@ -23,7 +23,7 @@ use crate::url::Url;
 /// Hashes every readable file; errors of the others are reported and do not stop it.
 pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
     let mut sessions = Sessions::new(SessionRequest::default(), plan.login.clone());
-    let mut servers = FtpServers::new(plan.login.clone(), StopFlag::default());
+    let mut servers = FtpServers::new(plan.login.clone(), Level::Private, StopFlag::default());
     let mut exits = Vec::with_capacity(plan.files.len());
     let files: Vec<_> = plan.files.iter().flat_map(|(of, typed)| expanded(&mut sessions, of, typed)).collect();
     for (of, typed) in &files {

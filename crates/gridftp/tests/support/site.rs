@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use xdfs_gridftp::credentials::Places;
-
 /// Whose certificate the user has.
 pub const USER: &str = "/O=Grid/OU=xdfs/OU=Test CA/CN=Anna Example";
 
@@ -116,12 +114,6 @@ impl Site {
             ("X509_USER_KEY", self.path("host/hostkey.pem")),
             ("GRIDMAP", self.path("map")),
         ]
-    }
-
-    /// Where the user has a proxy of this name.
-    pub fn places(&self, proxy: &str) -> Places {
-        let proxy = self.path(proxy);
-        Places { chain: proxy.clone(), key: proxy, authorities: self.path("certificates"), is_named: true }
     }
 
     /// A copy of the authorities, to change.

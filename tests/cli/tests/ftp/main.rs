@@ -2,12 +2,15 @@
 //! globus-gridftp-server, which says much.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
+mod gsi;
 mod listings;
 mod parts;
 mod peers;
 mod relay;
 mod scripted;
 mod servers;
+#[path = "../../../../crates/gridftp/tests/support/site.rs"]
+mod site;
 mod stopping;
 mod tls;
 mod trees;

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
+use super::site::Site;
+
 /// A server program with a directory that its users may write.
 pub struct FtpServer {
     /// The directory in the local file system.
@@ -68,6 +70,18 @@ impl FtpServer {
         let scratch = scratch();
         let url = format!("gsiftp://{{address}}{}/open", scratch.path().display());
         Self::start(scratch, program, &url)
+    }
+
+    /// The same for the users of a site, whom their certificates let in.
+    pub fn globus_of(site: &Site) -> Self {
+        assert!(xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs"));
+        let arguments = ["-i", "-allow-root"].map(str::to_owned).to_vec();
+        let program = Program { path: "globus-gridftp-server".into(), arguments, environment: site.environment() };
+        let scratch = scratch();
+        let url = format!("gsiftp://{{address}}{}/open", scratch.path().display());
+        let mut server = Self::start(scratch, program, &url);
+        server.url = server.url.replace("127.0.0.1", "localhost");
+        server
     }
 
     /// Debian's proftpd for anonymous users, with these lines besides the usual ones.

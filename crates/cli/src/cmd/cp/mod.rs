@@ -102,7 +102,7 @@ fn with_sessions(
     };
     let mut copy = Copy {
         sessions: Sessions::new(wishes, login.clone()),
-        ftp: FtpServers::new(login.clone(), Arc::clone(&stop)),
+        ftp: FtpServers::new(login.clone(), options.level, Arc::clone(&stop)),
         options,
         login: login.clone(),
         monitor: TransferMonitor::new(output.as_mut(), stop),

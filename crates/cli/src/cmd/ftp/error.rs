@@ -12,7 +12,9 @@ pub(in crate::cmd) fn error_of(error: client::Error) -> Error {
         client::Error::Silent(_) => ErrorKind::TimedOut,
         client::Error::Cancelled => ErrorKind::Cancelled,
         client::Error::Refused { code, reply, .. } => kind_of(*code, reply),
-        client::Error::Control(ControlError::Login(_)) => ErrorKind::LoginRefused,
+        client::Error::Control(ControlError::Login(_) | ControlError::NoGsi(_) | ControlError::Certificate(_)) => {
+            ErrorKind::LoginRefused
+        }
         client::Error::Control(ControlError::Name(_)) => ErrorKind::InvalidPath,
         client::Error::Control(ControlError::Closing(_)) => ErrorKind::Draining,
         client::Error::TooManyNames(_) => ErrorKind::LimitExceeded,

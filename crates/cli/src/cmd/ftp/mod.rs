@@ -2,6 +2,7 @@
 
 mod error;
 pub(super) mod facts;
+mod gsi;
 mod login;
 mod netrc;
 mod opener;
@@ -9,10 +10,11 @@ pub(super) mod part;
 pub(super) mod stage;
 mod tree;
 
-use xdfs_client::ErrorKind;
-use xdfs_gridftp::client::Session;
+use xdfs_client::{ErrorKind, Level};
+use xdfs_gridftp::client::{Security, Session};
 use xdfs_gridftp::command::Login;
 use xdfs_io::store::LocalStore;
+use xdfs_secure::handshake::tls::gsi::Gsi;
 use xdfs_secure::handshake::tls::related::Authorities;
 
 pub(super) use self::error::error_of;
@@ -33,6 +35,10 @@ pub(super) struct FtpServers {
     /// Once it is set, everything that waits for a server ends.
     stop: StopFlag,
     servers: Vec<FtpServer>,
+    /// What protects the data of servers that let the client choose.
+    level: Level,
+    /// The user's certificate; read when the first server asks for it.
+    certificate: Option<Gsi>,
     /// Who may certify servers; read when the first of them has TLS.
     authorities: Option<Authorities>,
     /// The logins that servers accepted, so that nobody types a password twice.
@@ -71,8 +77,13 @@ pub(super) fn path_of(session: &Session, url: &Url) -> Vec<u8> {
 pub(super) type NoSession = (Failure, ErrorKind);
 
 impl FtpServers {
-    pub(super) fn new(plan: LoginPlan, stop: StopFlag) -> Self {
-        Self { plan, stop, servers: Vec::new(), authorities: None, logins: Vec::new() }
+    pub(super) fn new(plan: LoginPlan, level: Level, stop: StopFlag) -> Self {
+        Self { plan, stop, servers: Vec::new(), level, certificate: None, authorities: None, logins: Vec::new() }
+    }
+
+    /// How the data of a URL's server are protected on the way.
+    pub(super) fn level(&self, url: &Url) -> Level {
+        if gsi::is_used(url, &self.plan) { self.level } else { url.ftp_level() }
     }
 
     /// The session with a URL's server.
@@ -116,6 +127,7 @@ impl FtpServers {
         let known = self.logins.iter().find(|(of, _)| serves(of, url)).map(|(_, login)| login.clone());
         let login = match known {
             Some(login) => login,
+            None if gsi::is_used(url, &self.plan) => gsi::login(url),
             None => login::of(url, &self.plan).map_err(|failure| (failure, ErrorKind::LoginRefused))?,
         };
         let session = self.opener(url, login.clone())?.open()?;
@@ -126,12 +138,28 @@ impl FtpServers {
 
     /// What opens sessions with a URL's server.
     fn opener(&mut self, url: &Url, login: Login) -> Result<Opener, NoSession> {
-        if url.via == Via::Ftp(Ftp::Secure) && self.authorities.is_none() {
-            let authorities = opener::authorities(&self.plan).map_err(|failure| (failure, ErrorKind::Refused))?;
-            self.authorities = Some(authorities);
+        let security = self.security(url)?;
+        Ok(Opener::new(url, login, security, self.level(url), &self.stop))
+    }
+
+    fn security(&mut self, url: &Url) -> Result<Security, NoSession> {
+        if gsi::is_used(url, &self.plan) {
+            let known = match self.certificate.take() {
+                Some(certificate) => certificate,
+                None => gsi::load(url).map_err(|failure| (failure, ErrorKind::LoginRefused))?,
+            };
+            self.certificate = Some(known.clone());
+            return Ok(gsi::security(url, known, self.level));
         }
-        let authorities = self.authorities.clone().filter(|_| url.via == Via::Ftp(Ftp::Secure));
-        Ok(Opener::new(url, login, authorities, &self.stop))
+        if url.via != Via::Ftp(Ftp::Secure) {
+            return Ok(Security::Clear);
+        }
+        let authorities = match self.authorities.take() {
+            Some(authorities) => authorities,
+            None => opener::authorities(&self.plan).map_err(|failure| (failure, ErrorKind::Refused))?,
+        };
+        self.authorities = Some(authorities.clone());
+        Ok(opener::security(url, authorities))
     }
 
     /// Forgets the session with a URL's server: it was lost, or is in an unknown state.

@@ -29,19 +29,14 @@ pub(super) struct Opener {
     url: Url,
     login: Login,
     settings: Settings,
+    level: Level,
 }
 
 impl Opener {
-    /// With `authorities` the sessions have TLS.
-    pub(super) fn new(url: &Url, login: Login, authorities: Option<Authorities>, stop: &StopFlag) -> Self {
-        let peer = authorities.map(|authorities| Peer { host: url.host.to_string(), authorities });
-        let security = match peer {
-            None => Security::Clear,
-            Some(peer) if url.port == IMPLICIT_PORT => Security::Implicit(peer),
-            Some(peer) => Security::Explicit(peer),
-        };
+    /// What protects the sessions, and how much that protects the data.
+    pub(super) fn new(url: &Url, login: Login, security: Security, level: Level, stop: &StopFlag) -> Self {
         let settings = Settings { waiting: Waiting { limit: WAIT, stop: Arc::clone(stop) }, security };
-        Self { url: url.clone(), login, settings }
+        Self { url: url.clone(), login, settings, level }
     }
 
     /// Opens a session; every address of the server is tried.
@@ -61,7 +56,7 @@ impl Opener {
 
     /// How the data are protected.
     pub(super) fn level(&self) -> Level {
-        self.url.ftp_level()
+        self.level
     }
 
     fn failed(&self, error: client::Error) -> NoSession {
@@ -71,11 +66,22 @@ impl Opener {
         if !is_untrusted {
             return (Failure::new(Exit::of_error(&error, Side::Peer), text), error.kind);
         }
+        if matches!(self.settings.security, Security::Gsi(_)) {
+            let remedy = "connect by the name that the certificate is for; X509_CERT_DIR names the directory of the authorities \
+                          that are trusted";
+            return (Failure::new(Exit::NotTrusted, format!("{text}; no name was sent")).help(remedy), error.kind);
+        }
         let remedy = "connect by the name that the certificate is for, and name the authority that signed it with --ca FILE \
                       (PEM); of a certificate that nobody signed, name the certificate itself, after comparing it with the \
                       server's";
         (Failure::new(Exit::NotTrusted, format!("{text}; nothing was sent")).help(remedy), error.kind)
     }
+}
+
+/// TLS with a URL's server.
+pub(super) fn security(url: &Url, authorities: Authorities) -> Security {
+    let peer = Peer { host: url.host.to_string(), authorities };
+    if url.port == IMPLICIT_PORT { Security::Implicit(peer) } else { Security::Explicit(peer) }
 }
 
 /// Who may certify servers: those that `--ca` names, or those of this machine.

@@ -16,7 +16,7 @@ mod stat;
 mod touch;
 
 use serde::Serialize;
-use xdfs_client::{Error, ErrorKind, Session};
+use xdfs_client::{Error, ErrorKind, Level, Session};
 
 use super::ftp::FtpServers;
 use super::pattern;
@@ -111,7 +111,7 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let many = matches!(plan.verb, Verb::Ls { .. } | Verb::Find(_) | Verb::Rm { .. } | Verb::Du { .. } | Verb::Cat);
     let channels = if many { CHANNELS } else { 1 };
     let mut sessions = Sessions::new(SessionRequest { channels, ..SessionRequest::default() }, plan.login.clone());
-    let mut servers = FtpServers::new(plan.login.clone(), StopFlag::default());
+    let mut servers = FtpServers::new(plan.login.clone(), Level::Private, StopFlag::default());
     let mut operands = Vec::with_capacity(plan.urls.len());
     for typed in &plan.urls {
         match plan.verb.takes_patterns().then(|| pattern::expand(&mut sessions, typed)) {

@@ -152,7 +152,7 @@ impl Copy<'_> {
         let is_hashed = streams == 1 && start == 0;
         let verified = self.verify_download(source, stage, is_hashed.then(|| sum.finish()))?;
         let check = if verified { Check::Hash } else { Check::None };
-        Ok(copied(source.url, source.size, start, streams, check, began.elapsed()))
+        Ok(copied(self.ftp.level(source.url), source.size, start, streams, check, began.elapsed()))
     }
 
     /// Compares what arrived with what the server has; false where it does not say. `sum` is of what

@@ -11,7 +11,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use xdfs_client::tree::Summary;
-use xdfs_client::{Error, ErrorKind, Facts, Safety};
+use xdfs_client::{Error, ErrorKind, Facts, Level, Safety};
 use xdfs_gridftp::client;
 use xdfs_gridftp::mode_e::STREAMS_MAX;
 
@@ -91,13 +91,13 @@ fn is_usable_after(error: &client::Error) -> bool {
 }
 
 /// What was copied and how.
-fn copied(url: &Url, bytes: u64, resumed: u64, channels: u16, check: Check, elapsed: Duration) -> CopiedFile {
+fn copied(level: Level, bytes: u64, resumed: u64, channels: u16, check: Check, elapsed: Duration) -> CopiedFile {
     CopiedFile {
         bytes,
         elapsed,
         channels,
         congestion: String::new(),
-        level: url.ftp_level(),
+        level,
         safety: Safety::Written,
         check,
         hash: None,

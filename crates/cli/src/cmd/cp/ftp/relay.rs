@@ -262,7 +262,7 @@ impl Copy<'_> {
         if !is_verified && is_asked(self.options.check) {
             self.note_unverified(ftp)?;
         }
-        Ok(CopiedFile { level: copied.level.min(ftp.ftp_level()), check, ..copied })
+        Ok(CopiedFile { level: copied.level.min(self.ftp.level(ftp)), check, ..copied })
     }
 }
 

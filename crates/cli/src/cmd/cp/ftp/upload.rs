@@ -146,7 +146,7 @@ impl Copy<'_> {
         let check = self.verify_upload(target, length, asked.then(|| sum.finish()))?;
         self.name_upload(source.modified(), target)?;
         self.remove_stale(target);
-        Ok(copied(target.url, length, start, streams, check, began.elapsed()))
+        Ok(copied(self.ftp.level(target.url), length, start, streams, check, began.elapsed()))
     }
 
     /// Compares what the server has with what was sent.

@@ -1,0 +1,103 @@
+//! The command on servers that let users in by their certificates.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use xdfs_test_cli::{Outcome, Running, Scene, pattern};
+
+use super::servers::FtpServer;
+use super::site::Site;
+
+/// Runs the command with a proxy of the site's user.
+#[track_caller]
+fn run(scene: &Scene, site: &Site, proxy: &Path, words: &[&str]) -> Outcome {
+    let mut command = scene.command(words);
+    command.env("X509_USER_PROXY", proxy).env("X509_CERT_DIR", site.path("certificates"));
+    Running::start(command).wait()
+}
+
+#[test]
+fn a_proxy_moves_files_and_trees_with_every_protection() {
+    let Some(site) = Site::of_process() else { return };
+    let (scene, server) = (Scene::new(), FtpServer::globus_of(site));
+    let with = |words: &[&str]| run(&scene, site, &site.path("proxy"), words);
+    let content = pattern(5_000_001, 3);
+    scene.write("f", &content);
+    for protection in ["clear", "integrity", "private"] {
+        for channels in ["1", "4"] {
+            let options = ["cp", "--json", "-P", channels, "--protection", protection];
+            let up = with(&[&options[..], &["f", &server.url("f")]].concat());
+            assert_eq!(up.ends_with(0).objects()[0]["protection"], protection);
+            assert_eq!(up.objects()[0]["verify"], "hash", "{}", up.text());
+            assert!(server.read("f") == content);
+            let down = with(&[&options[..], &[&server.url("f"), "g"]].concat());
+            assert_eq!(down.ends_with(0).objects()[0]["protection"], protection);
+            assert!(scene.read("g") == content);
+        }
+    }
+    for number in 0..24 {
+        scene.write(format!("tree/{number}"), &pattern(100 + number, 1));
+    }
+    with(&["sync", "-P", "2", "tree", &server.url("tree")]).ends_with(0);
+    with(&["sync", "-P", "2", &server.url("tree"), "back"]).ends_with(0);
+    assert_eq!(scene.names("back").len(), 24);
+    let listed = with(&["ls", &server.url("tree")]);
+    assert_eq!(listed.ends_with(0).text().lines().count(), 24, "{}", listed.text());
+    let found = with(&["stat", &server.url("f")]);
+    assert!(found.ends_with(0).text().contains("5000001"), "{}", found.text());
+    with(&["mv", &server.url("f"), &server.url("moved")]).ends_with(0);
+    with(&["mkdir", &server.url("new")]).ends_with(0);
+    with(&["rm", &server.url("moved")]).ends_with(0);
+    assert_eq!(server.names(), ["new", "tree"]);
+}
+
+#[test]
+fn files_cross_between_a_site_and_xdfs() {
+    let Some(site) = Site::of_process() else { return };
+    let (scene, ftp) = (Scene::new(), FtpServer::globus_of(site));
+    let content = pattern(5_000_001, 3);
+    scene.write("server/f", &content);
+    let server = scene.serve();
+    let with = |words: &[&str]| run(&scene, site, &site.path("proxy"), words);
+    let there = with(&["cp", "--json", &server.url("f"), &ftp.url("f")]);
+    assert_eq!(there.ends_with(0).objects()[0]["protection"], "private");
+    let back = with(&["cp", "--json", &ftp.url("f"), &server.url("back")]);
+    assert_eq!(back.ends_with(0).objects()[0]["protection"], "private");
+    assert!(ftp.read("f") == content && scene.read("server/back") == content);
+}
+
+#[test]
+fn without_a_good_proxy_nothing_is_sent_and_the_reason_said() {
+    let Some(site) = Site::of_process() else { return };
+    if !xdfs_test_needs::program("faketime", "faketime") {
+        return;
+    }
+    let (scene, server) = (Scene::new(), FtpServer::globus_of(site));
+    server.put("f", b"text");
+    let url = server.url("f");
+    site.proxy_at("-5 hours", "expired");
+    std::fs::copy(site.path("proxy"), site.path("open")).expect("a copy");
+    std::fs::set_permissions(site.path("open"), Permissions::from_mode(0o644)).expect("our own");
+    let by_address = url.replace("localhost", "127.0.0.1");
+    for (proxy, url, code, words) in [
+        ("expired", &url, 10, "has expired: it was valid until 20"),
+        ("open", &url, 10, "other users can read this private key; run: chmod 600 "),
+        ("missing", &url, 10, "make a proxy with grid-proxy-init"),
+        ("proxy", &by_address, 9, "is for '/O=Grid/OU=xdfs/CN=host/localhost' and not for the host '127.0.0.1'"),
+    ] {
+        let refused = run(&scene, site, &site.path(proxy), &["cp", url, "g"]);
+        refused.ends_with(code).says(&[words]);
+        assert!(!refused.text().contains("PRIVATE KEY"), "{}", refused.text());
+        assert!(!scene.path("g").exists());
+    }
+    // A server that knows no certificates is not asked for its files in the clear.
+    let plain = FtpServer::globus();
+    plain.put("f", b"text");
+    let refused = run(&scene, site, &site.path("proxy"), &["cp", &plain.url("f"), "g"]);
+    assert_ne!(refused.code, Some(0), "{}", refused.text());
+    assert!(!scene.path("g").exists());
+    let anonymous = plain.url("f").replace("gsiftp://", "gsiftp://anonymous@");
+    run(&scene, site, &site.path("proxy"), &["cp", &anonymous, "g"]).ends_with(0);
+    assert_eq!(scene.read("g"), b"text");
+}
