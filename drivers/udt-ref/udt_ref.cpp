@@ -74,15 +74,36 @@ bool is_turn_over(int code)
 std::mutex &listeners_lock = *new std::mutex;
 std::set<UDTSOCKET> &listeners = *new std::set<UDTSOCKET>;
 
-/* libudt would wait for ever for a thread that is in its accept. */
+/* The program ends: libudt, whose globals are destroyed, must not be called any more. */
+std::atomic<bool> ending{false};
+/* Calls of libudt that have not returned. */
+std::atomic<int> calls{0};
+
+/* A call of this driver, as long as it lasts. */
+class Call {
+public:
+    Call() { ++calls; }
+    ~Call() { --calls; }
+    Call(const Call &) = delete;
+    Call &operator=(const Call &) = delete;
+    /* Whether it may go on. */
+    explicit operator bool() const { return !ending; }
+};
+
+/* libudt would wait for ever for a thread that is in its accept, and crash with one that calls it later. */
 void end_library()
 {
+    ending = true;
     {
         std::lock_guard<std::mutex> guard(listeners_lock);
         for (UDTSOCKET listener : listeners)
             UDT::close(listener);
     }
-    UDT::cleanup();
+    /* Who still sends is not waited for longer; its peer learns by silence. */
+    for (int turn = 0; calls > 0 && turn < 2000; turn++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (calls == 0)
+        UDT::cleanup();
 }
 
 /* Closes what is left when the program ends: the peer is told. */
@@ -197,6 +218,9 @@ int wrapped(UDTSOCKET socket, void **connection)
 
 int open_connection(void **connection, const char *contact, const char *attributes)
 {
+    const Call call;
+    if (!call)
+        return ECANCELED;
     UDTSOCKET socket = UDT::INVALID_SOCK;
     const int error = first_address(contact, attributes, false, socket, [](UDTSOCKET made, struct addrinfo *address) {
         return UDT::connect(made, address->ai_addr, static_cast<int>(address->ai_addrlen));
@@ -207,10 +231,13 @@ int open_connection(void **connection, const char *contact, const char *attribut
 
 int read_bytes(void *element, const struct iovec *iovec, int, size_t *nbytes)
 {
+    const Call call;
+    if (!call)
+        return ECANCELED;
     Connection *connection = static_cast<Connection *>(element);
     const int length = iovec->iov_len > (1 << 30) ? 1 << 30 : static_cast<int>(iovec->iov_len);
 
-    while (!connection->interrupted) {
+    while (!connection->interrupted && !ending) {
         const int moved = UDT::recv(connection->socket, static_cast<char *>(iovec->iov_base), length, 0);
         if (moved > 0) {
             *nbytes = static_cast<size_t>(moved);
@@ -230,10 +257,13 @@ int read_bytes(void *element, const struct iovec *iovec, int, size_t *nbytes)
 
 int write_bytes(void *element, const struct iovec *iovec, int, size_t *nbytes)
 {
+    const Call call;
+    if (!call)
+        return ECANCELED;
     Connection *connection = static_cast<Connection *>(element);
     const int length = iovec->iov_len > (1 << 30) ? 1 << 30 : static_cast<int>(iovec->iov_len);
 
-    while (!connection->interrupted) {
+    while (!connection->interrupted && !ending) {
         const int moved = UDT::send(connection->socket, static_cast<const char *>(iovec->iov_base), length, 0);
         if (moved > 0) {
             *nbytes = static_cast<size_t>(moved);
@@ -249,9 +279,12 @@ int write_bytes(void *element, const struct iovec *iovec, int, size_t *nbytes)
 /* Until the peer has acknowledged everything. UDT gives up a peer that is silent, and with it this. */
 int finish(void *element)
 {
+    const Call call;
+    if (!call)
+        return ECANCELED;
     Connection *connection = static_cast<Connection *>(element);
 
-    while (!connection->interrupted) {
+    while (!connection->interrupted && !ending) {
         int left = 0, size = sizeof(left);
         if (UDT::getsockopt(connection->socket, 0, UDT_SNDDATA, &left, &size) == UDT::ERROR)
             return last_error();
@@ -266,6 +299,9 @@ int finish(void *element)
 
 int close_connection(void *element)
 {
+    const Call call;
+    if (!call)
+        return ECANCELED;
     Connection *connection = static_cast<Connection *>(element);
     const int closed = UDT::close(connection->socket);
 
@@ -280,6 +316,9 @@ void interrupt(void *element)
 
 int start_listening(void **listener, const char *contact, const char *attributes)
 {
+    const Call call;
+    if (!call)
+        return ECANCELED;
     UDTSOCKET socket = UDT::INVALID_SOCK;
     const int error = first_address(contact, attributes, true, socket, [](UDTSOCKET made, struct addrinfo *address) {
         if (UDT::bind(made, address->ai_addr, static_cast<int>(address->ai_addrlen)) == UDT::ERROR)
@@ -298,6 +337,9 @@ int start_listening(void **listener, const char *contact, const char *attributes
 
 int accept_connection(void *element, void **connection)
 {
+    const Call call;
+    if (!call)
+        return ECANCELED;
     struct sockaddr_storage address;
     int size = sizeof(address);
     const UDTSOCKET accepted =
@@ -308,6 +350,9 @@ int accept_connection(void *element, void **connection)
 
 int own_contact(void *element, char *text, size_t size)
 {
+    const Call call;
+    if (!call)
+        return ECANCELED;
     struct sockaddr_storage address;
     int length = sizeof(address);
     char host[INET6_ADDRSTRLEN], port[8];
@@ -327,13 +372,18 @@ int own_contact(void *element, char *text, size_t size)
 void interrupt_listener(void *element)
 {
     Connection *listener = static_cast<Connection *>(element);
+    const Call call;
 
     listener->interrupted = true;
-    UDT::close(listener->socket);
+    if (call)
+        UDT::close(listener->socket);
 }
 
 int close_listener(void *element)
 {
+    const Call call;
+    if (!call)
+        return ECANCELED;
     Connection *listener = static_cast<Connection *>(element);
     std::lock_guard<std::mutex> guard(listeners_lock);
 
