@@ -2,7 +2,7 @@
 //!
 //! A member brings a [`bench::Bench`] that looks behind it, and names it once:
 //!
-//! ```ignore
+//! ```text
 //! xdfs_test_conformance::store_conforms! { my_store => MyBench::new(); }
 //! ```
 //!
