@@ -113,6 +113,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l state -d 'The state fol
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l dry-run -d 'Change nothing; print what would be copied and what it would replace. Whether it may be written shows only when it is'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold: files, directories, symbolic links; permissions and modification times go along'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, and keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files; and holes, whose zeros cross the network but take no room'

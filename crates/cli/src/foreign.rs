@@ -39,11 +39,6 @@ const ANSWERS: &[Answer] = &[
         &["--del", "--delete-before", "--delete-during", "--delete-after", "--delete-delay"],
         "write --delete: names are removed when everything else went well",
     ),
-    (
-        &["cp"],
-        &["--dry-run"],
-        "cp shows nothing beforehand; 'xdfs sync -n DIRECTORY URL' tells what would be copied of a tree",
-    ),
     (COPY, &["--delete-excluded"], "what is excluded stays at the target; remove it with 'xdfs rm'"),
     (
         &["sync"],

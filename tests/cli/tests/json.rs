@@ -106,7 +106,8 @@ fn every_object_has_the_fields_of_its_row_and_every_row_is_met() {
     let server = scene.serve_with(&["--pipes"]);
     let (page, mut seen) = (documented(), BTreeSet::new());
     let (there, new, target) = (server.url("there"), server.url("new"), server.url("d/x"));
-    let rows: [&[&str]; 22] = [
+    let rows: [&[&str]; 23] = [
+        &["cp", "--json", "--dry-run", "here", &new],
         &["cp", "--json", "here", &new],
         &["cp", "--json", "-n", "here", &new],
         &["sync", "--json", "tree", &server.url("copy")],

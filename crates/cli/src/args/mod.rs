@@ -220,6 +220,10 @@ pub(crate) struct CopyArgs {
     #[arg(value_name = "TARGET")]
     pub(crate) target: OsString,
 
+    /// Change nothing; print what would be copied and what it would replace. Whether it may be written shows only when it is
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
     /// Keep a target file that exists (said, not an error); without it an existing file is replaced
     #[arg(short = 'n', long)]
     pub(crate) no_clobber: bool,

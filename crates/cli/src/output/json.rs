@@ -1,16 +1,18 @@
 //! `--json`: one object per line on standard output. Names and order of the fields are part of the
 //! command line's contract; fields may be added at the end.
 
+mod progress;
+
 use std::borrow::Cow;
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use xdfs_client::tree::{Counted, EntryAction};
+use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
+use self::progress::{Current, NamesLine};
 use super::plain::{Plain, kept_message, tree_notes};
-use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, TreeProgress, without_errno};
+use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, PlannedCopy, TreeProgress, without_errno};
 use crate::exit::{Failure, HELP};
 use crate::text::{escaped, json_line};
 
@@ -140,6 +142,19 @@ fn ends<'a>(source: &'a Endpoint, target: &'a Endpoint) -> (Cow<'a, str>, Cow<'a
     (source, target, EscapedEnds { source_escaped, target_escaped })
 }
 
+/// A file that a dry run would copy.
+#[derive(Serialize, Debug)]
+#[serde(tag = "event", rename = "planned")]
+struct PlannedLine<'a> {
+    source: Cow<'a, str>,
+    target: Cow<'a, str>,
+    action: &'static str,
+    bytes: Option<u64>,
+    dry_run: bool,
+    #[serde(flatten)]
+    escaped: EscapedEnds,
+}
+
 /// A tree copy that has ended.
 #[derive(Serialize, Debug)]
 #[serde(tag = "event", rename = "tree")]
@@ -163,79 +178,6 @@ struct TreeLine<'a> {
     ok: bool,
     #[serde(flatten)]
     escaped: EscapedEnds,
-}
-
-/// How far a file or tree is, about once a second.
-#[derive(Serialize, Debug)]
-#[serde(tag = "event", rename = "progress")]
-struct ProgressLine<'a> {
-    source: Cow<'a, str>,
-    target: Cow<'a, str>,
-    #[serde(flatten)]
-    names: NamesLine,
-    /// Bytes that are done, those of earlier attempts included.
-    bytes: u64,
-    /// The size of the file, or of the files of a tree that are to be copied; `None` while it is not
-    /// known.
-    size: Option<u64>,
-    seconds: f64,
-    #[serde(flatten)]
-    escaped: EscapedEnds,
-}
-
-/// The names of a tree.
-#[derive(Serialize, Clone, Copy, Debug, Default)]
-struct NamesLine {
-    /// Files that were copied.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    files: Option<u64>,
-    /// Names that are settled, directories aside.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    names_done: Option<u64>,
-    /// All names, directories aside, once they are counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    names_total: Option<u64>,
-}
-
-impl NamesLine {
-    fn of(progress: &TreeProgress) -> Self {
-        let names_total = match progress.total {
-            Counted::Known(total) => Some(total.names),
-            Counted::Unknown | Counted::Counting => None,
-        };
-        Self { files: Some(progress.summary.files), names_done: Some(progress.summary.settled()), names_total }
-    }
-}
-
-/// Time between two lines of progress.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-
-/// What is being copied, for lines of progress.
-#[derive(Debug)]
-struct Current {
-    source: Endpoint,
-    target: Endpoint,
-    began: Instant,
-    told: Instant,
-}
-
-impl Current {
-    fn new(source: Endpoint, target: Endpoint) -> Self {
-        let now = Instant::now();
-        Self { source, target, began: now, told: now }
-    }
-
-    /// Writes a line if the last one is a second old.
-    fn tell(&mut self, names: NamesLine, bytes: u64, size: Option<u64>) {
-        if self.told.elapsed() < PROGRESS_EVERY {
-            return;
-        }
-        self.told = Instant::now();
-        let (source, target, escaped) = ends(&self.source, &self.target);
-        let seconds = self.began.elapsed().as_secs_f64();
-        // Where nothing can be written, the line of the result reports it.
-        let _ = JsonLines.write(&ProgressLine { source, target, names, bytes, size, seconds, escaped });
-    }
 }
 
 /// Something that failed.
@@ -365,6 +307,13 @@ impl Output for Json {
         self.lines.write(&KeptLine { source, target, ok: true, escaped })
     }
 
+    fn planned(&mut self, planned: &PlannedCopy) -> Result<(), Failure> {
+        let PlannedCopy { item, bytes, replaces } = planned;
+        let action = if *replaces { "replaced" } else { "copied" };
+        let (source, target, escaped) = ends(&item.source, &item.target);
+        self.lines.write(&PlannedLine { source, target, action, bytes: *bytes, dry_run: true, escaped })
+    }
+
     fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure> {
         self.messages.failed(path, kind, message)?;
         self.lines.error(path, kind, message)
@@ -417,6 +366,8 @@ fn code_of(kind: ErrorKind) -> String {
 #[cfg(test)]
 mod tests {
     use xdfs_proto::base::{Error, Level, Safety};
+
+    use std::time::Duration;
 
     use super::*;
     use crate::exit::{Exit, Side};

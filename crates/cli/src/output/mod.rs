@@ -75,6 +75,17 @@ pub(crate) struct CopyItem {
     pub(crate) count: usize,
 }
 
+/// A file that a dry run would copy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PlannedCopy {
+    /// The file.
+    pub(crate) item: CopyItem,
+    /// Its size, where it is known before it is read.
+    pub(crate) bytes: Option<u64>,
+    /// Its target exists and would be replaced.
+    pub(crate) replaces: bool,
+}
+
 /// A file that was copied.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct CopiedFile {
@@ -163,6 +174,14 @@ pub(crate) trait Output {
     fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure>;
     /// Its target existed and was kept.
     fn kept(&mut self, item: &CopyItem) -> Result<(), Failure>;
+    /// A dry run would copy it. This is printed on standard output, in every format.
+    fn planned(&mut self, planned: &PlannedCopy) -> Result<(), Failure> {
+        let CopyItem { source, target, .. } = &planned.item;
+        match planned.replaces {
+            true => print(&format!("replace {target} by {source}\n")),
+            false => print(&format!("copy {source} to {target}\n")),
+        }
+    }
     /// It failed; `path` is the subject of the error.
     fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure>;
     /// Expired part files in `directory` were removed.

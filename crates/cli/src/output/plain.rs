@@ -67,21 +67,21 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     if summary.passed_over > 0 {
         let (count, s) = (summary.passed_over, plural(summary.passed_over));
         notes.push(format!(
-            "{}: passed over {count} special file{s} (pipes, sockets, devices); -a takes them",
+            "{}: passed over {count} special file{s} (pipes, sockets, devices)\nhelp: -a takes them",
             tree.source
         ));
     }
     if summary.reduced > 0 {
         let (count, s) = (summary.reduced, plural(summary.reduced));
         notes.push(format!(
-            "{}: {count} attribute{s} or special file{s} could not be kept; the server's administrator grants them with \
+            "{}: {count} attribute{s} or special file{s} could not be kept\nhelp: the server's administrator grants them with \
              'keep' in the configuration of the export",
             tree.target
         ));
     }
     if summary.failed > 0 {
         let (count, s) = (summary.failed, plural(summary.failed));
-        notes.push(format!("{}: {count} name{s} failed; the same command again tries them again", tree.target));
+        notes.push(format!("{}: {count} name{s} failed\nhelp: the same command again tries them again", tree.target));
     }
     notes
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
-use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, Recovered, TreeProgress, complain};
+use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, PlannedCopy, Recovered, TreeProgress, complain};
 use crate::exit::Failure;
 use crate::size::human;
 
@@ -105,6 +105,13 @@ impl Output for Summarised {
     fn kept(&mut self, item: &CopyItem) -> Result<(), Failure> {
         self.totals.left += 1;
         self.inner.kept(item)
+    }
+
+    fn planned(&mut self, planned: &PlannedCopy) -> Result<(), Failure> {
+        self.totals.dry_run = true;
+        self.totals.files += 1;
+        self.totals.bytes += planned.bytes.unwrap_or(0);
+        self.inner.planned(planned)
     }
 
     fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure> {

@@ -117,6 +117,8 @@ pub(crate) struct Options {
     pub(crate) length: Option<u64>,
     /// An existing target is kept.
     pub(crate) keep_existing: bool,
+    /// Nothing is changed.
+    pub(crate) dry_run: bool,
     /// When a file counts as copied.
     pub(crate) durability: WhenDone,
     /// Resume an earlier attempt.
@@ -186,6 +188,7 @@ pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
         offset: args.offset,
         length: args.length,
         keep_existing: args.no_clobber,
+        dry_run: args.dry_run,
         resume: !args.no_resume,
         holes: args.archive,
         ..resolve_options(&args.moving)?
@@ -205,6 +208,7 @@ pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
     }
     let format = format_of(&args.moving);
     let tree = trees.then(|| TreePlan::of(args.tree, args.archive)).transpose()?;
+    let tree = tree.map(|tree| TreePlan { dry_run: args.dry_run, ..tree });
     if let Some(tree) = &tree {
         must_read_input_once(tree, args.sources.len())?;
     }
@@ -257,6 +261,7 @@ pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {
         offset: 0,
         length: None,
         keep_existing: false,
+        dry_run: false,
         resume: true,
         holes: false,
         retry: Duration::from_secs(args.retry.into()),

@@ -15,6 +15,15 @@ use crate::exit::Failure;
 use crate::plan::{LocalTarget, TreePlan};
 use crate::url::Url;
 
+/// The directory that a tree is made in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Above {
+    /// It has to exist.
+    Needed,
+    /// It is missing, and a run that is no dry run would have made it.
+    WouldBeMade,
+}
+
 impl Copy<'_> {
     /// The attributes of the directory that receives a tree, which is made if it is missing.
     pub(super) fn receiver(&mut self, target: &Url, tree: &TreePlan) -> Result<Option<Facts>, Failed> {
@@ -36,13 +45,18 @@ impl Copy<'_> {
     }
 }
 
+/// What is above a tree in the local directory `receiver`.
+pub(super) fn above_in(receiver: &Path, tree: &TreePlan) -> Above {
+    if tree.dry_run && !receiver.exists() { Above::WouldBeMade } else { Above::Needed }
+}
+
 /// Whether the target is a local directory that receives the sources.
 pub(super) fn receives(target: &LocalTarget, tree: Option<&TreePlan>) -> Result<bool, Failure> {
     let LocalTarget::Path(path) = target else { return Ok(false) };
     match tree {
         Some(tree) if ends_in_slash(path) => {
             if !tree.dry_run {
-                tree::made(path, false).map_err(|error| Failure::local(&error))?;
+                tree::made(path).map_err(|error| Failure::local(&error))?;
             }
             Ok(true)
         }

@@ -1,6 +1,7 @@
 //! `xdfs cp`: pairs sources with targets and copies one file after the other, in one session for
 //! each server.
 
+mod dry_run;
 mod ends;
 mod failure;
 mod ftp;
@@ -28,6 +29,7 @@ use xdfs_server::users::StateFolder;
 
 use self::ends::{open_source, payload, source_of, target_of, written_place};
 use self::failure::Failed;
+use self::into::Above;
 use self::items::{Download, Upload};
 use self::monitor::{FileOutcome, Staged, TransferMonitor};
 use self::unfinished::UnfinishedMark;
@@ -47,7 +49,7 @@ pub(super) use tree::sync;
 
 /// Carries out a copy; files that fail are reported and do not stop the others.
 pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
-    if matches!(plan.copies, Copies::Download { .. }) {
+    if matches!(plan.copies, Copies::Download { .. }) && !plan.options.dry_run {
         load_journal_key(&plan.login);
     }
     with_sessions(&plan.options, plan.format, &plan.login, |copy| {
@@ -182,7 +184,12 @@ impl Copy<'_> {
         }
         let is_directory = |file: &Facts| file.kind == FileType::Directory;
         let mark = UnfinishedMark::up(&self.login, path, target);
-        let there = known.as_ref().is_none_or(|found| found.as_ref().is_some_and(is_directory));
+        let above = match tree.dry_run && target.directory && known == Some(None) {
+            true => Above::WouldBeMade,
+            false => Above::Needed,
+        };
+        let there =
+            above == Above::WouldBeMade || known.as_ref().is_none_or(|found| found.as_ref().is_some_and(is_directory));
         // An unfinished earlier attempt is resumed; a slash means "into" nevertheless.
         let named = known
             .iter()
@@ -195,8 +202,8 @@ impl Copy<'_> {
         let Some(name) = own.filter(|_| into) else {
             let may_be_ours = known.as_ref().is_some_and(|found| found.as_ref().is_none_or(is_directory));
             let begun = may_be_ours && !tree.atomic && !tree.dry_run && own.is_some();
-            let exit =
-                self.under_mark(begun.then_some(&mark), &|copy| copy.tree_up(path, target, known.clone(), tree))?;
+            let exit = self
+                .under_mark(begun.then_some(&mark), &|copy| copy.tree_up(path, (target, above), known.clone(), tree))?;
             let failed = !matches!(exit, Exit::Done | Exit::Cancelled | Exit::ConnectionLost);
             // Complete, or nothing was begun: whatever is made there later belongs to another
             // process.
@@ -208,7 +215,8 @@ impl Copy<'_> {
         let inside = target.join(name.as_bytes()).map_err(|error| {
             Failure::new(Exit::Usage, format!("{}: the server could not name it: {error}", printable_path(path)))
         })?;
-        self.tree_up(path, &inside, None, tree)
+        let known = (above == Above::WouldBeMade).then_some(None);
+        self.tree_up(path, (&inside, above), known, tree)
     }
 
     /// Copies a tree to a new name, or resumes it there, while the mark exists.
@@ -228,7 +236,11 @@ impl Copy<'_> {
             Local::Zero(_) | Local::Random(_) => true,
             Local::Stdin => false,
         };
-        self.with_patience(&pair.target, again, |copy| copy.upload(pair, number))
+        let again = again || self.options.dry_run;
+        self.with_patience(&pair.target, again, |copy| match copy.options.dry_run {
+            true => copy.plan_upload(pair, number),
+            false => copy.upload(pair, number),
+        })
     }
 
     fn download_with_patience(&mut self, pair: &Download, number: (usize, usize)) -> Result<FileOutcome, Failed> {
@@ -238,7 +250,11 @@ impl Copy<'_> {
             LocalTarget::Null => true,
             LocalTarget::Stdout => false,
         };
-        self.with_patience(&pair.source, again, |copy| copy.download(pair, number))
+        let again = again || self.options.dry_run;
+        self.with_patience(&pair.source, again, |copy| match copy.options.dry_run {
+            true => copy.plan_download(pair, number),
+            false => copy.download(pair, number),
+        })
     }
 
     /// Makes attempts until one succeeds, or nothing has moved for the time limit.
@@ -320,9 +336,14 @@ impl Copy<'_> {
             return Err(Failure::new(Exit::Usage, message));
         }
         if sources.len() > 1 && *target == LocalTarget::Stdout {
-            return Err(Failure::new(Exit::Usage, "-: several sources fit; 'xdfs cat' writes one behind the other"));
+            return Err(Failure::new(
+                Exit::Usage,
+                "-: several sources fit\nhelp: 'xdfs cat' writes one behind the other",
+            ));
         }
-        self.clean_up(target, into_directory)?;
+        if !self.options.dry_run {
+            self.clean_up(target, into_directory)?;
+        }
         let pairs = items::downloads(sources, target, into_directory);
         let mut exits = Vec::with_capacity(pairs.len());
         for (index, (source, pair)) in sources.iter().zip(pairs).enumerate() {
@@ -338,8 +359,10 @@ impl Copy<'_> {
                         let own = source.name().filter(|_| !source.contents);
                         let into = own.filter(|_| into);
                         let begun = into.is_none() && !tree.atomic && !tree.dry_run && own.is_some();
+                        let above = if into.is_some() { into::above_in(path, tree) } else { Above::Needed };
                         let path = into.map_or_else(|| path.clone(), |name| path.join(OsStr::from_bytes(name)));
-                        let exit = self.under_mark(begun.then_some(&mark), &|copy| copy.tree_down(source, &path, tree));
+                        let exit = self
+                            .under_mark(begun.then_some(&mark), &|copy| copy.tree_down(source, (&path, above), tree));
                         // Complete, or nothing was begun: whatever is made there later belongs to
                         // another process.
                         let is_missing = || path.symlink_metadata().is_err_and(|error| error.kind() == NotFound);

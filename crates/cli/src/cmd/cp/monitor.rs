@@ -10,7 +10,7 @@ use xdfs_io::store::{Kept, Recovered, Stage};
 use super::failure::Failed;
 use super::retry::Backoff;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, CopyItem, Output};
+use crate::output::{self, CopyItem, Output, PlannedCopy};
 use crate::plan::{Check, Options, WhenDone};
 use crate::signal::StopFlag;
 
@@ -26,6 +26,8 @@ pub(super) enum FileOutcome {
     Copied(CopyItem, output::CopiedFile),
     /// Its target existed and was kept.
     Kept(CopyItem),
+    /// A dry run: nothing was copied.
+    Planned(PlannedCopy),
     /// The reader of standard output closed it.
     NotWanted,
 }
@@ -199,6 +201,7 @@ impl<'a> TransferMonitor<'a> {
         match outcome {
             Ok(FileOutcome::Copied(item, transfer)) => self.output.finished(&item, &transfer).map(|()| Exit::Done),
             Ok(FileOutcome::Kept(item)) => self.output.kept(&item).map(|()| Exit::Done),
+            Ok(FileOutcome::Planned(planned)) => self.output.planned(&planned).map(|()| Exit::Done),
             Ok(FileOutcome::NotWanted) => Ok(Exit::Done),
             Err(failed) => {
                 let kind = failed.kind.unwrap_or(ErrorKind::InvalidPath);

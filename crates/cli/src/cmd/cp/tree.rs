@@ -19,6 +19,7 @@ use xdfs_proto::base::RelPath;
 use self::names::{Failures, Only};
 use self::reporter::TreeReporter;
 use super::failure::Failed;
+use super::into::Above;
 use super::retry::Backoff;
 use super::whole::IntoPlace;
 use super::{Copy, verify_of, wire_name};
@@ -113,8 +114,8 @@ pub(in crate::cmd) fn sync(plan: &SyncPlan) -> Result<Exit, Failure> {
         super::load_journal_key(&plan.login);
     }
     super::with_sessions(&plan.options, plan.format, &plan.login, |copy| match &plan.sides {
-        Sides::Up(source, target) => copy.tree_up(source, target, None, &plan.tree),
-        Sides::Down(source, target) => copy.tree_down(source, target, &plan.tree),
+        Sides::Up(source, target) => copy.tree_up(source, (target, Above::Needed), None, &plan.tree),
+        Sides::Down(source, target) => copy.tree_down(source, (target, Above::Needed), &plan.tree),
     })
 }
 
@@ -124,7 +125,7 @@ impl Copy<'_> {
     pub(super) fn tree_up(
         &mut self,
         source: &Path,
-        target: &Url,
+        (target, above): (&Url, Above),
         known: Option<Option<Facts>>,
         plan: &TreePlan,
     ) -> Result<Exit, Failure> {
@@ -137,7 +138,7 @@ impl Copy<'_> {
             let found = known.map_or_else(|| self.look(target), Ok)?;
             let atomic = plan.atomic && !plan.dry_run;
             let named = found.as_ref().filter(|_| atomic).and_then(|found| self.named_before(source, target, found));
-            let fresh = self.look_up(target, found)?;
+            let fresh = above == Above::WouldBeMade || self.look_up(target, found)?;
             let (options, listed) = self.tree_options(plan)?;
             let whole = match atomic && named.is_none() {
                 true => Some(self.begin_whole(source, target, fresh)?),
@@ -164,13 +165,19 @@ impl Copy<'_> {
         if exit == Exit::Done {
             return self.publish(&whole);
         }
-        let text = format!("{target}: not there, since part of it failed; the same command goes on with the rest");
+        let text =
+            format!("{target}: not there, since part of it failed\nhelp: the same command goes on with the rest");
         self.monitor.output().note(&text);
         Ok(exit)
     }
 
     /// Makes the directory `target` like `source`.
-    pub(super) fn tree_down(&mut self, source: &Url, target: &Path, plan: &TreePlan) -> Result<Exit, Failure> {
+    pub(super) fn tree_down(
+        &mut self,
+        source: &Url,
+        (target, above): (&Path, Above),
+        plan: &TreePlan,
+    ) -> Result<Exit, Failure> {
         let shown = printable_path(target);
         let outcome = (|| {
             self.prepare_ftp_tree(source, plan.delete)?;
@@ -186,7 +193,9 @@ impl Copy<'_> {
                 true => Some(local_way(target).map_err(here)?),
                 false => None,
             };
-            let (store, fresh) = made(way.as_deref().unwrap_or(target), plan.dry_run).map_err(here)?;
+            let target = way.as_deref().unwrap_or(target);
+            let made = if plan.dry_run { would_be_made(target, above) } else { made(target) };
+            let (store, fresh) = made.map_err(here)?;
             let local = store.clone();
             let download = Download::new(store, wire_name(source), fresh, options);
             Ok((download.with_top(&top), listed, way, local))
@@ -371,26 +380,38 @@ fn directory(path: &Path) -> Result<LocalStore, Error> {
     }
 }
 
-/// The same; a missing one is made, which the second value reports.
-pub(super) fn made(path: &Path, dry_run: bool) -> Result<(LocalStore, bool), Error> {
+/// The directory at `path`, or the one that it would be made in, which the second value reports.
+fn existing(path: &Path) -> Result<(LocalPlace, bool), Error> {
     // A slash at the end only means that a directory is expected.
-    let trimmed = trimmed(path);
-    let place = LocalPlace::of(trimmed.as_os_str().as_bytes())?;
+    let place = LocalPlace::of(trimmed(path).as_os_str().as_bytes())?;
     match place.existing {
-        Some(FileKind::Directory) => Ok((place.store, false)),
+        Some(FileKind::Directory) => Ok((place, false)),
         Some(_) => Err(Error::new(ErrorKind::NotDirectory, format!("'{}' is not a directory", printable_path(path)))),
-        None if dry_run => {
-            let text = format!("'{}' does not exist: everything would be copied", printable_path(path));
-            Err(Error::new(ErrorKind::NotFound, text))
-        }
-        None => {
+        None => Ok((place, true)),
+    }
+}
+
+/// For a dry run. Nothing is looked for below a directory that is missing.
+fn would_be_made(path: &Path, above: Above) -> Result<(LocalStore, bool), Error> {
+    let base = match above {
+        Above::Needed => path,
+        Above::WouldBeMade => path.parent().unwrap_or(path),
+    };
+    existing(base).map(|(place, fresh)| (place.store, fresh))
+}
+
+/// The same; a missing one is made, which the second value reports.
+pub(super) fn made(path: &Path) -> Result<(LocalStore, bool), Error> {
+    match existing(path)? {
+        (place, false) => Ok((place.store, false)),
+        (place, true) => {
             let fresh = match place.store.make_directory(&place.name, 0o777, false) {
                 Ok(_) => true,
                 // Another copy to the same place made it meanwhile.
                 Err(error) if error.kind == ErrorKind::AlreadyExists => false,
                 Err(error) => return Err(error),
             };
-            Ok((directory(&trimmed)?, fresh))
+            Ok((directory(&trimmed(path))?, fresh))
         }
     }
 }
@@ -405,7 +426,7 @@ fn local_way(target: &Path) -> Result<PathBuf, Error> {
     let target = trimmed(target);
     let there = LocalPlace::of(target.as_os_str().as_bytes())?.existing.is_some();
     let name = target.file_name().filter(|_| !there).ok_or_else(|| {
-        let text = format!("'{}' is there already; --atomic is for what is new", printable_path(&target));
+        let text = format!("'{}' is there already\nhelp: --atomic is for what is new", printable_path(&target));
         Error::new(ErrorKind::AlreadyExists, text)
     })?;
     Ok(target.with_file_name(OsStr::from_bytes(&way_name(name.as_bytes()))))

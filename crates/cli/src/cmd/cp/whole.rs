@@ -68,7 +68,7 @@ impl Copy<'_> {
     pub(super) fn begin_whole(&mut self, source: &Path, target: &Url, fresh: bool) -> Result<(Whole, bool), Failed> {
         let failed = |error| Failed::of_peer(&target.to_string(), error);
         if !fresh || target.path.is_root() {
-            let error = Error::new(ErrorKind::AlreadyExists, "it is there already; --atomic is for what is new");
+            let error = Error::new(ErrorKind::AlreadyExists, "it is there already\nhelp: --atomic is for what is new");
             return Err(failed(error));
         }
         let client = name_of(&self.login, source, target).map_err(failed)?;

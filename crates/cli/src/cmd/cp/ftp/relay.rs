@@ -58,6 +58,7 @@ impl Copy<'_> {
                     let number = numbered(index, sources.len());
                     let (server, from_ftp) = if source.is_ftp() { (&target, true) } else { (source, false) };
                     self.with_patience(server, true, |copy| match from_ftp {
+                        _ if copy.options.dry_run => copy.plan_between(source, &target, number),
                         true => copy.relay_from_ftp(source, &target, number),
                         false => copy.relay_to_ftp(source, &target, number),
                     })
