@@ -31,12 +31,17 @@ pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
         match word.split_once(',') {
             Some((time, rate)) => entries.push((parse_time(time)?, rate::parse(rate)?)),
             None if text.trim() == word => return Ok(Schedule { entries: vec![(0, rate::parse(word)?)] }),
-            None => return Err(format!("'{}' has no time; write a schedule as '08:00,10M 19:00,off'", escaped(word))),
+            None => {
+                return Err(format!(
+                    "'{}' has no time\nhelp: write a schedule as '08:00,10M 19:00,off'",
+                    escaped(word)
+                ));
+            }
         }
     }
     entries.sort_unstable();
     if entries.len() > ENTRIES_MAX || entries.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return Err("a time stands there twice; give each time one rate".to_owned());
+        return Err("a time stands there twice\nhelp: give each time one rate".to_owned());
     }
     Ok(Schedule { entries })
 }
@@ -52,7 +57,8 @@ fn parse_time(text: &str) -> Result<u64, String> {
         digits.parse().ok().filter(|number| plain && *number < below)
     };
     let parts = text.split_once(':').and_then(|(hour, minute)| Some((number(hour, 24)?, number(minute, 60)?)));
-    let (hour, minute) = parts.ok_or_else(|| format!("'{}' is no time of day; write it as 08:00", escaped(text)))?;
+    let (hour, minute) =
+        parts.ok_or_else(|| format!("'{}' is no time of day\nhelp: write it as 08:00", escaped(text)))?;
     Ok(hour * 60 + minute)
 }
 

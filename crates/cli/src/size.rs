@@ -18,7 +18,7 @@ pub(crate) enum SizeError {
     )]
     NoNumber,
     /// Letters that are not a unit.
-    #[error("there is no unit '{0}'; use K, M, G, T (1000s) or KiB, MiB, GiB, TiB (1024s)")]
+    #[error("there is no unit '{0}'\nhelp: use K, M, G, T (1000s) or KiB, MiB, GiB, TiB (1024s)")]
     Unit(String),
     /// Above [`SIZE_MAX`].
     #[error("it is larger than any file can be (2^63 - 1 bytes)")]

@@ -74,11 +74,8 @@ fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
         Some(above) => (format!("{above} {shown}"), format!("'{path}' has")),
         None => (shown, "it has".to_owned()),
     };
-    let message = format!(
-        "there is no command '{typed}' in this version{reason}; {has} {}; see '{path} --help'",
-        present.join(", ")
-    );
-    Failure::new(Exit::Usage, message)
+    let message = format!("there is no command '{typed}' in this version{reason}; {has} {}", present.join(", "));
+    Failure::new(Exit::Usage, message).help(format!("'{path} --help' explains them"))
 }
 
 fn complain(error: &clap::Error, words: &[OsString]) -> Failure {
@@ -94,7 +91,11 @@ fn complain(error: &clap::Error, words: &[OsString]) -> Failure {
     if error.kind() == ErrorKind::UnknownArgument
         && let Some(instead) = foreign::answer(command, option)
     {
-        return Failure::new(Exit::Usage, format!("{}: {instead}", printable(option.as_bytes())));
+        return Failure::new(
+            Exit::Usage,
+            format!("{}: 'xdfs {command}' has no such option", printable(option.as_bytes())),
+        )
+        .help(instead);
     }
     // Nobody who mistypes an option means a file of that name.
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("tip: to pass '"));
@@ -110,12 +111,12 @@ fn secret_as_argument(error: &clap::Error) -> Option<&'static str> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else { return None };
     match (error.kind(), name.as_str()) {
         (ErrorKind::UnknownArgument, "--token") => Some(
-            "--token: a token is never an argument, since everybody on the machine could read it; put it into a file that nobody \
-             else may read and name that in XDFS_TOKEN_FILE",
+            "--token: a token is never an argument, since everybody on the machine could read it\nhelp: put it into a \
+             file that nobody else may read and name that in XDFS_TOKEN_FILE",
         ),
         (ErrorKind::UnknownArgument, "--password") => Some(
-            "--password: a password is never an argument, since everybody on the machine could read it; it is asked for on a \
-             terminal, and --password-file names a file with it",
+            "--password: a password is never an argument, since everybody on the machine could read it\nhelp: it is asked \
+             for on a terminal, and --password-file names a file with it",
         ),
         _ => None,
     }
@@ -229,10 +230,10 @@ mod tests {
             ),
             (
                 "xdfs user remove anna",
-                "no command 'user remove' in this version; 'xdfs user' has add, key, password, token, list, revoke, restore; \
-                 see 'xdfs user --help'",
+                "no command 'user remove' in this version; 'xdfs user' has add, key, password, token, list, revoke, restore\n\
+                 help: 'xdfs user --help' explains them",
             ),
-            ("xdfs trust add", "no command 'trust add' in this version; 'xdfs trust' has list, pin, forget; see"),
+            ("xdfs trust add", "no command 'trust add' in this version; 'xdfs trust' has list, pin, forget\nhelp: "),
             ("xdfs key generate", "no command 'key generate' in this version; 'xdfs key' has create, show, trust,"),
             ("xdfs user mount", "no command 'user mount' in this version; 'xdfs user' has"),
         ] {

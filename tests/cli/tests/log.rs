@@ -99,7 +99,7 @@ fn the_filter_chooses_and_a_mistake_in_it_stops_the_start() {
     let mut wrong = scene.command(["serve", "--export", "data=server"]);
     wrong.env("XDFS_LOG", "chatty");
     let outcome = xdfs_test_cli::Running::start(wrong).wait();
-    outcome.ends_with(exit::USAGE).says(&["XDFS_LOG: 'chatty' is no level; write off, error, warn, info, debug"]);
+    outcome.ends_with(exit::USAGE).says(&["XDFS_LOG: 'chatty' is no level\nhelp: write off, error, warn, info, debug"]);
 }
 
 #[test]

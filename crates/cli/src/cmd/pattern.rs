@@ -68,7 +68,7 @@ fn fitting(session: &Session, url: &Url, pattern: &PathPattern) -> Result<Vec<Ur
             let names = names_in(session, directory, pattern, at < depth || url.directory)?;
             held += names.iter().map(|name| name.path.as_bytes().len() + NAME_BYTES).sum::<usize>();
             if held > HELD_BYTES_MAX {
-                let text = "more names fit this pattern than are remembered; write a narrower one";
+                let text = "more names fit this pattern than are remembered\nhelp: write a narrower one";
                 return Err(Error::new(ErrorKind::LimitExceeded, text));
             }
             next.extend(names);

@@ -144,7 +144,7 @@ fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child), String> {
     let both = theirs.try_clone().map_err(|error| format!("no socket for ssh: {error}"))?;
     let ssh = login.ssh.clone().or_else(|| std::env::var("XDFS_SSH").ok()).unwrap_or_else(|| "ssh".to_owned());
     let mut words = ssh.split_whitespace();
-    let program = words.next().ok_or("--ssh names no program; leave it out, or name one such as 'ssh -4'")?;
+    let program = words.next().ok_or("--ssh names no program\nhelp: leave it out, or name one such as 'ssh -4'")?;
     let mut command = Command::new(program);
     command.args(words);
     if login.unattended {

@@ -78,7 +78,9 @@ pub(super) fn resolve(args: FindArgs) -> Result<NamesPlan, PlanError> {
     let end = args.words.iter().position(is_test).unwrap_or(args.words.len());
     let (places, words) = args.words.split_at(end);
     if places.is_empty() {
-        return Err(PlanError::Find("no URL is named before the tests; write xdfs find URL [TEST]...".to_owned()));
+        return Err(PlanError::Find(
+            "no URL is named before the tests\nhelp: write xdfs find URL [TEST]...".to_owned(),
+        ));
     }
     let urls = places.iter().map(|text| parse_url(text)).collect::<Result<_, _>>()?;
     let verb = Verb::Find(search(words)?);
@@ -118,7 +120,7 @@ fn search(words: &[OsString]) -> Result<Search, PlanError> {
             b"-newer" => Test::Newer(reference(value()?)?),
             b"-empty" => Test::Empty,
             b"-exec" | b"-delete" | b"-ok" => {
-                let text = "find only prints here; write -print0 | xargs -0 xdfs rm, or another command";
+                let text = "find only prints here\nhelp: write -print0 | xargs -0 xdfs rm, or another command";
                 return Err(PlanError::Find(format!("{name}: {text}")));
             }
             _ => {

@@ -143,7 +143,7 @@ pub(crate) enum PlanError {
         what: String,
     },
     /// A URL with a fault.
-    #[error("{url}: {fault}; for example {}", fault.example())]
+    #[error("{url}: {fault}\nhelp: for example {}", fault.example())]
     Url {
         /// As it was typed.
         url: String,
@@ -151,24 +151,28 @@ pub(crate) enum PlanError {
         fault: UrlError,
     },
     /// Not an address with a port.
-    #[error("--listen {0}: this is no address with a port; for example 127.0.0.1:2799, [::1]:2799 or 127.0.0.1:0")]
+    #[error(
+        "--listen {0}: this is no address with a port\nhelp: for example 127.0.0.1:2799, [::1]:2799 or 127.0.0.1:0"
+    )]
     Listen(String),
     /// Something else behind the address.
     #[error(
-        "--listen {0}: what follows the address is '?stack=' and drivers; for example '0.0.0.0:2799?stack=tcp,zstd'"
+        "--listen {0}: what follows the address is '?stack=' and drivers\nhelp: for example '0.0.0.0:2799?stack=tcp,zstd'"
     )]
     ListenForm(String),
     /// Not a range of ports.
-    #[error("--ports {0}: write FROM-TO, for example 2800-2899")]
+    #[error("--ports {0}: this is no range of ports\nhelp: write FROM-TO, for example 2800-2899")]
     Ports(String),
     /// Not `NAME=DIR`.
-    #[error("--export {0}: write NAME=DIR, NAME=DIR:ro or NAME=memory:; for example --export data=/srv/data")]
+    #[error(
+        "--export {0}: this does not say which directory has which name\nhelp: write NAME=DIR, NAME=DIR:ro or NAME=memory:, for example --export data=/srv/data"
+    )]
     ExportForm(String),
     /// Not a name.
     #[error("--export {0}: a name has 1 to 64 letters, digits, '.', '_' and '-', and not only dots")]
     ExportName(String),
     /// The same name twice.
-    #[error("--export {0}: this name is given twice; each export needs its own")]
+    #[error("--export {0}: this name is given twice\nhelp: give each export a name of its own")]
     ExportTwice(String),
     /// `zero:` or `random:` without a good size.
     #[error("{what}: {fault}\nhelp: write zero:SIZE or random:SIZE, for example zero:10GB")]
@@ -179,7 +183,7 @@ pub(crate) enum PlanError {
         fault: SizeError,
     },
     /// A special name on the wrong side.
-    #[error("{what}: this can only be a {side}; a local file of that name is written ./{what}")]
+    #[error("{what}: this can only be a {side}\nhelp: a local file of that name is written ./{what}")]
     WrongSide {
         /// As it was typed.
         what: String,
@@ -199,7 +203,7 @@ pub(crate) enum PlanError {
     #[error("{0}: the path would be too deep or too long")]
     TooDeep(String),
     /// An empty argument.
-    #[error("an empty name was given; is a shell variable unset?")]
+    #[error("an empty name was given\nhelp: is a shell variable unset?")]
     Empty,
     /// Both sides are local.
     #[error(
@@ -241,26 +245,28 @@ pub(crate) enum PlanError {
     Window(u64),
     /// Not a name of the kernel.
     #[error(
-        "--congestion {0}: this is no name of a congestion control; /proc/sys/net/ipv4/tcp_available_congestion_control lists those of this machine"
+        "--congestion {0}: this is no name of a congestion control\nhelp: those of this machine are in /proc/sys/net/ipv4/tcp_available_congestion_control"
     )]
     Congestion(String),
     /// A range that ends beyond all files.
     #[error("--offset and --length: the range ends beyond the largest file there can be")]
     Range,
     /// A range of a tree.
-    #[error("--offset and --length: a directory has no range; leave -r out, or the range")]
+    #[error("--offset and --length: a directory has no range\nhelp: leave -r out, or the range")]
     RangeOfTree,
     /// A pattern that matches nothing.
-    #[error("--{0}: an empty pattern fits nothing; is a shell variable unset?")]
+    #[error("--{0}: an empty pattern fits nothing\nhelp: is a shell variable unset?")]
     Pattern(&'static str),
     /// Standard input is wanted for two things.
-    #[error("{0} -: standard input is read only once, and something else reads it, too; put the lines into a file")]
+    #[error(
+        "{0} -: standard input is read only once, and something else reads it, too\nhelp: put the lines into a file"
+    )]
     StandardInputTwice(&'static str),
     /// A test of find that cannot be read.
     #[error("{0}")]
     Find(String),
     /// Deletion together with a list of names.
-    #[error("--delete: with --files-from nobody knows what the source does not have; leave one of them out")]
+    #[error("--delete: with --files-from nobody knows what the source does not have\nhelp: leave one of them out")]
     DeleteOfSome,
     /// Something that is not a directory.
     #[error("{what}: this cannot be a {side} of sync\nhelp: name a directory")]
@@ -271,7 +277,7 @@ pub(crate) enum PlanError {
         side: &'static str,
     },
     /// An offset into a stream of zeros or standard input.
-    #[error("--offset: {0} cannot be entered in its middle; leave the option out")]
+    #[error("--offset: {0} cannot be entered in its middle\nhelp: leave the option out")]
     OffsetOfStream(String),
     /// `wire` at `clear`.
     #[error(
@@ -279,7 +285,7 @@ pub(crate) enum PlanError {
     )]
     WireAtClear,
     /// Something that FTP servers do not have.
-    #[error("{0}: FTP servers cannot do that; xdfs:// and ssh:// can")]
+    #[error("{0}: FTP servers cannot do that\nhelp: xdfs:// and ssh:// can")]
     NotByFtp(&'static str),
     /// An option of a mount.
     #[error("-o {option}: {reason}")]

@@ -150,7 +150,7 @@ fn apply(option: &[u8], how: &mut MountOptions, login: &mut LoginPlan) -> Result
         }
         (name, false) if WITHOUT_MEANING.contains(&name) => {}
         (name, _) if name.starts_with("x-") || name == "comment" => {}
-        _ => return unknown("there is no such option; 'xdfs mount --help' lists them".to_owned()),
+        _ => return unknown("there is no such option\nhelp: 'xdfs mount --help' lists them".to_owned()),
     }
     Ok(())
 }

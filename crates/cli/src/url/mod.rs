@@ -116,11 +116,11 @@ pub(crate) enum UrlError {
     SshUser,
     /// A host key for ssh.
     #[error(
-        "what follows its '#' is for xdfs servers; ssh knows the keys of its hosts itself, and a '#' in a file's name is written %23"
+        "what follows its '#' is for xdfs servers; ssh knows the keys of its hosts itself\nhelp: a '#' in a file's name is written %23"
     )]
     SshKey,
     /// A fragment of a URL of FTP.
-    #[error("what follows its '#' is for xdfs servers; a '#' in a file's name is written %23")]
+    #[error("what follows its '#' is for xdfs servers\nhelp: a '#' in a file's name is written %23")]
     FtpKey,
     /// The part before `@` of a URL of FTP.
     #[error("its user name is empty, or user name or password has a character that no login has")]
@@ -161,7 +161,7 @@ pub(crate) enum UrlError {
     #[error("its export '{0}' is no export's name (1 to 64 letters, digits, '.', '_' and '-', and not only dots)")]
     Export(String),
     /// A `%` without two hexadecimal digits.
-    #[error("in its path a '%' is not followed by two hexadecimal digits; a '%' in a file's name is written %25")]
+    #[error("in its path a '%' is not followed by two hexadecimal digits\nhelp: a '%' in a file's name is written %25")]
     Percent,
     /// `%2F`.
     #[error("its path has an encoded slash (%2F); no file name holds a slash, and a separator is written '/'")]
@@ -170,14 +170,14 @@ pub(crate) enum UrlError {
     #[error("its path has an encoded NUL (%00), which no file name can hold")]
     EncodedNul,
     /// A raw `?`.
-    #[error("it has a '?', but there are no queries here; a '?' in a file's name is written %3F")]
+    #[error("it has a '?', but there are no queries here\nhelp: a '?' in a file's name is written %3F")]
     Query,
     /// Any other fault of the path.
     #[error("its path cannot be used: {0}")]
     Path(PathError),
     /// The part after `#`.
     #[error(
-        "what follows its '#' is no host key (SHA256: and 43 base64 digits); a '#' in a file's name is written %23"
+        "what follows its '#' is no host key (SHA256: and 43 base64 digits)\nhelp: a '#' in a file's name is written %23"
     )]
     Key,
 }

@@ -96,7 +96,7 @@ impl TreeState {
         if self.cleared.saturating_add(count) > most {
             self.summary.failed += 1;
             let text = format!(
-                "more than {most}: nothing was removed; allow more with --max-delete N, or look first with --dry-run"
+                "more than {most}: nothing was removed\nhelp: allow more with --max-delete N, or look first with --dry-run"
             );
             return Some(format!("{count} names would be removed, {text}"));
         }
@@ -132,7 +132,7 @@ impl TreeState {
     pub(super) fn may_clear(&mut self, most: u64) -> Result<(), Error> {
         if self.cleared >= most {
             let text = format!(
-                "a directory is in the way, and more than {most} names would be removed; allow more with --max-delete N"
+                "a directory is in the way, and more than {most} names would be removed\nhelp: allow more with --max-delete N"
             );
             return Err(Error::new(ErrorKind::IsDirectory, text));
         }
@@ -143,7 +143,7 @@ impl TreeState {
 
 /// Why a directory is kept where something else should be.
 pub(super) fn full_directory() -> Error {
-    let text = "a directory with something in it is in the way; sync --delete replaces it";
+    let text = "a directory with something in it is in the way\nhelp: sync --delete replaces it";
     Error::new(ErrorKind::IsDirectory, text)
 }
 

@@ -11,7 +11,8 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, change: &ModeC
     let mode = match change {
         ModeChange::Set(mode) => Ok(*mode),
         ModeChange::Change(_) => session.look(wire_name(url), Wanted::MODE).and_then(|facts| {
-            let unknown = || Error::new(ErrorKind::Unsupported, "its mode is not known; give all bits, as in 640");
+            let unknown =
+                || Error::new(ErrorKind::Unsupported, "its mode is not known\nhelp: give all bits, as in 640");
             Ok(change.apply(facts.mode.ok_or_else(unknown)?, facts.kind == FileType::Directory))
         }),
     };

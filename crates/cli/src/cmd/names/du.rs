@@ -130,7 +130,7 @@ impl<'s> Counting<'s> {
             self.held -= size(&url);
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
-                "more directories than can be remembered; count parts of it",
+                "more directories than can be remembered\nhelp: count parts of it",
             ));
         }
         self.waiting.push(PendingDirectory { url, pages: None });
@@ -145,7 +145,7 @@ impl<'s> Counting<'s> {
             return Ok(());
         }
         if self.several.len() > SEVERAL_MAX {
-            let text = "more files with several names than can be remembered; count parts of it";
+            let text = "more files with several names than can be remembered\nhelp: count parts of it";
             return Err(Error::new(ErrorKind::LimitExceeded, text));
         }
         self.line.allocated = self.line.allocated.saturating_add(allocated);

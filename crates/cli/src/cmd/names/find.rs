@@ -80,7 +80,7 @@ impl Finding<'_> {
                 }
             }
             if self.held > HELD_BYTES_MAX {
-                let text = "more directories than can be remembered; look at parts of it";
+                let text = "more directories than can be remembered\nhelp: look at parts of it";
                 return Err(told(Error::new(ErrorKind::LimitExceeded, text)));
             }
         }

@@ -131,7 +131,7 @@ fn entries_of(server: &mut FtpServer, url: &Url) -> Result<Vec<Entry>, Error> {
     });
     listed.map_err(error_of)?;
     if held > HELD_BYTES_MAX || entries.len() == ENTRIES_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "more names than can be remembered; list parts of it"));
+        return Err(Error::new(ErrorKind::LimitExceeded, "more names than can be remembered\nhelp: list parts of it"));
     }
     Ok(entries)
 }

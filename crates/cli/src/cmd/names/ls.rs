@@ -121,7 +121,8 @@ impl<'p> Listing<'p> {
                 held.push(LsEntry { name: entry.name.to_vec(), facts: Facts::from(&entry.attributes) });
             }
             if *held_bytes > HELD_BYTES_MAX || held.len() > ENTRIES_MAX {
-                let error = Error::new(ErrorKind::LimitExceeded, "more names than can be remembered; list parts of it");
+                let error =
+                    Error::new(ErrorKind::LimitExceeded, "more names than can be remembered\nhelp: list parts of it");
                 return Err(trouble(url, &error));
             }
             many |= !self.sort && held.len() > SORTED_MAX;

@@ -37,7 +37,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, fo
 /// An error if a directory stays: `-r` was not given, or the user says no.
 pub(super) fn may_remove_all(url: &Url, recursive: bool, force: bool) -> Done {
     if !recursive {
-        let text = format!("{url}: is a directory; -r removes it with all it holds");
+        let text = format!("{url}: is a directory\nhelp: -r removes it with all it holds");
         return Err(NameError::Told(Failure::new(Exit::Refused, text), ErrorKind::IsDirectory));
     }
     if !force {

@@ -40,7 +40,7 @@ impl Filter {
             None if word == "off" => Ok(None),
             None => {
                 let known = Severity::ALL.map(Severity::name).join(", ");
-                Err(format!("'{}' is no level; write off, {known}", printable(word.as_bytes())))
+                Err(format!("'{}' is no level\nhelp: write off, {known}", printable(word.as_bytes())))
             }
         };
         let mut filter = Self { others: Some(usual), areas: BTreeMap::new() };
@@ -51,7 +51,7 @@ impl Filter {
             };
             let area = Area::ALL.into_iter().find(|area| area.name() == name).ok_or_else(|| {
                 let known = Area::ALL.map(Area::name).join(", ");
-                format!("'{}' is no part of the log; write one of: {known}", printable(name.as_bytes()))
+                format!("'{}' is no part of the log\nhelp: write one of: {known}", printable(name.as_bytes()))
             })?;
             filter.areas.insert(area, level(wanted)?);
         }
@@ -205,9 +205,9 @@ mod tests {
         assert!(taken("info,session=debug,calls=off", Area::Calls).is_empty());
         assert!(taken("off", Area::Server).is_empty());
         for (text, words) in [
-            ("loud", "'loud' is no level; write off, error, warn, info, debug"),
+            ("loud", "'loud' is no level\nhelp: write off, error, warn, info, debug"),
             ("session=\u{1b}", "'\\u{1b}' is no level"),
-            ("tls=debug", "'tls' is no part of the log; write one of: server, login, session, transfer, calls"),
+            ("tls=debug", "'tls' is no part of the log\nhelp: write one of: server, login, session, transfer, calls"),
         ] {
             let error = Filter::parse(text, Severity::Info).unwrap_err();
             assert!(error.starts_with(words), "{error}");

@@ -58,7 +58,7 @@ fn scope_of(args: &UserTokenArgs) -> Result<Scope, Failure> {
     let path = RelPath::parse(&bytes).map_err(|error| usage(format!("--path {shown}: {error}")))?;
     let until = args.expires.from(calendar::now());
     if until <= calendar::now() {
-        return Err(usage("--expires: that day is over; the token would have run out when it is made".to_owned()));
+        return Err(usage("--expires: that day is over: the token would have run out when it is made".to_owned()));
     }
     Ok(Scope { export: args.export.clone(), path, write: args.write, until })
 }
