@@ -77,6 +77,12 @@ const FORMS: &[Form] = &[
         variables: &[("XDFS_REAL_KILLS", "50")],
     },
     Form {
+        name: "rates",
+        package: "xdfs-test-cli",
+        filter: &["--test", "rates"],
+        variables: &[("XDFS_RATE_SECONDS", "10"), ("RUST_TEST_THREADS", "1")],
+    },
+    Form {
         name: "races",
         package: "xdfs-test-conformance",
         filter: &["--test", "store", "race"],

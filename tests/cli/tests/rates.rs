@@ -1,0 +1,160 @@
+//! What a limit of bandwidth promises: bytes within five percent, no bursts, even shares, a listing that overtakes, and
+//! patience with a slow rate. A short run is part of every run of the tests, where others may use the machine: nothing is
+//! quicker than its limit, and slower only within reason. `cargo run -p xtask -- long rates` is strict in both directions.
+
+use std::time::{Duration, Instant};
+
+use xdfs_test_cli::{Relay, Scene, Server, exit, pass, pattern};
+
+/// Bytes a second of the limits.
+const RATE: u64 = 4 << 20;
+
+/// Seconds of a measurement, and by which factor it may be slow.
+fn effort() -> (u64, f64) {
+    let seconds = std::env::var("XDFS_RATE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    // What was missed before a copy began is made up for: up to a tenth of a second.
+    (seconds, if seconds >= 10 { 1.05 } else { 2.0 })
+}
+
+#[track_caller]
+fn must_take(what: &str, seconds: f64, expected: f64) {
+    let (_, slowest) = effort();
+    println!("{what}: {seconds:.2} s of {expected:.2} s");
+    assert!(
+        (expected * 0.95 - 0.1..expected * slowest + 0.2).contains(&seconds),
+        "{what}: {seconds} s of {expected} s"
+    );
+}
+
+fn serve(scene: &Scene, limits: &str) -> Server {
+    scene.directory("data");
+    let config = format!(
+        "{limits}[exports.data]\ndirectory = \"data\"\nanonymous = \"rw\"\n\
+         [exports.made]\ndirectory = \"memory:\"\nanonymous = \"ro\"\n"
+    );
+    scene.write("server.toml", config.as_bytes());
+    let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("XDFS_LOG", "off");
+    Server::start(command, &["--config", "server.toml"])
+}
+
+#[test]
+fn the_bytes_of_a_limited_copy_take_their_time_in_both_directions() {
+    let (seconds, _) = effort();
+    let scene = Scene::new();
+    let server = serve(&scene, "");
+    let size = usize::try_from(RATE * seconds).expect("a few MiB");
+    scene.write("source", &pattern(size, 3));
+    let url = server.url_in("data", "file");
+    for (protection, channels) in [("private", "4"), ("clear", "16")] {
+        for words in [["source", &url], [&url, "copy"]] {
+            let options = ["cp", "--json", "--bwlimit", "4M", "-P", channels, "--protection", protection];
+            let outcome = scene.run(options.iter().chain(&words));
+            outcome.ends_with(exit::DONE);
+            let took = outcome.objects()[0]["seconds"].as_f64().expect("a number");
+            must_take(
+                &format!("{} at {protection}", if words[0] == "source" { "up" } else { "down" }),
+                took,
+                seconds as f64,
+            );
+        }
+    }
+    assert!(scene.read("copy") == pattern(size, 3));
+}
+
+#[test]
+fn no_tenth_of_a_second_gets_more_than_its_share_and_that_of_one_burst() {
+    let (seconds, _) = effort();
+    let scene = Scene::new();
+    let server = serve(&scene, "");
+    let relay = Relay::paced(&server, 1 << 40);
+    let size = usize::try_from(RATE * seconds).expect("a few MiB");
+    scene.write("source", &pattern(size, 3));
+    let url = relay.url("file");
+    let copy = scene.start(["cp", "--bwlimit", "4M", "--protection", "clear", "source", &url]);
+    let mut seen: Vec<(Instant, u64)> = Vec::new();
+    while !copy.has_ended() {
+        seen.push((Instant::now(), relay.passed()));
+        pass(Duration::from_millis(10));
+    }
+    copy.wait().ends_with(exit::DONE);
+    let mut most = 0.0_f64;
+    for (index, (from, before)) in seen.iter().enumerate() {
+        for (to, after) in &seen[index..] {
+            let allowed = (to.duration_since(*from).as_secs_f64() + 0.1) * RATE as f64;
+            most = most.max((after - before) as f64 / allowed);
+        }
+    }
+    println!("at most {:.0} % of what any time and one burst may have", most * 100.0);
+    // Heads of blocks and messages come on top, and what a buffer of the kernel held back.
+    assert!(most < 1.25, "{most}");
+}
+
+#[test]
+fn sessions_of_a_user_share_his_limit_evenly() {
+    let (seconds, slowest) = effort();
+    let scene = Scene::new();
+    let server = serve(&scene, "[limits]\nbandwidth-per-user = \"4M\"\n");
+    let half = (RATE * seconds / 2).to_string();
+    let url = server.url_in("made", "random");
+    // One asks for many channels, and gets no more for it.
+    let began = Instant::now();
+    let copies =
+        ["1", "8"].map(|channels| scene.start(["cp", "--json", "-P", channels, "--length", &half, &url, "null:"]));
+    let took = copies.map(|copy| {
+        let outcome = copy.wait();
+        outcome.ends_with(exit::DONE);
+        outcome.objects()[0]["seconds"].as_f64().expect("a number")
+    });
+    must_take("two sessions", began.elapsed().as_secs_f64(), seconds as f64);
+    let ratio = took[0].max(took[1]) / took[0].min(took[1]);
+    println!("{took:.2?} s: {ratio:.3} of each other");
+    assert!(ratio < if slowest < 1.5 { 1.1 } else { 1.5 }, "{took:?}");
+}
+
+#[test]
+fn a_listing_overtakes_what_waits_for_its_share() {
+    let scene = Scene::new();
+    let server = serve(&scene, "[limits]\nbandwidth-per-user = \"256K\"\n");
+    for number in 0..100 {
+        scene.write(format!("data/d/{number}"), b"x");
+    }
+    let copies = [["-P", "1"], ["-P", "8"]].map(|channels| {
+        let made = server.url_in("made", "random");
+        let words = [&["cp"], &channels[..], &["--length", "100M", &made, "null:"]].concat();
+        scene.start(words)
+    });
+    let mut took = Vec::new();
+    for _ in 0..10 {
+        let began = Instant::now();
+        scene.run(["ls", &server.url_in("data", "d")]).ends_with(exit::DONE);
+        took.push(began.elapsed());
+    }
+    println!("ten listings: {took:.0?}");
+    assert!(copies.iter().all(|copy| !copy.has_ended()));
+    // The copies have minutes to go.
+    assert!(took.iter().max() < Some(&Duration::from_secs(2)), "{took:?}");
+    for copy in copies {
+        copy.kill();
+    }
+}
+
+#[test]
+fn a_slow_rate_is_no_stall() {
+    let (seconds, slowest) = effort();
+    // 512 KiB at 10 KiB/s is longer than any wait of either side for a sign of life.
+    let size = if seconds >= 10 { 512 << 10 } else { 160 << 10 };
+    let scene = Scene::new();
+    let server = serve(&scene, "");
+    scene.write("source", &pattern(size, 4));
+    let url = server.url_in("data", "slow");
+    let began = Instant::now();
+    let outcome = scene.run(["cp", "--json", "--retry", "0", "--bwlimit", "10K", "source", &url]);
+    outcome.ends_with(exit::DONE);
+    assert_eq!(outcome.messages, "", "no retry, no lost channel");
+    assert_eq!(outcome.objects()[0]["retries"], 0);
+    let expected = size as f64 / 10_240.0;
+    println!("{:.1} s of {expected:.1} s", began.elapsed().as_secs_f64());
+    assert!(began.elapsed().as_secs_f64() < expected * slowest.max(1.2) + 2.0);
+    assert!(scene.read("data/slow") == pattern(size, 4));
+}
