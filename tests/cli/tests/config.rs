@@ -157,7 +157,7 @@ fn the_page_of_the_file_lists_the_keys_that_there_are() {
     configure(&scene, "somebody", "[hosts.lab]\nnonsense = 1\n");
     let refused = scene.run(["ls", "xdfs://localhost/data"]);
     let (_, list) = refused.messages.split_once("expected one of ").expect("the error lists the keys");
-    let (list, _) = list.split_once(';').expect("a remedy follows");
+    let (list, _) = list.split_once("\nhelp: ").expect("a remedy follows");
     let known: Vec<&str> = list.split(", ").map(|key| key.trim_matches('`')).collect();
     assert_eq!(documented, known);
     // The example of the page is a good file.

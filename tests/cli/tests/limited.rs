@@ -61,7 +61,10 @@ fn another_rate_holds_from_the_reload_on_for_what_runs() {
 fn what_is_no_rate_is_refused_with_its_line() {
     let scene = Scene::new();
     for (config, words) in [
-        ("[limits]\nbandwidth-per-user = \"fast\"\n", "server.toml:2: bandwidth-per-user: 'fast' is no rate; write"),
+        (
+            "[limits]\nbandwidth-per-user = \"fast\"\n",
+            "server.toml:2: bandwidth-per-user: 'fast' is no rate\nhelp: write",
+        ),
         ("[exports.a]\ndirectory = \"a\"\nbandwidth = \"1b\"\n", "server.toml:3: bandwidth: '1b' is out of bounds"),
     ] {
         scene.write("server.toml", config.as_bytes());

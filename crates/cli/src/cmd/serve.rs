@@ -37,7 +37,7 @@ use super::key::failed;
 use super::notify;
 use crate::calendar;
 use crate::descriptors;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, HELP};
 use crate::output::{JsonLines, Ready, Recovered, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Notifier, Signals};
@@ -229,7 +229,8 @@ impl Serving {
                     self.end();
                 }
                 Asked::Reload => {
-                    let error = self.reload().err();
+                    // A line of the log is one line.
+                    let error = self.reload().err().map(|error| error.replace(HELP, "; "));
                     (self.tell)(&LogEvent::Reloaded { error });
                 }
                 // Every line that cannot be written requests it.

@@ -66,7 +66,7 @@ pub(super) fn parse(path: &Path, text: &str, home: Option<&Path>) -> Result<BTre
     let file = Text { path, text };
     let table: FileTable = toml::from_str(text).map_err(|error| {
         let byte = error.span().map_or(0, |span| span.start);
-        file.at(byte, &format!("{}; docs/config.md lists the keys", error.message()))
+        file.at(byte, &format!("{}\nhelp: docs/config.md lists the keys", error.message()))
     })?;
     let hosts = table.hosts.into_iter().map(|(name, host)| {
         let rule =

@@ -24,7 +24,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     }
     let form = || {
         format!(
-            "'{}' is no rate; write it as 512K, 10M or 1.5G (KiB, MiB, GiB a second), or 'off'",
+            "'{}' is no rate\nhelp: write it as 512K, 10M or 1.5G (KiB, MiB, GiB a second), or 'off'",
             text.escape_debug()
         )
     };
@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let number: f64 = number.parse().map_err(|_| form())?;
     let rate = number * factor;
     if !(RATE_MIN as f64..=1e15).contains(&rate) {
-        return Err(format!("'{}' is out of bounds; a rate has at least 1K", text.escape_debug()));
+        return Err(format!("'{}' is out of bounds: a rate has at least 1K", text.escape_debug()));
     }
     Ok(rate as u64)
 }

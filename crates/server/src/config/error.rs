@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// `FILE:LINE: what is wrong; remedy`.
+/// `FILE:LINE: what is wrong`, and what to do about it on a line that begins with `help: `.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
     file: PathBuf,

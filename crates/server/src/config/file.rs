@@ -82,7 +82,7 @@ impl Text<'_> {
         found.map(|(_, value)| *value).ok_or_else(|| {
             let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
             let text = format!(
-                "{key} = \"{}\" is not known; write one of: {}",
+                "{key} = \"{}\" is not known\nhelp: write one of: {}",
                 word.get_ref().escape_debug(),
                 names.join(", ")
             );
@@ -93,7 +93,7 @@ impl Text<'_> {
     /// A path; a relative one is resolved from the file's folder.
     fn path_of(&self, word: &Word) -> Result<PathBuf, ConfigError> {
         if word.get_ref().is_empty() || word.get_ref().contains('\0') {
-            return Err(self.at(word.span().start, "this names no file; write a path".into()));
+            return Err(self.at(word.span().start, "this names no file\nhelp: write a path".into()));
         }
         Ok(self.path.parent().unwrap_or(Path::new("")).join(word.get_ref()))
     }
@@ -104,7 +104,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
     let file = Text { path, origin: ConfigFile::new(path), text };
     let table: FileTable = toml::from_str(text).map_err(|error| {
         let byte = error.span().map_or(0, |span| span.start);
-        file.at(byte, format!("{}; see docs/operations.md for the keys", error.message()))
+        file.at(byte, format!("{}\nhelp: see docs/operations.md for the keys", error.message()))
     })?;
     let at = |byte, message| file.at(byte, message);
     let mut limits = table.limits;
@@ -155,7 +155,7 @@ fn listen(file: &Text<'_>, word: &Word) -> Result<SocketAddr, ConfigError> {
     let text = word.get_ref().strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     text.as_ref().unwrap_or(word.get_ref()).parse().map_err(|_| {
         let text = format!(
-            "listen = \"{}\" is no address and port; write it like \"0.0.0.0:2799\" or \"[::]:2799\" (no host names)",
+            "listen = \"{}\" is no address and port\nhelp: write it like \"0.0.0.0:2799\" or \"[::]:2799\" (no host names)",
             word.get_ref().escape_debug()
         );
         file.at(word.span().start, text)
@@ -165,7 +165,7 @@ fn listen(file: &Text<'_>, word: &Word) -> Result<SocketAddr, ConfigError> {
 fn suites(file: &Text<'_>, words: &Spanned<Vec<Word>>) -> Result<Vec<String>, ConfigError> {
     let known = SUITES.map(|name| (name, name));
     if words.get_ref().is_empty() {
-        let text = format!("no suite is allowed, so nobody can connect; name some of: {}", SUITES.join(", "));
+        let text = format!("no suite is allowed, so nobody can connect\nhelp: name some of: {}", SUITES.join(", "));
         return Err(file.at(words.span().start, text));
     }
     words.get_ref().iter().map(|word| Ok(file.choose("suites", word, &known)?.to_owned())).collect()
@@ -223,7 +223,7 @@ fn export(file: &Text<'_>, name: &Word, table: &ExportTable) -> Result<ExportSet
     let fits = name.get_ref().bytes().all(plain) && RelPath::parse(name.get_ref().as_bytes()).is_ok();
     if !fits || name.get_ref().is_empty() {
         let text = format!(
-            "'{}' cannot be the name of an export; use letters, digits, '-', '.' and '_'",
+            "'{}' cannot be the name of an export\nhelp: use letters, digits, '-', '.' and '_'",
             name.get_ref().escape_debug()
         );
         return Err(file.at(name.span().start, text));
@@ -242,8 +242,7 @@ fn export(file: &Text<'_>, name: &Word, table: &ExportTable) -> Result<ExportSet
     let anonymous = match anonymous {
         None => Anonymous::Nothing,
         Some((Ok(rights), byte)) if rights > Anonymous::Read && !writable => {
-            let text =
-                "visitors cannot write to an export that is read-only; write anonymous = \"ro\" or access = \"rw\"";
+            let text = "visitors cannot write to an export that is read-only\nhelp: write anonymous = \"ro\" or access = \"rw\"";
             return Err(file.at(byte, text.into()));
         }
         Some((rights, _)) => rights?,

@@ -55,7 +55,10 @@ pub(super) fn within(
     if (least..=most).contains(&value) {
         return Ok(Some(value));
     }
-    Err(at(number.span().start, format!("{name} = {value} is out of bounds; write a number from {least} to {most}")))
+    Err(at(
+        number.span().start,
+        format!("{name} = {value} is out of bounds\nhelp: write a number from {least} to {most}"),
+    ))
 }
 
 /// A rate in bytes per second; 0 where there is none.
@@ -111,7 +114,7 @@ impl LimitsTable {
         };
         if limits.guests_soft > limits.guests {
             let text = format!(
-                "logins-soft ({}) is above logins ({}); newcomers would never find a place: raise logins",
+                "logins-soft ({}) is above logins ({}); newcomers would never find a place\nhelp: raise logins",
                 limits.guests_soft, limits.guests
             );
             return Err(at(soft, text));

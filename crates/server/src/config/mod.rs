@@ -139,7 +139,8 @@ impl Settings {
         let whole = |message: String| ConfigError::whole(path, message);
         let bytes = read_named(path, FILE_BYTES_MAX, Secrecy::Public).map_err(|error| whole(error.message))?;
         let bytes = bytes.ok_or_else(|| whole("there is no such file".into()))?;
-        let text = String::from_utf8(bytes).map_err(|_| whole("it is not UTF-8; write it again as UTF-8".into()))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| whole("it is not UTF-8\nhelp: write it again as UTF-8".into()))?;
         Self::parse(path, &text)
     }
 
@@ -153,7 +154,7 @@ impl Settings {
         for export in &self.exports {
             if let Some((user, line)) = export.users_lines.iter().find(|(user, _)| !exists(user)) {
                 let text = format!(
-                    "export '{}' names the user '{}', who does not exist; add them with 'xdfs user add', or take the \
+                    "export '{}' names the user '{}', who does not exist\nhelp: add them with 'xdfs user add', or take the \
                      name out",
                     export.name,
                     user.escape_debug()
@@ -174,14 +175,17 @@ impl Settings {
             ExportRoot::Directory(directory) => directory,
             ExportRoot::Store(name) => {
                 let refused = |error: Error| {
-                    self.origin
-                        .at(export.line, format!("export '{}': {}; name another store", export.name, error.message))
+                    self.origin.at(
+                        export.line,
+                        format!("export '{}': {}\nhelp: name another store", export.name, error.message),
+                    )
                 };
                 return Ok(Self::export_of(export, name.open().map_err(refused)?));
             }
         };
         let store = LocalStore::open_root(directory, export.access.writable).map_err(|error| {
-            let text = format!("export '{}': {}; make the directory, or name another", export.name, error.message);
+            let text =
+                format!("export '{}': {}\nhelp: make the directory, or name another", export.name, error.message);
             self.origin.at(export.line, text)
         })?;
         let store = with_journals(store, &export.name, key, &self.limits);

@@ -29,17 +29,19 @@ pub fn parse_place(text: &str) -> Result<MetricsPlace, String> {
         let path = PathBuf::from(path);
         return match path.file_name() {
             Some(_) if !text.contains('\0') => Ok(MetricsPlace::Unix(path)),
-            _ => Err(format!("'{shown}' names no socket; write it as unix:/run/xdfs/metrics.sock")),
+            _ => Err(format!("'{shown}' names no socket\nhelp: write it as unix:/run/xdfs/metrics.sock")),
         };
     }
     let address = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let address: SocketAddr = address.as_deref().unwrap_or(text).parse().map_err(|_| {
-        format!("'{shown}' is no place for metrics; write unix:PATH, or a loopback address such as 127.0.0.1:9280")
+        format!(
+            "'{shown}' is no place for metrics\nhelp: write unix:PATH, or a loopback address such as 127.0.0.1:9280"
+        )
     })?;
     if address.ip().to_canonical().is_loopback() {
         return Ok(MetricsPlace::Tcp(address));
     }
-    Err(format!("'{shown}' can be reached from other machines; write unix:PATH, or a loopback address"))
+    Err(format!("'{shown}' can be reached from other machines\nhelp: write unix:PATH, or a loopback address"))
 }
 
 #[cfg(test)]
