@@ -90,7 +90,7 @@ impl Server {
         work: impl Fn(&xdfs_client::Session, &[u8]) -> Result<T, Error> + Send + 'static,
     ) -> PyResult<T> {
         let (remote, owned) = (Arc::clone(&self.connection.remote), path.to_vec());
-        let outcome = blocking(py, move || remote.run(|session, _| work(session, &owned)))?;
+        let outcome = blocking(py, move || remote.run(|session| work(session, &owned)))?;
         outcome.map_err(|error| of_error(&error, &shown(path)))
     }
 

@@ -87,7 +87,7 @@ fn complete(
     loop {
         left -= 1;
         let (remote, begin, replaced) = (Arc::clone(remote), start.clone(), base.clone());
-        let started = blocking(py, move || remote.run(|session, _| begin(session, replaced.clone())))?;
+        let started = blocking(py, move || remote.run(|session| begin(session, replaced.clone())))?;
         let outcome = match started {
             Ok(transfer) => {
                 let replaces = transfer.replaces();
@@ -256,7 +256,7 @@ fn read_all(remote: &Arc<Remote>, ranges: &[Range], verify: Verify) -> Vec<Outco
     }
     // Nothing of nothing is not asked for.
     let large: Vec<usize> = large.into_iter().filter(|&index| ranges[index].2 != Some(0)).collect();
-    let read = remote.run(|session, _| {
+    let read = remote.run(|session| {
         let read = read_large(session, ranges, &large, verify);
         // All of them again, if the session was lost meanwhile.
         match read.iter().find_map(|outcome| outcome.as_ref().err().filter(|error| may_continue(error))) {

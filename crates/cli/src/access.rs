@@ -127,7 +127,7 @@ impl Place {
         };
         let refused = |(failure, kind): (Failure, ErrorKind)| Refusal::of(failure, kind);
         let (remote, tunnel) = Sessions::new(wishes, plan).lasting(&self.url, patience).map_err(refused)?;
-        let facts = remote.run(|session, _| Ok((session.facts().channels, session.facts().level)));
+        let facts = remote.run(|session| Ok((session.facts().channels, session.facts().level)));
         let (channels, level) = facts.map_err(|error| {
             let message = format!("{}: {error}", self.server());
             Refusal { reason: Reason::Error(error.kind), message }

@@ -107,6 +107,14 @@ impl Inodes {
         Some(id)
     }
 
+    /// Something new has this identity. What had it before is gone, also if the answer that tells so has
+    /// not come yet: the kernel would take the two for one.
+    pub(crate) fn made(&mut self, identity: Identity) {
+        if let Some(id) = self.identities.remove(&identity) {
+            self.detach_all(id);
+        }
+    }
+
     /// Whether the file is known, and not by this name. A listing may be older than a rename.
     pub(crate) fn is_known_otherwise(&self, parent: u64, name: &[u8], identity: Identity) -> bool {
         self.identities.get(&identity).is_some_and(|id| self.named(parent, name) != Some(*id))

@@ -8,6 +8,7 @@ mod writes;
 
 use super::ahead::Ahead;
 use super::changes::Changes;
+use super::flight::Flown;
 use super::options::OpenOptions;
 use super::remote::{Answered, PendingFileReply, Remote, is_lost};
 use super::unsynced::{Change, Unsynced};
@@ -98,13 +99,26 @@ fn open_with(session: &Session, batch: FileBatch<'_>, path: &[u8]) -> Result<Ope
 }
 
 impl Core {
-    /// Opens the file.
-    pub(super) fn open(remote: &Arc<Remote>, path: &[u8], options: &OpenOptions) -> Result<Self, Error> {
+    /// Opens the file; `flown` tells when an open that is not to be done twice was on its way.
+    pub(super) fn open(
+        remote: &Arc<Remote>,
+        path: &[u8],
+        options: &OpenOptions,
+        flown: &mut Flown,
+    ) -> Result<Self, Error> {
         let draw = || if options.is_once() { random::array() } else { Ok([0; 16]) };
-        let (mut request, mut began, mut backoff, mut age_ms) = (draw()?, Instant::now(), remote.backoff(), None);
-        let mut session = remote.session()?;
+        let (mut request, mut backoff) = (draw()?, remote.backoff());
+        // A server that was never there is not waited for.
+        let mut session = match remote.was_connected() {
+            true => Self::reconnect(remote, &mut backoff)?,
+            false => remote.session()?,
+        };
         let opened = loop {
             let calls = vec![FileCall::Open(options.call(path))];
+            let age_ms = flown.age().map(|age| age.as_millis() as u64 + 1);
+            if options.is_once() {
+                flown.sent();
+            }
             let outcome = open_with(&session, FileBatch { request, age_ms, calls, ..FileBatch::default() }, path);
             match outcome {
                 // The answer may be that of an earlier session, whose handle is none in this one.
@@ -114,15 +128,15 @@ impl Core {
                 }
                 Ok(opened) => break opened,
                 Err(error) if is_lost(&error) && remote.may_retry(&error) => {
+                    flown.lost();
                     remote.lost(&session);
                     backoff.wait(error)?;
                     session = Self::reconnect(remote, &mut backoff)?;
-                    age_ms = options.is_once().then(|| began.elapsed().as_millis() as u64 + 1);
                 }
                 // The server remembers this answer: what is tried now is another request.
                 Err(error) if remote.may_retry(&error) => {
                     backoff.wait(error)?;
-                    (request, began, age_ms) = (draw()?, Instant::now(), None);
+                    (request, *flown) = (draw()?, Flown::default());
                 }
                 Err(error) => return Err(error),
             }

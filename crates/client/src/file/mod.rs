@@ -74,6 +74,7 @@
 mod ahead;
 mod changes;
 mod core;
+mod flight;
 mod leases;
 mod options;
 mod pipe;
@@ -84,6 +85,7 @@ mod unsynced;
 
 pub use changes::Changes;
 pub use core::Lease;
+pub use flight::{Changed, Flight, Opened};
 pub use options::{FileAccess, FileMode, FileShare, OpenOptions};
 pub use pipe::{Pipe, PipeSide};
 pub(crate) use remote::Backoff;
@@ -96,6 +98,7 @@ pub use xdfs_proto::wire::file::range_to_the_end;
 use crate::calls::Facts;
 use bytes::Bytes;
 use core::Core;
+use flight::Flown;
 use std::sync::Arc;
 use std::time::Duration;
 use unsynced::Change;
@@ -128,7 +131,11 @@ impl std::fmt::Debug for File {
 impl File {
     /// Opens `path` (`EXPORT/path`, nothing encoded).
     pub fn open(remote: &Arc<Remote>, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<Self, Error> {
-        Ok(Self { core: Arc::new(Core::open(remote, path.as_ref(), options)?), position: 0, closed: false })
+        Ok(Self::of(Core::open(remote, path.as_ref(), options, &mut Flown::default())?))
+    }
+
+    fn of(core: Core) -> Self {
+        Self { core: Arc::new(core), position: 0, closed: false }
     }
 
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.

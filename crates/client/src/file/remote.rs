@@ -2,11 +2,10 @@
 
 use super::leases::Keeper;
 use crate::callback::Callback;
-use crate::calls::{Batch, Reply};
 use crate::options::ConnectOptions;
 use crate::session::Session;
 use bytes::Bytes;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,6 +29,8 @@ pub struct Remote {
     way: Way,
     patience: Duration,
     session: Mutex<Option<Arc<Session>>>,
+    /// There was a session: the server is one that comes back.
+    was_connected: AtomicBool,
     /// Bytes that its open files keep to write them again.
     pub(super) unsynced: AtomicUsize,
     /// Bytes that were requested for them before somebody read them.
@@ -127,7 +128,8 @@ impl Remote {
 
     fn by(way: Way, patience: Duration, session: Option<Arc<Session>>) -> Arc<Self> {
         let (unsynced, ahead, keeper) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(Keeper::default()));
-        let remote = Self { way, patience, session: Mutex::new(session), unsynced, ahead, keeper };
+        let was_connected = AtomicBool::new(session.is_some());
+        let remote = Self { way, patience, session: Mutex::new(session), was_connected, unsynced, ahead, keeper };
         remote.lock().iter().for_each(|session| remote.hear_recalls(session));
         Arc::new(remote)
     }
@@ -167,8 +169,14 @@ impl Remote {
         };
         let fresh = Arc::new(Session::connect(options)?);
         self.hear_recalls(&fresh);
+        self.was_connected.store(true, Ordering::Relaxed);
         *session = Some(Arc::clone(&fresh));
         Ok(fresh)
+    }
+
+    /// Whether there was a session at any time.
+    pub(super) fn was_connected(&self) -> bool {
+        self.was_connected.load(Ordering::Relaxed)
     }
 
     /// The session is lost: the next call connects again.
@@ -179,13 +187,13 @@ impl Remote {
         }
     }
 
-    /// Does `work` with the session, and in another one if that is lost. `work` learns how long ago it
-    /// was tried first, if it was: what must not be done twice goes into a [`Batch::once`].
-    pub fn run<T>(&self, mut work: impl FnMut(&Session, Option<Duration>) -> Result<T, Error>) -> Result<T, Error> {
-        let (began, mut backoff, mut since) = (Instant::now(), self.backoff(), None);
+    /// Does `work` with the session, and in another one if that is lost: what must not be done twice goes
+    /// into a [`Batch::once`](crate::Batch::once).
+    pub fn run<T>(&self, mut work: impl FnMut(&Session) -> Result<T, Error>) -> Result<T, Error> {
+        let mut backoff = self.backoff();
         loop {
             let outcome = self.session().and_then(|session| {
-                let outcome = work(&session, since);
+                let outcome = work(&session);
                 if outcome.as_ref().is_err_and(is_lost) {
                     self.lost(&session);
                 }
@@ -195,20 +203,7 @@ impl Remote {
                 Err(error) if self.may_retry(&error) => backoff.wait(error)?,
                 outcome => return outcome,
             }
-            since = Some(began.elapsed());
         }
-    }
-
-    /// Makes the calls of a batch, in another session if this one is lost. A batch that is not one of
-    /// [`Batch::once`] may be executed twice; its age has no meaning.
-    pub fn call(&self, batch: &Batch) -> Result<Reply, Error> {
-        self.run(|session, since| {
-            let pending = match since {
-                Some(since) => session.call(&batch.again(since)),
-                None => session.call(batch),
-            };
-            pending?.wait()
-        })
     }
 
     /// Whether another try may help.

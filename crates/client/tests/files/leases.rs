@@ -159,7 +159,7 @@ fn whatever_looks_at_a_file_by_its_name_or_changes_it_recalls_the_leases_that_ex
             if wanted == LeaseKind::Write {
                 file.write_behind_at(b"kept", 0).unwrap();
             }
-            others.run(|session, _| act(session, path.as_bytes())).unwrap_or_else(|error| panic!("{what}: {error}"));
+            others.run(|session| act(session, path.as_bytes())).unwrap_or_else(|error| panic!("{what}: {error}"));
             if number < LOOKS.len() && wanted == LeaseKind::Read {
                 assert_eq!(kind(&file), Some(wanted), "{what} is not excluded");
             } else {

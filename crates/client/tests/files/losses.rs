@@ -213,7 +213,7 @@ fn a_file_that_its_own_client_renamed_is_found_again_after_a_restart() {
     let remote = remote(&serving);
     let file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
     file.write_at(b"not synced", 0).unwrap();
-    remote.run(|session, _| session.rename("data", "f", "moved", false)).unwrap();
+    remote.run(|session| session.rename("data", "f", "moved", false)).unwrap();
     file.moved("data/moved");
     // The rename changed its change time: that was nobody else.
     file.changed_by_name().unwrap();
@@ -231,7 +231,7 @@ fn a_file_that_its_own_client_renamed_is_found_again_though_the_server_had_close
     // More files than one user has open at a time behind his handles.
     let others: Vec<File> = (0..300).map(|number| open(&format!("other{number}"))).collect();
     let rename = |file: &File, from: &str, to: &str| {
-        remote.run(|session, _| session.rename("data", from, to, false)).unwrap();
+        remote.run(|session| session.rename("data", from, to, false)).unwrap();
         file.moved(format!("data/{to}"));
         others.iter().for_each(|other| assert_eq!(other.length(), Ok(0)));
     };
@@ -249,7 +249,7 @@ fn a_file_that_its_own_client_renamed_is_found_again_though_the_server_had_close
     file.try_lock(true).unwrap();
     // Renamed by somebody else: nobody knows where to.
     let lost = open("lost");
-    remote.run(|session, _| session.rename("data", "lost", "found", false)).unwrap();
+    remote.run(|session| session.rename("data", "lost", "found", false)).unwrap();
     others.iter().for_each(|other| assert_eq!(other.length(), Ok(0)));
     assert_eq!(lost.length().unwrap_err().kind, ErrorKind::Stale);
 }

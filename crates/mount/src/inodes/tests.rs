@@ -54,6 +54,22 @@ fn an_inode_goes_when_nothing_needs_it_and_its_parents_with_it() {
 }
 
 #[test]
+fn what_is_new_is_no_inode_that_is_known_by_its_identity() {
+    let mut table = table();
+    let top = table.look_up(ROOT, b"top", a_directory(1)).unwrap();
+    let removed = table.look_up(top, b"removed", a_directory(2)).unwrap();
+    // The server has removed it and given its number away; its answer comes later.
+    table.made(identity(2));
+    let new = table.look_up(ROOT, b"new", a_directory(2)).unwrap();
+    assert_ne!(new, removed);
+    assert_eq!((table.path(removed), table.named(top, b"removed")), (None, None));
+    table.unlinked(top, b"removed");
+    table.forget(removed, 1);
+    assert_eq!(table.path(new).as_deref(), Some(&b"new"[..]));
+    assert_eq!(table.look_up(ROOT, b"new", a_directory(2)), Some(new));
+}
+
+#[test]
 fn hard_links_are_one_inode_and_either_name_leads_to_it() {
     let mut table = table();
     let file = table.look_up(ROOT, b"a", a_link(1)).unwrap();

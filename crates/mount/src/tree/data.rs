@@ -151,14 +151,15 @@ impl Tree {
         }
         let then = self.now();
         let options = options(flags).write(true).mode(mode & 0o7777);
-        let options = match flags & EXCLUSIVE != 0 {
-            true => options.create_new(true),
-            false => options.create(true).truncate(flags & TRUNCATE != 0),
-        };
-        let file = File::open(&self.remote, self.full(&path), &options).map_err(|error| refused(&error))?;
+        let exclusive = flags & EXCLUSIVE != 0;
+        let options = if exclusive { options } else { options.create(true).truncate(flags & TRUNCATE != 0) };
+        let file = self.make_file(&path, options, exclusive)?;
         let facts = file.look(WANTED).map_err(|error| refused(&error))?;
         // A file that was there keeps its mode; one with bytes was.
         let facts = if facts.size == Some(0) { self.with_mode(&path, facts, mode)? } else { facts };
+        if exclusive {
+            self.is_new(&facts);
+        }
         let entry = self.entry_since(then, (parent, name), &path, &facts)?;
         let file = self.sharing(entry.id, file);
         // It can be written even if only its creation asked for that.

@@ -5,6 +5,7 @@ mod behind;
 mod data;
 mod directories;
 mod lock;
+mod lost_answers;
 mod names;
 mod xattr;
 
@@ -16,6 +17,7 @@ use behind::{Behind, Content};
 use data::OpenFile;
 use directories::OpenDirectory;
 use lock::RangeLocker;
+use lost_answers::Fate;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -168,23 +170,20 @@ impl Tree {
 
     /// Makes calls that may be made twice; none behind one that fails.
     fn look(&self, calls: &[wire::Call<'_>]) -> Result<Reply, Errno> {
-        self.calls(calls, false)
+        self.remote.call(&self.batch(calls)).map_err(|error| refused(&error))
     }
 
-    /// Makes calls once, whatever happens to the session.
+    /// Makes changes of attributes: made twice, they are what they are when they are made once.
     fn change(&self, calls: &[wire::Call<'_>]) -> Result<Reply, Errno> {
-        self.calls(calls, true)
+        self.change_once(calls, |_| Ok(Fate::NotDone))?.ok_or_else(unexpected)
     }
 
-    fn calls(&self, calls: &[wire::Call<'_>], once: bool) -> Result<Reply, Errno> {
+    fn batch(&self, calls: &[wire::Call<'_>]) -> Batch {
         let mut batch = Batch::new(self.base.as_slice()).stop_at_failure();
         for call in calls {
             batch.push_with_room(call, call.room());
         }
-        if once {
-            batch = batch.once().map_err(|error| refused(&error))?;
-        }
-        self.remote.call(&batch).map_err(|error| refused(&error))
+        batch
     }
 }
 

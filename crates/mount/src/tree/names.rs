@@ -1,13 +1,16 @@
 //! Calls on names.
 
 use super::attributes::kind_bits;
+use super::lost_answers::Fate;
 use super::{HIDDEN, Outcomes, Tree, WANTED, facts, last, refused, unexpected};
+use crate::inodes::Identity;
 use crate::kernel::Answer;
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLockReadGuard};
-use xdfs_client::file::{File, OpenOptions};
+use xdfs_client::Facts;
+use xdfs_client::file::{Flight, OpenOptions};
 use xdfs_client::wire::{Answer as Told, Call, FileType};
 
 /// Flags of renameat2.
@@ -27,10 +30,19 @@ impl Tree {
         Ok(Answer::Entry(self.entry_since(then, (parent, name), &path, &facts)?))
     }
 
-    /// Makes something, and looks at it.
-    fn make(&self, parent: u64, name: &[u8], path: &[u8], call: Call<'_>, mode: Option<u32>) -> Outcomes {
-        let reply = self.change(&[call, Call::Stat { path, wanted: WANTED }])?;
-        let told = facts(&reply)?;
+    /// Makes something, and looks at it. `look` tells whether it was made if the answer is lost.
+    fn make(
+        &self,
+        (parent, name, path): (u64, &[u8], &[u8]),
+        call: Call<'_>,
+        mode: Option<u32>,
+        look: impl Fn(Flight) -> Result<Fate, Errno>,
+    ) -> Outcomes {
+        let reply = self.change_once(&[call, Call::Stat { path, wanted: WANTED }], look)?;
+        let told = reply.map_or_else(|| self.facts_of(path), |reply| facts(&reply))?;
+        if !matches!(call, Call::Link { .. }) {
+            self.is_new(&told);
+        }
         let told = match mode {
             Some(mode) => self.with_mode(path, told, mode)?,
             None => told,
@@ -41,7 +53,12 @@ impl Tree {
     pub(super) fn make_directory(&self, parent: u64, name: &[u8], mode: u32) -> Outcomes {
         let path = self.new_path(parent, name)?;
         let call = Call::MakeDirectory { path: &path, parents: false, mode: mode & 0o7777 };
-        self.make(parent, name, &path, call, Some(mode))
+        let look = |flight| self.fate_of_creation(&path, FileType::Directory, flight);
+        self.make((parent, name, &path), call, Some(mode), look)
+    }
+
+    pub(super) fn is_new(&self, told: &Facts) {
+        told.inode.into_iter().for_each(|identity| self.inodes().made(identity));
     }
 
     /// The path of something that is to be made.
@@ -52,28 +69,33 @@ impl Tree {
 
     pub(super) fn symlink(&self, parent: u64, name: &[u8], target: &[u8]) -> Outcomes {
         let path = self.new_path(parent, name)?;
-        self.make(parent, name, &path, Call::Symlink { path: &path, target }, None)
+        let look = |flight| self.fate_of_creation(&path, FileType::Symlink, flight);
+        self.make((parent, name, &path), Call::Symlink { path: &path, target }, None, look)
     }
 
     pub(super) fn make_node(&self, parent: u64, name: &[u8], mode: u32, device: u32) -> Outcomes {
         let path = self.new_path(parent, name)?;
         let special = [FileType::Fifo, FileType::Socket, FileType::CharacterDevice, FileType::BlockDevice];
         let Some(kind) = special.into_iter().find(|kind| kind_bits(*kind) == mode & 0o170_000) else {
-            let options = OpenOptions::new().write(true).create_new(true).mode(mode & 0o7777);
-            let file = File::open(&self.remote, self.full(&path), &options).map_err(|error| refused(&error))?;
+            let options = OpenOptions::new().write(true).mode(mode & 0o7777);
+            let file = self.make_file(&path, options, true)?;
             file.close().map_err(|error| refused(&error))?;
             let told = self.with_mode(&path, self.facts_of(&path)?, mode)?;
+            self.is_new(&told);
             return Ok(Answer::Entry(self.entry(parent, name, &told)?));
         };
         let device = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & !0xff));
         let call = Call::MakeNode { path: &path, kind, mode: mode & 0o7777, device };
-        self.make(parent, name, &path, call, Some(mode))
+        let look = |flight| self.fate_of_creation(&path, kind, flight);
+        self.make((parent, name, &path), call, Some(mode), look)
     }
 
     pub(super) fn link(&self, inode: u64, parent: u64, name: &[u8]) -> Outcomes {
         let (path, to) = (self.path(inode)?, self.new_path(parent, name)?);
         self.settle(inode);
-        let made = self.make(parent, name, &to, Call::Link { path: &path, to: &to }, None);
+        let identity = self.inodes().identity(inode);
+        let look = |_| self.fate_of_link(&to, identity);
+        let made = self.make((parent, name, &to), Call::Link { path: &path, to: &to }, None, look);
         self.changed_by_name(inode);
         made
     }
@@ -88,16 +110,33 @@ impl Tree {
 
     pub(super) fn remove_directory(&self, parent: u64, name: &[u8]) -> Outcomes {
         let path = self.path_in(parent, name)?;
-        match last(&self.change(&[Call::RemoveDirectory { path: &path }])?) {
+        match self.remove_at((parent, name), Call::RemoveDirectory { path: &path }) {
             Err(Errno::NOTEMPTY) if self.hidden.load(Ordering::Relaxed) > 0 => {
                 self.remove_directory_with_hidden(parent, name, &path)?;
             }
-            removed => {
-                removed?;
-            }
+            removed => removed?,
         }
         self.inodes().unlinked(parent, name);
         Ok(Answer::Done)
+    }
+
+    /// Removes what a name leads to, as far as this mount knows.
+    fn remove_at(&self, (parent, name): (u64, &[u8]), call: Call<'_>) -> Result<(), Errno> {
+        let identity = self.identity_of(parent, name);
+        self.change_name_once(call, |_| self.fate_of_removal(call.path(), identity))
+    }
+
+    /// What a name leads to, as far as this mount knows.
+    fn identity_of(&self, parent: u64, name: &[u8]) -> Option<Identity> {
+        let inodes = self.inodes();
+        inodes.named(parent, name).and_then(|inode| inodes.identity(inode))
+    }
+
+    /// Moves a file to a name that nobody else has.
+    fn hide(&self, inode: u64, from: &[u8], to: &[u8]) -> Result<(), Errno> {
+        let identity = self.inodes().identity(inode);
+        let rename = Call::Rename { path: from, to, keep_existing: true };
+        self.change_name_once(rename, |_| self.fate_of_rename(from, to, identity))
     }
 
     /// Files that nobody sees do not keep a directory: they are in the one above until their last close.
@@ -110,15 +149,15 @@ impl Tree {
             let to = self.hidden_name();
             let target = self.inodes().path_in(parent, &to).ok_or(Errno::NOENT)?;
             let from_path = [path, b"/", &from].concat();
-            last(&self.change(&[Call::Rename { path: &from_path, to: &target, keep_existing: true }])?)?;
+            self.hide(inode, &from_path, &target)?;
             self.inodes().renamed((directory.unwrap_or_default(), &from), (parent, &to));
             self.tell_open_files(inode);
         }
-        last(&self.change(&[Call::RemoveDirectory { path }])?).map(drop)
+        self.remove_at((parent, name), Call::RemoveDirectory { path })
     }
 
     /// A name that nobody has.
-    fn hidden_name(&self) -> Vec<u8> {
+    pub(super) fn hidden_name(&self) -> Vec<u8> {
         let number = self.hidden.fetch_add(1, Ordering::Relaxed);
         [HIDDEN, format!("{:016x}-{number}", self.token).as_bytes()].concat()
     }
@@ -139,7 +178,7 @@ impl Tree {
         let path = self.path_in(parent, name)?;
         let opened = self.inodes().is_last_name_of_open(parent, name);
         let Some(inode) = opened else {
-            last(&self.change(&[Call::Unlink { path: &path }])?)?;
+            self.remove_at((parent, name), Call::Unlink { path: &path })?;
             self.inodes().unlinked(parent, name);
             return Ok(Answer::Done);
         };
@@ -147,7 +186,7 @@ impl Tree {
         let _hiding = self.hiding();
         let hidden = self.hidden_name();
         let to = self.inodes().path_in(parent, &hidden).ok_or(Errno::NOENT)?;
-        last(&self.change(&[Call::Rename { path: &path, to: &to, keep_existing: true }])?)?;
+        self.hide(inode, &path, &to)?;
         let closed = self.inodes().hid(parent, name, &hidden);
         self.tell_open_files(inode);
         self.remove_hidden(closed);
@@ -161,6 +200,8 @@ impl Tree {
         let (path, target) = (self.path_in(from.0, from.1)?, self.new_path(to.0, to.1)?);
         let keep_existing = flags & RENAME_NOREPLACE != 0;
         let rename = Call::Rename { path: &path, to: &target, keep_existing };
+        let identity = self.identity_of(from.0, from.1);
+        let fate = || self.fate_of_rename(&path, &target, identity);
         let (moved, replaced) = {
             let inodes = self.inodes();
             let moved = inodes.named(from.0, from.1);
@@ -173,8 +214,7 @@ impl Tree {
                 let _hiding = self.hiding();
                 let hidden = self.hidden_name();
                 let kept = self.inodes().path_in(to.0, &hidden).ok_or(Errno::NOENT)?;
-                let reply = self.change(&[Call::Link { path: &target, to: &kept }, rename])?;
-                if let Err(errno) = last(&reply) {
+                if let Err(errno) = self.rename_over((&target, &kept), rename, fate) {
                     // Whichever failed: the link is of no use.
                     let _ = self.change(&[Call::Unlink { path: &kept }]);
                     return Err(errno);
@@ -183,15 +223,33 @@ impl Tree {
                 self.tell_open_files(inode);
                 self.remove_hidden(closed);
             }
-            None => {
-                last(&self.change(&[rename])?)?;
-            }
+            None => self.change_name_once(rename, |_| fate())?,
         }
         self.inodes().renamed(from, to);
         if let Some(moved) = moved {
             self.tell_open_files(moved);
         }
         Ok(Answer::Done)
+    }
+
+    /// Gives what is replaced another name, and renames.
+    fn rename_over(
+        &self,
+        (target, kept): (&[u8], &[u8]),
+        rename: Call<'_>,
+        fate: impl Fn() -> Result<Fate, Errno>,
+    ) -> Result<(), Errno> {
+        let both = [Call::Link { path: target, to: kept }, rename];
+        // Nothing is renamed before there is the other name.
+        let is_kept = |_| Ok(if self.seen(kept)?.is_some() { Fate::Done } else { Fate::NotDone });
+        if let Some(reply) = self.change_once(&both, is_kept)? {
+            return last(&reply).map(drop);
+        }
+        match fate()? {
+            Fate::Done => Ok(()),
+            Fate::NotDone => self.change_name_once(rename, |_| fate()),
+            Fate::Unknown => Err(Errno::IO),
+        }
     }
 
     /// Makes the names in a directory durable: a change of it that is durable makes all of them so.
@@ -207,12 +265,16 @@ impl Tree {
         if let Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) = removed {
             return Err(Errno::INVAL);
         }
-        let make = Call::MakeDirectory { path: &path, parents: false, mode: 0o700 };
-        let batch = xdfs_client::Batch::new(self.base.as_slice()).durable().stop_at_failure().once();
-        let mut batch = batch.map_err(|error| refused(&error))?;
-        batch.push(&make);
-        batch.push(&Call::RemoveDirectory { path: &path });
-        let reply = self.remote.call(&batch).map_err(|error| refused(&error))?;
-        last(&reply).map(|_| Answer::Done)
+        let (make, remove) =
+            (Call::MakeDirectory { path: &path, parents: false, mode: 0o700 }, Call::RemoveDirectory { path: &path });
+        let durable = |calls: &[Call<'_>]| {
+            let reply = self.remote.call(&self.batch(calls).durable()).map_err(|error| refused(&error))?;
+            last(&reply).map(|_| Answer::Done)
+        };
+        match durable(&[make, remove]) {
+            // A server that was lost in the middle left it.
+            Err(Errno::EXIST) => durable(&[remove]),
+            made => made,
+        }
     }
 }

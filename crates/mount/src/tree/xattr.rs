@@ -1,5 +1,6 @@
 //! Extended attributes, where the export has them.
 
+use super::lost_answers::Fate;
 use super::{Outcomes, Tree, last, unexpected};
 use crate::kernel::Answer;
 use bytes::Bytes;
@@ -68,18 +69,27 @@ impl Tree {
             2 => XattrRule::Replace,
             _ => return Err(Errno::INVAL),
         };
-        self.changed(&Call::SetXattr { path: &path, name, rule, value })
+        let is_set = || match self.ask(&Call::XattrValue { path: &path, name }) {
+            Ok(found) if found == value => Ok(Fate::Done),
+            Ok(_) | Err(Errno::NODATA) => Ok(Fate::NotDone),
+            Err(errno) => Err(errno),
+        };
+        self.changed(Call::SetXattr { path: &path, name, rule, value }, is_set)
     }
 
     pub(super) fn remove_xattr(&self, inode: u64, name: &[u8]) -> Outcomes {
         let path = self.path(inode)?;
-        self.changed(&Call::RemoveXattr { path: &path, name })
+        let is_removed = || match self.ask(&Call::XattrValue { path: &path, name }) {
+            Ok(_) => Ok(Fate::NotDone),
+            Err(Errno::NODATA) => Ok(Fate::Done),
+            Err(errno) => Err(errno),
+        };
+        self.changed(Call::RemoveXattr { path: &path, name }, is_removed)
     }
 
-    fn changed(&self, call: &Call<'_>) -> Outcomes {
-        let reply = self.change(&[*call])?;
-        match last(&reply) {
-            Ok(_) => Ok(Answer::Done),
+    fn changed(&self, call: Call<'_>, fate: impl Fn() -> Result<Fate, Errno>) -> Outcomes {
+        match self.change_name_once(call, |_| fate()) {
+            Ok(()) => Ok(Answer::Done),
             // The export keeps no such attributes.
             Err(Errno::PERM) => Err(Errno::OPNOTSUPP),
             Err(errno) => Err(errno),

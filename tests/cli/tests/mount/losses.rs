@@ -12,8 +12,13 @@ use crate::Mount;
 
 /// The server of `scene` again, with the same key at the same address.
 pub(crate) fn again(scene: &Scene, address: &str) -> Server {
+    again_with(scene, address, &[])
+}
+
+/// The same with these options.
+pub(crate) fn again_with(scene: &Scene, address: &str, options: &[&str]) -> Server {
     let words = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw"];
-    Server::start(scene.command(["serve", "--json", "--listen", address]), &words)
+    Server::start(scene.command(["serve", "--json", "--listen", address]), &[&words, options].concat())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use xdfs_test_cli::{Running, Scene, Server, pass};
 
-use crate::losses::again;
+use crate::losses::{again, again_with};
 use crate::{Mount, run, shell};
 
 /// How long each program runs.
@@ -14,9 +14,12 @@ pub(crate) fn seconds() -> u64 {
     std::env::var("XDFS_TORTURE_SECONDS").map_or(2, |text| text.parse().unwrap())
 }
 
-/// A server that keeps everything.
+/// Options of a server that keeps everything.
+const KEEPS: &[&str] = &["--keep", "modes,owner,acl,xattr,special"];
+
+/// Such a server.
 pub(crate) fn serve(scene: &Scene) -> Server {
-    scene.serve_with(&["--keep", "modes,owner,acl,xattr,special"])
+    scene.serve_with(KEEPS)
 }
 
 /// What the mount shows is what the server has.
@@ -115,5 +118,64 @@ fn lines_that_are_appended_while_the_server_is_killed_are_there_once() {
         assert!(there || outcome == "failed", "line {number} is missing or not in its place");
     }
     assert_eq!(lines.next(), None, "a line is there twice");
+    mount.unmount();
+}
+
+/// Makes, renames, links and removes names of every kind, and expects that each call does what it says, once. Says how many rounds
+/// there were.
+const NAMES: &str = "import os, sys, time\n\
+    top, end, rounds = sys.argv[1], time.monotonic() + float(sys.argv[2]), 0\n\
+    os.mkdir(top)\n\
+    while time.monotonic() < end:\n\
+    \x20   d, x = f'{top}/d{rounds}', f'{top}/x{rounds}'\n\
+    \x20   os.mkdir(d)\n\
+    \x20   os.rename(d, x)\n\
+    \x20   os.symlink('target', f'{x}/s')\n\
+    \x20   os.mkfifo(f'{x}/p')\n\
+    \x20   f = os.open(f'{x}/f', os.O_CREAT | os.O_EXCL | os.O_RDWR)\n\
+    \x20   os.link(f'{x}/f', f'{x}/g')\n\
+    \x20   os.rename(f'{x}/g', f'{x}/h')\n\
+    \x20   os.setxattr(f'{x}/f', 'user.a', b'1', os.XATTR_CREATE)\n\
+    \x20   os.removexattr(f'{x}/f', 'user.a')\n\
+    \x20   os.close(os.open(f'{x}/e', os.O_CREAT | os.O_EXCL | os.O_WRONLY))\n\
+    \x20   os.rename(f'{x}/e', f'{x}/f')\n\
+    \x20   os.pwrite(f, b'kept', 0)\n\
+    \x20   assert os.fstat(f).st_nlink >= 1 and os.pread(f, 9, 0) == b'kept'\n\
+    \x20   assert sorted(os.listdir(x)) == ['f', 'h', 'p', 's'], os.listdir(x)\n\
+    \x20   assert os.stat(f'{x}/f').st_size == 0 and os.readlink(f'{x}/s') == 'target'\n\
+    \x20   for name in 'fhps': os.unlink(f'{x}/{name}')\n\
+    \x20   os.close(f)\n\
+    \x20   os.rmdir(x)\n\
+    \x20   rounds += 1\n\
+    os.rmdir(top)\n\
+    print(rounds)\n";
+
+#[test]
+fn names_are_made_moved_and_removed_once_while_the_server_is_killed() {
+    let scene = Scene::new();
+    let mut server = scene.serve_with(KEEPS);
+    let address = server.address().to_owned();
+    let mount = Mount::new(&scene, &server, &[]);
+    let length = if seconds() < 10 { 4 } else { seconds() };
+    let programs: Vec<Running> = (0..3)
+        .map(|number| {
+            let mut command = Command::new("python3");
+            command.args(["-c", NAMES, &number.to_string(), &length.to_string()]).current_dir(&mount.point);
+            Running::start(command)
+        })
+        .collect();
+    let (began, mut kills) = (Instant::now(), 0);
+    while began.elapsed() < Duration::from_secs(length) {
+        pass(Duration::from_millis(150));
+        server.kill();
+        server = again_with(&scene, &address, KEEPS);
+        kills += 1;
+    }
+    for program in programs {
+        let ended = program.wait();
+        assert_eq!(ended.code, Some(0), "after {kills} kills: {}", ended.messages);
+        assert!(ended.text().trim().parse::<u64>().unwrap() > 0);
+    }
+    assert_eq!(scene.names("server"), Vec::<String>::new(), "nothing is left after {kills} kills");
     mount.unmount();
 }
