@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xdfs_xio::{Completed, ErrorKind, Handle, OperationId, Options, Server, Stack, Timeouts, WriteInfo};
+use xdfs_xio::{Completed, ErrorKind, Handle, OperationId, Options, Received, Server, Stack, Timeouts, WriteInfo};
 
 /// Nothing that is waited for takes this long, unless it never comes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -144,7 +144,7 @@ impl End {
         self.contents.push(bytes.clone());
         let told = self.told.clone();
         let done = move |_: &Handle, done: Completed| {
-            let moved = done.result.map_or_else(|error| error.transferred(), |received| received.bytes);
+            let moved = moved(done.result);
             told.end(at, Ended::Wrote(moved));
         };
         match self.handle.register_write(bytes, WriteInfo::default(), done) {
@@ -162,7 +162,7 @@ impl End {
         let at = self.told.begin();
         self.contents.push(Vec::new());
         let result = self.handle.read(&mut bytes, self.short[0].into());
-        bytes.truncate(result.map_or_else(|error| error.transferred(), |received| received.bytes));
+        bytes.truncate(moved(result));
         self.told.end(at, Ended::Read(bytes));
     }
 
@@ -172,7 +172,7 @@ impl End {
         }
         let at = self.told.begin();
         let bytes = content(seed, at, random.length());
-        let moved = self.handle.write(&bytes).unwrap_or_else(|error| error.transferred());
+        let moved = self.handle.write(&bytes).unwrap_or_else(|error| transferred(&error));
         self.contents.push(bytes);
         self.told.end(at, Ended::Wrote(moved));
     }
@@ -198,7 +198,7 @@ impl End {
                 // The other end has left without reading everything.
                 Err(error) => error.kind() == ErrorKind::Lost,
             };
-            bytes.truncate(result.map_or_else(|error| error.transferred(), |received| received.bytes));
+            bytes.truncate(moved(result));
             self.told.end(at, Ended::Read(bytes));
             if over {
                 return;
@@ -242,8 +242,19 @@ impl End {
     }
 }
 
+/// What an operation that failed had moved. A layer that broke its contract, as `verify` finds out, is no
+/// failure that was drawn.
+fn transferred(error: &xdfs_xio::Error) -> usize {
+    assert_ne!(error.kind(), ErrorKind::Driver, "{error}");
+    error.transferred()
+}
+
+fn moved(result: xdfs_xio::Result<Received>) -> usize {
+    result.map_or_else(|error| transferred(&error), |received| received.bytes)
+}
+
 fn of_read(done: Completed) -> Ended {
-    let moved = done.result.map_or_else(|error| error.transferred(), |received| received.bytes);
+    let moved = moved(done.result);
     let mut bytes = done.buffers.into_one();
     bytes.truncate(moved);
     Ended::Read(bytes)
@@ -263,7 +274,8 @@ fn stack(random: &mut Random) -> Stack {
     let seed = random.below(1 << 32);
     let delay = if random.below(20) == 0 { "1ms" } else { "0ms" };
     let fault = format!("seed={seed};errors={errors};short={short};blocked={blocked};late={late};delay={delay}");
-    let above = ["", ",noop", ",rate=1GB/s", ",fault=7"][random.below(4) as usize];
+    let above = ["", ",noop", ",rate=1GB/s", ",fault=7", ",queue=300", ",bounce=50", ",verify", ",queue,verify"]
+        [random.below(8) as usize];
     Stack::new().push_all(&format!("unix,fault:{fault}{above}")).unwrap()
 }
 

@@ -5,16 +5,19 @@
 //! `tests.rs` the tests of what it promises. What all promise is tested by one suite, `tests/conformance`,
 //! which has a row for each; docs/xio.md has a section for each.
 
+mod bounce;
 mod fault;
 mod file;
 #[cfg(test)]
 mod flood;
 mod http;
 mod noop;
+mod op;
 mod opening;
 mod ordering;
 mod pipe;
 mod popen;
+mod queue;
 mod queues;
 mod rate;
 mod sockets;
@@ -24,6 +27,7 @@ mod tls;
 mod trace;
 mod udp;
 mod unix;
+mod verify;
 mod zstd;
 
 use crate::driver::Driver;
@@ -32,13 +36,16 @@ use std::sync::Arc;
 /// The drivers by name.
 pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
     vec![
+        ("bounce", Arc::new(bounce::Bounce)),
         ("fault", Arc::<fault::Fault>::default()),
         ("file", Arc::new(file::File)),
         ("http", Arc::new(http::Http)),
         ("noop", Arc::new(noop::Noop)),
+        ("op", Arc::new(op::Op)),
         ("ordering", Arc::new(ordering::Ordering)),
         ("pipe", Arc::new(pipe::Pipe)),
         ("popen", Arc::new(popen::Popen)),
+        ("queue", Arc::new(queue::Queue)),
         ("rate", Arc::new(rate::Rate)),
         ("tcp", Arc::new(tcp::Tcp)),
         ("telnet", Arc::new(telnet::Telnet)),
@@ -46,6 +53,7 @@ pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
         ("trace", Arc::<trace::Trace>::default()),
         ("udp", Arc::new(udp::Udp)),
         ("unix", Arc::new(unix::Unix)),
+        ("verify", Arc::new(verify::Verify)),
         ("zstd", Arc::new(zstd::Zstd)),
     ]
 }

@@ -25,6 +25,11 @@ impl Outgoing {
         self.sent == self.bytes.len()
     }
 
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
     /// To add to its end.
     pub(super) fn end(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
