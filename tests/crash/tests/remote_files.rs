@@ -134,6 +134,42 @@ fn step(file: &File, buffer: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// Another client, which reads what the first one writes.
+struct Reader {
+    file: File,
+    random: Random,
+    /// Reads that were compared, and those of them that found what a power cut had undone.
+    compared: u64,
+    undone: u64,
+}
+
+impl Reader {
+    fn new(server: &Server, seed: u64) -> Self {
+        let file = File::open(&remote(server), "data/f", &OpenOptions::new().read(true)).unwrap();
+        Self { file, random: Random(seed), compared: 0, undone: 0 }
+    }
+
+    /// Whether it reads there what is in the buffer.
+    fn sees(&mut self, buffer: &[u8], (offset, length): (usize, usize)) -> bool {
+        let mut read = vec![0; length];
+        let count = self.file.read_at(&mut read, offset as u64).unwrap();
+        let range = offset.min(buffer.len())..(offset + read.len()).min(buffer.len());
+        self.compared += 1;
+        read[..count] == buffer[range]
+    }
+
+    /// It reads what the first client wrote; what a cut undid meanwhile, when that client has noticed.
+    fn reads(&mut self, buffer: &[u8], writer: &File, outages: &Outages) {
+        let place = (self.random.below(LENGTH_MAX) as usize, self.random.below(20_000) as usize + 1);
+        while !self.sees(buffer, place) {
+            // A new server is there, which may not be counted yet; the first client has to learn of it.
+            assert_eq!(writer.length().unwrap(), buffer.len() as u64);
+            self.undone += 1;
+            assert!(self.undone <= 2 * outages.count() + 2, "{place:?} is something else, without an outage");
+        }
+    }
+}
+
 #[test]
 fn a_file_is_what_a_buffer_is_though_its_server_loses_what_was_not_synced() {
     let Some(disk) = Disk::new() else { return };
@@ -143,6 +179,7 @@ fn a_file_is_what_a_buffer_is_though_its_server_loses_what_was_not_synced() {
     let file = File::open(&remote(&server), "data/f", &OPTIONS.deny(false, true)).unwrap();
     // Its name is there from now on.
     file.sync_all().unwrap();
+    let mut reader = Reader::new(&server, seed + 1);
     let outages = Outages::begin(scene, disk, server);
     let (mut buffer, mut random) = (Vec::new(), Random(seed));
     let mut number = 0;
@@ -152,6 +189,7 @@ fn a_file_is_what_a_buffer_is_though_its_server_loses_what_was_not_synced() {
         outages.done.fetch_add(1, Ordering::Relaxed);
         let length = file.length().unwrap();
         assert_eq!(length, buffer.len() as u64, "operation {number} of XDFS_SEED={seed}");
+        reader.reads(&buffer, &file, &outages);
         number += 1;
     }
     file.sync_all().unwrap();
@@ -159,7 +197,12 @@ fn a_file_is_what_a_buffer_is_though_its_server_loses_what_was_not_synced() {
     file.close().unwrap();
     drop(server);
     assert!(disk.read("f").unwrap() == buffer, "XDFS_SEED={seed}");
-    println!("{number} operations, {count} kills, {} of them with a power cut", count.div_ceil(2));
+    println!(
+        "{number} operations, {count} kills, {} of them with a power cut; {} reads of another client, {} of them again",
+        count.div_ceil(2),
+        reader.compared,
+        reader.undone
+    );
 }
 
 #[test]
