@@ -11,6 +11,7 @@ mod losses;
 mod pipes;
 mod random;
 mod ranges;
+mod rights;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;
