@@ -6,6 +6,7 @@ use crate::endpoints::Target;
 use crate::joining::Joiner;
 use crate::options::Verify;
 use crate::transfer::{RemoteFile, Report};
+use crate::watch::Watches;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -76,6 +77,8 @@ pub(crate) struct Registry {
     pub draining: AtomicBool,
     /// Who is told that leases of open files are recalled.
     pub recalled: OnceLock<TellRecalled>,
+    /// The watches of names, and who is told of changes.
+    pub watches: Watches,
     /// The session's way through its limit of bandwidth.
     pub pacer: Option<Arc<Pacer>>,
 }
@@ -111,6 +114,7 @@ impl Registry {
     /// transfer, all remaining waiters are notified: a request may have been on its way to it.
     pub(crate) fn pipeline_ended(&self, calls: &Queue, pipeline: PipelineId, error: Option<&Error>) {
         self.has_ended(error);
+        self.watches.end();
         let error = error.cloned().unwrap_or_else(|| self.why_ended());
         calls.ended(pipeline, &error);
         if pipeline != PipelineId(0) {
@@ -263,6 +267,7 @@ impl Host for ClientHost {
             SessionEvent::Recalled { handles } => {
                 self.registry.recalled.get().iter().for_each(|told| told(&handles));
             }
+            SessionEvent::Noticed { notices } => self.registry.watches.noticed(&notices),
             SessionEvent::ChannelLost { .. } if self.replacements > 0 => {
                 self.replacements -= 1;
                 self.joiner.tell(Message::Command(Command::WantChannels(1)));

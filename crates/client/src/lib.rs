@@ -68,6 +68,7 @@ mod session;
 mod transfer;
 pub mod tree;
 pub mod trust;
+pub mod watch;
 
 pub use calls::{Batch, Facts, Page, Pages, PendingReply, Reply, failed};
 pub use connect::{Offer, was_lost_in_opening};

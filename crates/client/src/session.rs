@@ -9,6 +9,7 @@ use crate::options::{ConnectOptions, GetOptions};
 use crate::pipelines::{FirstDownload, Opened, Pipelines};
 use crate::requests::download;
 use crate::transfer::{Report, Transfer};
+use crate::watch::Watches;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -227,6 +228,11 @@ impl Session {
     /// wait for anything.
     pub(crate) fn tell_recalled(&self, tell: impl Fn(&[u64]) + Send + Sync + 'static) {
         let _ = self.registry.recalled.set(Box::new(tell));
+    }
+
+    /// Its watches of names.
+    pub(crate) fn watches(&self) -> &Watches {
+        &self.registry.watches
     }
 
     pub(crate) fn next_ticket(&self) -> u64 {

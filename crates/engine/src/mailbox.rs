@@ -11,6 +11,7 @@ use xdfs_io::dispatch::Wake;
 use xdfs_proto::base::{Digest, Error, OperationId, PipelineId};
 use xdfs_proto::session::{CallService, Comparison, PipelineMessage, SourceFacts};
 use xdfs_proto::wire::control::ChannelGrant;
+use xdfs_proto::wire::notice::Notice;
 use xdfs_proto::wire::request::Request;
 
 /// A command of the application to a pump.
@@ -33,6 +34,8 @@ pub enum Command {
     GiveChannels(ChannelGrant),
     /// The leases of these handles are recalled.
     Recall(Vec<u64>),
+    /// Names that the client watches have changed.
+    Notices(Vec<Notice>),
     /// The server is shutting down.
     Drain { retry_after_ms: u32 },
     /// End the session when its operations are complete.

@@ -20,6 +20,7 @@ pub mod channel;
 pub mod lease;
 pub mod limits;
 pub mod negotiate;
+pub mod notices;
 pub mod plan;
 pub mod range_locks;
 pub mod registry;

@@ -76,6 +76,8 @@ pub const CALLS_MAX: usize = 256;
 pub const CALL_ROOM_MAX: usize = 8 * 1024 * 1024;
 /// Handles in one RECALL: more follow in the next one.
 pub const RECALLS_MAX: usize = 256;
+/// Changes in one NOTICE: with names of 255 bytes half of the longest message.
+pub const NOTICES_MAX: usize = 128;
 
 /// Ranges of one read of an open file: more fit better into several calls, whose results arrive
 /// sooner.

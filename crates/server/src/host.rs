@@ -15,6 +15,7 @@ use crate::rates::SessionRates;
 use crate::reply_cache::ReplyCache;
 use crate::sessions::{Metrics, ServerMessage};
 use crate::traffic::ExportLoad;
+use crate::watches::SessionWatches;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -62,6 +63,8 @@ pub(crate) struct ServerHost {
     pub repeats: Arc<ReplyCache>,
     /// What the session has open.
     pub files: Arc<SessionFiles>,
+    /// The names that it watches.
+    pub watches: Arc<SessionWatches>,
     /// What users have added to the audit log, and the permitted rate per second.
     pub pace: Arc<Pace>,
     pub audit_rate: u64,
@@ -158,6 +161,7 @@ impl ServerHost {
             operation,
             repeats: Arc::clone(&self.repeats),
             files: Arc::clone(self.files.server()),
+            watches: Arc::clone(&self.watches),
             log: Arc::clone(&self.log),
             pace: Arc::clone(&self.pace),
             audit_rate: self.audit_rate,

@@ -44,6 +44,7 @@ mod severity;
 pub mod stores;
 mod traffic;
 pub mod users;
+mod watches;
 
 pub use admit::ServerLimits;
 pub use authorise::{Access, Anonymous, Export, Keep, Users};

@@ -7,6 +7,7 @@ mod handle;
 mod idle;
 mod join;
 mod logins;
+mod notices;
 mod quotas;
 mod revoking;
 
@@ -22,6 +23,7 @@ use crate::rates::{self, UserRates};
 use crate::recovery;
 use crate::reply_cache::ReplyCaches;
 use crate::sessions::{EndingSession, PipelineState, ServerMessage, SessionEntry};
+use crate::watches::Watches;
 pub use handle::Handle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,6 +84,7 @@ pub struct Server {
     pub(crate) blocking: Blocking,
     pub(crate) repeats: ReplyCaches,
     pub(crate) files: Arc<OpenFiles>,
+    pub(crate) watches: Watches,
     pub(crate) pace: Arc<Pace>,
     /// The bandwidth of each user.
     pub(crate) rates: UserRates,
@@ -158,6 +161,8 @@ impl Server {
         let listener = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
         let (letters, mailbox) = sync_channel(LETTERS);
         let leases = idle::leases(&config.limits, inherited, letters.clone(), dispatch.waker());
+        let authority = CurrentAuthority::new(Authority::new(config.exports.clone(), config.policy.floor));
+        let watches = notices::watches(&authority, letters.clone(), dispatch.waker());
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);
         let gate = OpeningContext { identity, directory: Arc::clone(&config.directory) };
         let rates = UserRates::new(config.limits.bandwidth_per_user);
@@ -165,11 +170,12 @@ impl Server {
         Ok(Self {
             dispatch,
             gate,
-            authority: CurrentAuthority::new(Authority::new(config.exports.clone(), config.policy.floor)),
+            authority,
             config,
             blocking: Blocking::default(),
             repeats: ReplyCaches::new(std::time::Instant::now()),
             files: Arc::new(OpenFiles::new(files_max())?.with_leases(leases)),
+            watches,
             pace: Arc::default(),
             rates,
             letters,
@@ -412,6 +418,7 @@ impl Server {
                     self.on_want(session, pipeline, count.try_into().unwrap_or(u16::MAX));
                 }
                 ServerMessage::Recall { session, handles } => self.on_recalled(session, handles),
+                ServerMessage::Notices { session } => self.on_notices(session),
                 ServerMessage::Status => {
                     let lines = self.status_lines();
                     (self.config.log)(&LogEvent::Status { lines });
@@ -465,6 +472,7 @@ impl Server {
             }
             self.end_expired_sessions();
             self.end_leaving_sessions(now);
+            self.end_deaf_sessions(now);
             self.end_idle_sessions(now);
         }
     }

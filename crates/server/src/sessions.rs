@@ -8,6 +8,7 @@ use crate::host::moment_now;
 use crate::metrics::Figures;
 use crate::rates::SessionRates;
 use crate::traffic::Traffic;
+use crate::watches::SessionWatches;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -37,6 +38,8 @@ pub(crate) enum ServerMessage {
     WantChannels { session: SessionId, pipeline: u8, wanted: Arc<AtomicU64> },
     /// The leases of these handles are recalled.
     Recall { session: SessionId, handles: Vec<u64> },
+    /// The session is to be told of changes of names.
+    Notices { session: SessionId },
     /// Other limits apply from now on.
     Reload(Box<(ServerLimits, Policy)>),
     /// The server presents another identity.
@@ -158,6 +161,10 @@ pub(crate) struct SessionEntry {
     pub threads: Arc<ThreadOfSession>,
     /// What it has open; closed with the last pipeline.
     pub files: Arc<SessionFiles>,
+    /// The names that it watches.
+    pub watches: Arc<SessionWatches>,
+    /// Since when a notice is on its way that the client has not taken.
+    pub telling_since: Option<Instant>,
     /// Its way through the limits of bandwidth.
     pub rates: Arc<SessionRates>,
     secret: JoinSecret,
@@ -199,7 +206,7 @@ impl SessionEntry {
         secret: JoinSecret,
         channels: u16,
         pipes: Vec<PipelineState>,
-        (files, rates): (SessionFiles, SessionRates),
+        (files, watches, rates): (SessionFiles, SessionWatches, SessionRates),
     ) -> Self {
         Self {
             peer,
@@ -215,6 +222,8 @@ impl SessionEntry {
             metrics: Arc::default(),
             threads: Arc::new(ThreadOfSession),
             files: Arc::new(files),
+            watches: Arc::new(watches),
+            telling_since: None,
             rates: Arc::new(rates),
             secret,
         }

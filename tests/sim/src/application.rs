@@ -122,7 +122,7 @@ impl Simulation {
                 let left: Vec<_> = self.application.waiting.drain(..).collect();
                 left.into_iter().for_each(|index| self.open(index));
             }
-            SessionEvent::Draining { .. } | SessionEvent::Recalled { .. } => {}
+            SessionEvent::Draining { .. } | SessionEvent::Recalled { .. } | SessionEvent::Noticed { .. } => {}
         }
     }
 

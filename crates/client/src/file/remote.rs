@@ -190,6 +190,11 @@ impl Remote {
     /// Does `work` with the session, and in another one if that is lost: what must not be done twice goes
     /// into a [`Batch::once`](crate::Batch::once).
     pub fn run<T>(&self, mut work: impl FnMut(&Session) -> Result<T, Error>) -> Result<T, Error> {
+        self.run_in(|session| work(session))
+    }
+
+    /// The same for work that keeps the session.
+    pub(crate) fn run_in<T>(&self, mut work: impl FnMut(&Arc<Session>) -> Result<T, Error>) -> Result<T, Error> {
         let mut backoff = self.backoff();
         loop {
             let outcome = self.session().and_then(|session| {

@@ -15,6 +15,7 @@ mod rights;
 #[path = "../support/mod.rs"]
 mod support;
 mod together;
+mod watches;
 
 use std::sync::Arc;
 use support::serving::Serving;

@@ -33,6 +33,7 @@ where
             Command::WantChannels(count) => self.session.want_channels(count),
             Command::GiveChannels(grant) => self.session.give_channels(grant),
             Command::Recall(handles) => handles.into_iter().for_each(|handle| self.session.recall(handle)),
+            Command::Notices(notices) => notices.into_iter().for_each(|notice| self.session.notice(notice)),
             Command::Drain { retry_after_ms } => self.session.drain(retry_after_ms),
             Command::Close => self.session.close(),
             Command::Abandon(error) => self.abandon(error),

@@ -35,13 +35,14 @@ use super::tree::{TreeKey, TreePlace};
 use super::verified_range::{JournalTags, VerifiedRange};
 use super::{
     Attributes, Capability, Existing, OpenFile, OpenPipe, OpenRequest, Order, Recovered, Result, SmallFile, SmallGroup,
-    SmallReader, Source, Stage, StageRequest, Store, Tree, descriptors,
+    SmallReader, Source, Stage, StageRequest, Store, Tree, Watcher, descriptors, watch::Mark,
 };
 use existing_target::ExistingTarget;
 use kept::KeptLimits;
 use part::{LocalStage, TargetPlace};
 use parts::Parts;
 use rustix::fs::{FileType, Mode, Stat};
+use rustix::io::Errno;
 use staging::Staging;
 use std::path::Path;
 use std::sync::Arc;
@@ -230,6 +231,26 @@ impl Store for LocalStore {
             descriptors::must_be_below_line(&file, verb, &self.shown(path))?;
         }
         Ok((OpenFile::new(file, self.shown(path)), created))
+    }
+
+    fn watch(&self, path: &RelPath, watcher: &Watcher, marks: &mut Vec<Mark>) -> Result<()> {
+        let above = std::iter::successors(path.parent(), RelPath::parent).filter(|above| !above.is_root());
+        let mut chain: Vec<RelPath> = above.collect();
+        chain.reverse();
+        chain.push(path.clone());
+        for directory in &chain {
+            let names = directory == path;
+            let watched = self.root.watch_directory(directory, watcher.events(), Watcher::flags(names));
+            let number = watched.map_err(|stop| match stop.cause {
+                Cause::Errno(Errno::NOSPC) => {
+                    let text = "cannot be watched: this machine's limit is reached (fs.inotify.max_user_watches)";
+                    errors::refused(ErrorKind::LimitExceeded, Verb::List, &self.shown(path), text)
+                }
+                _ => self.blocked(Verb::List, path, &stop),
+            })?;
+            marks.push(Watcher::mark(number));
+        }
+        Ok(())
     }
 
     fn open_pipe(&self, path: &RelPath, write: bool) -> Result<OpenPipe> {

@@ -52,6 +52,7 @@ mod stage;
 pub mod stream;
 pub mod tree;
 pub mod verified_range;
+pub mod watch;
 pub mod zero;
 
 pub use export::MemoryExport;
@@ -72,6 +73,7 @@ pub use source::{Source, SourceCapability, SourceFile};
 pub use stage::{Stage, StageCapability, StagedFile};
 pub use tree::Tree;
 pub use verified_range::{Hashes, JournalTags, VerifiedRange};
+pub use watch::{Mark, Watcher};
 
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 
@@ -288,6 +290,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Opens one end of a FIFO, without waiting for the other one.
     fn open_pipe(&self, _path: &RelPath, _write: bool) -> Result<OpenPipe> {
         Err(Error::new(ErrorKind::Unsupported, "this store has no pipes"))
+    }
+
+    /// Has `watcher` tell of the names in the directory `path`, and of the end of each directory above
+    /// it in the store. Their marks are appended, that of `path` last, also if it fails in between.
+    fn watch(&self, _path: &RelPath, _watcher: &Watcher, _marks: &mut Vec<Mark>) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "this store cannot tell of changes"))
     }
 
     /// The operations on its directory tree.

@@ -23,6 +23,7 @@ mod small;
 pub(super) mod staging;
 pub(super) mod trees;
 pub(super) mod typed;
+mod watch;
 
 pub(super) use parent::Parent;
 

@@ -4,7 +4,7 @@ use super::frame::Frame;
 use xdfs_proto::base::{ErrorKind, Safety};
 use xdfs_proto::wire::path::{
     Answer, Attributes, Batch, Call, Code, Failure, FileType, ListEntry, NewTime, Owner, Put, ReplyWriter, Wanted,
-    XattrRule,
+    Watched, XattrRule,
 };
 
 /// One call, as it is laid out: its number, and its arguments behind their length.
@@ -48,6 +48,7 @@ fn reading() -> Frame {
         Call::FileSystem { path },
         Call::Hash { path, offset: 5, length: Some(1 << 40) },
         Call::Get { path, wanted, most: 65_536 },
+        Call::Watch { path, watched: Watched::Names, watch: 300 },
     ];
     let named = || part().bytes("path", path);
     let bits = u64::from(wanted.0);
@@ -60,6 +61,7 @@ fn reading() -> Frame {
         (Code::FileSystem, named()),
         (Code::Hash, named().integer("flags", 1).integer("offset", 5).integer("length", 1 << 40)),
         (Code::Get, named().integer("wanted", bits).integer("most", 65_536)),
+        (Code::Watch, named().integer("flags", 1).integer("watch", 300)),
     ];
     let about = Batch { room: 262_144, base: b"data/x", calls, ..Batch::default() };
     batch("calls/batch-reading.txt", "Every call that reads.", &about, laid)

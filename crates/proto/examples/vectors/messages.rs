@@ -3,6 +3,7 @@
 use super::frame::Frame;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId, Subtree};
 use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Safety};
+use xdfs_proto::wire::notice::{Changes, Notice};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_proto::wire::{Event, Flags, Head, Writer};
 
@@ -311,6 +312,13 @@ fn states() -> Vec<Frame> {
 fn session() -> Vec<Frame> {
     let fence = Control::Fence { channel: ChannelId(65_535), processed: 1 << 33 };
     let recall = Control::Recall { handles: vec![300, (1 << 62) - 1] };
+    let content = Changes::CONTENT.and(Changes::ATTRIBUTES);
+    let notices = vec![
+        Notice { watch: 300, changes: content, name: b"\xff".to_vec() },
+        Notice { watch: 1, changes: Changes::NAME, name: Vec::new() },
+        Notice { watch: 1, changes: Changes::OVER, name: Vec::new() },
+        Notice::of_all(),
+    ];
     let channels = ChannelGrant { first: 5, count: 9, secret: [3; 32], life_ms: 15_000 };
     vec![
         control(
@@ -343,6 +351,21 @@ fn session() -> Vec<Frame> {
         control("wire/recall.txt", "RECALL of the leases of two handles.", &recall, |frame| {
             frame.integer("handles.count", 2).integer("handles[0]", 300).integer("handles[1]", (1 << 62) - 1)
         }),
+        control(
+            "wire/notice.txt",
+            "NOTICE of two watches, and that there was more than is said.",
+            &Control::Notice { notices },
+            |frame| {
+                let of = |frame: Frame, at: usize, watch, changes, name: &[u8]| {
+                    frame
+                        .integer(&format!("notices[{at}].watch"), watch)
+                        .integer(&format!("notices[{at}].changes"), changes)
+                        .bytes(&format!("notices[{at}].name"), name)
+                };
+                let frame = of(frame.integer("notices.count", 4), 0, 300, 3, b"\xff");
+                of(of(of(frame, 1, 1, 4, b""), 2, 1, 16, b""), 3, 0, 8, b"")
+            },
+        ),
     ]
 }
 

@@ -198,10 +198,7 @@ impl Session {
                 self.from(Role::Server, event)?;
                 self.on_drain(retry_after_ms);
             }
-            Control::Recall { handles } => {
-                self.from(Role::Server, event)?;
-                self.event(SessionEvent::Recalled { handles });
-            }
+            told @ (Control::Recall { .. } | Control::Notice { .. }) => self.on_told(told)?,
             Control::Exception(error) if head.operation.0 == 0 => self.end(Some(error)),
             other => return self.on_operation_control(channel, head.operation, other, now),
         }

@@ -39,6 +39,7 @@ mod request;
 mod retransmit;
 mod sender;
 mod storage;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -57,6 +58,7 @@ pub use verify::{Comparison, ContentDigest, Mismatch};
 
 use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, KeyLimits, Level, OperationId, PipelineId};
 use crate::channel::{Flow, Life};
+use crate::notices::PendingNotices;
 use crate::wire::control::{ChannelGrant, Control};
 use crate::wire::request::Request;
 use crate::wire::{Event, Head};
@@ -209,6 +211,8 @@ pub struct Session {
     drain: Option<u32>,
     /// Handles whose leases are recalled, to be sent.
     recalls: VecDeque<u64>,
+    /// Changes of names that the client watches, to be sent.
+    notices: PendingNotices,
     /// Accept no new operation.
     closing: bool,
     /// Send EOFT once the present operations are over.
@@ -219,9 +223,6 @@ pub struct Session {
     /// Messages in all `Channel::own` queues.
     own_waiting: usize,
 }
-
-/// Handles that wait to be said in RECALL: as many leases as a busy mount has, in 32 KiB.
-const RECALLS_WAITING: usize = 4096;
 
 impl Session {
     /// Creates a session without channels.
@@ -246,6 +247,7 @@ impl Session {
             grants: VecDeque::new(),
             drain: None,
             recalls: VecDeque::new(),
+            notices: PendingNotices::default(),
             closing: false,
             ending: false,
             peer_ended: false,
@@ -376,14 +378,6 @@ impl Session {
         self.ending |= self.limits.pipelines <= 1;
         self.event(SessionEvent::Draining { retry_after_ms });
         self.end_channels_when_done();
-    }
-
-    /// Somebody waits for the end of the lease of this handle. It is said once: if that is lost, or
-    /// too many are waiting to be said, the client learns it when it renews. (Server.)
-    pub fn recall(&mut self, handle: u64) {
-        if self.recalls.len() < RECALLS_WAITING {
-            self.recalls.push_back(handle);
-        }
     }
 
     /// Requests more channels. (Client.)

@@ -6,6 +6,7 @@ use super::verify::ContentDigest;
 use crate::base::{ChannelId, Error, Extent, Level, OperationId, PipelineId};
 use crate::wire::Head;
 use crate::wire::control::{ChannelGrant, Grant};
+use crate::wire::notice::Notice;
 use crate::wire::request::Request;
 use alloc::vec::Vec;
 
@@ -96,6 +97,8 @@ pub enum SessionEvent {
     Draining { retry_after_ms: u32 },
     /// Somebody waits for the end of the leases of these handles. (Client.)
     Recalled { handles: Vec<u64> },
+    /// Names that this client watches have changed. (Client.)
+    Noticed { notices: Vec<Notice> },
     /// No channel is left. None after an orderly end.
     Over { error: Option<Error> },
 }

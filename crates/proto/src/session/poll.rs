@@ -37,6 +37,22 @@ impl Session {
         self.outputs.pop_front()
     }
 
+    /// The next output about the session itself, and nothing about operations: for a driver that
+    /// holds an idle session, and could not send their bytes.
+    pub fn poll_idle(&mut self, now: Instant) -> Option<Output> {
+        for _ in 0..self.idle.len() {
+            let channel = self.idle.pop_front()?;
+            if self.feed_rekey(channel, now) || self.feed_session(channel) {
+                if let Some(state) = self.channels.get_mut(&channel) {
+                    state.sent_at = now;
+                }
+                return self.outputs.pop_front();
+            }
+            self.idle.push_back(channel);
+        }
+        None
+    }
+
     /// A record of this channel was handed to the transport: the next one may be sent.
     pub fn on_sent(&mut self, channel: ChannelId, now: Instant) {
         let Some(state) = self.channels.get_mut(&channel) else { return };
@@ -122,9 +138,8 @@ impl Session {
             Control::WantChannels(count)
         } else if let Some(retry_after_ms) = self.drain.take() {
             Control::Drain { retry_after_ms }
-        } else if !self.recalls.is_empty() {
-            let count = self.recalls.len().min(limits::RECALLS_MAX);
-            Control::Recall { handles: self.recalls.drain(..count).collect() }
+        } else if let Some(told) = self.next_told() {
+            told
         } else {
             return false;
         };

@@ -6,6 +6,7 @@ use super::codec::{Reader, WireError, Writer};
 use super::event::Event;
 pub use super::finish::Finish;
 use super::finish::{read_digest, round, write_digest};
+use super::notice::{self, Notice};
 use super::recall;
 use super::request::{block, level, read_time, write_time};
 pub use crate::base::Safety;
@@ -127,6 +128,8 @@ pub enum Control {
     Drain { retry_after_ms: u32 },
     /// RECALL: somebody waits for the end of the leases of these handles.
     Recall { handles: Vec<u64> },
+    /// NOTICE: these names have changed.
+    Notice { notices: Vec<Notice> },
 }
 
 impl Control {
@@ -149,6 +152,7 @@ impl Control {
             Self::Rekey => Event::Rekey,
             Self::Drain { .. } => Event::Drain,
             Self::Recall { .. } => Event::Recall,
+            Self::Notice { .. } => Event::Notice,
         }
     }
 
@@ -175,6 +179,7 @@ impl Control {
             Self::EndOfRange { blocks: count } | Self::EndOfTransfer { records: count } => drop(writer.integer(*count)),
             Self::Drain { retry_after_ms } => drop(writer.integer((*retry_after_ms).into())),
             Self::Recall { handles } => recall::write(&mut writer, handles),
+            Self::Notice { notices } => notice::write(&mut writer, notices),
             Self::Cancel | Self::Nothing | Self::Rekey => {}
         }
         writer.finish()
@@ -217,6 +222,7 @@ impl Control {
             Event::Rekey => Self::Rekey,
             Event::Drain => Self::Drain { retry_after_ms: reader.integer_up_to(u32::MAX.into(), "retry time")? as u32 },
             Event::Recall => Self::Recall { handles: recall::read(&mut reader)? },
+            Event::Notice => Self::Notice { notices: notice::read(&mut reader)? },
             _ => return Ok(None),
         };
         reader.end()?;
@@ -396,6 +402,7 @@ impl ChannelGrant {
 
 #[cfg(test)]
 mod tests {
+    use super::super::notice::Changes;
     use super::*;
 
     fn comes_back(control: Control) {
@@ -447,6 +454,8 @@ mod tests {
         comes_back(Control::Rekey);
         comes_back(Control::Drain { retry_after_ms: 500 });
         comes_back(Control::Recall { handles: alloc::vec![1, 1 << 61] });
+        let notice = Notice { watch: 7, changes: Changes::CONTENT.and(Changes::NAME), name: b"\xff".to_vec() };
+        comes_back(Control::Notice { notices: alloc::vec![notice, Notice::of_all()] });
     }
 
     #[test]

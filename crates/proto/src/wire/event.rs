@@ -75,6 +75,8 @@ events! {
     Again = 27, "AGAIN";
     /// Leases on open files that the server recalls.
     Recall = 28, "RECALL";
+    /// Changes of names that the client watches.
+    Notice = 29, "NOTICE";
 }
 
 impl Event {

@@ -10,6 +10,7 @@ mod finish;
 pub mod handshake;
 pub mod head;
 pub mod login;
+pub mod notice;
 pub mod path;
 pub mod preface;
 mod recall;

@@ -99,6 +99,15 @@ impl Base {
         })
     }
 
+    /// The name on the wire of what an [`Authorized`] of this base refers to; none in a staged tree.
+    pub fn name_of(&self, at: &Authorized) -> Option<Vec<u8>> {
+        let (export, path) = (self.export.name().as_bytes(), at.path());
+        self.target.is_none().then(|| match path.is_root() {
+            true => export.to_vec(),
+            false => [export, b"/", path.as_bytes()].concat(),
+        })
+    }
+
     /// What the sessions on the export share.
     pub fn load(&self) -> &Arc<ExportLoad> {
         self.export.load()

@@ -3,12 +3,14 @@
 
 use super::*;
 use crate::calls::Execution;
+use crate::watches::Watches;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 use xdfs_engine::blocking::Slice;
 use xdfs_io::store::MemoryExport;
-use xdfs_proto::wire::path::{Batch, Call, Code, FileType, NewTime, Owner, Put, Reply, Wanted, XattrRule};
+use xdfs_proto::base::SessionId;
+use xdfs_proto::wire::path::{Batch, Call, Code, FileType, NewTime, Owner, Put, Reply, Wanted, Watched, XattrRule};
 use xdfs_secure::policy::Scope;
 
 const NOW: u64 = 1_700_000_000;
@@ -293,6 +295,7 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
         Call::Hash { path, offset: 0, length: None },
         Call::Put(put),
         Call::Get { path, wanted: Wanted::ALL, most: 9 },
+        Call::Watch { path, watched: Watched::Name, watch: 1 },
         Call::StageTree { path, client: [6; 16] },
         Call::PublishTree { path, client: [6; 16] },
     ];
@@ -308,7 +311,9 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
         }
     };
     let files = Arc::new(crate::files::OpenFiles::new(16).unwrap());
-    let mut execution = Execution::new(&batch, base, (0, 0), Arc::default(), files, Vec::new()).unwrap();
+    let of_all = Watches::new(CurrentAuthority::new(authority(access.clone())), Box::new(|_| true));
+    let watches = Arc::new(of_all.of_session(SessionId([1; 16]), &Arc::new(who.clone())));
+    let mut execution = Execution::new(&batch, base, (0, 0), Arc::default(), (files, watches), Vec::new()).unwrap();
     while execution.advance(&batch, &Slice::start()).unwrap().is_pending() {}
     let done = execution.finish(&batch);
     let reply = Reply::decode(&done.reply, &codes).unwrap();

@@ -12,6 +12,7 @@ use crate::log::{CallLine, Log, LogEvent, LoggedName};
 use crate::reply_cache::{CacheLookup, ReplyCache, RunningBatch};
 use crate::sessions::Metrics;
 use crate::traffic::{Count, ExportLoad, Traffic};
+use crate::watches::SessionWatches;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -33,6 +34,8 @@ pub(crate) struct BatchOwner {
     pub repeats: Arc<ReplyCache>,
     /// The open files of all sessions.
     pub files: Arc<OpenFiles>,
+    /// The names that the session watches.
+    pub watches: Arc<SessionWatches>,
     pub log: Log,
     /// The user whose limits it counts against.
     pub budget: Arc<str>,
@@ -159,7 +162,8 @@ impl BatchJob {
             let whom = &self.whom;
             let begun = match *base {
                 Ok(Some(base)) => {
-                    Execution::new(batch, base, whom.since, Arc::clone(&whom.stop), Arc::clone(&whom.files), memory)
+                    let shared = (Arc::clone(&whom.files), Arc::clone(&whom.watches));
+                    Execution::new(batch, base, whom.since, Arc::clone(&whom.stop), shared, memory)
                 }
                 Ok(None) => {
                     let shown = whom.authority.shown(&whom.principal, whom.now);

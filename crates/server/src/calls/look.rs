@@ -12,7 +12,7 @@ use xdfs_io::store::owners;
 use xdfs_io::store::tree::{ListControl, Node, NodeKind, is_reserved};
 use xdfs_io::store::{self, FileKind};
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::path::{Answer, Attributes, FileSystem, FileType, ListEntry, ReplyWriter, Wanted};
+use xdfs_proto::wire::path::{Answer, Attributes, FileSystem, FileType, ListEntry, ReplyWriter, Wanted, Watched};
 
 /// How long a page is collected: the first entries of a large directory arrive soon (P-72).
 const PAGE_TIME: Duration = Duration::from_millis(20);
@@ -52,6 +52,20 @@ pub(crate) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&
 
 fn names_of((user, group): (u32, u32)) -> (&'static [u8], &'static [u8]) {
     (owners::known().users.name(user), owners::known().groups.name(group))
+}
+
+impl CallContext {
+    /// Begins or ends a watch of names.
+    pub(super) fn watch(&self, path: &[u8], watched: Watched, number: u64) -> Result<Answer<'static>, Error> {
+        if watched == Watched::Nothing {
+            self.watches.end(number);
+            return Ok(Answer::Done);
+        }
+        let at = self.at(path, Want::Read)?;
+        let none = || Error::new(ErrorKind::Unsupported, "a tree that is on its way cannot be watched");
+        let name = self.base.name_of(&at).ok_or_else(none)?;
+        self.watches.watch(&at, &name, watched, number).map(|()| Answer::Done)
+    }
 }
 
 /// The same for a store that has no tree.

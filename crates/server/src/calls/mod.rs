@@ -13,6 +13,7 @@ use crate::authorise::{Authorized, Base, Rights, Want};
 use crate::files::OpenFiles;
 use crate::files::leases::AccessGuard;
 use crate::log::CallLine;
+use crate::watches::SessionWatches;
 pub(crate) use look::attributes_of;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ struct CallContext {
     hash: Option<RangeHash>,
     /// The open files, whose leases the calls wait for.
     files: Arc<OpenFiles>,
+    /// The names that the session watches.
+    watches: Arc<SessionWatches>,
     /// While a call looks at a file or changes it.
     access: Option<AccessGuard>,
     /// What a lease excludes, and nothing of which was done.
@@ -88,7 +91,7 @@ impl Execution {
         base: Base,
         since: (i64, u32),
         stop: Arc<AtomicBool>,
-        files: Arc<OpenFiles>,
+        (files, watches): (Arc<OpenFiles>, Arc<SessionWatches>),
         memory: Vec<u8>,
     ) -> Result<Self, Error> {
         let work = CallContext {
@@ -104,6 +107,7 @@ impl Execution {
             reading: SmallReader::default(),
             hash: None,
             files,
+            watches,
             access: None,
             excluded: None,
         };
@@ -260,6 +264,7 @@ impl CallContext {
             Call::StageTree { path, client } => {
                 return self.tell(writer, |work| work.base.stage_tree(path, client));
             }
+            Call::Watch { path, watched, watch } => self.watch(path, *watched, *watch),
             Call::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),
             other => self.change(other).map(|()| Answer::Done),
         };

@@ -109,8 +109,13 @@ impl Server {
         let Some((session, idle)) = self.idle_channel(id, channel) else { return };
         idle.sending = false;
         session.on_sent(channel, now);
-        let Some(pipeline) = self.sessions.get(&id).map(|entry| entry.pipeline_of(channel)) else { return };
-        self.say_last_words(id, pipeline);
+        let leaving = session.is_closing();
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let pipeline = entry.pipeline_of(channel);
+        entry.telling_since = None;
+        if leaving {
+            self.say_last_words(id, pipeline);
+        }
         let work = |pipe: &PipelineState| match pipe {
             PipelineState::Idle { channels, .. } => {
                 channels.values().any(|idle| matches!(idle.arriving, Arriving::Work(_)))
@@ -119,6 +124,8 @@ impl Server {
         };
         if self.sessions.get(&id).is_some_and(|entry| entry.pipes.iter().any(work)) {
             self.start_pipelines(id);
+        } else if !leaving {
+            self.tell_idle(id, pipeline);
         }
     }
 
@@ -183,7 +190,7 @@ impl Server {
 }
 
 /// Notifies the machine of channels that joined while it was idle.
-fn introduce(session: &mut Session, channels: &mut BTreeMap<ChannelId, IdleChannel>, now: Instant) {
+pub(super) fn introduce(session: &mut Session, channels: &mut BTreeMap<ChannelId, IdleChannel>, now: Instant) {
     for (channel, idle) in channels.iter_mut().filter(|(_, idle)| !idle.known) {
         idle.known = true;
         session.on_channel(*channel, now);

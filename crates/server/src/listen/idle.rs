@@ -186,8 +186,8 @@ impl Server {
                 entry.quiet_since = now;
             }
             // A lock would end without a word to its owner. A peer that is gone is found by its
-            // connection.
-            if now.since(entry.quiet_since) >= idle_for && entry.files.exclude_others() {
+            // connection. Whoever watches waits for something to happen.
+            if now.since(entry.quiet_since) >= idle_for && (entry.files.exclude_others() || entry.watches.any()) {
                 entry.quiet_since = now;
             }
         }

@@ -57,7 +57,8 @@ impl Server {
         self.tell_opened(id, &guest.peer, &principal, (&granted, open.channels));
         let rates = SessionRates::new(self.rates.of(&principal.budget().to_string().into()));
         let files = SessionFiles::new(&self.files, id);
-        let mut entry = SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, (files, rates));
+        let shared = (files, self.watches.of_session(id, &principal), rates);
+        let mut entry = SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, shared);
         let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
             self.roster.end(id);
@@ -235,6 +236,7 @@ impl Server {
             session_floor: group.session.limits().floor,
             repeats: self.repeats.of(&entry.principal),
             files: Arc::clone(&entry.files),
+            watches: Arc::clone(&entry.watches),
             pace: Arc::clone(&self.pace),
             audit_rate: self.config.limits.audit_rate,
             rates: Arc::clone(&entry.rates),

@@ -7,6 +7,7 @@ mod calls;
 mod failures;
 mod fencing;
 mod losses;
+mod noticing;
 mod pair;
 mod recalling;
 mod rekeying;

@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 
 const CHANNEL: ChannelId = ChannelId(1);
 
-fn session(role: Role) -> Session {
+pub(super) fn session(role: Role) -> Session {
     let mut session = Session::new(role, PipelineId(0), SessionLimits::default(), Bugs::default());
     session.on_channel(CHANNEL, Instant(1));
     session
 }
 
 /// Every message that it sends now.
-fn said(session: &mut Session) -> Vec<(Head, Vec<u8>)> {
+pub(super) fn said(session: &mut Session) -> Vec<(Head, Vec<u8>)> {
     let mut said = Vec::new();
     while let Some(output) = session.poll(Instant(2)) {
         if let Output::Send { channel, head, payload: Payload::Control(bytes) } = output {
@@ -26,7 +26,7 @@ fn said(session: &mut Session) -> Vec<(Head, Vec<u8>)> {
     said
 }
 
-fn heard(session: &mut Session, head: &Head, payload: &[u8]) -> Result<(), Fault> {
+pub(super) fn heard(session: &mut Session, head: &Head, payload: &[u8]) -> Result<(), Fault> {
     session.on_head(CHANNEL, head, Instant(3))?;
     session.on_control(CHANNEL, payload, Instant(3))
 }

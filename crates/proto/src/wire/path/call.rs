@@ -4,8 +4,8 @@
 use super::super::call_codes::call_codes;
 use super::super::codec::{Reader, WireError, Writer};
 use super::fields::{
-    NewTime, Owner, Put, XattrRule, length, path as path_of, read_owners, read_times, switch, write_owners,
-    write_times, xattr_name,
+    NewTime, Owner, Put, Watched, XattrRule, length, path as path_of, read_owners, read_times, switch, watch_number,
+    write_owners, write_times, xattr_name,
 };
 use super::{FileType, REPLY_CALL_BYTES, Wanted, mode, number};
 use crate::limits;
@@ -56,6 +56,8 @@ call_codes! {
     Put = 21, "put", true;
     /// Content of a small file.
     Get = 22, "get", false;
+    /// Tells of changes of names from now on.
+    Watch = 28, "watch", false;
     /// Creates a staging directory for a tree that is committed atomically.
     StageTree = 31, "stagetree", true;
     /// Renames such a tree to its final name.
@@ -158,6 +160,11 @@ pub enum Call<'a> {
         wanted: Wanted,
         most: u32,
     },
+    Watch {
+        path: &'a [u8],
+        watched: Watched,
+        watch: u64,
+    },
     StageTree {
         path: &'a [u8],
         client: [u8; 16],
@@ -198,6 +205,7 @@ impl<'a> Call<'a> {
             Self::Hash { .. } => Code::Hash,
             Self::Put(_) => Code::Put,
             Self::Get { .. } => Code::Get,
+            Self::Watch { .. } => Code::Watch,
             Self::StageTree { .. } => Code::StageTree,
             Self::PublishTree { .. } => Code::PublishTree,
             Self::Unknown { code } => return *code,
@@ -230,6 +238,7 @@ impl<'a> Call<'a> {
             | Self::Hash { path, .. }
             | Self::Put(Put { path, .. })
             | Self::Get { path, .. }
+            | Self::Watch { path, .. }
             | Self::StageTree { path, .. }
             | Self::PublishTree { path, .. } => path,
             Self::Unknown { .. } => &[],
@@ -292,6 +301,7 @@ impl<'a> Call<'a> {
             }
             Self::Put(put) => put.write(writer),
             Self::Get { wanted, most, .. } => drop(writer.integer(wanted.0.into()).integer(most.into())),
+            Self::Watch { watched, watch, .. } => drop(writer.integer(watched as u64).integer(watch)),
             Self::StageTree { client, .. } | Self::PublishTree { client, .. } => drop(writer.raw(&client)),
             Self::RemoveDirectory { .. }
             | Self::Unlink { .. }
@@ -371,6 +381,7 @@ impl<'a> Call<'a> {
                 let wanted = Wanted::read(reader)?;
                 Self::Get { path, wanted, most: number(reader, "size")? }
             }
+            Code::Watch => Self::Watch { path, watched: Watched::read(reader)?, watch: watch_number(reader)? },
             Code::StageTree => Self::StageTree { path, client: reader.array()? },
             Code::PublishTree => Self::PublishTree { path, client: reader.array()? },
         })

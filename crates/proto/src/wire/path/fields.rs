@@ -40,6 +40,37 @@ pub enum XattrRule {
     Replace = 2,
 }
 
+/// What a watch is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Watched {
+    /// The name, whatever it belongs to.
+    Name = 0,
+    /// The names in the directory of this name.
+    Names = 1,
+    /// Nothing more: the watch ends.
+    Nothing = 2,
+}
+
+impl Watched {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        match reader.integer()? {
+            0 => Ok(Self::Name),
+            1 => Ok(Self::Names),
+            2 => Ok(Self::Nothing),
+            _ => Err(WireError::Invalid("flags of watch")),
+        }
+    }
+}
+
+/// A client's number of a watch; 0 means all of them.
+pub(super) fn watch_number(reader: &mut Reader<'_>) -> Result<u64, WireError> {
+    match reader.integer()? {
+        0 => Err(WireError::Invalid("number of a watch")),
+        watch => Ok(watch),
+    }
+}
+
 /// A small file to be created.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Put<'a> {

@@ -18,7 +18,7 @@ pub use attributes::{Attributes, FileType, Wanted};
 pub use batch::{Batch, BatchWriter};
 pub use call::{Call, Code};
 pub(super) use fields::path as read_path;
-pub use fields::{NewTime, Owner, Put, XattrRule};
+pub use fields::{NewTime, Owner, Put, Watched, XattrRule};
 pub use listing::{Entries, ListEntry, Listing, ListingWriter, StringList};
 pub use reply::{Answer, CallOutcome, Failure, FileSystem, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter};
 pub(super) use reply::{read_failure, read_reply_head};

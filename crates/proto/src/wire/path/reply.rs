@@ -154,6 +154,7 @@ fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<CallOutcome<'a
         }
         Code::MakeDirectory
         | Code::RemoveDirectory
+        | Code::Watch
         | Code::Unlink
         | Code::Rename
         | Code::Link

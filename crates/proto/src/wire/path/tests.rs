@@ -57,6 +57,7 @@ fn every_call() -> Vec<Call<'static>> {
         Call::Hash { path, offset: 5, length: Some(9) },
         Call::Put(put(b"content")),
         Call::Get { path, wanted: Wanted::MODE, most: 65536 },
+        Call::Watch { path, watched: Watched::Names, watch: 300 },
         Call::StageTree { path, client: [6; 16] },
         Call::PublishTree { path, client: [6; 16] },
         Call::Unknown { code: 99 },

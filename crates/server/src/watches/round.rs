@@ -1,0 +1,139 @@
+//! What happened since the last look, gathered by directory and name, and told to those who may learn
+//! of it.
+
+use super::table::{Entry, Scope, Table};
+use super::{Queue, lock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use xdfs_io::store::Watcher;
+use xdfs_io::store::tree::is_reserved;
+use xdfs_io::store::watch::{Happened, Mark};
+use xdfs_proto::base::SessionId;
+use xdfs_proto::notices;
+use xdfs_proto::wire::notice::{Changes, Notice};
+
+/// Names of one directory that are told apart in a round: all that a session is told anyway.
+const NAMES_MAX: usize = notices::NAMES_MAX;
+
+/// Names of all directories in a round.
+const ALL_NAMES_MAX: usize = 16_384;
+
+#[derive(Default)]
+struct Directory {
+    itself: Changes,
+    names: BTreeMap<Vec<u8>, Changes>,
+    /// More names than are told apart.
+    more: bool,
+}
+
+/// What happened since the last one.
+#[derive(Default)]
+pub(super) struct Round {
+    directories: BTreeMap<Mark, Directory>,
+    names: usize,
+    gone: BTreeSet<Mark>,
+    lost: bool,
+}
+
+impl Round {
+    /// This happened to a name in the directory, or to the directory itself.
+    pub(super) fn happened(&mut self, mark: Mark, name: &[u8], happened: Happened) {
+        let changes = match happened {
+            Happened::Content => Changes::CONTENT,
+            Happened::Attributes => Changes::ATTRIBUTES,
+            Happened::Name => Changes::NAME,
+            Happened::Gone => {
+                self.gone.insert(mark);
+                return;
+            }
+            Happened::Lost => {
+                self.lost = true;
+                return;
+            }
+        };
+        let directory = self.directories.entry(mark).or_default();
+        if name.is_empty() {
+            directory.itself = directory.itself.and(changes);
+        } else if let Some(known) = directory.names.get_mut(name) {
+            *known = known.and(changes);
+        } else if directory.names.len() < NAMES_MAX && self.names < ALL_NAMES_MAX {
+            directory.names.insert(name.to_vec(), changes);
+            self.names += 1;
+        } else {
+            directory.more = true;
+        }
+    }
+
+    /// Adds it to what the sessions are to be told whose users may learn of it, as `judge` says for the
+    /// name on the wire; returns them.
+    pub(super) fn tell(
+        self,
+        table: &mut Table,
+        watcher: Option<&Watcher>,
+        judge: impl Fn(&Queue, &[u8]) -> bool,
+    ) -> Vec<Arc<Queue>> {
+        let mut told: BTreeMap<SessionId, Arc<Queue>> = BTreeMap::new();
+        let mut note = |queue: &Arc<Queue>| drop(told.insert(queue.session, Arc::clone(queue)));
+        for (mark, directory) in &self.directories {
+            for entry in table.watching(*mark) {
+                if directory.tell(entry, &judge) {
+                    note(&entry.queue);
+                }
+            }
+        }
+        if self.lost {
+            for queue in table.queues() {
+                lock(&queue.pending).add(Notice::of_all());
+                note(&queue);
+            }
+        }
+        for mark in self.gone {
+            for entry in table.gone(mark, watcher) {
+                entry.add(Changes::OVER, b"");
+                note(&entry.queue);
+            }
+        }
+        told.into_values().collect()
+    }
+}
+
+impl Directory {
+    /// Whether the client is told something.
+    fn tell(&self, entry: &Entry, judge: &impl Fn(&Queue, &[u8]) -> bool) -> bool {
+        match &entry.scope {
+            Scope::Name { component, name } => {
+                let known = self.names.get(component).copied();
+                let changes =
+                    known.unwrap_or_default().and(if self.more { Changes::LOOK_AGAIN } else { Changes::NONE });
+                let tells = changes != Changes::NONE && judge(&entry.queue, name);
+                if tells {
+                    entry.add(changes, b"");
+                }
+                tells
+            }
+            Scope::Names { directory } => self.tell_names(entry, directory, judge),
+        }
+    }
+
+    fn tell_names(&self, entry: &Entry, directory: &[u8], judge: &impl Fn(&Queue, &[u8]) -> bool) -> bool {
+        let mut itself = self.itself;
+        if self.more || (!self.names.is_empty() && lock(&entry.queue.pending).is_full(entry.number)) {
+            itself = itself.and(Changes::LOOK_AGAIN);
+        }
+        let mut tells = itself != Changes::NONE && judge(&entry.queue, directory);
+        if tells {
+            entry.add(itself, b"");
+        }
+        if itself.is_about_all() {
+            return tells;
+        }
+        for (name, changes) in self.names.iter().filter(|(name, _)| !is_reserved(name)) {
+            let whole = [directory, b"/", name].concat();
+            if judge(&entry.queue, &whole) {
+                entry.add(*changes, name);
+                tells = true;
+            }
+        }
+        tells
+    }
+}

@@ -1,0 +1,245 @@
+//! Who watches which directory, and how many watches there may be. Neither files nor a clock.
+
+use super::{Queue, lock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use xdfs_io::store::Watcher;
+use xdfs_io::store::watch::Mark;
+use xdfs_proto::base::{Error, ErrorKind, SessionId};
+use xdfs_proto::notices;
+use xdfs_proto::wire::notice::{Changes, Notice};
+
+/// Watches of a session: those that are told apart; a busy mount has some thousand directories.
+pub(super) const SESSION_MAX: usize = notices::WATCHES_MAX;
+
+/// Watches of a user, and of all: each takes about a kilobyte of the kernel, which has a bound of its
+/// own for them.
+pub(super) const USER_MAX: usize = 16_384;
+pub(super) const ALL_MAX: usize = 65_536;
+
+/// Memory of the names of a user's watches, and of all.
+pub(super) const USER_BYTES_MAX: usize = 16 << 20;
+pub(super) const ALL_BYTES_MAX: usize = 64 << 20;
+
+/// Memory of a watch besides its names, generously.
+const WATCH_BYTES: usize = 512;
+
+/// What of a directory is told.
+pub(super) enum Scope {
+    /// Its names, and its own attributes; it is this on the wire.
+    Names { directory: Vec<u8> },
+    /// This name in it, which is this on the wire.
+    Name { component: Vec<u8>, name: Vec<u8> },
+}
+
+/// One watch.
+pub(super) struct Entry {
+    pub queue: Arc<Queue>,
+    pub number: u64,
+    pub scope: Scope,
+    pub budget: Arc<str>,
+}
+
+/// The watch with this number of a session.
+type Key = (SessionId, u64);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Usage {
+    watches: usize,
+    bytes: usize,
+}
+
+/// The watches of all sessions.
+#[derive(Default)]
+pub(super) struct Table {
+    /// None while the kernel is asked.
+    watches: BTreeMap<Key, (Arc<Entry>, Option<Vec<Mark>>)>,
+    /// By the watched directory.
+    directories: BTreeSet<(Mark, Key)>,
+    /// By each directory above it.
+    above: BTreeSet<(Mark, Key)>,
+    users: BTreeMap<Arc<str>, Usage>,
+    all: Usage,
+    sessions: BTreeMap<SessionId, usize>,
+    /// How often a mark was released.
+    released: u64,
+    /// What could not be sent.
+    owed: Vec<Arc<Queue>>,
+}
+
+fn too_many() -> Error {
+    Error::new(ErrorKind::LimitExceeded, "there are too many watches; end some first")
+}
+
+fn range(mark: Mark) -> std::ops::RangeInclusive<(Mark, Key)> {
+    (mark, (SessionId([0; 16]), 0))..=(mark, (SessionId([0xff; 16]), u64::MAX))
+}
+
+impl Entry {
+    fn key(&self) -> Key {
+        (self.queue.session, self.number)
+    }
+
+    fn bytes(&self) -> usize {
+        WATCH_BYTES
+            + match &self.scope {
+                Scope::Names { directory } => directory.len(),
+                Scope::Name { component, name } => component.len() + name.len(),
+            }
+    }
+
+    /// The client is to be told this, of a name in the directory or of what is watched itself.
+    pub(super) fn add(&self, changes: Changes, name: &[u8]) {
+        lock(&self.queue.pending).add(Notice { watch: self.number, changes, name: name.to_vec() });
+    }
+}
+
+impl Table {
+    pub(super) fn released(&self) -> u64 {
+        self.released
+    }
+
+    pub(super) fn of_session(&self, session: SessionId) -> usize {
+        self.sessions.get(&session).copied().unwrap_or(0)
+    }
+
+    /// Whether somebody watches this directory, or one below it.
+    pub(super) fn has(&self, mark: Mark) -> bool {
+        self.directories.range(range(mark)).next().is_some() || self.above.range(range(mark)).next().is_some()
+    }
+
+    /// Counts a watch that is about to begin.
+    pub(super) fn reserve(&mut self, entry: &Arc<Entry>) -> Result<(), Error> {
+        if self.watches.contains_key(&entry.key()) {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the session has a watch of this number"));
+        }
+        let own = self.users.get(&entry.budget).copied().unwrap_or_default();
+        let (bytes, of_session) = (entry.bytes(), self.of_session(entry.queue.session));
+        let few = own.watches < USER_MAX && self.all.watches < ALL_MAX && of_session < SESSION_MAX;
+        if !few || own.bytes + bytes > USER_BYTES_MAX || self.all.bytes + bytes > ALL_BYTES_MAX {
+            return Err(too_many());
+        }
+        let usage = self.users.entry(Arc::clone(&entry.budget)).or_default();
+        for usage in [usage, &mut self.all] {
+            usage.watches += 1;
+            usage.bytes += bytes;
+        }
+        *self.sessions.entry(entry.queue.session).or_default() += 1;
+        self.watches.insert(entry.key(), (Arc::clone(entry), None));
+        Ok(())
+    }
+
+    /// A watch that did not begin, or is over, counts no longer.
+    pub(super) fn give_back(&mut self, entry: &Entry) {
+        if self.watches.remove(&entry.key()).is_none() {
+            return;
+        }
+        let bytes = entry.bytes();
+        if let Some(usage) = self.users.get_mut(&entry.budget) {
+            usage.watches -= 1;
+            usage.bytes -= bytes;
+            if usage.watches == 0 {
+                self.users.remove(&entry.budget);
+            }
+        }
+        self.all.watches -= 1;
+        self.all.bytes -= bytes;
+        if let Some(count) = self.sessions.get_mut(&entry.queue.session) {
+            *count -= 1;
+            if *count == 0 {
+                self.sessions.remove(&entry.queue.session);
+            }
+        }
+    }
+
+    /// The kernel tells of these: the directories above it, and the watched one last.
+    pub(super) fn insert(&mut self, entry: &Arc<Entry>, marks: Vec<Mark>) -> Result<(), Error> {
+        let key = entry.key();
+        let Some((_, present)) = self.watches.get_mut(&key) else {
+            return Err(Error::new(ErrorKind::Cancelled, "the watch was ended before it began"));
+        };
+        if let [above @ .., directory] = marks.as_slice() {
+            self.directories.insert((*directory, key));
+            self.above.extend(above.iter().map(|mark| (*mark, key)));
+        }
+        *present = Some(marks);
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, watcher: &Watcher, mark: Mark) {
+        self.released += 1;
+        watcher.release(mark);
+    }
+
+    /// Takes a watch out; returns its marks that nobody else has.
+    fn remove(&mut self, key: Key) -> Vec<Mark> {
+        let Some((entry, marks)) = self.watches.get(&key) else { return Vec::new() };
+        let (entry, marks) = (Arc::clone(entry), marks.clone().unwrap_or_default());
+        for mark in &marks {
+            self.directories.remove(&(*mark, key));
+            self.above.remove(&(*mark, key));
+        }
+        self.give_back(&entry);
+        marks.into_iter().filter(|mark| !self.has(*mark)).collect()
+    }
+
+    pub(super) fn end(&mut self, watcher: &Watcher, session: SessionId, number: u64) {
+        for mark in self.remove((session, number)) {
+            self.release(watcher, mark);
+        }
+    }
+
+    pub(super) fn end_session(&mut self, watcher: &Watcher, session: SessionId) {
+        let keys: Vec<Key> = self.watches.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| *key).collect();
+        for (session, number) in keys {
+            self.end(watcher, session, number);
+        }
+    }
+
+    /// Those who watch this directory.
+    pub(super) fn watching(&self, mark: Mark) -> impl Iterator<Item = &Arc<Entry>> {
+        self.directories.range(range(mark)).filter_map(|(_, key)| self.watches.get(key)).map(|(entry, _)| entry)
+    }
+
+    /// The queue of every session that watches something.
+    pub(super) fn queues(&self) -> Vec<Arc<Queue>> {
+        let first = |session: &SessionId| self.watches.range((*session, 0)..).next();
+        self.sessions.keys().filter_map(first).map(|(_, (entry, _))| Arc::clone(&entry.queue)).collect()
+    }
+
+    /// The directory is gone: every watch of it, or of one below it, is over. Returns them.
+    pub(super) fn gone(&mut self, mark: Mark, watcher: Option<&Watcher>) -> Vec<Arc<Entry>> {
+        let keys: BTreeSet<Key> =
+            self.directories.range(range(mark)).chain(self.above.range(range(mark))).map(|(_, key)| *key).collect();
+        let entries = keys.iter().filter_map(|key| self.watches.get(key)).map(|(entry, _)| Arc::clone(entry)).collect();
+        // Whoever is about to watch it must look again.
+        self.released += 1;
+        for key in keys {
+            for mark in self.remove(key) {
+                self.released += 1;
+                watcher.iter().for_each(|watcher| watcher.release(mark));
+            }
+        }
+        entries
+    }
+
+    /// What is in this queue could not be sent.
+    pub(super) fn owe(&mut self, queue: &Arc<Queue>) {
+        if !self.owed.iter().any(|owed| owed.session == queue.session) {
+            self.owed.push(Arc::clone(queue));
+        }
+    }
+
+    pub(super) fn take_owed(&mut self) -> Vec<Arc<Queue>> {
+        std::mem::take(&mut self.owed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let sets = self.directories.is_empty() && self.above.is_empty();
+        sets && self.watches.is_empty()
+            && self.users.is_empty()
+            && self.all == Usage::default()
+            && self.sessions.is_empty()
+    }
+}

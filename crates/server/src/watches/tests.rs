@@ -1,0 +1,213 @@
+//! Bounds of what is watched, and who is told.
+#![allow(clippy::disallowed_methods, reason = "sets the scene with a directory of its own")]
+
+use super::table::{ALL_MAX, SESSION_MAX, USER_BYTES_MAX, USER_MAX};
+use super::*;
+use crate::authorise::Authority;
+use std::sync::atomic::AtomicUsize;
+use xdfs_io::store::LocalStore;
+use xdfs_io::store::watch::Happened;
+use xdfs_proto::base::Level;
+use xdfs_proto::wire::notice::Changes;
+use xdfs_secure::policy::Method;
+
+fn user(name: &str) -> Arc<Principal> {
+    Arc::new(Principal { user: name.into(), method: Method::Key, key: None, scope: None })
+}
+
+fn shared() -> Arc<Shared> {
+    let authority = CurrentAuthority::new(Authority::new(Vec::new(), Level::Clear));
+    let none = Watches::new(authority, Box::new(|_| true));
+    Arc::clone(&none.0)
+}
+
+fn queue(number: u8, principal: &Arc<Principal>) -> Arc<Queue> {
+    Arc::new(Queue {
+        session: SessionId([number; 16]),
+        principal: Arc::clone(principal),
+        pending: Mutex::default(),
+        told: AtomicBool::new(false),
+    })
+}
+
+fn entry(queue: &Arc<Queue>, number: u64, scope: Scope, budget: &str) -> Arc<Entry> {
+    Arc::new(Entry { queue: Arc::clone(queue), number, scope, budget: budget.into() })
+}
+
+fn names(directory: &[u8]) -> Scope {
+    Scope::Names { directory: directory.to_vec() }
+}
+
+fn name(component: &[u8]) -> Scope {
+    Scope::Name { component: component.to_vec(), name: [b"e/d/", component].concat() }
+}
+
+/// A directory, and its mark.
+struct Scene {
+    watcher: Watcher,
+    store: LocalStore,
+    scratch: tempfile::TempDir,
+    table: Table,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(scratch.path().join("d/deeper")).unwrap();
+        let store = LocalStore::open_root(scratch.path(), true).unwrap();
+        Self { watcher: Watcher::new().unwrap(), store, scratch, table: Table::default() }
+    }
+
+    fn marks(&self, path: &str) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        self.store.watch(&RelPath::parse(path.as_bytes()).unwrap(), &self.watcher, &mut marks).unwrap();
+        marks
+    }
+
+    fn add(&mut self, path: &str, entry: &Arc<Entry>) -> Mark {
+        let marks = self.marks(path);
+        self.table.reserve(entry).unwrap();
+        self.table.insert(entry, marks.clone()).unwrap();
+        *marks.last().unwrap()
+    }
+
+    fn tell(&mut self, happened: &[(Mark, &[u8], Happened)], judge: impl Fn(&Queue, &[u8]) -> bool) -> usize {
+        let mut round = Round::default();
+        happened.iter().for_each(|(mark, name, happened)| round.happened(*mark, name, *happened));
+        round.tell(&mut self.table, Some(&self.watcher), judge).len()
+    }
+}
+
+fn told(queue: &Queue) -> Vec<Notice> {
+    lock(&queue.pending).take(usize::MAX)
+}
+
+fn notice(watch: u64, changes: Changes, name: &[u8]) -> Notice {
+    Notice { watch, changes, name: name.to_vec() }
+}
+
+#[test]
+fn watches_are_bounded_by_session_by_user_by_their_names_and_in_all() {
+    let mut table = Table::default();
+    let refused = |table: &mut Table, session: u8, number, scope, budget: &str| {
+        let entry = entry(&queue(session, &user(budget)), number, scope, budget);
+        table.reserve(&entry).err().map(|error| error.kind)
+    };
+    let none = || names(b"e");
+    for session in 0..4 {
+        for number in 0..SESSION_MAX as u64 {
+            assert_eq!(refused(&mut table, session, number, none(), "ada"), None);
+        }
+        assert_eq!(refused(&mut table, session, 1 << 40, none(), "ada"), Some(ErrorKind::LimitExceeded));
+    }
+    assert_eq!(4 * SESSION_MAX, USER_MAX);
+    assert_eq!(refused(&mut table, 9, 1, none(), "ada"), Some(ErrorKind::LimitExceeded), "another session of hers");
+    let mut long = 0;
+    while refused(&mut table, 10, long, names(&[b'n'; 32_000]), "bob").is_none() {
+        long += 1;
+    }
+    assert!((long as usize) < SESSION_MAX && (long as usize + 1) * 32_512 > USER_BYTES_MAX);
+    assert_eq!(refused(&mut table, 10, long + 1, none(), "carl"), None);
+    let mut all = USER_MAX + long as usize + 1;
+    for session in 20..40 {
+        for number in 0..SESSION_MAX as u64 {
+            all += usize::from(refused(&mut table, session, number, none(), &format!("user {session}")).is_none());
+        }
+    }
+    assert_eq!(all, ALL_MAX);
+}
+
+#[test]
+fn what_ends_leaves_nothing_behind_here_and_nothing_in_the_kernel() {
+    let mut scene = Scene::new();
+    let (one, other) = (queue(1, &user("ada")), queue(2, &user("bob")));
+    let of = |queue: &Arc<Queue>, number| entry(queue, number, names(b"e/d/deeper"), "budget");
+    let mark = scene.add("d/deeper", &of(&one, 1));
+    assert_eq!(scene.add("d/deeper", &of(&one, 2)), mark);
+    assert_eq!(scene.add("d/deeper", &of(&other, 1)), mark);
+    let duplicate = scene.table.reserve(&of(&one, 2)).err().map(|error| error.kind);
+    assert_eq!(duplicate, Some(ErrorKind::AlreadyExists));
+    scene.table.end(&scene.watcher, one.session, 1);
+    scene.table.end(&scene.watcher, one.session, 1);
+    scene.table.end_session(&scene.watcher, other.session);
+    let happens = |scene: &Scene| {
+        std::fs::write(scene.scratch.path().join("d/deeper/f"), b"").unwrap();
+        let mut count = 0;
+        scene.watcher.read(|_, _, happened| count += usize::from(happened == Happened::Name));
+        std::fs::remove_file(scene.scratch.path().join("d/deeper/f")).unwrap();
+        scene.watcher.read(|_, _, _| {});
+        count
+    };
+    assert_eq!((happens(&scene), scene.table.released()), (1, 0), "somebody still watches");
+    scene.table.end_session(&scene.watcher, one.session);
+    assert!(scene.table.is_empty());
+    assert_eq!((happens(&scene), scene.table.released()), (0, 2), "the directory, and the one above it");
+}
+
+#[test]
+fn a_change_is_told_to_those_who_may_learn_of_it_and_of_no_name_that_is_reserved() {
+    let mut scene = Scene::new();
+    let (ada, bob) = (queue(1, &user("ada")), queue(2, &user("bob")));
+    let mark = scene.add("d", &entry(&ada, 1, names(b"e/d"), "ada"));
+    scene.add("d", &entry(&ada, 2, name(b"f"), "ada"));
+    scene.add("d", &entry(&bob, 1, names(b"e/d"), "bob"));
+    let happened: [(Mark, &[u8], Happened); 5] = [
+        (mark, b"f", Happened::Content),
+        (mark, b"g", Happened::Name),
+        (mark, b".xdfs-staging", Happened::Name),
+        (mark, b"f", Happened::Content),
+        (mark, b"", Happened::Attributes),
+    ];
+    // Ada may read everything here but one name, and Bob nothing any more.
+    let may = |queue: &Queue, name: &[u8]| queue.principal.user == "ada" && name != b"e/d/g";
+    assert_eq!(scene.tell(&happened, may), 1);
+    let expected =
+        vec![notice(1, Changes::CONTENT, b"f"), notice(1, Changes::ATTRIBUTES, b""), notice(2, Changes::CONTENT, b"")];
+    assert_eq!((told(&ada), told(&bob)), (expected, vec![]));
+}
+
+#[test]
+fn a_directory_with_too_many_changes_is_looked_at_again_and_the_user_is_judged_once() {
+    let mut scene = Scene::new();
+    let (ada, judged) = (queue(1, &user("ada")), AtomicUsize::new(0));
+    let mark = scene.add("d", &entry(&ada, 1, names(b"e/d"), "ada"));
+    scene.add("d", &entry(&ada, 2, name(b"f"), "ada"));
+    let many: Vec<Vec<u8>> = (0..100_000).map(|number| format!("{number}").into_bytes()).collect();
+    let happened: Vec<_> = many.iter().map(|name| (mark, name.as_slice(), Happened::Name)).collect();
+    let may = |_: &Queue, _: &[u8]| judged.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+    assert_eq!(scene.tell(&happened, may), 1);
+    assert_eq!(told(&ada), vec![notice(1, Changes::LOOK_AGAIN, b""), notice(2, Changes::LOOK_AGAIN, b"")]);
+    assert_eq!(judged.load(Ordering::Relaxed), 2, "once for each watch, whatever happened");
+}
+
+#[test]
+fn what_the_kernel_lost_is_told_to_everybody_and_a_directory_that_goes_ends_the_watches_below_it() {
+    let mut scene = Scene::new();
+    let (ada, bob) = (queue(1, &user("ada")), queue(2, &user("bob")));
+    let deeper = scene.add("d/deeper", &entry(&ada, 1, names(b"e/d/deeper"), "ada"));
+    let mark = scene.add("d", &entry(&bob, 7, names(b"e/d"), "bob"));
+    let lost: [(Mark, &[u8], Happened); 1] = [(Mark::ENDS.0, b"", Happened::Lost)];
+    assert_eq!(scene.tell(&lost, |_, _| true), 2);
+    assert_eq!((told(&ada), told(&bob)), (vec![Notice::of_all()], vec![Notice::of_all()]));
+    let before = scene.table.released();
+    assert_eq!(scene.tell(&[(mark, b"", Happened::Gone)], |_, _| true), 2);
+    let over = |watch| vec![notice(watch, Changes::OVER, b"")];
+    assert_eq!((told(&ada), told(&bob)), (over(1), over(7)));
+    assert!(scene.table.is_empty() && !scene.table.has(deeper) && scene.table.released() > before);
+}
+
+#[test]
+fn what_cannot_be_sent_is_told_later_and_the_listener_has_one_message_about_a_session() {
+    let shared = shared();
+    let watches = Watches(Arc::clone(&shared));
+    let session = watches.of_session(SessionId([1; 16]), &user("ada"));
+    lock(&session.queue.pending).add(notice(1, Changes::NAME, b"f"));
+    session.queue.told.store(true, Ordering::SeqCst);
+    let taken = session.take();
+    assert_eq!(taken, vec![notice(1, Changes::NAME, b"f")]);
+    assert!(!session.queue.told.load(Ordering::SeqCst));
+    session.put_back(taken);
+    session.put_back(Vec::new());
+    assert_eq!(lock(&shared.table).take_owed().len(), 1);
+    assert_eq!(session.take().len(), 1);
+}
