@@ -1,10 +1,12 @@
 //! The commands on names of a server: what each does there, what it says, and what it does where it cannot.
 
 use std::ffi::OsStr;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use xdfs_test_cli::{Outcome, Scene, Server, exit, pattern, xdfs_binary};
 
@@ -129,6 +131,42 @@ fn cat_writes_a_range_and_follows_a_file_that_grows() {
     writer.join().unwrap();
     assert!(grown.load(std::sync::atomic::Ordering::Acquire));
     assert_eq!(followed.ends_with(0).output, b"short one two three");
+}
+
+/// How long `cat --follow` took to write what was appended, when it had written everything before and waited.
+fn followed_after(scene: &Scene, server: &Server, name: &str) -> Duration {
+    let path = scene.write(format!("server/{name}"), b"begun");
+    let mut command = scene.command(["cat", "--follow", "--length", "9", &server.url(name)]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let mut begun = [0; 5];
+    output.read_exact(&mut begun).unwrap();
+    assert_eq!(&begun, b"begun");
+    let since = Instant::now();
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+    file.write_all(b" end").unwrap();
+    let mut end = Vec::new();
+    output.read_to_end(&mut end).unwrap();
+    assert_eq!((end.as_slice(), child.wait().unwrap().code()), (&b" end"[..], Some(0)));
+    since.elapsed()
+}
+
+#[test]
+fn cat_follows_by_what_the_server_tells_and_by_looking_where_it_cannot() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    // Without a notice the next look is after 30 s.
+    let told = (0..3).map(|number| followed_after(&scene, &server, &format!("told{number}"))).max().unwrap();
+    assert!(told < Duration::from_secs(20), "{told:?}");
+    let script = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", script, "sh"]).arg(xdfs_binary());
+    command.args(["serve", "--json"]).current_dir(scene.path("."));
+    scene.dress("somebody", &mut command);
+    let words = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw", "--listen", "127.0.0.1:0"];
+    let deaf = Server::start(command, &words);
+    scene.trust(deaf.address(), &deaf);
+    assert!(followed_after(&scene, &deaf, "looked") < Duration::from_secs(20), "it looks again and again");
 }
 
 #[test]

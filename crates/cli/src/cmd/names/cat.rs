@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
 use super::{Done, NameError, Sessions, trouble, wire_name};
 use crate::cmd::pipe::{Connected, Cut};
@@ -12,6 +12,7 @@ use crate::exit::{Exit, Failure, Side, is_of_peer};
 use crate::output::reader_is_gone;
 use crate::url::Url;
 use xdfs_client::file::{File, OpenOptions, PipeSide, Remote};
+use xdfs_client::watch::{Changes, Watch, Watched};
 use xdfs_client::{ErrorKind, GetOptions, Session, Target, Transfer};
 use xdfs_io::store::Stage;
 
@@ -41,8 +42,12 @@ pub(super) fn run(session: &Session, url: &Url) -> Done {
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 2 << 20;
 
-/// How often a file that is followed is looked at.
+/// How often a file that is followed is looked at, where the server does not tell of changes; and whether
+/// there still is a reader.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
+
+/// The same where it does: some changes are told by nobody, those that another machine made among them.
+const WATCHED_PAUSE: Duration = Duration::from_secs(30);
 
 /// What of a file is written.
 pub(super) struct Part {
@@ -58,6 +63,7 @@ pub(super) fn in_place(sessions: &Sessions, url: &Url, part: &Part) -> Done {
     let remote = Remote::over(session);
     let told = |error| trouble(url, &error);
     let file = File::open(&remote, wire_name(url), &OpenOptions::new().read(true)).map_err(told)?;
+    let mut growth = part.follow.then(|| Growth::of(&remote, url));
     let (mut offset, mut left) = (part.offset, part.length.unwrap_or(u64::MAX));
     let mut buffer = vec![0; PIECE_BYTES];
     let mut output = std::io::stdout().lock();
@@ -72,11 +78,12 @@ pub(super) fn in_place(sessions: &Sessions, url: &Url, part: &Part) -> Done {
         if read == most {
             continue;
         }
-        if !part.follow || reader_is_gone() {
-            break;
+        match &mut growth {
+            Some(growth) if !reader_is_gone() => growth.wait(&remote, url),
+            _ => break,
         }
-        pause();
     }
+    drop(growth);
     file.close().map_err(told)?;
     // What was to be read was read: how the session ends makes no difference.
     let _ = remote.close();
@@ -97,8 +104,41 @@ pub(super) fn pipe(sessions: &Sessions, url: &Url) -> Option<Done> {
     })
 }
 
-fn pause() {
-    // A channel that nobody sends on: the wait is its timeout.
-    let (_sender, receiver) = sync_channel::<()>(0);
-    let _ = receiver.recv_timeout(FOLLOW_PAUSE);
+/// Tells when a file may have grown.
+struct Growth {
+    watch: Option<Watch>,
+    changed: Receiver<()>,
+    // The wait for a change is a timeout where nobody else can send one.
+    sender: SyncSender<()>,
+}
+
+impl Growth {
+    fn of(remote: &Remote, url: &Url) -> Self {
+        let (sender, changed) = sync_channel(1);
+        let mut growth = Self { watch: None, changed, sender };
+        growth.watch(remote, url);
+        growth
+    }
+
+    /// A server that cannot tell of changes is asked again and again instead.
+    fn watch(&mut self, remote: &Remote, url: &Url) {
+        let sender = self.sender.clone();
+        let told = move |_: Changes, _: &[u8]| {
+            let _ = sender.try_send(());
+        };
+        self.watch = remote.watch(wire_name(url), Watched::Name, told).ok();
+    }
+
+    /// Waits until the file should be looked at, or nobody reads the output any more.
+    fn wait(&mut self, remote: &Remote, url: &Url) {
+        let until = Instant::now() + if self.watch.is_some() { WATCHED_PAUSE } else { FOLLOW_PAUSE };
+        while self.changed.recv_timeout(FOLLOW_PAUSE).is_err() && Instant::now() < until {
+            if reader_is_gone() {
+                return;
+            }
+        }
+        if self.watch.as_ref().is_some_and(Watch::is_over) {
+            self.watch(remote, url);
+        }
+    }
 }
