@@ -43,6 +43,7 @@ fn steps() -> Vec<Step> {
         Step { name: "reqs", action: |_| reqs::check(), present: reqs::exists() },
         Step { name: "fuzz", action: |tally| generated::fuzz(&["--short"], tally), present: generated::has_fuzz() },
         always("hops", |_| hops::check()),
+        always("stacks", |_| hops::stacks()),
         always("deny", |_| deny::check()),
     ]
 }

@@ -2,7 +2,7 @@
 //! binary in a real transfer of 2 GB, and allocations, counted in front of libc's allocator (`hops.c`), compared with the
 //! committed numbers. Whoever adds a hop moves the number here and says why.
 
-use crate::{Failure, Outcome, tree};
+use crate::{Failure, Outcome, process, tree};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,13 @@ const RECEIVER_WRITES: f64 = 1.0;
 /// Allocations per block, at either side. A block itself makes none; what remains belongs to the acknowledgements, of
 /// which one is sent for about eight blocks.
 const ALLOCATIONS: f64 = 0.95;
+
+/// What a driver stack costs: the short form of `xio-bench`, which misses a goal by five times its bound.
+pub(crate) fn stacks() -> Outcome {
+    let arguments = ["run", "--quiet", "--release", "-p", "xdfs-bench-xio", "--", "--short"];
+    process::run(&mut process::cargo(&arguments))?;
+    Ok("no layer costs a multiple of what it may".to_owned())
+}
 
 /// Counts and compares.
 pub(crate) fn check() -> Outcome {

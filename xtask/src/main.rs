@@ -71,6 +71,7 @@ usage: cargo run -p xtask -- COMMAND
   dist PROGRAM DIR   package a program that is there
   pictures [PROGRAM] record the pictures of the README, with PROGRAM or a release that is built for it
   hops               what a block costs: the system calls of a real transfer
+  stacks             what a driver costs: the short form of xio-bench, which finds gross misses alone
   deny               banned crates, licences and sources of the dependencies
   python             the Python package: its wheel, installed in a clean environment, and its tests
   reqs               requirements of docs/papers.md that name neither a test nor a reason
@@ -106,6 +107,7 @@ fn main() -> ExitCode {
         ["pictures"] => pictures::record_release(),
         ["pictures", program] => pictures::record(program.as_ref()),
         ["hops"] => hops::check(),
+        ["stacks"] => hops::stacks(),
         ["deny"] => deny::check(),
         ["python"] => python::check(&mut Tally::default(), false),
         ["reqs"] => reqs::check(),

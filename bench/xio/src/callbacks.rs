@@ -15,9 +15,12 @@ const MESSAGES: usize = 3000;
 
 /// Prints the time of a message by callbacks over that of an epoll loop.
 pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
+    let messages = table.work(MESSAGES, MESSAGES / 10);
     for size in SIZES {
-        let mut systems: [System<'_>; 2] =
-            [("epoll", Box::new(move || bare(size))), ("callbacks", Box::new(move || callbacks(size)))];
+        let mut systems: [System<'_>; 2] = [
+            ("epoll", Box::new(move || bare(size, messages))),
+            ("callbacks", Box::new(move || callbacks(size, messages))),
+        ];
         let taken = rounds(count, &mut systems)?;
         let what = format!("callbacks, {size} bytes, over a bare epoll loop ({:.1} us)", taken[0].best * 1e6);
         table.goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.02, "");
@@ -26,17 +29,17 @@ pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
 }
 
 /// Sends every message back.
-fn echo(mut socket: TcpStream, size: usize) -> io::Result<()> {
+fn echo(mut socket: TcpStream, size: usize, messages: usize) -> io::Result<()> {
     let mut message = vec![0; size];
-    (0..MESSAGES).try_for_each(|_| {
+    (0..messages).try_for_each(|_| {
         socket.read_exact(&mut message)?;
         socket.write_all(&message)
     })
 }
 
-fn bare(size: usize) -> io::Result<f64> {
+fn bare(size: usize, messages: usize) -> io::Result<f64> {
     let (mut socket, other) = ping_pong::pair()?;
-    let echo = thread::spawn(move || echo(other, size));
+    let echo = thread::spawn(move || echo(other, size, messages));
     socket.set_nonblocking(true)?;
     let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
@@ -44,7 +47,7 @@ fn bare(size: usize) -> io::Result<f64> {
     let mut message = vec![1; size];
     let mut ready = Vec::with_capacity(8);
     let started = Instant::now();
-    for _ in 0..MESSAGES {
+    for _ in 0..messages {
         let (mut sent, mut received) = (0, 0);
         while received < size {
             while sent < size {
@@ -64,23 +67,23 @@ fn bare(size: usize) -> io::Result<f64> {
             }
         }
     }
-    let taken = started.elapsed().as_secs_f64() / MESSAGES as f64;
+    let taken = started.elapsed().as_secs_f64() / messages as f64;
     echo.join().map_err(|_| io::Error::other("the other end panicked"))??;
     Ok(taken)
 }
 
-fn callbacks(size: usize) -> io::Result<f64> {
+fn callbacks(size: usize, messages: usize) -> io::Result<f64> {
     let listener = ping_pong::listener()?;
     let contact = listener.local_addr()?.to_string();
     let handle = Handle::open(&ping_pong::stack_of_one()?, &contact, &Options::default())?;
     let other = listener.accept()?.0;
     other.set_nodelay(true)?;
-    let echo = thread::spawn(move || echo(other, size));
+    let echo = thread::spawn(move || echo(other, size, messages));
     let (done, is_done) = sync_channel(1);
     let started = Instant::now();
-    send(&handle, vec![1; size], MESSAGES, done);
+    send(&handle, vec![1; size], messages, done);
     is_done.recv().map_err(|_| io::Error::other("a callback failed"))?;
-    let taken = started.elapsed().as_secs_f64() / MESSAGES as f64;
+    let taken = started.elapsed().as_secs_f64() / messages as f64;
     echo.join().map_err(|_| io::Error::other("the other end panicked"))??;
     Ok(taken)
 }

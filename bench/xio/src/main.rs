@@ -43,15 +43,25 @@ pub(crate) fn rounds(rounds: usize, systems: &mut [System<'_>]) -> io::Result<Ve
     Ok(taken.into_iter().map(judge).collect())
 }
 
+/// In a short run a goal is missed by so many times its bound: what it finds is a layer that suddenly costs
+/// a call of the kernel, or a wait, and never that the machine was busy.
+const GROSS: f64 = 5.0;
+
 /// What is printed, and the goals that were missed.
-#[derive(Default)]
 pub(crate) struct Table {
     missed: Vec<String>,
+    is_short: bool,
 }
 
 impl Table {
+    /// All of the work, or in a short run the share that takes little time.
+    pub(crate) fn work<T>(&self, all: T, share: T) -> T {
+        if self.is_short { share } else { all }
+    }
+
     /// A goal: what was found must not exceed the bound.
     pub(crate) fn goal(&mut self, what: &str, found: f64, median: f64, bound: f64, unit: &str) {
+        let bound = bound * self.work(1.0, GROSS);
         // What is no number is no success.
         let is_met = found <= bound;
         let met = if is_met { "met" } else { "missed" };
@@ -73,18 +83,23 @@ const SHAPES: [(&str, Shape); 5] = [
     ("programs", programs::run),
 ];
 
+/// What CI runs: seconds, with the bounds of [`GROSS`] and without other programs.
+const SHORT: &str = "--short";
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (short, arguments): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|word| word == SHORT);
+    let is_short = !short.is_empty();
     let (numbers, wanted): (Vec<_>, Vec<_>) = arguments.iter().partition(|word| word.parse::<usize>().is_ok());
     if let Some(unknown) = wanted.iter().find(|word| SHAPES.iter().all(|(name, _)| name != *word)) {
         let names = SHAPES.map(|(name, _)| name).join(", ");
-        eprintln!("xio-bench: there is no shape '{unknown}'; name the number of rounds, or some of {names}");
+        eprintln!("xio-bench: there is no shape '{unknown}'; name the number of rounds, {SHORT}, or some of {names}");
         return ExitCode::from(2);
     }
-    let rounds = numbers.first().and_then(|word| word.parse().ok()).unwrap_or(ROUNDS);
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|shape| *shape == name);
+    let rounds = numbers.first().and_then(|word| word.parse().ok()).unwrap_or(if is_short { 3 } else { ROUNDS });
+    let is_default = |name: &str| wanted.is_empty() && !(is_short && name == "programs");
+    let is_wanted = |name: &str| is_default(name) || wanted.iter().any(|shape| *shape == name);
     println!("| what | of the bests | of the medians | goal | |\n|---|--:|--:|--:|---|");
-    let mut table = Table::default();
+    let mut table = Table { is_short, missed: Vec::new() };
     for (name, shape) in SHAPES.into_iter().filter(|(name, _)| is_wanted(name)) {
         if let Err(error) = shape(rounds.max(1), &mut table) {
             eprintln!("xio-bench: {name}: {error}");

@@ -46,10 +46,11 @@ pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
         Ok(Handle::open(&stack, "nowhere", &Options::default())?)
     };
     let handles = [open(0)?, open(1)?, open(16)?];
-    let system = |name, handle| -> System<'_> { (name, Box::new(move || write(handle))) };
+    let operations = table.work(OPERATIONS, OPERATIONS / 10);
+    let system = |name, handle| -> System<'_> { (name, Box::new(move || write(handle, operations))) };
     let mut systems = [system("none", &handles[0]), system("one", &handles[1]), system("sixteen", &handles[2])];
     // Short runs: many rounds, so that some are not disturbed.
-    let taken = rounds(count.max(31), &mut systems)?;
+    let taken = rounds(count.max(table.work(31, 7)), &mut systems)?;
     let [none, one, sixteen] = [0, 1, 2].map(|at| taken[at]);
     println!(
         "| a write of a byte through the handle alone | {:.1} ns | {:.1} ns | | |",
@@ -62,10 +63,10 @@ pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
     Ok(())
 }
 
-fn write(handle: &Handle) -> io::Result<f64> {
+fn write(handle: &Handle, operations: u32) -> io::Result<f64> {
     let started = Instant::now();
-    for _ in 0..OPERATIONS {
+    for _ in 0..operations {
         black_box(handle.write(black_box(&[7]))?);
     }
-    Ok(started.elapsed().as_secs_f64() / f64::from(OPERATIONS))
+    Ok(started.elapsed().as_secs_f64() / f64::from(operations))
 }

@@ -4,6 +4,8 @@
 use crate::{System, Table, Taken, rounds};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+use rustix::time::{ClockId, clock_gettime};
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -16,24 +18,51 @@ const CONTROL: &str = "cubic";
 /// Bytes of a run, and the limits of its number of messages.
 const RUN_BYTES: usize = 100_000_000;
 const MESSAGES: (usize, usize) = (10, 3000);
+const MESSAGES_OF_SHORT: usize = 100;
 
 /// Prints the time of a message over a stack of one driver, over that of a plain socket, for each size.
 pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
-    for size in SIZES {
-        let messages = (RUN_BYTES / size).clamp(MESSAGES.0, MESSAGES.1);
+    for size in SIZES.into_iter().step_by(table.work(1, 3)) {
+        let messages = table.work((RUN_BYTES / size).clamp(MESSAGES.0, MESSAGES.1), MESSAGES_OF_SHORT);
+        let used = [(); 3].map(|()| Cell::new(f64::INFINITY));
+        // The processor time of the round that used least.
+        let note = |at: usize, run: io::Result<Run>| {
+            run.map(|run| {
+                used[at].set(used[at].get().min(run.used));
+                run.taken
+            })
+        };
         let mut systems: [System<'_>; 3] = [
-            ("polled", Box::new(move || sockets(size, messages, true))),
-            ("blocking", Box::new(move || sockets(size, messages, false))),
-            ("stack", Box::new(move || stack(size, messages))),
+            ("polled", Box::new(|| note(0, sockets(size, messages, true)))),
+            ("blocking", Box::new(|| note(1, sockets(size, messages, false)))),
+            ("stack", Box::new(|| note(2, stack(size, messages)))),
         ];
         let taken = rounds(count, &mut systems)?;
+        drop(systems);
         for (at, name) in ["polled", "blocking"].into_iter().enumerate() {
             let Taken { best, median } = taken[at];
-            let what = format!("ping-pong of {size} bytes, `tcp` over a {name} socket ({:.1} us)", best * 1e6);
+            let (own, its) = (used[2].get() * 1e6, used[at].get() * 1e6);
+            let best_us = best * 1e6;
+            let what = format!(
+                "ping-pong of {size} bytes, `tcp` over a {name} socket ({best_us:.1} us; of processors {own:.1} and {its:.1})"
+            );
             table.goal(&what, taken[2].best / best, taken[2].median / median, 1.02, "");
         }
     }
     Ok(())
+}
+
+/// What a message took.
+struct Run {
+    taken: f64,
+    /// Of all processors.
+    used: f64,
+}
+
+/// The processor time of the whole program, seconds.
+fn processor_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// One end of a connection.
@@ -99,7 +128,7 @@ impl End for Handle {
     }
 }
 
-fn sockets(size: usize, messages: usize, polled: bool) -> io::Result<f64> {
+fn sockets(size: usize, messages: usize, polled: bool) -> io::Result<Run> {
     let (one, other) = pair()?;
     if !polled {
         return play(Blocking(one), Blocking(other), size, messages);
@@ -143,12 +172,12 @@ pub(crate) fn handles() -> io::Result<(Handle, Handle)> {
     Ok((one, server.accept(None)?.open(&Options::default())?))
 }
 
-fn stack(size: usize, messages: usize) -> io::Result<f64> {
+fn stack(size: usize, messages: usize) -> io::Result<Run> {
     let (one, other) = handles()?;
     play(one, other, size, messages)
 }
 
-fn play(mut one: impl End, mut other: impl End, size: usize, messages: usize) -> io::Result<f64> {
+fn play(mut one: impl End, mut other: impl End, size: usize, messages: usize) -> io::Result<Run> {
     let warming = messages / 10 + 1;
     thread::scope(|scope| {
         let echo = scope.spawn(move || {
@@ -159,16 +188,17 @@ fn play(mut one: impl End, mut other: impl End, size: usize, messages: usize) ->
             })
         });
         let mut message = vec![1; size];
-        let mut started = Instant::now();
+        let mut started = (Instant::now(), processor_time());
         for number in 0..messages + warming {
             if number == warming {
-                started = Instant::now();
+                started = (Instant::now(), processor_time());
             }
             one.send(&message)?;
             one.receive(&mut message)?;
         }
-        let taken = started.elapsed().as_secs_f64() / messages as f64;
+        let taken = started.0.elapsed().as_secs_f64() / messages as f64;
+        let used = (processor_time() - started.1) / messages as f64;
         echo.join().map_err(|_| io::Error::other("the other end panicked"))??;
-        Ok(taken)
+        Ok(Run { taken, used })
     })
 }

@@ -5,7 +5,16 @@ use crate::{System, Table, rounds};
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-const BLOCKS: [&str; 3] = ["8K", "64K", "256K"];
+/// Drivers above `tcp`, blocks and numbers of connections. The other program has several with `mode_e` alone.
+const CASES: [(&str, &str, &str); 7] = [
+    ("", "8K", "1"),
+    ("", "64K", "1"),
+    ("", "256K", "1"),
+    ("mode_e", "256K", "1"),
+    ("mode_e", "256K", "4"),
+    ("mode_e", "256K", "16"),
+    ("mode_e", "256K", "64"),
+];
 
 /// Prints the time of a byte of `xioperf` over that of `globus-xioperf`; the goal is 1.2 times its rate.
 pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
@@ -15,23 +24,33 @@ pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
     let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?;
     let control = control.trim();
     let stack = format!("tcp:congestion={control}");
-    for block in BLOCKS {
+    for (above, block, streams) in CASES {
+        let run = |program: &str, tcp: &str| measure(program, [tcp, above], block, streams);
         let mut systems: [System<'_>; 2] = [
-            ("globus-xioperf", Box::new(move || program("globus-xioperf", "tcp", block))),
-            ("xioperf", Box::new(|| program(&ours, &stack, block))),
+            ("globus-xioperf", Box::new(|| run("globus-xioperf", "tcp"))),
+            ("xioperf", Box::new(|| run(&ours, &stack))),
         ];
         let taken = rounds(count, &mut systems)?;
+        drop(systems);
         let rates = format!("{:.2} and {:.2} GB/s", 1e-9 / taken[1].best, 1e-9 / taken[0].best);
-        let what = format!("time of a byte, `xioperf` over `globus-xioperf`, -bs {block}, {control} ({rates})");
+        let stack = if above.is_empty() { "tcp".to_owned() } else { format!("tcp,{above} -P {streams}") };
+        let what =
+            format!("time of a byte, `xioperf` over `globus-xioperf`, {stack}, -bs {block}, {control} ({rates})");
         table.goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.0 / 1.2, "");
     }
     Ok(())
 }
 
 /// Seconds a byte.
-fn program(program: &str, stack: &str, block: &str) -> io::Result<f64> {
+fn measure(program: &str, stack: [&str; 2], block: &str, streams: &str) -> io::Result<f64> {
+    let [tcp, above] = stack;
+    let mut options = vec!["-D", tcp];
+    if !above.is_empty() {
+        options.extend(["-D", above, "-P", streams]);
+    }
+    options.extend(["-bs", block]);
     let mut server = Command::new("timeout");
-    server.args(["60", "stdbuf", "-oL", program, "-s", "-D", stack, "-bs", block]);
+    server.args(["60", "stdbuf", "-oL", program, "-s"]).args(&options);
     let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let mut output = BufReader::new(server.stdout.take().ok_or_else(|| io::Error::other("no output"))?);
     let port = loop {
@@ -45,7 +64,7 @@ fn program(program: &str, stack: &str, block: &str) -> io::Result<f64> {
     };
     let contact = format!("127.0.0.1:{port}");
     let mut client = Command::new("timeout");
-    client.args(["60", program, "-c", &contact, "-D", stack, "-bs", block, "-t", "1"]);
+    client.args(["60", program, "-c", &contact, "-t", "1"]).args(&options);
     client.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     let mut report = String::new();
     output.read_to_string(&mut report)?;
