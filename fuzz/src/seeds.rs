@@ -5,6 +5,7 @@ mod calls;
 mod ftp;
 mod kept;
 mod texts;
+mod xio;
 
 use crate::{conversations, corpus};
 use xdfs_proto::base::{Error, ErrorKind};
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<Seed> {
     seeds.extend(texts::all());
     seeds.extend(kept::all());
     seeds.extend(ftp::all());
+    seeds.extend(xio::all());
     seeds
 }
 

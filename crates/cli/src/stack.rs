@@ -43,11 +43,7 @@ impl ChannelStack {
     /// Reads `tcp,DRIVER,...`; drivers that are not built in are loaded. An error is cause and remedy.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let shown = text.escape_debug();
-        let parts: Vec<(&str, &str)> = text
-            .split(',')
-            .map(|part| part.split_once([':', '=']).unwrap_or((part, "")))
-            .map(|(name, attributes)| (name.trim(), attributes))
-            .collect();
+        let parts: Vec<_> = Stack::parts(text).collect();
         if let Some((name, why)) = UNSUITABLE.iter().find(|(name, _)| parts.iter().any(|(part, _)| part == name)) {
             let help = "write 'tcp' and the drivers above it, such as tcp,tls or tcp,rate=100MB/s";
             return Err(format!("{shown}: the driver {name} carries no channel: {why}\nhelp: {help}"));

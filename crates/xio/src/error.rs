@@ -151,7 +151,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { what, driver, stack, .. } = &*self.inner;
-        match (driver, stack) {
+        // A name that no driver has may be anything.
+        let shown = |name: &Option<String>| name.as_ref().map(|name| name.escape_debug().to_string());
+        match (shown(driver), shown(stack)) {
             (Some(driver), Some(stack)) if driver != stack => write!(f, "driver {driver} of the stack {stack}: {what}"),
             (Some(driver), _) => write!(f, "driver {driver}: {what}"),
             (None, Some(stack)) => write!(f, "stack {stack}: {what}"),

@@ -53,11 +53,18 @@ impl Stack {
 
     /// Puts the drivers of `text` on top: `tcp,rate=100MB/s,zstd` or `tcp:nodelay=false,zstd`.
     pub fn push_all(mut self, text: &str) -> Result<Self> {
-        for part in text.split(',') {
-            let (name, attributes) = part.split_once([':', '=']).unwrap_or((part, ""));
-            self = self.push(name.trim(), attributes)?;
+        for (name, attributes) in Self::parts(text) {
+            self = self.push(name, attributes)?;
         }
         Ok(self)
+    }
+
+    /// The drivers that `text` names, with their attributes. Nobody else takes such a text apart.
+    pub fn parts(text: &str) -> impl Iterator<Item = (&str, &str)> {
+        text.split(',').map(|part| {
+            let (name, attributes) = part.split_once([':', '=']).unwrap_or((part, ""));
+            (name.trim(), attributes)
+        })
     }
 
     /// The names, bottom first, with commas between them.
@@ -125,6 +132,7 @@ mod tests {
         assert!(refused("tcp,nothing").starts_with("driver nothing of the stack tcp,nothing: there is no driver"));
         assert!(refused("tcp,rate=fast").starts_with("driver rate of the stack tcp,rate: the attribute 'rate'"));
         assert!(refused("").contains("there is no driver ''"));
+        assert!(!refused("tcp,no\u{1b}[2Jbody").contains(char::is_control), "a terminal would obey it");
         assert!(Stack::new().prepared().is_err());
         let high = vec!["noop"; LAYERS_MAX].join(",");
         assert!(refused(&format!("tcp,{high}")).contains("at most"));

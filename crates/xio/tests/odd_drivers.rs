@@ -28,6 +28,8 @@ enum Odd {
     NeverDone,
     /// Keeps what it is given until the second flush, and counts how often it is given something.
     Keeps { sends: Arc<AtomicUsize> },
+    /// Claims to have moved so many bytes, whatever it is asked for.
+    Claims(usize),
     /// Panics in this method.
     PanicsIn(&'static str),
 }
@@ -65,6 +67,7 @@ impl Flow for OddFlow {
         self.may_panic("receive");
         match self.odd {
             Odd::NeverDone => Err(io::ErrorKind::Interrupted.into()),
+            Odd::Claims(bytes) => Ok(bytes),
             _ => self.below.receive(into, info),
         }
     }
@@ -73,6 +76,9 @@ impl Flow for OddFlow {
         self.may_panic("send");
         if let Odd::Keeps { sends } = &self.odd {
             sends.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Odd::Claims(bytes) = self.odd {
+            return Ok(bytes);
         }
         self.below.send(from, info)
     }
@@ -173,6 +179,28 @@ fn an_empty_message_is_sent_once_though_its_flush_has_to_wait() {
     let (handle, _peer) = pair(&Odd::Keeps { sends: sends.clone() }, &options(PATIENCE)).unwrap();
     assert_eq!(handle.write(b"").unwrap(), 0);
     assert_eq!(sends.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_claim_that_cannot_be_is_an_error_that_names_the_driver_and_the_stack() {
+    let broke = |error: &xdfs_xio::Error, word: &str| {
+        let named = (error.kind(), error.driver(), error.stack());
+        assert_eq!(named, (ErrorKind::Driver, Some("odd"), Some("tcp,odd")), "{error}");
+        assert!(error.to_string().contains(word) && error.transferred() == 0, "{error}");
+    };
+    for claimed in [9, usize::MAX] {
+        let (handle, _peer) = pair(&Odd::Claims(claimed), &options(PATIENCE)).unwrap();
+        broke(&handle.read(&mut [0; 8], 8).unwrap_err(), "bytes of 8");
+        broke(&handle.write(&[0; 8]).unwrap_err(), "broke its contract before");
+        let (handle, _peer) = pair(&Odd::Claims(claimed), &options(PATIENCE)).unwrap();
+        broke(&handle.write(&[0; 8]).unwrap_err(), "bytes of 8");
+        let (tell, told) = sync_channel(1);
+        let done = move |_: &Handle, done: Completed| tell.send(done.result.unwrap_err()).unwrap();
+        handle.register_read(vec![0; 8], 8, done).unwrap();
+        broke(&told.recv_timeout(PATIENCE).unwrap(), "broke its contract before");
+    }
+    let (handle, _peer) = pair(&Odd::Claims(0), &options(PATIENCE)).unwrap();
+    broke(&handle.read(&mut [0; 8], 8).unwrap_err(), "neither bytes nor an end");
 }
 
 #[test]

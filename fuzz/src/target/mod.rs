@@ -7,6 +7,7 @@ mod kept;
 mod openings;
 mod session;
 mod texts;
+mod xio;
 
 pub(crate) use openings::{prefaces, wishes};
 pub(crate) use session::program;
@@ -68,6 +69,12 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "ftp-control", run: ftp::control, memory: Memory::Own, share: 30 },
     Target { name: "ftp-listing", run: ftp::listing, memory: Memory::Own, share: 20 },
     Target { name: "mode-e", run: ftp::mode_e, memory: Memory::Own, share: 30 },
+    // Parts are texts of their own, and are written anew.
+    Target { name: "xio-contact", run: xio::contact, memory: Memory::Own, share: 40 },
+    Target { name: "xio-stack", run: xio::stack, memory: Memory::Own, share: 10 },
+    // Each end has a buffer of 64 KiB.
+    Target { name: "http-request", run: xio::request, memory: Memory::Own, share: 12 },
+    Target { name: "http-response", run: xio::response, memory: Memory::Own, share: 12 },
     Target { name: "urls", run: kept::urls, memory: Memory::Own, share: 40 },
     Target { name: "server-opening", run: openings::server, memory: Memory::Own, share: 10 },
     Target { name: "server-inside", run: openings::server_inside, memory: Memory::Own, share: 4 },

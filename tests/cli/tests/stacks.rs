@@ -193,6 +193,20 @@ fn what_makes_no_sense_is_refused_with_a_remedy_before_anything_moves() {
 }
 
 #[test]
+fn a_url_which_may_come_from_others_names_no_driver() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("source", b"content");
+    for name in ["x?stack=tcp,noop", "x?stack=popen:allow=cat"] {
+        scene.run(["cp", "source", &server.url(name)]).ends_with(exit::USAGE).says(&["no queries"]);
+    }
+    let escaped = server.url("x%3Fstack=tcp,noop");
+    scene.run(["cp", "source", &escaped]).ends_with(exit::DONE);
+    assert_eq!(scene.read("server/x?stack=tcp,noop"), b"content", "a part of the name and nothing else");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn ends_that_differ_say_so_at_once() {
     let scene = Scene::new();
     let (there, here) = stacks(&scene, "tcp,tls");
