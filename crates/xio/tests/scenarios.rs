@@ -1,5 +1,5 @@
 //! The scenarios with which Globus XIO tests its framework, by their names, each over a transport, a
-//! loaded one whose calls wait, TLS, and a stack of five drivers. Those of the driver `http` are in `http.rs`; what it calls spaces, threads on
+//! loaded one whose calls wait, TLS, and a stack of five drivers. Those of the driver `http` are in `http_scenarios.rs`; what it calls spaces, threads on
 //! which callbacks run, is here one thread for all.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
