@@ -64,8 +64,6 @@ pub enum Message<L> {
     Answered { operation: OperationId, lane: CallLane, result: Result<Vec<u8>, Error> },
     /// The writer thread wrote a block.
     Written(Written),
-    /// The writer thread has released the operation.
-    Detached(OperationId),
     /// A checkpoint was written, or failed.
     Marked(OperationId, Result<(), Error>),
     /// What was written of a transfer that ended early was kept, if possible.

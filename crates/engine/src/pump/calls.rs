@@ -143,7 +143,7 @@ where
                 self.host.replied(head.operation, payload);
             }
         }
-        self.receive_pool.give(buffer);
+        self.buffers.receive.give(buffer);
         match taken {
             Ok(_) => {
                 self.next_head(channel);
@@ -162,6 +162,7 @@ where
             let text = "too many calls at a time in this session";
             return self.refuse_calls(operation, Error::new(ErrorKind::Busy, text));
         }
+        // Cannot fail: a batch is held before the machine learns of it.
         let Some(held) = self.batches.held.get(&operation) else { return };
         let lane = CallLane::of(held.service, &held.payload, channel, operation);
         let queue = self.batches.queues.entry(lane).or_default();
@@ -172,6 +173,7 @@ where
     }
 
     pub(super) fn start_calls(&mut self, lane: CallLane, operation: OperationId) {
+        // Cannot fail: a batch is held until it was answered.
         let Some(held) = self.batches.held.get_mut(&operation) else { return };
         let (service, payload, stop) = (held.service, std::mem::take(&mut held.payload), Arc::clone(&held.stop));
         let memory = self.batches.spare.pop().unwrap_or_default();
@@ -181,7 +183,7 @@ where
 
     /// The calls of a batch were executed, or the batch failed as a whole.
     pub(super) fn on_answered(&mut self, operation: OperationId, lane: CallLane, result: Result<Vec<u8>, Error>) {
-        self.pending_storage -= 1;
+        self.storage.pending -= 1;
         let room = self.batches.held.get(&operation).map_or(0, |held| held.room);
         let most = room.min(self.session.calls_bytes_max() as usize);
         let result = result.and_then(|reply| {
@@ -196,6 +198,7 @@ where
             Ok(bytes) => self.session.on_answered(operation, Ok(bytes)),
             Err(error) => self.refuse_calls(operation, error),
         }
+        // Cannot fail: a queue stays until its last batch was answered.
         let Some(queue) = self.batches.queues.get_mut(&lane) else { return };
         queue.pop_front();
         match queue.front().copied() {
@@ -234,10 +237,11 @@ where
 
     /// A batch or reply is sent from a buffer, as a block is.
     pub(super) fn send_calls(&mut self, channel: ChannelId, head: Head) {
+        // Cannot fail: a length of 32 bits.
         let Ok(extent) = Extent::new(0, head.length.into()) else { return };
-        match self.want_send.is_empty().then(|| self.send_pool.take()).flatten() {
+        match self.buffers.want_send.is_empty().then(|| self.buffers.send.take()).flatten() {
             Some(buffer) => self.fill_calls(channel, &head, extent, buffer),
-            None => self.want_send.push_back((channel, head, extent)),
+            None => self.buffers.want_send.push_back((channel, head, extent)),
         }
     }
 
@@ -251,7 +255,7 @@ where
             // It was dropped while it waited for a buffer: the record was counted, so the channel
             // cannot continue without it.
             _ => {
-                self.send_pool.give(buffer);
+                self.buffers.send.give(buffer);
                 self.abandon_send(channel);
             }
         }

@@ -25,11 +25,32 @@ pub(super) enum Arriving {
     /// A block that is read into a buffer. `wanted` is false for a record that is read only to be
     /// discarded.
     Filling { record: Record, wanted: bool },
-    /// A block at level clear that is written, or discarded, as it arrives. `carry` holds the bytes
-    /// after the last whole page.
-    Pieces { record: Record, done: u32, wanted: bool, carry: Vec<u8> },
+    /// A block at level clear that is taken as it arrives.
+    Pieces(Pieces),
     /// Nothing more arrives.
     Nothing,
+}
+
+/// A block that is taken piece by piece.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    pub record: Record,
+    /// Bytes that have arrived.
+    pub done: u32,
+    pub to: PieceTarget,
+    /// Bytes after the last whole page.
+    pub carry: Vec<u8>,
+}
+
+/// What becomes of a block that arrives piece by piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PieceTarget {
+    /// It is written.
+    File,
+    /// Its target discards everything.
+    Discarded,
+    /// It is read only to come to the next record.
+    Skipped,
 }
 
 /// A record whose head has arrived.

@@ -3,11 +3,11 @@
 //! the stage itself counts.
 
 use super::{Host, Pump};
-use crate::bounds;
 use crate::mailbox::Message;
-use crate::transfer::WriteMode;
+use crate::schedule::QuotaClass;
 use std::sync::Arc;
 use xdfs_io::dispatch::Dispatch;
+use xdfs_io::store::Stage;
 use xdfs_proto::base::{Error, Instant, OperationId};
 
 impl<D, H> Pump<D, H>
@@ -24,32 +24,29 @@ where
 
     /// Requests a checkpoint if enough bytes were written or enough time has passed.
     pub(super) fn mark_when_due(&mut self, operation: OperationId, now: Instant) {
-        let Some(transfer) = self.transfers.get_mut(&operation) else { return };
-        let Some(stage) = transfer.writing.as_ref().map(WriteMode::stage) else { return };
-        let unmarked = stage.unmarked();
-        if unmarked == 0 || transfer.marking {
-            return;
+        let due = self.transfers.get_mut(&operation).and_then(|transfer| transfer.begin_checkpoint(now));
+        if let Some((stage, share)) = due {
+            self.checkpoint(operation, stage, &share);
         }
-        let since = *transfer.marked_at.get_or_insert(now);
-        if unmarked < bounds::MARKER_BYTES && now.since(since) < bounds::MARKER_PERIOD {
-            return;
-        }
-        (transfer.marked_at, transfer.marking) = (Some(now), true);
-        let (stage, share) = (Arc::clone(stage), self.share_of(operation));
-        self.call(&share, move || stage.checkpoint(), move |result| Message::Marked(operation, result));
+    }
+
+    pub(super) fn checkpoint(&mut self, operation: OperationId, stage: Arc<Stage>, share: &QuotaClass) {
+        self.call(share, move || stage.checkpoint(), move |result| Message::Marked(operation, result));
     }
 
     pub(super) fn on_marked(&mut self, operation: OperationId, result: Result<(), Error>) {
-        self.pending_storage -= 1;
-        if let Some(transfer) = self.transfers.get_mut(&operation) {
-            transfer.marking = false;
-        }
+        self.storage.pending -= 1;
         if let Err(error) = result {
             // Data that could not be synced is lost, whatever a later sync reports.
             self.session.fail(operation, error);
         }
-        if self.after_marker.remove(&operation) {
-            self.continue_after_detach(operation);
+        // A transfer that has ended meanwhile waits for no checkpoint.
+        let Some(transfer) = self.transfers.get_mut(&operation) else { return };
+        if let Some(writing) = transfer.held_mut() {
+            writing.checkpointing = false;
+        }
+        if let Some((writing, then)) = transfer.detached() {
+            self.after_detach(operation, writing, then);
         }
     }
 }

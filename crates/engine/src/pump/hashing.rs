@@ -13,12 +13,11 @@ use crate::transfer::hashing::{Hashed, Hashing, Waiting, between, leaf, piece_by
 use crate::transfer::parallel::{From, ParallelHash, Ranges};
 use crate::transfer::stored::StoredCheck;
 use crate::transfer::sum::RangeHash;
-use crate::transfer::{ReadMode, Transfer};
+use crate::transfer::{LongRead, Phase, ReadMode, Reading, Transfer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use xdfs_io::dispatch::Dispatch;
-use xdfs_io::store::Source;
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, Level, OperationId, PipelineId};
 use xdfs_proto::plan;
 use xdfs_proto::session::{Comparison, ContentDigest, PipelineMessage, SourceFacts};
@@ -49,6 +48,7 @@ where
         let block = self.session.limits().block;
         let helpers = self.transfers.values().filter(|one| one.hashed.as_ref().is_some_and(|it| it.beside.is_some()));
         let room = helpers.count() < bounds::HASHERS_MAX;
+        // It has ended meanwhile, and moves nothing that could be hashed.
         let Some(transfer) = self.transfers.get_mut(&wish.operation) else { return };
         let shared = transfer.hashed.take().map(|hashed| hashed.hashing);
         let coordinates = shared.is_none();
@@ -60,31 +60,34 @@ where
             let fresh = Hashing::new(piece_bytes(wish.length, block));
             let protected = wish.level > Level::Clear;
             let fresh = if wish.blinded { fresh.blinding() } else { fresh };
-            Arc::new(match &transfer.writing {
+            Arc::new(match transfer.writing() {
                 Some(writing) => {
-                    fresh.receiving(writing.stage().kept(), &wish.kept, wish.doubt, protected, wish.length)
+                    fresh.receiving(writing.mode.stage().kept(), &wish.kept, wish.doubt, protected, wish.length)
                 }
                 None if apart => fresh.sending(&wish.kept),
                 None => fresh,
             })
         });
-        let (from, ranges, paced) = match &transfer.writing {
-            Some(writing) => {
+        let (from, ranges, paced) = match &mut transfer.phase {
+            Phase::Writing(writing) => {
+                let stage = writing.mode.stage();
                 if coordinates {
-                    writing.stage().hashed_by(Arc::<Hashing>::clone(&hashing));
+                    stage.hashed_by(Arc::<Hashing>::clone(&hashing));
                 }
                 // Data of an earlier attempt that was not hashed is read back and hashed.
                 let unread = hashing.unread(&own);
                 // Opened only if there is something to read: most transfers have no earlier
                 // attempt.
-                match (!unread.is_empty()).then(|| writing.stage().read_back(false)).transpose() {
+                match (!unread.is_empty()).then(|| stage.read_back(false)).transpose() {
                     Ok(back) => (back.map(From::Stage), unread, false),
                     Err(error) => return self.session.fail(wish.operation, error),
                 }
             }
-            None => beside_sending(transfer, &wish, &own, apart, room),
+            Phase::Reading(reading) => beside_sending(reading, &wish, &own, apart, room),
+            // It has ended, as above.
+            _ => return,
         };
-        let inline = transfer.writing.is_none() && transfer.buffered;
+        let inline = transfer.reading().is_some_and(|reading| reading.buffered);
         transfer.hashed = Some(Hashed { hashing, length: wish.length, beside: None, inline, waiting: None });
         if let Some(from) = from {
             self.hash_beside(wish.operation, from, ranges, paced);
@@ -93,22 +96,24 @@ where
 
     /// Hashes these ranges of an operation in parallel, if there are any.
     fn hash_beside(&mut self, operation: OperationId, from: From, ranges: Vec<Extent>, paced: bool) {
-        let (post, share) = (self.post.clone(), self.share_of(operation));
+        let (post, share) = (self.mail.own.clone(), self.share_of(operation));
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
+        // There is nothing to read.
         let Some(hashed) = hashed.filter(|_| !ranges.is_empty()) else { return };
         let tell = move |result| drop(post.send(Message::Hashed(operation, result)));
         let what = Ranges { from, ranges, into: Arc::clone(&hashed.hashing), paced };
-        hashed.beside = ParallelHash::start(&self.blocking, share, what, Box::new(tell));
+        hashed.beside = ParallelHash::start(&self.storage.blocking, share, what, Box::new(tell));
         if hashed.beside.is_none() {
             return self.session.fail(operation, busy());
         }
-        self.pending_storage += 1;
+        self.storage.pending += 1;
     }
 
     /// The parallel job has hashed everything, or failed.
     pub(super) fn on_hashed(&mut self, operation: OperationId, result: Result<(), Error>) {
-        self.pending_storage -= 1;
+        self.storage.pending -= 1;
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
+        // The transfer has ended.
         let Some(hashed) = hashed else { return };
         hashed.beside = None;
         if let Err(error) = result {
@@ -148,10 +153,11 @@ where
         if self.waits(operation, Waiting::Check) {
             return false;
         }
+        // It has ended, or its content is not hashed.
         let Some(transfer) = self.transfers.get(&operation) else { return true };
         let Some(hashed) = &transfer.hashed else { return true };
-        let length = match (&transfer.reading, hashed.length) {
-            (Some(ReadMode::Stream(stream)), None) => stream.available,
+        let length = match (transfer.reading(), hashed.length) {
+            (Some(Reading { mode: ReadMode::Stream(stream), .. }), None) => stream.available,
             (_, length) => length.unwrap_or(0),
         };
         let proof = hashed.hashing.proof(length);
@@ -175,8 +181,9 @@ where
         if self.waits(operation, Waiting::Verify { length, reread, sent: sent.clone() }) {
             return;
         }
-        let Some(transfer) = self.transfers.get(&operation) else { return };
-        let (Some(hashed), Some(writing)) = (&transfer.hashed, &transfer.writing) else {
+        let transfer = self.transfers.get_mut(&operation);
+        let parts = transfer.map(|transfer| (&transfer.hashed, &mut transfer.phase, &transfer.share));
+        let Some((Some(hashed), Phase::Writing(writing), share)) = parts else {
             let error = Error::new(ErrorKind::Protocol, "a transfer lost its hashes");
             return self.session.on_verified(operation, Err(error));
         };
@@ -184,10 +191,10 @@ where
         if !reread && arrived.agrees_with(&sent) {
             return self.session.on_verified(operation, Ok(arrived));
         }
-        let (hashing, stage) = (Arc::clone(&hashed.hashing), Arc::clone(writing.stage()));
+        let (hashing, stage) = (Arc::clone(&hashed.hashing), Arc::clone(writing.mode.stage()));
         let read = arrived.agrees_with(&sent);
         let (mut stored, mut found) = (StoredCheck::new(Arc::clone(&hashing), Arc::clone(&stage), length), arrived);
-        let stop = self.long_read(operation);
+        let (stop, share) = (writing.comparing.insert(LongRead::default()).stop(), share.clone());
         let mut step = move |slice: &Slice| {
             if read {
                 must_go_on(&stop)?;
@@ -204,27 +211,32 @@ where
             }
             Ok(Poll::Ready(std::mem::take(&mut found)))
         };
-        let share = self.share_of(operation);
         let job = move |slice: &Slice| flat(step(slice));
         self.call_sliced(&share, job, move |result| Message::Verified(operation, result));
     }
 
     pub(super) fn on_verified(&mut self, operation: OperationId, result: Result<Comparison, Error>) {
-        self.pending_storage -= 1;
-        self.long_reads.remove(&operation);
+        self.storage.pending -= 1;
+        if let Some(writing) = self.transfers.get_mut(&operation).and_then(Transfer::writing_mut) {
+            writing.comparing = None;
+        }
         self.session.on_verified(operation, result);
     }
 
     /// Some ranges are sent again: their hashes are void, and from now on the bytes that leave are
     /// hashed, not the file's.
     pub(super) fn on_again(&mut self, operation: OperationId, ranges: &[Extent]) {
+        // It has ended, and moves nothing any more.
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
-        transfer.buffered = true;
+        if let Some(reading) = transfer.reading_mut() {
+            reading.buffered = true;
+        }
+        // Without hashes there is nothing that is void.
         let Some(hashed) = &mut transfer.hashed else { return };
         hashed.inline = true;
         hashed.hashing.forget(ranges);
         let rest = hashed.hashing.unread_claims(ranges);
-        if let Some(from) = readable(transfer) {
+        if let Some(from) = transfer.reading().and_then(readable) {
             self.hash_beside(operation, from, rest, false);
         }
     }
@@ -233,22 +245,18 @@ where
     pub(super) fn on_open_sum(&mut self, operation: OperationId, request: &Request) {
         let job = self.host.open(operation, request);
         self.session.raise_level(operation, self.host.floor(operation));
-        let stop = self.long_read(operation);
-        let mut sum = FileDigest::Asked(job, request.length);
+        let long_read = LongRead::default();
+        let (stop, mut sum) = (long_read.stop(), FileDigest::Asked(job, request.length));
+        let share = self.begin_opening(operation, Phase::Digesting(long_read));
         let job = move |slice: &Slice| flat(must_go_on(&stop).and_then(|()| sum.advance(slice)));
-        self.call_sliced(&self.host.share(operation), job, move |result| Message::Summed(operation, Box::new(result)));
-    }
-
-    /// A read from end to end begins for an operation; it stops when the returned flag is set.
-    fn long_read(&mut self, operation: OperationId) -> Arc<AtomicBool> {
-        let stop = Arc::<AtomicBool>::default();
-        self.long_reads.insert(operation, Arc::clone(&stop));
-        stop
+        self.call_sliced(&share, job, move |result| Message::Summed(operation, Box::new(result)));
     }
 
     pub(super) fn on_summed(&mut self, operation: OperationId, result: Result<(SourceFacts, Digest), Error>) {
-        self.pending_storage -= 1;
-        self.long_reads.remove(&operation);
+        self.storage.pending -= 1;
+        if let Some(transfer) = self.transfers.get_mut(&operation) {
+            transfer.phase = Phase::Done;
+        }
         let facts = result.map(|(facts, digest)| {
             self.session.answer_sum(operation, digest);
             facts
@@ -258,8 +266,8 @@ where
 }
 
 /// Hashes a block that leaves from a buffer, unless it was sent before.
-pub(super) fn hash_leaving(transfer: &Transfer, extent: Extent, bytes: &[u8]) -> Result<(), Error> {
-    match &transfer.hashed {
+pub(super) fn hash_leaving(hashed: Option<&Hashed>, extent: Extent, bytes: &[u8]) -> Result<(), Error> {
+    match hashed {
         Some(hashed) if hashed.inline && !hashed.hashing.touches(extent) => {
             hashed.hashing.add(leaf(bytes, extent.offset())?);
             Ok(())
@@ -269,15 +277,15 @@ pub(super) fn hash_leaving(transfer: &Transfer, extent: Extent, bytes: &[u8]) ->
 }
 
 /// A block is with the kernel, which does not expose its bytes: it is hashed in parallel.
-pub(super) fn passed(transfer: &Transfer, extent: Extent) {
-    if let Some(beside) = transfer.hashed.as_ref().and_then(|hashed| hashed.beside.as_ref()) {
+pub(super) fn passed(hashed: Option<&Hashed>, extent: Extent) {
+    if let Some(beside) = hashed.and_then(|hashed| hashed.beside.as_ref()) {
         beside.sent(extent.end());
     }
 }
 
 /// Hashes a block that arrived, if its content is hashed.
-pub(super) fn hash_arriving(transfer: &Transfer, extent: Extent, bytes: &[u8]) -> Result<Option<Leaf>, Error> {
-    transfer.hashed.as_ref().map(|_| leaf(bytes, extent.offset())).transpose()
+pub(super) fn hash_arriving(hashed: Option<&Hashed>, extent: Extent, bytes: &[u8]) -> Result<Option<Leaf>, Error> {
+    hashed.map(|_| leaf(bytes, extent.offset())).transpose()
 }
 
 /// The hash of a file that the peer requests.
@@ -322,14 +330,14 @@ fn flat<T>(step: Result<Poll<T>, Error>) -> Poll<Result<T, Error>> {
 /// moves the bytes, that is what is sent, unless it is too small for that: then it is sent from
 /// buffers, where it can be hashed.
 fn beside_sending(
-    transfer: &mut Transfer,
+    reading: &mut Reading,
     wish: &HashRequest,
     kept: &[Extent],
     apart: bool,
     room: bool,
 ) -> (Option<From>, Vec<Extent>, bool) {
-    let from = readable(transfer);
-    let kernel = matches!(transfer.reading, Some(ReadMode::Direct { .. } | ReadMode::Zero));
+    let from = readable(reading);
+    let kernel = matches!(reading.mode, ReadMode::Direct { .. } | ReadMode::Zero);
     let range = wish.range.unwrap_or_default();
     if kernel && wish.level == Level::Clear && room && range.length() >= bounds::HASH_BESIDE_BYTES {
         let mut ranges = if wish.doubt && !apart { vec![range] } else { between(kept, range) };
@@ -339,23 +347,11 @@ fn beside_sending(
         }
         return (from, ranges, true);
     }
-    transfer.buffered = true;
+    reading.buffered = true;
     (from, if wish.doubt || apart { kept.to_vec() } else { Vec::new() }, false)
 }
 
 /// Where a thread reads what is being sent, to hash it in parallel.
-fn readable(transfer: &Transfer) -> Option<From> {
-    let (source, offset) = match &transfer.reading {
-        Some(ReadMode::Direct { source, offset, .. } | ReadMode::Buffered { source, offset }) => {
-            (Arc::clone(source), *offset)
-        }
-        Some(ReadMode::Zero) => (Arc::new(Source::zero(None)), 0),
-        Some(ReadMode::Stream(_)) | None => return None,
-    };
-    Some(From::Source { source, offset })
-}
-
-/// Whether blocks of an operation have to arrive whole in a buffer, to be hashed.
-pub(super) fn is_hashed(transfer: Option<&Transfer>) -> bool {
-    transfer.is_some_and(|transfer| transfer.hashed.is_some())
+fn readable(reading: &Reading) -> Option<From> {
+    reading.mode.source().map(|(source, offset)| From::Source { source, offset })
 }

@@ -28,19 +28,19 @@ where
     /// Ends the session for a reason of this side. If every channel is in the middle of a record,
     /// the first one that has finished its record sends the reason.
     pub(super) fn abandon(&mut self, error: Error) {
-        if self.session.can_tell() || !self.lines.values().any(|line| line.busy) {
+        if self.session.can_tell() || !self.channels.lines.values().any(|line| line.busy) {
             return self.session.end_telling(error);
         }
         let until = self.dispatch.now().after(bounds::LAST_WORDS);
-        self.next_tick = self.next_tick.min(until);
-        self.abandoned.get_or_insert((error, until));
+        self.timers.next_tick = self.timers.next_tick.min(until);
+        self.end.abandoned.get_or_insert((error, until));
     }
 
     /// The channel's last record, which carries the reason, is with the transport.
     pub(super) fn let_leave(&mut self, line: &ChannelIo) {
         let until = self.dispatch.now().after(bounds::LAST_WORDS);
-        self.next_tick = self.next_tick.min(until);
-        self.lingering.insert(line.socket, Lingering { until, drained: 0 });
+        self.timers.next_tick = self.timers.next_tick.min(until);
+        self.end.lingering.insert(line.socket, Lingering { until, drained: 0 });
         // An outstanding operation is waited for; it may be part of a block.
         let held = matches!(line.arriving, Arriving::Parked(_) | Arriving::Waiting { .. } | Arriving::Held(_));
         if held || matches!(line.arriving, Arriving::Nothing) {
@@ -50,23 +50,23 @@ where
 
     /// The earliest deadline of a lingering socket or a pending reason.
     pub(super) fn leaving_until(&self) -> Option<Instant> {
-        let abandoned = self.abandoned.as_ref().map(|(_, until)| *until);
-        self.lingering.values().map(|leaving| leaving.until).chain(abandoned).min()
+        let abandoned = self.end.abandoned.as_ref().map(|(_, until)| *until);
+        self.end.lingering.values().map(|leaving| leaving.until).chain(abandoned).min()
     }
 
     /// Ends everything whose deadline has passed.
     pub(super) fn end_late_leaving(&mut self, now: Instant) {
-        if let Some((error, _)) = self.abandoned.take_if(|(_, until)| now >= *until) {
+        if let Some((error, _)) = self.end.abandoned.take_if(|(_, until)| now >= *until) {
             self.session.end_telling(error);
         }
-        let late = self.lingering.iter().filter(|(_, leaving)| now >= leaving.until);
+        let late = self.end.lingering.iter().filter(|(_, leaving)| now >= leaving.until);
         let late: Vec<_> = late.map(|(socket, _)| *socket).collect();
         late.into_iter().for_each(|socket| self.drop_leaving(socket));
     }
 
     /// Takes the completions of lingering sockets; returns the others.
     pub(super) fn on_leaving(&mut self, completion: Completion<D::Link>) -> Option<Completion<D::Link>> {
-        let is_leaving = |socket: &SocketId| self.lingering.contains_key(socket);
+        let is_leaving = |socket: &SocketId| self.end.lingering.contains_key(socket);
         match &completion {
             Completion::Head { socket, .. } if is_leaving(socket) => self.drain_leaving(*socket, HEAD_BYTES),
             Completion::Small { socket, bytes } if is_leaving(socket) => self.drain_leaving(*socket, bytes.len()),
@@ -90,7 +90,8 @@ where
     }
 
     fn drain_leaving(&mut self, socket: SocketId, length: usize) {
-        let Some(leaving) = self.lingering.get_mut(&socket) else { return };
+        // Cannot fail: every caller has found it.
+        let Some(leaving) = self.end.lingering.get_mut(&socket) else { return };
         leaving.drained += length;
         if leaving.drained > bounds::LAST_WORDS_BYTES {
             return self.drop_leaving(socket);
@@ -99,9 +100,9 @@ where
     }
 
     fn drop_leaving(&mut self, socket: SocketId) {
-        if self.lingering.remove(&socket).is_some() {
-            let _ = self.dispatch.detach(socket, &mut self.returned);
-            self.returned.clear();
+        if self.end.lingering.remove(&socket).is_some() {
+            let _ = self.dispatch.detach(socket, &mut self.buffers.returned);
+            self.buffers.returned.clear();
         }
     }
 }

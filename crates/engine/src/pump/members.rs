@@ -1,9 +1,9 @@
 //! Several pipelines that move one file: the messages between them, and what they need to take
 //! part.
 
-use super::{AfterDetach, Host, Pump};
+use super::{Host, Pump};
 use crate::mailbox::Message;
-use crate::transfer::SharedFile;
+use crate::transfer::{AfterDetach, SharedFile};
 use xdfs_io::dispatch::Dispatch;
 use xdfs_proto::base::{Error, ErrorKind, PipelineId};
 use xdfs_proto::session::PipelineMessage;
@@ -17,7 +17,7 @@ where
     pub(super) fn on_group_output(&mut self, to: PipelineId, message: PipelineMessage) {
         if let PipelineMessage::Covered(operation) = &message {
             // This pipeline must release the stage before the coordinator may commit it.
-            return self.let_go(*operation, AfterDetach::Forward { to, message: message.clone() });
+            return self.detach(*operation, AfterDetach::Forward { to, message: message.clone() });
         }
         if !self.group_waits(to, &message) {
             self.forward(to, message);
@@ -33,7 +33,7 @@ where
             PipelineMessage::Start { operation, .. } => Some(*operation),
             _ => None,
         };
-        let post = self.peers.get(usize::from(to.0)).and_then(Option::as_ref);
+        let post = self.mail.peers.get(usize::from(to.0)).and_then(Option::as_ref);
         let letter = Message::Group { from: self.pipeline, message, shared };
         let sent = post.is_some_and(|post| post.send(letter).is_ok());
         if let (false, Some(operation)) = (sent, start) {
@@ -43,12 +43,19 @@ where
     }
 
     pub(super) fn on_group(&mut self, from: PipelineId, message: PipelineMessage, shared: Option<SharedFile>) {
-        if let (PipelineMessage::Start { operation, .. }, Some(shared)) = (&message, shared) {
-            self.adopt_shared(*operation, shared);
-        }
-        if let PipelineMessage::Settled(operation, _) = &message {
-            self.drop_transfer(*operation);
-        }
+        let refused = match &message {
+            PipelineMessage::Start { operation, .. } => {
+                self.adopt_shared(*operation, shared).err().map(|error| (*operation, error))
+            }
+            PipelineMessage::Settled(operation, _) => {
+                self.settle_member(*operation);
+                None
+            }
+            _ => None,
+        };
         self.session.on_group(from, message);
+        if let Some((operation, error)) = refused {
+            self.session.fail(operation, error);
+        }
     }
 }

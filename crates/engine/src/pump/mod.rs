@@ -21,8 +21,10 @@ mod lingering;
 mod members;
 mod pacing;
 mod receive;
+mod release;
 mod retire;
 mod send;
+mod stage;
 mod storage;
 
 use crate::blocking::Blocking;
@@ -31,21 +33,20 @@ use crate::host::{Ending, Host};
 use crate::mailbox::{MailboxSender, Message};
 use crate::pipeline::{Pipeline, PipelineChannel};
 use crate::schedule::QuotaClass;
-use crate::transfer::{Transfer, TransferStats, Writer};
+use crate::transfer::{AfterDetach, Transfer, Writer};
 use calls::Batches;
 pub use calls::CallLane;
 use channel_io::{Arriving, ChannelIo, SendingBlock};
 use hashing::HashRequest;
 use lingering::Lingering;
 use pacing::{QueuedStart, StartQueue};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
 use xdfs_io::buf::{Buffer, Pool};
 use xdfs_io::dispatch::{Completion, Dispatch, End, Side, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
-use xdfs_proto::session::{Committed, Output, PipelineMessage, Session, SessionEvent};
+use xdfs_proto::session::{Output, Session, SessionEvent};
 use xdfs_proto::wire::Head;
 
 /// How files are written (SRV-64, SRV-65). The default is the faster one in measurements, see
@@ -89,68 +90,89 @@ pub struct Parts<D: Dispatch, H> {
 pub struct Pump<D: Dispatch, H: Host> {
     dispatch: D,
     host: H,
-    mailbox: Receiver<Message<D::Link>>,
-    post: MailboxSender<D::Link, D::Waker>,
-    peers: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
     pipeline: PipelineId,
-    blocking: Blocking,
     share: QuotaClass,
     disk: DiskMode,
     retire: bool,
     session: Session,
-    lines: BTreeMap<ChannelId, ChannelIo>,
-    /// Channel of each socket.
-    sockets: Vec<Option<ChannelId>>,
+    mail: Mailboxes<D>,
+    channels: Channels,
+    buffers: Buffers,
+    storage: StorageCalls<D::Link>,
+    writer: WriterThread,
+    /// All that is held for operations with a file, each from its first step to its outcome.
     transfers: BTreeMap<OperationId, Transfer>,
-    /// Stats of aborted operations whose outcome is still to be reported.
-    tallies: BTreeMap<OperationId, TransferStats>,
-    tickets: BTreeMap<u64, OperationId>,
-    receive_pool: Pool,
-    send_pool: Pool,
-    /// Channels whose next block waits for a buffer.
-    want_receive: VecDeque<ChannelId>,
-    /// Blocks that wait for a buffer to be read into.
-    want_send: VecDeque<(ChannelId, Head, Extent)>,
-    writer: Option<Writer>,
-    /// Buffers that are with the writer thread.
-    at_writer: usize,
-    /// The step to take when the writer has released an operation.
-    after_detach: BTreeMap<OperationId, AfterDetach>,
-    returned: Vec<Buffer>,
-    next_tick: Instant,
-    idle_since: Option<Instant>,
-    ended: Option<Option<Error>>,
-    /// Storage calls that have not completed yet.
-    pending_storage: usize,
-    /// Answers of refused storage calls, left to the loop: acting on one may make the next call.
-    refused: VecDeque<Message<D::Link>>,
-    /// Operations that release their stage when its checkpoint is complete.
-    after_marker: BTreeSet<OperationId>,
-    /// Operations whose partial data is being kept; the outcome is reported after that, since a
-    /// program may exit when it receives it.
-    keeping: BTreeMap<OperationId, Option<OperationOutcome>>,
-    /// Transfers that ended while a record of theirs was with the transport.
-    closing: Vec<OperationId>,
-    /// The session ends for this reason when a channel is free to send it, and at this time in any
-    /// case.
-    abandoned: Option<(Error, Instant)>,
     /// Operations of calls.
     batches: Batches,
     /// Operations that have not started yet.
     starts: StartQueue,
-    /// Reads from end to end that are running for an operation, and their stop flags.
-    long_reads: BTreeMap<OperationId, Arc<AtomicBool>>,
-    /// Sockets of an ended session on which the reason is still being sent.
-    lingering: BTreeMap<SocketId, Lingering>,
+    /// The application's names of operations that have no outcome.
+    tickets: BTreeMap<u64, OperationId>,
+    timers: Timers,
+    end: SessionEnd,
 }
 
-/// How an operation ended, and what it moved.
-type OperationOutcome = (Result<Committed, Error>, TransferStats);
+/// Messages to this pump and to others.
+struct Mailboxes<D: Dispatch> {
+    inbox: Receiver<Message<D::Link>>,
+    /// Where helper threads of this pump send messages.
+    own: MailboxSender<D::Link, D::Waker>,
+    /// The other pipelines of the session, by number; none at its own index.
+    peers: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
+}
 
-/// See [`Pump::after_detach`].
-enum AfterDetach {
-    Commit { length: u64, durable: bool },
-    Forward { to: PipelineId, message: PipelineMessage },
+/// The channels of the pipeline.
+#[derive(Default)]
+struct Channels {
+    lines: BTreeMap<ChannelId, ChannelIo>,
+    /// Channel of each socket.
+    by_socket: Vec<Option<ChannelId>>,
+}
+
+/// The memory of blocks, and what waits for some.
+struct Buffers {
+    receive: Pool,
+    send: Pool,
+    /// Channels whose next block waits for a buffer.
+    want_receive: VecDeque<ChannelId>,
+    /// Blocks that wait for a buffer to be read into.
+    want_send: VecDeque<(ChannelId, Head, Extent)>,
+    /// Buffers of a socket that was detached; empty between two calls.
+    returned: Vec<Buffer>,
+}
+
+/// Storage calls that may block.
+struct StorageCalls<L> {
+    blocking: Blocking,
+    /// Those that have not completed yet.
+    pending: usize,
+    /// Answers of refused calls, left to the loop: acting on one may make the next call.
+    refused: VecDeque<Message<L>>,
+}
+
+/// The writer thread, which starts with the first stage that needs it.
+#[derive(Default)]
+struct WriterThread {
+    thread: Option<Arc<Writer>>,
+    /// Blocks that are with it, of all operations.
+    blocks: usize,
+}
+
+/// Times of the loop.
+struct Timers {
+    next_tick: Instant,
+    idle_since: Option<Instant>,
+}
+
+/// How the session ends.
+#[derive(Default)]
+struct SessionEnd {
+    /// It is over, for this reason or cleanly.
+    reached: Option<Option<Error>>,
+    /// It ends for this reason when a channel is free to send it, and at this time in any case.
+    abandoned: Option<(Error, Instant)>,
+    /// Sockets on which the reason is still being sent.
+    lingering: BTreeMap<SocketId, Lingering>,
 }
 
 impl<D, H> Pump<D, H>
@@ -166,41 +188,22 @@ where
         let mut pump = Self {
             dispatch: parts.dispatch,
             host: parts.host,
-            mailbox: parts.mailbox,
-            post: parts.post,
-            peers: parts.peers,
             pipeline: parts.pipeline,
-            blocking: parts.blocking,
             share: parts.share,
             disk: parts.disk,
             retire: parts.retire,
             session: group.session,
-            lines: BTreeMap::new(),
-            sockets: Vec::new(),
+            mail: Mailboxes { inbox: parts.mailbox, own: parts.post, peers: parts.peers },
+            channels: Channels::default(),
+            buffers: Buffers::new(buffers, block),
+            storage: StorageCalls { blocking: parts.blocking, pending: 0, refused: VecDeque::new() },
+            writer: WriterThread::default(),
             transfers: BTreeMap::new(),
-            tallies: BTreeMap::new(),
-            tickets: BTreeMap::new(),
-            receive_pool: Pool::new(buffers, block),
-            send_pool: Pool::new(buffers, block),
-            want_receive: VecDeque::new(),
-            want_send: VecDeque::new(),
-            writer: None,
-            at_writer: 0,
-            after_detach: BTreeMap::new(),
-            returned: Vec::new(),
-            next_tick: Instant(0),
-            idle_since: None,
-            ended: None,
-            pending_storage: 0,
-            refused: VecDeque::new(),
-            after_marker: BTreeSet::new(),
-            keeping: BTreeMap::new(),
-            closing: Vec::new(),
-            abandoned: None,
             batches: Batches::default(),
             starts: StartQueue::default(),
-            long_reads: BTreeMap::new(),
-            lingering: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            timers: Timers { next_tick: Instant(0), idle_since: None },
+            end: SessionEnd::default(),
         };
         for channel in group.channels {
             pump.attach(channel)?;
@@ -213,13 +216,13 @@ where
     pub fn run(mut self) -> (Ending<D::Link>, H, Receiver<Message<D::Link>>) {
         loop {
             let now = self.dispatch.now();
-            if now >= self.next_tick {
+            if now >= self.timers.next_tick {
                 self.tick(now);
             }
             self.begin_waiting(now);
             self.drain();
             if let Some(ending) = self.ending() {
-                return (ending, self.host, self.mailbox);
+                return (ending, self.host, self.mail.inbox);
             }
             let owed = self.session.deadline();
             let deadline = self.deadline(owed);
@@ -246,7 +249,7 @@ where
             while let Some(output) = self.session.poll(now) {
                 self.on_output(output);
             }
-            let Some(answer) = self.refused.pop_front() else { return };
+            let Some(answer) = self.storage.refused.pop_front() else { return };
             self.on_mail(answer);
         }
     }
@@ -256,20 +259,21 @@ where
     fn deadline(&mut self, owed: Option<Instant>) -> Option<Instant> {
         let now = self.dispatch.now();
         let busy = self.session.is_at_work();
-        self.idle_since = if busy || self.pending_storage > 0 { None } else { self.idle_since.or(Some(now)) };
-        let boundary = self.idle_since.is_none() || self.lines.values().all(ChannelIo::at_boundary);
+        let storing = self.is_storing();
+        self.timers.idle_since = if busy || storing { None } else { self.timers.idle_since.or(Some(now)) };
+        let boundary = self.timers.idle_since.is_none() || self.channels.lines.values().all(ChannelIo::at_boundary);
         // A reply that may have to be sent again would be lost with the thread that holds it.
         let may_retire = self.retire && boundary && self.batches.is_empty() && !self.session.is_closing();
-        let retire = self.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
+        let retire =
+            self.timers.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // An idle session has no deadlines: no tick wakes it.
-        let tick =
-            (busy || self.session.is_closing() || self.pending_storage > 0 || !boundary).then_some(self.next_tick);
+        let tick = (busy || self.session.is_closing() || storing || !boundary).then_some(self.timers.next_tick);
         [owed, tick, retire, self.leaving_until(), self.starts.deadline()].into_iter().flatten().min()
     }
 
     /// Checks every channel's progress, for stalls.
     fn tick(&mut self, now: Instant) {
-        for (channel, line) in &self.lines {
+        for (channel, line) in &self.channels.lines {
             let progress = self.dispatch.progress(line.socket);
             // Data that is not read because this side lacks a buffer is not a stall of the peer.
             let ours = matches!(line.arriving, Arriving::Waiting { .. } | Arriving::Held(_));
@@ -281,18 +285,18 @@ where
         self.mark_all(now);
         let usual = (self.session.limits().stall / 8).clamp(bounds::TICK_MIN, bounds::MARKER_PERIOD / 5);
         let interval = if self.session.is_closing() { usual.min(bounds::TICK_CLOSING) } else { usual };
-        self.next_tick = now.after(interval);
+        self.timers.next_tick = now.after(interval);
         self.drain();
     }
 
     fn attach(&mut self, channel: PipelineChannel<D::Link>) -> std::io::Result<()> {
         let socket = self.dispatch.attach(channel.link, &channel.unread)?;
         let index = socket.0 as usize;
-        if self.sockets.len() <= index {
-            self.sockets.resize(index + 1, None);
+        if self.channels.by_socket.len() <= index {
+            self.channels.by_socket.resize(index + 1, None);
         }
-        self.sockets[index] = Some(channel.channel);
-        self.lines.insert(channel.channel, ChannelIo::new(socket, channel.sealer, channel.opener));
+        self.channels.by_socket[index] = Some(channel.channel);
+        self.channels.lines.insert(channel.channel, ChannelIo::new(socket, channel.sealer, channel.opener));
         if !channel.known {
             self.session.on_channel(channel.channel, self.dispatch.now());
         }
@@ -301,10 +305,6 @@ where
             None => self.next_head(channel.channel),
         }
         Ok(())
-    }
-
-    fn channel_of(&self, socket: SocketId) -> Option<ChannelId> {
-        self.sockets.get(socket.0 as usize).copied().flatten()
     }
 
     fn on_completion(&mut self, completion: Completion<D::Link>) {
@@ -327,7 +327,9 @@ where
     }
 
     fn on_ended(&mut self, socket: SocketId, side: Side, cause: End, buffer: Option<Buffer>) {
-        let Some(channel) = self.channel_of(socket) else { return };
+        // It was closed by what came before in this turn.
+        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
+        let sending = line.sending;
         let error = match cause {
             End::Closed => Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"),
             End::Failed(errno) => {
@@ -335,7 +337,7 @@ where
                 Error::new(ErrorKind::ConnectionLost, text).with_errno(errno as u16)
             }
             End::Source(errno) => {
-                if let Some(SendingBlock { operation, .. }) = self.lines.get(&channel).and_then(|line| line.sending) {
+                if let Some(SendingBlock { operation, .. }) = sending {
                     let text = format!("cannot read the source: {}", io_text(errno));
                     let error = Error::new(ErrorKind::Storage, text).with_errno(errno as u16);
                     self.session.on_checked(operation, Err(error));
@@ -363,7 +365,9 @@ where
             }
             Output::Verify { operation, length, reread, sent } => self.on_verify(operation, length, reread, sent),
             Output::Again { operation, ranges } => self.on_again(operation, &ranges),
-            Output::Commit { operation, length, durable } => self.on_commit(operation, length, durable),
+            Output::Commit { operation, length, durable } => {
+                self.detach(operation, AfterDetach::Commit { length, durable });
+            }
             Output::Execute { operation, channel } => self.on_execute(operation, channel),
             Output::Forget { operation } => self.forget_calls(operation),
             Output::Abort { operation, keep } => self.abort_transfer(operation, keep),
@@ -376,21 +380,10 @@ where
 
     fn on_event(&mut self, event: SessionEvent) {
         match event {
-            SessionEvent::Settled { operation, outcome } => {
-                self.starts.forget(operation);
-                let tally = self.transfers.get_mut(&operation).map(|transfer| std::mem::take(&mut transfer.tally));
-                let tally = self.tallies.remove(&operation).or(tally);
-                self.drop_transfer(operation);
-                self.tickets.retain(|_, known| *known != operation);
-                let tally = tally.unwrap_or_default();
-                match self.keeping.get_mut(&operation) {
-                    Some(later) => *later = Some((outcome, tally)),
-                    None => self.host.settled(operation, outcome, tally),
-                }
-            }
+            SessionEvent::Settled { operation, outcome } => self.settle_transfer(operation, outcome),
             SessionEvent::Acknowledged { operation, below } => self.on_acknowledged(operation, below),
             SessionEvent::Over { ref error } => {
-                self.ended = Some(error.clone());
+                self.end.reached = Some(error.clone());
                 self.host.event(event);
             }
             other => self.host.event(other),
@@ -398,33 +391,32 @@ where
     }
 
     fn close_line(&mut self, channel: ChannelId) {
-        let Some(line) = self.lines.remove(&channel) else { return };
-        self.sockets[line.socket.0 as usize] = None;
-        self.want_receive.retain(|waiting| *waiting != channel);
-        let waited = self.want_send.len();
-        self.want_send.retain(|(waiting, ..)| *waiting != channel);
-        let submitted = waited == self.want_send.len();
+        // The machine closes a channel that broke before it was attached.
+        let Some(line) = self.channels.lines.remove(&channel) else { return };
+        self.channels.by_socket[line.socket.0 as usize] = None;
+        self.buffers.want_receive.retain(|waiting| *waiting != channel);
+        let waited = self.buffers.want_send.len();
+        self.buffers.want_send.retain(|(waiting, ..)| *waiting != channel);
+        let submitted = waited == self.buffers.want_send.len();
         if self.session.is_over() && line.busy && line.sending.is_none() && submitted {
             return self.let_leave(&line);
         }
-        let _ = self.dispatch.detach(line.socket, &mut self.returned);
-        let mut back = std::mem::take(&mut self.returned).into_iter();
+        let _ = self.dispatch.detach(line.socket, &mut self.buffers.returned);
+        let mut back = std::mem::take(&mut self.buffers.returned).into_iter();
         // The receiving side's buffer comes first.
         if matches!(line.arriving, Arriving::Filling { .. }) {
-            back.by_ref().take(1).for_each(|buffer| self.receive_pool.give(buffer));
+            back.by_ref().take(1).for_each(|buffer| self.buffers.receive.give(buffer));
         }
         if let Some(sending) = line.sending {
             back.for_each(|buffer| self.return_sent(sending, buffer));
-        }
-        if !self.closing.is_empty() {
-            self.close_finished();
+            self.on_record_left(sending.operation);
         }
         self.next_held();
         self.serve_waiting();
     }
 
     fn read_mail(&mut self) {
-        while let Ok(mail) = self.mailbox.try_recv() {
+        while let Ok(mail) = self.mail.inbox.try_recv() {
             self.on_mail(mail);
             self.drain();
         }
@@ -443,11 +435,11 @@ where
             Message::Opened(operation, result) => self.on_opened(operation, result),
             Message::Staged(operation, result) => self.on_staged(operation, result),
             Message::Checked(operation, result) => {
-                self.pending_storage -= 1;
+                self.storage.pending -= 1;
                 self.session.on_checked(operation, result);
             }
             Message::Committed(operation, result) => {
-                self.pending_storage -= 1;
+                self.storage.pending -= 1;
                 self.made(operation, result);
             }
             Message::Answered { operation, lane, result } => self.on_answered(operation, lane, result),
@@ -455,19 +447,33 @@ where
             Message::Verified(operation, result) => self.on_verified(operation, result),
             Message::Summed(operation, result) => self.on_summed(operation, *result),
             Message::Written(written) => self.on_written(written),
-            Message::Detached(operation) => self.on_detached(operation),
             Message::Marked(operation, result) => self.on_marked(operation, result),
-            Message::Kept(operation) => {
-                self.pending_storage -= 1;
-                if let Some(Some((outcome, tally))) = self.keeping.remove(&operation) {
-                    self.host.settled(operation, outcome, tally);
-                }
-            }
-            Message::Dropped => self.pending_storage -= 1,
+            Message::Kept(operation) => self.on_kept(operation),
+            Message::Dropped => self.storage.pending -= 1,
             Message::Read { operation, buffer, length, ended, error } => {
                 self.on_read(operation, buffer, length, ended, error);
             }
             Message::Group { from, message, shared } => self.on_group(from, message, shared),
+        }
+    }
+}
+
+impl Channels {
+    /// The channel of a socket; none if it is closed.
+    fn of_socket(&mut self, socket: SocketId) -> Option<(ChannelId, &mut ChannelIo)> {
+        let channel = self.by_socket.get(socket.0 as usize).copied().flatten()?;
+        Some((channel, self.lines.get_mut(&channel)?))
+    }
+}
+
+impl Buffers {
+    fn new(count: usize, block: usize) -> Self {
+        Self {
+            receive: Pool::new(count, block),
+            send: Pool::new(count, block),
+            want_receive: VecDeque::new(),
+            want_send: VecDeque::new(),
+            returned: Vec::new(),
         }
     }
 }

@@ -66,7 +66,7 @@ where
     /// Starts the operations that have waited long enough; all of them if the session is over,
     /// since each must complete.
     pub(super) fn begin_waiting(&mut self, now: Instant) {
-        let over = self.ended.is_some();
+        let over = self.end.reached.is_some();
         if !over && self.starts.deadline().is_none_or(|until| now < until) {
             return;
         }
@@ -82,7 +82,8 @@ where
 
     /// Sets the limit of bandwidth that holds for the payload of a record.
     pub(super) fn limit(&mut self, channel: ChannelId, side: Side, head: &Head) {
-        let Some(line) = self.lines.get(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get(&channel) else { return };
         let calls = Event::from_code(head.event).and_then(CallService::of).is_some();
         let now = self.dispatch.now();
         let pacer = self.host.pace(head.operation).filter(|pacer| !calls || !pacer.overtakes(head.length, now));

@@ -1,9 +1,10 @@
 //! Arriving records: read into a control message, a buffer, or piece by piece into the file.
 
-use super::channel_io::{Arriving, ChannelIo, Record, is_long};
-use super::hashing::{hash_arriving, is_hashed};
+use super::channel_io::{Arriving, ChannelIo, PieceTarget, Pieces, Record, is_long};
+use super::hashing::hash_arriving;
 use super::{Host, Pump};
-use crate::transfer::{Block, WriteMode};
+use crate::transfer::phase::hash_written;
+use crate::transfer::{Block, Phase, Transfer, WriteMode};
 use crate::{bounds, control};
 use std::sync::Arc;
 use xdfs_io::buf::Buffer;
@@ -21,21 +22,23 @@ where
 {
     /// Waits for the next record of a channel.
     pub(super) fn next_head(&mut self, channel: ChannelId) {
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         line.arriving = Arriving::Head;
         self.dispatch.submit(Op::Head { socket: line.socket });
     }
 
     /// Waits for the peer's close_notify of the handshake; its records follow.
     pub(super) fn await_farewell(&mut self, channel: ChannelId, farewell: Farewell) {
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         line.arriving = Arriving::Farewell(farewell);
         self.dispatch.submit(Op::Small { socket: line.socket, length: FAREWELL_BYTES });
     }
 
     pub(super) fn on_raw_head(&mut self, socket: SocketId, raw: [u8; HEAD_BYTES]) {
-        let Some(channel) = self.channel_of(socket) else { return };
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed by what came before in this turn.
+        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
         let mut bytes = [0; 32];
         bytes.copy_from_slice(&raw[..32]);
         let head = match Head::decode(&bytes) {
@@ -54,7 +57,8 @@ where
 
     /// A parked head is evaluated again.
     pub(super) fn on_resume(&mut self, channel: ChannelId) {
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         if let Arriving::Parked(record) = std::mem::replace(&mut line.arriving, Arriving::Nothing) {
             self.judge(channel, record);
         }
@@ -63,7 +67,8 @@ where
     fn judge(&mut self, channel: ChannelId, record: Record) {
         let now = self.dispatch.now();
         let verdict = self.session.on_head(channel, &record.head, now);
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         match verdict {
             Ok(HeadVerdict::Control) if record.head.length == 0 => self.on_control(channel, record, &[]),
             Ok(HeadVerdict::Control) => self.start_control(channel, record),
@@ -81,10 +86,11 @@ where
     fn start_control(&mut self, channel: ChannelId, record: Record) {
         let length = record.head.length as usize;
         let full = is_long(&record) && {
-            let arriving: usize = self.lines.values().map(ChannelIo::long_control_bytes).sum();
+            let arriving: usize = self.channels.lines.values().map(ChannelIo::long_control_bytes).sum();
             arriving + length > bounds::LONG_CONTROLS_BYTES
         };
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         if full {
             line.arriving = Arriving::Held(record);
             return;
@@ -99,14 +105,14 @@ where
             Arriving::Held(record) => Some((*channel, record)),
             _ => None,
         };
-        if let Some((channel, record)) = self.lines.iter().find_map(held) {
+        if let Some((channel, record)) = self.channels.lines.iter().find_map(held) {
             self.start_control(channel, record);
         }
     }
 
     pub(super) fn on_small(&mut self, socket: SocketId, bytes: &[u8]) {
-        let Some(channel) = self.channel_of(socket) else { return };
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed by what came before in this turn.
+        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
         match std::mem::replace(&mut line.arriving, Arriving::Nothing) {
             Arriving::Control(record) => {
                 self.on_control(channel, record, bytes);
@@ -118,12 +124,14 @@ where
                 Ok(()) => self.next_head(channel),
                 Err(error) => self.lose(channel, error),
             },
+            // Cannot happen: a short payload is asked for in no other state.
             _ => {}
         }
     }
 
     fn on_control(&mut self, channel: ChannelId, record: Record, payload: &[u8]) {
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         let payload = match control::open(&mut line.opener, &record.head, &record.raw, payload) {
             Ok(payload) => payload,
             Err(error) => return self.lose(channel, error),
@@ -132,7 +140,8 @@ where
         let heard = self.session.on_control(channel, &payload, now);
         if heard.is_ok() && Event::from_code(record.head.event) == Some(Event::Rekey) {
             // What follows is sealed with the next key.
-            let Some(line) = self.lines.get_mut(&channel) else { return };
+            // It was closed in this turn.
+            let Some(line) = self.channels.lines.get_mut(&channel) else { return };
             if let Err(error) = line.opener.rekey() {
                 return self.lose(channel, error.into());
             }
@@ -149,21 +158,27 @@ where
     /// pages, else piece by piece.
     fn start_block(&mut self, channel: ChannelId, record: Record, wanted: bool) {
         self.limit(channel, Side::Receive, &record.head);
-        let hashed = wanted && is_hashed(self.transfers.get(&record.head.operation));
-        let whole = record.head.level != Level::Clear || hashed;
-        let discard = !wanted || self.is_discarded(record.head.operation);
-        let ordered = self.is_ordered(record.head.operation);
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        let transfer = if wanted { self.transfers.get(&record.head.operation) } else { None };
+        let arrival = transfer.map(Transfer::arrival).unwrap_or_default();
+        let whole = record.head.level != Level::Clear || arrival.hashed;
+        let to = match wanted {
+            true if arrival.discarded => PieceTarget::Discarded,
+            true => PieceTarget::File,
+            false => PieceTarget::Skipped,
+        };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         let socket = line.socket;
         if record.head.length == 0 {
             return self.on_empty(channel, record);
         }
-        if record.head.length as usize > self.receive_pool.payload_bytes() {
+        if record.head.length as usize > self.buffers.receive.payload_bytes() {
             let text = "a record is longer than the granted block size";
             return self.lose(channel, Error::new(ErrorKind::Protocol, text));
         }
-        let may_take = (whole || !discard) && self.want_receive.is_empty();
-        if let Some(buffer) = may_take.then(|| self.receive_pool.take()).flatten() {
+        let to_file = to == PieceTarget::File;
+        let may_take = (whole || to_file) && self.buffers.want_receive.is_empty();
+        if let Some(buffer) = may_take.then(|| self.buffers.receive.take()).flatten() {
             line.arriving = Arriving::Filling { record, wanted };
             let to = record.head.length as usize;
             return self.dispatch.submit(Op::Fill { socket, buffer, from: 0, to });
@@ -171,19 +186,20 @@ where
         // A lagging writer returns buffers soon, and waiting for it is what slows the sender down.
         // Buffers that other channels are filling may take long: then this block is written as it
         // arrives.
-        let soon = self.at_writer > 0;
-        if whole || (!discard && (ordered || soon)) {
+        let soon = self.writer.blocks > 0;
+        if whole || (to_file && (arrival.ordered || soon)) {
             line.arriving = Arriving::Waiting { record, wanted };
-            return self.want_receive.push_back(channel);
+            return self.buffers.want_receive.push_back(channel);
         }
-        line.arriving = Arriving::Pieces { record, done: 0, wanted: wanted && !discard, carry: Vec::new() };
+        line.arriving = Arriving::Pieces(Pieces { record, done: 0, to, carry: Vec::new() });
         let limit = (record.head.length as usize).min(bounds::PIECE_BYTES);
         self.dispatch.submit(Op::Some { socket, limit });
     }
 
     /// A skippable record without a payload.
     fn on_empty(&mut self, channel: ChannelId, record: Record) {
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         if !record.proved {
             let mut headed = record.head_bytes();
             if let Err(error) = line.opener.open(record.head.level, &mut headed, &record.tag()) {
@@ -202,15 +218,15 @@ where
 
     /// Buffers were returned: the channels that have waited longest get them.
     pub(super) fn serve_waiting(&mut self) {
-        while let Some(channel) = self.want_receive.front().copied() {
-            let Some(line) = self.lines.get_mut(&channel) else {
-                self.want_receive.pop_front();
+        while let Some(channel) = self.buffers.want_receive.front().copied() {
+            let Some(line) = self.channels.lines.get_mut(&channel) else {
+                self.buffers.want_receive.pop_front();
                 continue;
             };
-            let Some(buffer) = self.receive_pool.take() else { break };
-            self.want_receive.pop_front();
+            let Some(buffer) = self.buffers.receive.take() else { break };
+            self.buffers.want_receive.pop_front();
             let Arriving::Waiting { record, wanted } = std::mem::replace(&mut line.arriving, Arriving::Nothing) else {
-                self.receive_pool.give(buffer);
+                self.buffers.receive.give(buffer);
                 continue;
             };
             line.arriving = Arriving::Filling { record, wanted };
@@ -221,8 +237,9 @@ where
     }
 
     pub(super) fn on_filled(&mut self, socket: SocketId, mut buffer: Buffer) {
-        let Some(channel) = self.channel_of(socket) else { return };
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed by what came before in this turn.
+        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
+        // Cannot fail: a buffer is filled in no other state.
         let Arriving::Filling { record, wanted } = std::mem::replace(&mut line.arriving, Arriving::Nothing) else {
             return;
         };
@@ -230,12 +247,12 @@ where
             let headed = buffer.headed(record.head.length as usize);
             headed[..32].copy_from_slice(&record.raw[..32]);
             if let Err(error) = line.opener.open(record.head.level, headed, &record.tag()) {
-                self.receive_pool.give(buffer);
+                self.buffers.receive.give(buffer);
                 return self.lose(channel, control::wrong_tag(error));
             }
         }
         if !wanted {
-            self.receive_pool.give(buffer);
+            self.buffers.receive.give(buffer);
             self.skipped(channel);
             return self.serve_waiting();
         }
@@ -244,125 +261,126 @@ where
         }
         match self.session.on_block(channel) {
             Ok(wanted) => {
-                self.next_head(channel);
-                self.count(channel, &record.head);
-                if wanted {
-                    return self.place(&record.head, buffer);
-                }
-                self.receive_pool.give(buffer);
-                self.serve_waiting();
+                line.arriving = Arriving::Head;
+                self.dispatch.submit(Op::Head { socket });
+                self.place(channel, &record.head, wanted, buffer);
             }
             Err(fault) => {
-                self.receive_pool.give(buffer);
+                self.buffers.receive.give(buffer);
                 self.session.on_fault(fault);
             }
         }
     }
 
-    /// Counts a block, wanted or not.
-    fn count(&mut self, channel: ChannelId, head: &Head) {
-        if let Some(transfer) = self.transfers.get_mut(&head.operation) {
-            transfer.tally.add(channel, head.length.into());
-            self.host.moved(head.operation, head.length.into());
-        }
-    }
-
-    /// A block is complete and verified: it is written to the file.
-    fn place(&mut self, head: &Head, buffer: Buffer) {
-        let Ok(extent) = Extent::new(head.offset, head.length.into()) else { return };
-        let now = self.dispatch.now();
-        let operation = head.operation;
-        let Some(transfer) = self.transfers.get_mut(&operation) else {
-            self.receive_pool.give(buffer);
-            return self.serve_waiting();
-        };
-        // A block's length is bounded by its buffer.
-        let leaf = match hash_arriving(transfer, extent, &buffer.payload()[..extent.length() as usize]) {
-            Ok(leaf) => leaf,
-            Err(error) => {
-                self.receive_pool.give(buffer);
-                return self.session.fail(operation, error);
-            }
-        };
-        match &mut transfer.writing {
-            Some(WriteMode::Inline(stage)) => {
-                let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
-                if let Some(leaf) = leaf.filter(|_| result.is_ok()) {
-                    transfer.hash_written(leaf);
-                }
-                self.session.on_written(operation, extent, result, now);
-                self.receive_pool.give(buffer);
-                self.mark_when_due(operation, now);
-            }
-            // A second copy of a block that arrived after everything was written: it is discarded.
-            Some(WriteMode::Beside(_)) if self.after_detach.contains_key(&operation) => self.receive_pool.give(buffer),
-            Some(WriteMode::Beside(stage)) => {
-                let block = Block { operation, stage: Arc::clone(stage), extent, buffer, leaf };
-                self.write_beside(block);
-            }
-            Some(WriteMode::Ordered { next, waiting, .. }) => {
-                if extent.offset() < *next || waiting.contains_key(&extent.offset()) {
-                    self.receive_pool.give(buffer);
-                } else {
-                    waiting.insert(extent.offset(), (buffer, extent.length() as usize, leaf));
-                    self.write_in_order(operation);
-                }
-            }
-            Some(WriteMode::Discard(_)) => {
-                if let Some(leaf) = leaf {
-                    transfer.hash_written(leaf);
-                }
-                self.session.on_written(operation, extent, Ok(()), now);
-                self.receive_pool.give(buffer);
-            }
-            None => self.receive_pool.give(buffer),
+    /// A block is complete and verified: it is counted, and written to the file if it is wanted.
+    fn place(&mut self, channel: ChannelId, head: &Head, wanted: bool, buffer: Buffer) {
+        if let Some(buffer) = self.take_block(channel, head, wanted, buffer) {
+            self.buffers.receive.give(buffer);
         }
         self.serve_waiting();
     }
 
+    /// Returns the buffer if nobody else needs it.
+    fn take_block(&mut self, channel: ChannelId, head: &Head, wanted: bool, buffer: Buffer) -> Option<Buffer> {
+        let (now, operation) = (self.dispatch.now(), head.operation);
+        // It ended while the block arrived.
+        let Some(transfer) = self.transfers.get_mut(&operation) else { return Some(buffer) };
+        transfer.stats.add(channel, head.length.into());
+        self.host.moved(operation, head.length.into());
+        let Transfer { hashed, phase, .. } = transfer;
+        let hashed = hashed.as_ref();
+        // It ended, or this is a second copy of a block and everything is written.
+        let Phase::Writing(writing) = phase else { return Some(buffer) };
+        // The machine has checked the range, and a block's length is bounded by its buffer.
+        let extent = Extent::new(head.offset, head.length.into()).ok().filter(|_| wanted);
+        let Some(extent) = extent else { return Some(buffer) };
+        let bytes = &buffer.payload()[..extent.length() as usize];
+        let leaf = match hash_arriving(hashed, extent, bytes) {
+            Ok(leaf) => leaf,
+            Err(error) => {
+                self.session.fail(operation, error);
+                return Some(buffer);
+            }
+        };
+        match &mut writing.mode {
+            WriteMode::Inline(stage) => {
+                let result = stage.write(bytes, extent.offset());
+                hash_written(hashed, leaf.filter(|_| result.is_ok()));
+                self.session.on_written(operation, extent, result, now);
+                if let Some((stage, share)) = transfer.begin_checkpoint(now) {
+                    self.checkpoint(operation, stage, &share);
+                }
+                Some(buffer)
+            }
+            WriteMode::Beside { stage, writer } => {
+                writer.write(Block { operation, stage: Arc::clone(stage), extent, buffer, leaf });
+                writing.at_writer += 1;
+                self.writer.blocks += 1;
+                None
+            }
+            WriteMode::Ordered { next, waiting, .. } => {
+                if extent.offset() < *next || waiting.contains_key(&extent.offset()) {
+                    return Some(buffer);
+                }
+                waiting.insert(extent.offset(), (buffer, extent.length() as usize, leaf));
+                self.writer.blocks += writing.write_in_order(operation);
+                None
+            }
+            WriteMode::Discard(_) => {
+                hash_written(hashed, leaf);
+                self.session.on_written(operation, extent, Ok(()), now);
+                Some(buffer)
+            }
+        }
+    }
+
     /// Some bytes of a block at level clear are in the dispatcher's scratch area.
     pub(super) fn on_piece(&mut self, socket: SocketId, length: usize) {
-        let Some(channel) = self.channel_of(socket) else { return };
-        let Some(line) = self.lines.get_mut(&channel) else { return };
-        let Arriving::Pieces { record, done, wanted, carry } = &mut line.arriving else { return };
+        // It was closed by what came before in this turn.
+        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
+        // Cannot fail: a piece is asked for in no other state.
+        let Arriving::Pieces(pieces) = &mut line.arriving else { return };
+        let Pieces { record, done, to, carry } = pieces;
         let (head, last) = (record.head, *done as usize + length == record.head.length as usize);
-        if *wanted {
+        if *to == PieceTarget::File {
             let written_to = head.offset + u64::from(*done) - carry.len() as u64;
-            let stage = self.transfers.get(&head.operation).and_then(|transfer| transfer.writing.as_ref());
-            let result = match stage {
-                Some(writing) => write_pages(writing.stage(), written_to, carry, self.dispatch.scratch(), last),
+            let result = match self.transfers.get(&head.operation).and_then(Transfer::writing) {
+                Some(writing) => write_pages(writing.mode.stage(), written_to, carry, self.dispatch.scratch(), last),
+                // It ended, or another copy of the block was written.
                 None => Ok(()),
             };
             if let Err(error) = result {
-                *wanted = false;
+                *to = PieceTarget::Skipped;
                 self.session.fail(head.operation, error);
             }
         }
         *done += length as u32;
         if last {
-            return self.on_pieces_done(channel, &head);
+            let to = *to;
+            return self.on_pieces_done(channel, &head, to);
         }
         let limit = (head.length - *done) as usize;
         self.dispatch.submit(Op::Some { socket, limit: limit.min(bounds::PIECE_BYTES) });
     }
 
-    fn on_pieces_done(&mut self, channel: ChannelId, head: &Head) {
+    fn on_pieces_done(&mut self, channel: ChannelId, head: &Head, to: PieceTarget) {
         let now = self.dispatch.now();
-        let skip = match self.lines.get(&channel).map(|line| &line.arriving) {
-            Some(Arriving::Pieces { wanted, .. }) => !*wanted && !self.is_discarded(head.operation),
-            _ => true,
-        };
-        if skip {
+        if to == PieceTarget::Skipped {
             return self.skipped(channel);
         }
         let wanted = match self.session.on_block(channel) {
             Ok(wanted) => wanted,
             Err(fault) => return self.session.on_fault(fault),
         };
-        self.count(channel, head);
-        if let Some(extent) = Extent::new(head.offset, head.length.into()).ok().filter(|_| wanted) {
-            self.session.on_written(head.operation, extent, Ok(()), now);
-            self.mark_when_due(head.operation, now);
+        if let Some(transfer) = self.transfers.get_mut(&head.operation) {
+            transfer.stats.add(channel, head.length.into());
+            self.host.moved(head.operation, head.length.into());
+            if let Some(extent) = Extent::new(head.offset, head.length.into()).ok().filter(|_| wanted) {
+                self.session.on_written(head.operation, extent, Ok(()), now);
+                if let Some((stage, share)) = transfer.begin_checkpoint(now) {
+                    self.checkpoint(head.operation, stage, &share);
+                }
+            }
         }
         self.next_head(channel);
     }

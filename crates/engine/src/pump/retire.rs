@@ -15,28 +15,33 @@ where
     D::Link: Send + 'static,
     H: Host,
 {
+    /// Whether a storage call or the writer thread holds something of this pipeline.
+    pub(super) fn is_storing(&self) -> bool {
+        self.storage.pending > 0 || self.writer.blocks > 0
+    }
+
     pub(super) fn ending(&mut self) -> Option<Ending<D::Link>> {
-        if let Some(error) = self.ended.clone() {
+        if let Some(error) = self.end.reached.clone() {
             // A running commit completes, and the session's reaction to it is processed.
-            let done = self.pending_storage == 0 && !self.session.is_at_work() && self.lingering.is_empty();
+            let done = !self.is_storing() && !self.session.is_at_work() && self.end.lingering.is_empty();
             return done.then(|| Ending::Over(error));
         }
         let now = self.dispatch.now();
-        let due = self.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));
+        let due = self.timers.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));
         if !self.retire || !due || self.session.is_closing() {
             return None;
         }
-        if self.session.is_at_work() || self.pending_storage > 0 || !self.batches.is_empty() {
+        if self.session.is_at_work() || self.is_storing() || !self.batches.is_empty() {
             return None;
         }
-        self.lines.values().all(ChannelIo::at_boundary).then(|| Ending::Idle(Box::new(self.take_pipeline())))
+        self.channels.lines.values().all(ChannelIo::at_boundary).then(|| Ending::Idle(Box::new(self.take_pipeline())))
     }
 
     /// The pipeline as a value: every channel is between two records.
     fn take_pipeline(&mut self) -> Pipeline<D::Link> {
-        let mut channels = Vec::with_capacity(self.lines.len());
-        for (channel, line) in std::mem::take(&mut self.lines) {
-            let detached = self.dispatch.detach(line.socket, &mut self.returned);
+        let mut channels = Vec::with_capacity(self.channels.lines.len());
+        for (channel, line) in std::mem::take(&mut self.channels.lines) {
+            let detached = self.dispatch.detach(line.socket, &mut self.buffers.returned);
             channels.push(PipelineChannel {
                 channel,
                 link: detached.link,

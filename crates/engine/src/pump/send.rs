@@ -3,9 +3,10 @@
 
 use super::channel_io::{Arriving, BufferOrigin, SendingBlock};
 use super::hashing::{hash_leaving, passed};
+use super::storage::stream_of;
 use super::{Host, Pump};
 use crate::control;
-use crate::transfer::ReadMode;
+use crate::transfer::{Phase, ReadMode, Transfer};
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{Body, Dispatch, Op, Side, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId};
@@ -20,7 +21,7 @@ where
     H: Host,
 {
     pub(super) fn on_send(&mut self, channel: ChannelId, head: Head, payload: Payload) {
-        if let Some(line) = self.lines.get_mut(&channel) {
+        if let Some(line) = self.channels.lines.get_mut(&channel) {
             line.busy = true;
         }
         match payload {
@@ -34,7 +35,8 @@ where
     }
 
     fn send_control(&mut self, channel: ChannelId, head: &Head, payload: &[u8]) {
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         let (sealed, body) = match control::seal(&mut line.sealer, head, payload) {
             Ok(sealed) => sealed,
             Err(error) => return self.lose(channel, error),
@@ -47,21 +49,27 @@ where
         let Some(transfer) = self.transfers.get_mut(&head.operation) else {
             return self.abandon_send(channel);
         };
-        let clear = head.level == Level::Clear;
-        match &mut transfer.reading {
-            Some(ReadMode::Direct { file, offset, .. }) if clear && !transfer.buffered => {
+        let Transfer { hashed, phase: Phase::Reading(reading), .. } = transfer else {
+            return self.abandon_send(channel);
+        };
+        let hashed = hashed.as_ref();
+        let by_kernel = head.level == Level::Clear && !reading.buffered;
+        match &mut reading.mode {
+            ReadMode::Direct { file, offset, .. } if by_kernel => {
                 let body = Body::File { file: *file, offset: *offset + extent.offset(), length: extent.length() };
+                passed(hashed, extent);
                 self.send_clear(channel, &head, extent, body);
             }
-            Some(ReadMode::Zero) if clear && !transfer.buffered => {
+            ReadMode::Zero if by_kernel => {
+                passed(hashed, extent);
                 self.send_clear(channel, &head, extent, Body::Zero { length: extent.length() });
             }
-            Some(ReadMode::Stream(stream)) => {
+            ReadMode::Stream(stream) => {
                 let held = stream.held.get_mut(&extent.offset()).and_then(|(buffer, _)| buffer.take());
                 match held {
                     Some(buffer) => {
                         // A buffer's capacity is a block: the length fits.
-                        let hashed = hash_leaving(transfer, extent, &buffer.payload()[..extent.length() as usize]);
+                        let hashed = hash_leaving(hashed, extent, &buffer.payload()[..extent.length() as usize]);
                         if let Err(error) = hashed {
                             self.session.on_checked(head.operation, Err(error));
                         }
@@ -71,12 +79,14 @@ where
                     None => self.lose(channel, Error::new(ErrorKind::ConnectionLost, "a block went twice")),
                 }
             }
-            Some(_) if self.want_send.is_empty() => match self.send_pool.take() {
-                Some(buffer) => self.read_and_send(channel, &head, extent, buffer),
-                None => self.want_send.push_back((channel, head, extent)),
+            _ if self.buffers.want_send.is_empty() => match self.buffers.send.take() {
+                Some(mut buffer) => {
+                    let read = read_block(Some(transfer), extent, &mut buffer);
+                    self.send_read(channel, &head, extent, buffer, read);
+                }
+                None => self.buffers.want_send.push_back((channel, head, extent)),
             },
-            Some(_) => self.want_send.push_back((channel, head, extent)),
-            None => self.abandon_send(channel),
+            _ => self.buffers.want_send.push_back((channel, head, extent)),
         }
     }
 
@@ -87,14 +97,12 @@ where
     }
 
     fn send_clear(&mut self, channel: ChannelId, head: &Head, extent: Extent, body: Body) {
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed in this turn.
+        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         let bytes = head.encode();
         let sealed = line.sealer.seal_clear(&bytes).map_err(Error::from);
         let sending = SendingBlock { operation: head.operation, extent, origin: BufferOrigin::Nowhere };
         self.submit_sealed(channel, &bytes, sending, sealed, body);
-        if let Some(transfer) = self.transfers.get(&head.operation) {
-            passed(transfer, extent);
-        }
     }
 
     pub(super) fn send_buffer(
@@ -106,7 +114,7 @@ where
         mut buffer: Buffer,
     ) {
         let sending = SendingBlock { operation: head.operation, extent, origin };
-        let Some(line) = self.lines.get_mut(&channel) else {
+        let Some(line) = self.channels.lines.get_mut(&channel) else {
             return self.return_sent(sending, buffer);
         };
         let length = extent.length() as usize;
@@ -127,7 +135,7 @@ where
         sealed: Result<Tag, Error>,
         body: Body,
     ) {
-        match (self.lines.get_mut(&channel), sealed) {
+        match (self.channels.lines.get_mut(&channel), sealed) {
             (Some(line), Ok(tag)) => {
                 line.sending = Some(sending);
                 self.dispatch.submit(Op::Send { socket: line.socket, head: Some(control::with_tag(head, &tag)), body });
@@ -143,30 +151,27 @@ where
         }
     }
 
+    /// A block, or a batch of calls, that waited for a buffer.
     fn read_and_send(&mut self, channel: ChannelId, head: &Head, extent: Extent, mut buffer: Buffer) {
         if Event::from_code(head.event).and_then(CallService::of).is_some() {
             return self.fill_calls(channel, head, extent, buffer);
         }
-        let length = extent.length() as usize;
-        let reading = self.transfers.get(&head.operation).and_then(|transfer| transfer.reading.as_ref());
-        let result = match reading {
-            Some(ReadMode::Buffered { source, offset } | ReadMode::Direct { source, offset, .. }) => {
-                source.read_exact_at(&mut buffer.payload_mut()[..length], *offset + extent.offset())
-            }
-            Some(ReadMode::Zero) => {
-                buffer.payload_mut()[..length].fill(0);
-                Ok(())
-            }
-            Some(ReadMode::Stream(_)) | None => Err(Error::new(ErrorKind::Cancelled, "the transfer has ended")),
-        };
-        let result = result.and_then(|()| match self.transfers.get(&head.operation) {
-            Some(transfer) => hash_leaving(transfer, extent, &buffer.payload()[..length]),
-            None => Ok(()),
-        });
-        if let Err(error) = result {
+        let read = read_block(self.transfers.get(&head.operation), extent, &mut buffer);
+        self.send_read(channel, head, extent, buffer, read);
+    }
+
+    fn send_read(
+        &mut self,
+        channel: ChannelId,
+        head: &Head,
+        extent: Extent,
+        mut buffer: Buffer,
+        read: Result<(), Error>,
+    ) {
+        if let Err(error) = read {
             // The record was announced to the machine: zeros are sent instead, and the operation
             // fails.
-            buffer.payload_mut()[..length].fill(0);
+            buffer.payload_mut()[..extent.length() as usize].fill(0);
             self.session.on_checked(head.operation, Err(error));
         }
         self.send_buffer(channel, head, extent, BufferOrigin::Pool, buffer);
@@ -174,21 +179,26 @@ where
 
     /// Buffers were returned: blocks that wait for one are read.
     pub(super) fn serve_waiting_sends(&mut self) {
-        while !self.want_send.is_empty() {
-            let Some(buffer) = self.send_pool.take() else { return };
-            let Some((channel, head, extent)) = self.want_send.pop_front() else { return };
+        while !self.buffers.want_send.is_empty() {
+            let Some(buffer) = self.buffers.send.take() else { return };
+            let Some((channel, head, extent)) = self.buffers.want_send.pop_front() else { return };
             self.read_and_send(channel, &head, extent, buffer);
         }
     }
 
     pub(super) fn on_sent(&mut self, socket: SocketId, buffer: Option<Buffer>, short_by: u64) {
-        let Some(channel) = self.channel_of(socket) else { return };
-        let Some(line) = self.lines.get_mut(&channel) else { return };
+        // It was closed by what came before in this turn.
+        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
         line.busy = false;
         if let Some(sending) = line.sending.take() {
+            let mut ended = None;
             if let Some(transfer) = self.transfers.get_mut(&sending.operation) {
-                transfer.tally.add(channel, sending.extent.length());
+                transfer.stats.add(channel, sending.extent.length());
                 self.host.moved(sending.operation, sending.extent.length());
+                ended = transfer.closing();
+            }
+            if let Some(file) = ended {
+                self.close_when_sent(sending.operation, file);
             }
             if short_by > 0 {
                 let text = "the source became shorter while it was sent";
@@ -198,11 +208,8 @@ where
                 self.return_sent(sending, buffer);
             }
         }
-        if !self.closing.is_empty() {
-            self.close_finished();
-        }
         self.session.on_sent(channel, self.dispatch.now());
-        if let Some((error, _)) = self.abandoned.take() {
+        if let Some((error, _)) = self.end.abandoned.take() {
             return self.session.end_telling(error);
         }
         self.serve_waiting_sends();
@@ -211,16 +218,15 @@ where
     /// The transport returns a buffer: to the stream that still needs its bytes, or to the pool.
     pub(super) fn return_sent(&mut self, sending: SendingBlock, buffer: Buffer) {
         match sending.origin {
-            BufferOrigin::Pool => self.send_pool.give(buffer),
+            BufferOrigin::Pool => self.buffers.send.give(buffer),
             BufferOrigin::Stream => self.return_to_stream(sending.operation, sending.extent, buffer),
             BufferOrigin::Nowhere => drop(buffer),
         }
     }
 
     fn return_to_stream(&mut self, operation: OperationId, extent: Extent, buffer: Buffer) {
-        let reading = self.transfers.get_mut(&operation).and_then(|transfer| transfer.reading.as_mut());
         // A stream whose operation has ended needs no buffers any more.
-        let Some(ReadMode::Stream(stream)) = reading else { return };
+        let Some(stream) = stream_of(self.transfers.get_mut(&operation)) else { return };
         match stream.held.get_mut(&extent.offset()) {
             Some((place, _)) => *place = Some(buffer),
             // It was acknowledged while the transport still held it.
@@ -230,7 +236,7 @@ where
 
     /// Returns a buffer that a socket's operation held when the socket ended.
     pub(super) fn give_back(&mut self, channel: ChannelId, side: Side, buffer: Option<Buffer>) {
-        let line = self.lines.get_mut(&channel);
+        let line = self.channels.lines.get_mut(&channel);
         match side {
             Side::Receive => {
                 // The completion ended the operation too: nothing is arriving any more.
@@ -238,15 +244,33 @@ where
                     line.arriving = Arriving::Nothing;
                 }
                 if let Some(buffer) = buffer {
-                    self.receive_pool.give(buffer);
+                    self.buffers.receive.give(buffer);
                 }
             }
             Side::Send => {
-                let sending = line.and_then(|line| line.sending.take());
-                if let (Some(sending), Some(buffer)) = (sending, buffer) {
+                // A control message, which holds nothing.
+                let Some(sending) = line.and_then(|line| line.sending.take()) else { return };
+                if let Some(buffer) = buffer {
                     self.return_sent(sending, buffer);
                 }
+                self.on_record_left(sending.operation);
             }
         }
     }
+}
+
+/// Reads a block into its buffer, and hashes it if it is hashed as it leaves.
+fn read_block(transfer: Option<&Transfer>, extent: Extent, buffer: &mut Buffer) -> Result<(), Error> {
+    let ended = || Error::new(ErrorKind::Cancelled, "the transfer has ended");
+    let (transfer, reading) = transfer.and_then(|transfer| Some((transfer, transfer.reading()?))).ok_or_else(ended)?;
+    let bytes = &mut buffer.payload_mut()[..extent.length() as usize];
+    match &reading.mode {
+        ReadMode::Buffered { source, offset } | ReadMode::Direct { source, offset, .. } => {
+            source.read_exact_at(bytes, *offset + extent.offset())?;
+        }
+        ReadMode::Zero => bytes.fill(0),
+        // Its blocks wait for no buffer: they are in those of the reader thread.
+        ReadMode::Stream(_) => return Err(ended()),
+    }
+    hash_leaving(transfer.hashed.as_ref(), extent, bytes)
 }

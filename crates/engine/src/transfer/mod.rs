@@ -3,11 +3,13 @@
 pub mod commit;
 pub mod hashing;
 pub mod parallel;
+pub mod phase;
 pub mod reader;
 pub mod stored;
 pub mod sum;
 pub mod writer;
 
+pub use phase::{AfterDetach, LongRead, OperationOutcome, Phase, Reading, Transfer, Writing};
 pub use writer::{Block, Writer, Written};
 
 use crate::schedule::QuotaClass;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::FileId;
 use xdfs_io::store::{Source, Stage};
-use xdfs_proto::base::{ChannelId, Instant};
+use xdfs_proto::base::ChannelId;
 use xdfs_secure::content::Leaf;
 
 /// The source of an upload, passed to a pump.
@@ -75,6 +77,22 @@ pub enum ReadMode {
     Stream(reader::Stream),
 }
 
+impl ReadMode {
+    /// A source of any range, and the offset of byte 0 of the transfer in it; none for a stream.
+    pub fn source(&self) -> Option<(Arc<Source>, u64)> {
+        match self {
+            Self::Direct { source, offset, .. } | Self::Buffered { source, offset } => {
+                Some((Arc::clone(source), *offset))
+            }
+            Self::Zero => Some((Arc::new(Source::zero(None)), 0)),
+            Self::Stream(_) => None,
+        }
+    }
+}
+
+/// Blocks that wait for their turn: by offset, with their length and hash.
+pub type WaitingBlocks = BTreeMap<u64, (Buffer, usize, Option<Leaf>)>;
+
 /// How a stage takes its bytes.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
@@ -84,59 +102,25 @@ pub enum WriteMode {
     /// Written by the pipeline's thread (SRV-64).
     Inline(Arc<Stage>),
     /// Written by the writer thread in parallel to receiving (SRV-65).
-    Beside(Arc<Stage>),
+    Beside { stage: Arc<Stage>, writer: Arc<Writer> },
     /// In order only, by the writer thread; blocks wait here for their turn.
-    Ordered { stage: Arc<Stage>, next: u64, waiting: BTreeMap<u64, (Buffer, usize, Option<Leaf>)> },
+    Ordered { stage: Arc<Stage>, writer: Arc<Writer>, next: u64, waiting: WaitingBlocks },
 }
 
 impl WriteMode {
     /// The stage.
     pub fn stage(&self) -> &Arc<Stage> {
         match self {
-            Self::Discard(stage) | Self::Inline(stage) | Self::Beside(stage) | Self::Ordered { stage, .. } => stage,
+            Self::Discard(stage) | Self::Inline(stage) => stage,
+            Self::Beside { stage, .. } | Self::Ordered { stage, .. } => stage,
         }
     }
 
     /// The stage, with this side's hold on it released.
     pub fn into_stage(self) -> Arc<Stage> {
         match self {
-            Self::Discard(stage) | Self::Inline(stage) | Self::Beside(stage) | Self::Ordered { stage, .. } => stage,
-        }
-    }
-}
-
-/// Everything this side holds for an operation.
-#[derive(Debug, Default)]
-pub struct Transfer {
-    /// The share under which its storage calls run; none until it has a source or a stage.
-    pub share: Option<QuotaClass>,
-    /// Sending half.
-    pub reading: Option<ReadMode>,
-    /// Receiving half.
-    pub writing: Option<WriteMode>,
-    /// Mode of the finished file.
-    pub mode: u32,
-    /// Modification time of the finished file.
-    pub modified: Option<(i64, u32)>,
-    /// Bytes that were moved.
-    pub tally: TransferStats,
-    /// When the last checkpoint was requested.
-    pub marked_at: Option<Instant>,
-    /// Whether a checkpoint is in progress.
-    pub marking: bool,
-    /// Blocks that are with the writer thread.
-    pub at_writer: usize,
-    /// Its content is hashed.
-    pub hashed: Option<hashing::Hashed>,
-    /// Blocks are sent from buffers, whatever the source offers.
-    pub buffered: bool,
-}
-
-impl Transfer {
-    /// A block that arrived and was hashed is written.
-    pub fn hash_written(&self, leaf: Leaf) {
-        if let Some(hashed) = &self.hashed {
-            hashed.hashing.add(leaf);
+            Self::Discard(stage) | Self::Inline(stage) => stage,
+            Self::Beside { stage, .. } | Self::Ordered { stage, .. } => stage,
         }
     }
 }

@@ -42,15 +42,10 @@ pub struct Block {
     pub leaf: Option<Leaf>,
 }
 
-enum WriteTask {
-    Write(Block),
-    LetGo(OperationId),
-}
-
 /// The writer thread of a pipeline. Dropping it ends the thread after the last task.
 #[derive(Debug)]
 pub struct Writer {
-    tasks: Option<SyncSender<WriteTask>>,
+    tasks: Option<SyncSender<Block>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -65,18 +60,9 @@ impl Writer {
     /// Writes a block. When its [`Written`] arrives the writer thread has released the stage. There
     /// are fewer buffers than places in the queue, so this never waits.
     pub fn write(&self, block: Block) {
-        self.give(WriteTask::Write(block));
-    }
-
-    /// Sends `Message::Detached` when every block submitted before was written.
-    pub fn let_go(&self, operation: OperationId) {
-        self.give(WriteTask::LetGo(operation));
-    }
-
-    fn give(&self, task: WriteTask) {
         if let Some(tasks) = &self.tasks {
             // Fails only if the thread has panicked; its pipeline then ends at its stall deadline.
-            let _ = tasks.send(task);
+            let _ = tasks.send(block);
         }
     }
 }
@@ -90,20 +76,14 @@ impl Drop for Writer {
     }
 }
 
-fn work<L, W: Wake>(queue: &Receiver<WriteTask>, post: &MailboxSender<L, W>) {
-    while let Ok(task) = queue.recv() {
-        let mail = match task {
-            WriteTask::LetGo(operation) => Message::Detached(operation),
-            WriteTask::Write(Block { operation, stage, extent, buffer, leaf }) => {
-                // A buffer's capacity is a block: the length fits.
-                let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
-                // Before the message: its receiver may need exclusive access to the stage once
-                // everything is written.
-                drop(stage);
-                Message::Written(Written { operation, extent, buffer, leaf, result })
-            }
-        };
-        if post.send(mail).is_err() {
+fn work<L, W: Wake>(queue: &Receiver<Block>, post: &MailboxSender<L, W>) {
+    while let Ok(Block { operation, stage, extent, buffer, leaf }) = queue.recv() {
+        // A buffer's capacity is a block: the length fits.
+        let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
+        // Before the message: its receiver may need exclusive access to the stage once everything
+        // is written.
+        drop(stage);
+        if post.send(Message::Written(Written { operation, extent, buffer, leaf, result })).is_err() {
             return;
         }
     }
