@@ -233,14 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn a_store_has_an_address_and_a_right() {
-        let store = |text: &str, writable| match export(text) {
-            Ok(ExportPlan { root: Root::Store(name), writable: right, .. }) => (name.to_string(), right == writable),
-            other => panic!("{text}: {other:?}"),
-        };
-        assert_eq!(store("o=example-objects:", true), ("example-objects:".to_owned(), true));
-        assert_eq!(store("o=example-objects:16:ro", false), ("example-objects:16".to_owned(), true));
-        assert_eq!(export("o=example-objects"), directory("o", "example-objects", true));
+    fn what_names_no_store_is_a_directory() {
+        assert_eq!(export("o=memory"), directory("o", "memory", true));
         assert_eq!(export("o=memory:x"), directory("o", "memory:x", true));
     }
 

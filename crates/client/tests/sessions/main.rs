@@ -14,6 +14,7 @@ mod rates;
 mod rekey;
 mod rights;
 mod staged_trees;
+mod stores;
 #[path = "../support/mod.rs"]
 mod support;
 mod transfers;
