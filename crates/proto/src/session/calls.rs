@@ -158,6 +158,7 @@ impl Session {
     /// The reply is ready and has this length, or the batch cannot be executed at all. (Server.)
     pub fn on_answered(&mut self, id: OperationId, result: Result<u32, Error>) {
         let most = self.calls_bytes_max();
+        // It ended while its calls were executed, by the end of the session or for want of room.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let HalfState::Receiving { life: Receiving::Staging, .. } = operation.state else { return };
         let Some(calls) = &mut operation.calls else { return };
@@ -172,6 +173,7 @@ impl Session {
 
     /// Sends the batch, or its reply.
     pub(super) fn send_calls(&mut self, channel: ChannelId, id: OperationId, request: bool) -> bool {
+        // Cannot fail: only calls owe this.
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         let Some(Calls { service, bytes }) = operation.calls else { return false };
         if request {

@@ -1,178 +1,17 @@
-//! Processes incoming records: what a head announces, and what control messages change.
+//! Processes control messages: what they change.
 
 use super::group::{Part, PipelineMessage};
 use super::operation::{HalfState, Pending};
 use super::output::{Output, SessionEvent};
-use super::receiver::BlockDecision;
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, CallService, Committed, ContentDigest, Fault, HeadVerdict, Role, Session};
-use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
+use super::{Bug, Committed, ContentDigest, Fault, Role, Session};
+use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
-use crate::limits;
 use crate::wire::control::{Ack, Control, Finish};
-use crate::wire::{Event, Flags, Head, WireError};
-use core::cmp::Ordering;
+use crate::wire::{Event, Flags};
 
 impl Session {
-    /// A head arrived on `channel`, authenticated by its tag (or, at other levels, by the tag that
-    /// follows). Changes nothing except for `Park`, after which the same head is evaluated again.
-    pub fn on_head(&mut self, channel: ChannelId, head: &Head, now: Instant) -> Result<HeadVerdict, Fault> {
-        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
-        if !matches!(state.life, Life::Up | Life::Ending) {
-            return Err(Fault::Channel);
-        }
-        state.heard_at = now;
-        if head.epoch != state.receive.epoch {
-            return Err(Fault::Epoch);
-        }
-        if head.sequence != state.receive.sequence {
-            return Err(Fault::Sequence);
-        }
-        let verdict = self.judge(head)?;
-        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
-        match verdict {
-            HeadVerdict::Park => state.parked = true,
-            _ => state.open = Some(*head),
-        }
-        Ok(verdict)
-    }
-
-    fn judge(&mut self, head: &Head) -> Result<HeadVerdict, Fault> {
-        let Some(event) = Event::from_code(head.event) else {
-            if head.event >= Event::SKIPPABLE_FROM && head.length as usize <= limits::CONTROL_BYTES_MAX {
-                return Ok(HeadVerdict::Skip);
-            }
-            return Err(Fault::UnknownEvent(head.event));
-        };
-        if event.carries_block() && !head.flags.has(Flags::REQUEST) {
-            return self.judge_block(event, head);
-        }
-        if head.flags.round() != 0 {
-            return Err(Fault::Wire(WireError::Invalid("flags")));
-        }
-        if head.level < self.limits.control_level {
-            return Err(Fault::Level(head.level));
-        }
-        if let Some(service) = CallService::of(event) {
-            return self.judge_calls(service, head);
-        }
-        if head.length as usize > limits::CONTROL_BYTES_MAX {
-            return Err(Fault::TooLong);
-        }
-        if event == Event::Hole {
-            return Err(Fault::UnknownEvent(head.event));
-        }
-        if head.flags.has(Flags::REQUEST) && self.owes_many_marks() {
-            // A peer that sends requests and accepts no replies would make this end keep the end of
-            // every operation.
-            return Ok(HeadVerdict::Park);
-        }
-        Ok(HeadVerdict::Control)
-    }
-
-    /// The operation was opened, as far as this pipeline can know.
-    pub(super) fn check_opened(&self, operation: OperationId) -> Result<(), Fault> {
-        let own = self.coordinates(operation);
-        let unknown = own && (operation.0 > self.highest || self.skipped.contains(&operation));
-        if operation.0 == 0 || unknown { Err(Fault::Operation) } else { Ok(()) }
-    }
-
-    fn judge_block(&mut self, event: Event, head: &Head) -> Result<HeadVerdict, Fault> {
-        if head.length > limits::BLOCK_BYTES_MAX || Extent::new(head.offset, head.length.into()).is_err() {
-            return Err(Fault::TooLong);
-        }
-        self.check_opened(head.operation)?;
-        let Some(operation) = self.operations.get_mut(&head.operation) else {
-            // Ended long ago: a late repetition. A member that does not know the operation yet
-            // granted no credit for it.
-            return Ok(HeadVerdict::Skip);
-        };
-        if operation.calls.is_some() {
-            return Err(Fault::WrongSide(event.name()));
-        }
-        let (level, upload, round) = (operation.level, operation.upload, operation.round);
-        let HalfState::Receiving { life, receiver, .. } = &mut operation.state else {
-            return Err(Fault::WrongSide(event.name()));
-        };
-        if matches!(event, Event::Upload | Event::Download) && (event == Event::Upload) != upload {
-            return Err(Fault::WrongSide(event.name()));
-        }
-        match (*life, receiver) {
-            // GRANT precedes the first blocks on their channel.
-            (Receiving::Asked, _) => Err(Fault::Operation),
-            (Receiving::Staging, _) => Ok(HeadVerdict::Park),
-            (Receiving::Verifying | Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(HeadVerdict::Skip),
-            (Receiving::Moving, Some(receiver)) => {
-                if head.level < level && !self.bugs.has(Bug::LevelOnlyTold) {
-                    return Err(Fault::Level(head.level));
-                }
-                match head.flags.round().cmp(&round) {
-                    // Sent before part of it was requested again: void.
-                    Ordering::Less => return Ok(HeadVerdict::Skip),
-                    Ordering::Equal => {}
-                    Ordering::Greater => return Err(Fault::Again),
-                }
-                // Whether CONM may continue is decided when the block has arrived: this check may
-                // run twice.
-                Ok(match receiver.judge(head.offset, head.length)? {
-                    BlockDecision::Take => {
-                        HeadVerdict::Block { operation: head.operation, offset: head.offset, length: head.length }
-                    }
-                    BlockDecision::Duplicate => HeadVerdict::Skip,
-                })
-            }
-        }
-    }
-
-    /// The payload that `on_head` classified as `Skip` has been read.
-    pub fn on_skipped(&mut self, channel: ChannelId) -> Result<(), Fault> {
-        let head = self.complete(channel)?;
-        match Event::from_code(head.event) {
-            Some(event) if event.carries_block() => self.count_block(channel, event, &head),
-            Some(Event::Path | Event::File) if !head.flags.has(Flags::REQUEST) => {
-                self.outcome_again(channel, head.operation);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The block that `on_head` announced is complete in memory (or, at clear, written), and its
-    /// tag is valid. Returns false if it is no longer wanted because another copy completed first:
-    /// then it must not be written, and there is no `on_written`.
-    pub fn on_block(&mut self, channel: ChannelId) -> Result<bool, Fault> {
-        let head = self.complete(channel)?;
-        let event = Event::from_code(head.event).ok_or(Fault::UnknownEvent(head.event))?;
-        self.count_block(channel, event, &head)?;
-        let Some(operation) = self.operations.get_mut(&head.operation) else { return Ok(false) };
-        let round = operation.round;
-        match &mut operation.state {
-            HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), .. }
-                if head.flags.round() == round =>
-            {
-                Ok(receiver.on_arrived(head.offset, head.length)?)
-            }
-            _ => Ok(false),
-        }
-    }
-
-    pub(super) fn complete(&mut self, channel: ChannelId) -> Result<Head, Fault> {
-        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
-        let head = state.open.take().ok_or(Fault::Channel)?;
-        state.receive.count();
-        Ok(head)
-    }
-
-    fn count_block(&mut self, channel: ChannelId, event: Event, head: &Head) -> Result<(), Fault> {
-        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
-        state.receive.on_block(event, head.operation)?;
-        if let Some(operation) = self.operations.get_mut(&head.operation) {
-            *operation.carried.entry(channel).or_default() += 1;
-        }
-        Ok(())
-    }
-
     /// A control payload is complete and verified.
     pub fn on_control(&mut self, channel: ChannelId, payload: &[u8], now: Instant) -> Result<(), Fault> {
         let head = self.complete(channel)?;
@@ -211,6 +50,7 @@ impl Session {
     }
 
     fn on_nothing(&mut self, channel: ChannelId, flags: Flags) {
+        // Cannot fail: `complete` has found it.
         let Some(state) = self.channels.get_mut(&channel) else { return };
         if !flags.has(Flags::ASK) {
             state.pinged = false;
@@ -343,6 +183,7 @@ impl Session {
     /// The receiver has replied: a sender that failed before bytes were requested from it has
     /// nothing left to send but an acknowledgement, and its first EOFR may be lost.
     pub(super) fn answered(&mut self, channel: ChannelId, id: OperationId) {
+        // The reply has made this end forget it.
         let Some(operation) = self.operations.get(&id) else { return };
         if operation.is_sending() && operation.is_settled() {
             let blocks = operation.carried.get(&channel).copied().unwrap_or(0);
@@ -353,11 +194,13 @@ impl Session {
     }
 
     fn on_ack(&mut self, id: OperationId, ack: &Ack, now: Instant) -> Result<(), Fault> {
+        // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         if ack.round != operation.round {
             // About the content before part of it was requested again.
             return Ok(());
         }
+        // GRANT is on a slower channel: the next ACK says the same and more.
         let Some(sender) = operation.sender() else { return Ok(()) };
         let before = sender.acknowledged();
         sender.on_ack(ack.contiguous, &ack.ranges, now).map_err(|_| Fault::AckBeyondSent)?;
@@ -372,6 +215,7 @@ impl Session {
     }
 
     fn on_credit(&mut self, id: OperationId, edge: u64) {
+        // Cannot fail: the caller has found it, and that it sends.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let HalfState::Sending { sender, everywhere, credited, .. } = &mut operation.state else { return };
         match sender {
@@ -385,6 +229,7 @@ impl Session {
     }
 
     fn on_finish(&mut self, id: OperationId, Finish { length, round, root, subtrees }: Finish) -> Result<(), Fault> {
+        // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
         let HalfState::Receiving { life, receiver, finish, .. } = &mut operation.state else { return Ok(()) };
@@ -419,6 +264,7 @@ impl Session {
             state.receive.on_end_of_range(id);
         }
         let taken_as_end = self.bugs.has(Bug::EndOfRangeIsEnd);
+        // Over, and forgotten: both ends know the outcome.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         if operation.is_sending() {
             // This is the receiver's reply to an EXCEPTION for an operation that is over there.
@@ -448,6 +294,7 @@ impl Session {
 
     /// A settled receiving operation is dropped once every channel that carried it has ended it.
     pub(super) fn forget_if_over(&mut self, id: OperationId) {
+        // Forgotten already.
         let Some(operation) = self.operations.get(&id) else { return };
         let gone = |channel: &ChannelId| operation.ended.contains(channel) || self.fences.contains_key(channel);
         if operation.is_settled()
@@ -464,7 +311,9 @@ impl Session {
     /// Something was sent or granted: the sending half may be complete.
     pub(super) fn after_sending(&mut self, id: OperationId) {
         let end_of_range_early = self.bugs.has(Bug::EndOfRangeIsEnd);
+        // The same step has ended and forgotten it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
+        // It receives, was not granted yet, or was given up: nothing follows.
         let HalfState::Sending { life, sender: Some(sender), given_up: None, .. } = &mut operation.state else {
             return;
         };

@@ -18,6 +18,7 @@ impl Session {
     /// A channel broke: end of stream without EOFT, an invalid tag, a deadline. Its records are
     /// fenced before anything is sent again.
     pub fn on_lost(&mut self, channel: ChannelId, error: Error) {
+        // Lost or closed already.
         let Some(state) = self.channels.get_mut(&channel) else { return };
         if state.life.on_lost().is_err() {
             return;
@@ -116,6 +117,7 @@ impl Session {
 
     /// Both EOFT were exchanged on the channel.
     pub(super) fn closed(&mut self, channel: ChannelId) {
+        // Cannot fail: the caller has found it.
         let Some(mut state) = self.channels.remove(&channel) else { return };
         let _ = state.life.on_end_complete();
         self.closed.insert(channel);
@@ -153,6 +155,7 @@ impl Session {
     }
 
     fn end_operation(&mut self, id: OperationId, why: &Error) {
+        // Cannot fail: the caller has listed it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let calls = operation.calls.is_some();
         if operation.is_member() {

@@ -28,10 +28,12 @@
 mod calls;
 mod fault;
 mod group;
+mod heads;
 mod input;
 mod loss;
 mod operation;
 mod operations;
+mod outcome;
 mod output;
 mod poll;
 mod receiver;

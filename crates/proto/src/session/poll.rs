@@ -55,6 +55,7 @@ impl Session {
 
     /// A record of this channel was handed to the transport: the next one may be sent.
     pub fn on_sent(&mut self, channel: ChannelId, now: Instant) {
+        // Closed or lost while the record was on its way.
         let Some(state) = self.channels.get_mut(&channel) else { return };
         state.busy = false;
         state.sent_at = now;
@@ -110,6 +111,7 @@ impl Session {
             return false;
         }
         let same_key = self.bugs.has(Bug::SequenceWithoutKey);
+        // Cannot fail: it was found above, as below.
         let Some(state) = self.channels.get_mut(&channel) else { return false };
         // Cannot fail: none is due in the last epoch.
         let moved = state.send.on_rekey(now).is_ok();
@@ -155,6 +157,7 @@ impl Session {
         };
         let owing = |(id, mark): &(OperationId, OperationFlags)| mark.owes && self.operations.get(id).is_some_and(may);
         let Some(id) = self.operations.marks().find(owing).map(|(id, _)| id) else { return false };
+        // Cannot fail: it was found in the line above, and owes something.
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         let Some(owed) = Pending::ORDER.into_iter().find(|owed| operation.owes.has(*owed)) else { return false };
         operation.on_told(owed, now);
@@ -199,6 +202,7 @@ impl Session {
     }
 
     fn send_request(&mut self, channel: ChannelId, id: OperationId) -> bool {
+        // Cannot fail: REQUEST is owed only while there is a request.
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         let Some(payload) = operation.request.as_ref().map(|request| request.encode()) else { return false };
         let event = Session::block_event(operation);
@@ -248,6 +252,7 @@ impl Session {
         let sender = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel));
         let Some(extent) = sender.and_then(|sender| sender.pick(channel, record, now)) else { return false };
         self.last_scheduled = id;
+        // Cannot fail: both were found above.
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         *operation.carried.entry(channel).or_default() += 1;
         let (level, event, round) = (operation.level, Session::block_event(operation), operation.round);
@@ -292,6 +297,7 @@ impl Session {
         payload: Payload,
     ) -> bool {
         let level: Level = self.limits.control_level;
+        // Closed by what was decided before: its end is told by FENCE.
         let Some(state) = self.channels.get_mut(&channel) else { return false };
         let (epoch, sequence) = (state.send.epoch, state.send.sequence);
         let head = Head { event: event as u8, level, epoch, operation: id, sequence, offset: 0, length, flags };

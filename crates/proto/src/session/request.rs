@@ -64,6 +64,7 @@ impl Session {
     /// and is never lowered.
     pub fn raise_level(&mut self, id: OperationId, floor: Level) {
         let most = self.limits.control_level;
+        // It ended while the host looked for its object.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         if operation.grant.is_some() || floor <= operation.level {
             return;
@@ -109,6 +110,7 @@ impl Session {
 
     pub(super) fn on_grant(&mut self, id: OperationId, grant: Grant) -> Result<(), Fault> {
         let limits = &self.limits;
+        // Over: a late copy of GRANT.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         if operation.grant.is_some() || operation.is_settled() {
             return Ok(());
@@ -137,6 +139,7 @@ impl Session {
         let moves_nothing = operation.request.as_ref().is_some_and(|request| request.sum);
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
         let (bugs, span) = (self.bugs, self.limits.span(grant.block));
+        // Cannot fail: it was found above.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         match &mut operation.state {
             HalfState::Sending { life, sender, given_up, credited, .. } => {
@@ -175,6 +178,7 @@ impl Session {
     /// Asks the other pipelines to take part.
     pub(super) fn start_members(&mut self, id: OperationId, half: Half, grant: &Grant) {
         let pipelines = self.limits.pipelines.max(1);
+        // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let mut members = alloc::vec::Vec::new();
         for (index, range) in grant.ranges.iter().enumerate().skip(1) {

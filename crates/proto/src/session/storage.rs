@@ -1,15 +1,15 @@
-//! Completions of storage, and how operations end because of them.
+//! Completions of storage, and how operations fail because of them.
 
 use super::group::{Half, Part, PipelineMessage};
-use super::operation::{HalfState, Operation, Pending};
+use super::operation::{HalfState, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::{Bug, Committed, Session};
-use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId};
+use crate::base::{Error, ErrorKind, Extent, Instant, OperationId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
-use crate::wire::control::{Control, Grant, Safety};
+use crate::wire::control::{Grant, Safety};
 use crate::{limits, plan};
 use alloc::format;
 use alloc::vec::Vec;
@@ -91,6 +91,7 @@ impl Session {
             sum: operation.sum,
             ..Grant::default()
         };
+        // Cannot fail: only the sending half opens a source.
         let HalfState::Sending { life, sender, credited, .. } = &mut operation.state else { return };
         if life.on_granted().is_err() {
             return;
@@ -117,6 +118,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else {
             return self.outputs.push_back(Output::Abort { operation: id, keep: true });
         };
+        // Cannot fail: only the receiving half has a stage.
         let HalfState::Receiving { life, abandoned, .. } = &mut operation.state else { return };
         if let Some(error) = abandoned.take() {
             self.outputs.push_back(Output::Abort { operation: id, keep: error.kind.leaves_part() });
@@ -143,6 +145,7 @@ impl Session {
             return self.abandon(id, error);
         }
         let (window, bugs) = (facts.window.unwrap_or_else(|| self.limits.span(grant.block)), self.bugs);
+        // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // The first blocks use the credit of the request.
         let credit = operation.request.as_ref().map_or(0, |request| request.credit);
@@ -167,6 +170,7 @@ impl Session {
     fn grant_upload(&mut self, id: OperationId, facts: &StageFacts) {
         // A target written in order has one pipeline: ranges far ahead would need buffers.
         let pipelines = if facts.window.is_some() { 1 } else { self.limits.pipelines };
+        // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let (level, block, hash) = (operation.level, operation.block, operation.hash);
         (operation.ordered, operation.reread) = (facts.window.is_some(), operation.reread && facts.reread);
@@ -209,8 +213,10 @@ impl Session {
 
     /// FINISH may have arrived before the stage was ready.
     fn check_early_finish(&mut self, id: OperationId) {
+        // Given up, and forgotten, by the step before.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
+        // It did not.
         let HalfState::Receiving { receiver: Some(receiver), finish: Some(finish), .. } = &mut operation.state else {
             return;
         };
@@ -227,10 +233,12 @@ impl Session {
         if let Err(error) = result {
             return self.fail(id, error);
         }
+        // Over: a late block of a stage that was given up.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         if operation.is_settled() {
             return;
         }
+        // Cannot fail: what is written was granted.
         let Some(receiver) = operation.receiver() else { return };
         receiver.on_written(extent, now);
         let due = receiver.ack_due(now);
@@ -243,6 +251,7 @@ impl Session {
 
     /// A source that is read in order has bytes up to `available` (from byte 0 of the transfer).
     pub fn on_source(&mut self, id: OperationId, available: u64, ended: bool) {
+        // Over: the reader of the source was ahead.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         match operation.sender() {
             Some(sender) => sender.on_source(available, ended),
@@ -256,7 +265,9 @@ impl Session {
         match result {
             Err(error) => self.fail(id, error),
             Ok(()) => {
+                // Over while the source was checked.
                 let Some(operation) = self.operations.get_mut(&id) else { return };
+                // Given up while the source was checked: the receiver decides.
                 let HalfState::Sending { life, given_up: None, .. } = &mut operation.state else { return };
                 if life.on_checked().is_ok() {
                     operation.owes.add(Pending::FINISH);
@@ -267,7 +278,9 @@ impl Session {
 
     /// The target has its final name, or could not get it.
     pub fn on_committed(&mut self, id: OperationId, result: Result<TargetFacts, Error>) {
+        // Cannot fail: an operation is kept while it commits.
         let Some(operation) = self.operations.get_mut(&id) else { return };
+        // Cannot fail: only the receiving half commits.
         let HalfState::Receiving { finish, .. } = &operation.state else { return };
         let length = finish.or(operation.grant.as_ref().and_then(|grant| grant.length)).unwrap_or(0);
         let (root, reread) = (operation.root, operation.reread);
@@ -278,6 +291,7 @@ impl Session {
 
     /// The application cancels an operation, or its storage failed.
     pub fn fail(&mut self, id: OperationId, error: Error) {
+        // Over: nothing is left that could fail.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         if operation.is_member() {
             return self.fail_member(id, error);
@@ -308,6 +322,7 @@ impl Session {
 
     /// A member cannot complete its range after all: blocks may have to be sent again.
     pub(super) fn fail_member(&mut self, id: OperationId, error: Error) {
+        // Cannot fail: the caller has found a member.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let Part::Member(coordinator, reported) = &mut operation.part else { return };
         *reported = true;
@@ -316,7 +331,9 @@ impl Session {
 
     /// The receiving half gives up unless it is committing or done: that cannot be undone.
     pub(super) fn abandon(&mut self, id: OperationId, error: Error) {
+        // Over: nothing is left that could be given up.
         let Some(operation) = self.operations.get_mut(&id) else { return };
+        // Cannot fail: every caller has checked the half.
         let HalfState::Receiving { life, abandoned, .. } = &mut operation.state else { return };
         match life {
             Receiving::Committing | Receiving::Settled => {}
@@ -337,7 +354,9 @@ impl Session {
 
     /// At exact cover and FINISH, commits, or compares the content first.
     pub(super) fn after_writing(&mut self, id: OperationId) {
+        // Over, as in `on_written`.
         let Some(operation) = self.operations.get_mut(&id) else { return };
+        // It is not covered while it waits for a stage, compares or commits.
         let HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), finish, .. } = &operation.state
         else {
             return;
@@ -358,113 +377,15 @@ impl Session {
     }
 
     pub(super) fn commit_now(&mut self, id: OperationId) {
+        // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
         let HalfState::Receiving { life, finish, receiver, .. } = &mut operation.state else { return };
+        // Cannot fail: what is covered has a receiver.
         let Some(length) = finish.or(known).or(receiver.as_ref().map(Receiver::contiguous)) else { return };
         if life.on_covered().is_ok() {
             let durable = operation.durable;
             self.outputs.push_back(Output::Commit { operation: id, length, durable });
-        }
-    }
-
-    /// The outcome is known at this end.
-    pub(super) fn settle(&mut self, id: OperationId, outcome: Result<Committed, Error>) {
-        let Some(operation) = self.operations.get_mut(&id) else { return };
-        let ok = outcome.is_ok();
-        let settled = match &mut operation.state {
-            HalfState::Sending { life, .. } => life.on_settled(),
-            HalfState::Receiving { life, .. } => life.on_settled(),
-        };
-        if settled.is_err() {
-            return;
-        }
-        let (sending, member) = (operation.is_sending(), operation.is_member());
-        operation.owes = Pending::default();
-        operation.sent = Pending::default();
-        // The deciding end sends the outcome: the receiver, or a sender that could not open.
-        if !member && (!sending || (operation.grant.is_none() && !operation.upload)) {
-            operation.owes.add(if ok { Pending::COMMITTED } else { Pending::EXCEPTION });
-        }
-        let outcome = match (&operation.state, outcome) {
-            // The reason that this end stated is better than its echo.
-            (HalfState::Sending { given_up: Some(own), .. }, Err(_)) => Err(own.clone()),
-            (_, outcome) => outcome,
-        };
-        operation.outcome = Some(outcome.clone());
-        let ranges = operation.grant.as_ref().map_or(0, |grant| grant.ranges.len());
-        operation.release();
-        if !member {
-            for index in 1..ranges {
-                let to = (usize::from(self.pipeline.0) + index) as u8 % self.limits.pipelines.max(1);
-                let message = PipelineMessage::Settled(id, ok);
-                self.outputs.push_back(Output::Group { to: crate::base::PipelineId(to), message });
-            }
-        }
-        if !member {
-            self.event(SessionEvent::Settled { operation: id, outcome });
-        }
-        if sending {
-            self.push_ends_of_range(id);
-        } else if member {
-            // Its coordinator reports the outcome to the peer; late blocks are dropped anyway.
-            self.operations.remove(&id);
-        }
-        self.bound_lingering();
-        self.resume_parked();
-        self.end_channels_when_done();
-    }
-
-    /// Sends EOFR on every channel that carried blocks, and on at least one, so that the receiver
-    /// can drop the operation. A sender that failed before it was granted keeps the operation until
-    /// the receiver has replied.
-    pub(super) fn push_ends_of_range(&mut self, id: OperationId) {
-        // A busy channel may be a stalled one.
-        let fallback = self.idle.front().copied().or_else(|| self.first_up());
-        let Some(operation) = self.operations.get(&id) else { return };
-        let up = |channel: &ChannelId| self.channels.get(channel).is_some_and(|state| !state.send.has_ended());
-        let mut carriers: Vec<_> = operation.carried.iter().map(|(channel, blocks)| (*channel, *blocks)).collect();
-        carriers.retain(|(channel, _)| up(channel));
-        if carriers.is_empty() && !operation.is_member() {
-            carriers.extend(fallback.map(|channel| (channel, 0)));
-        }
-        let keep = operation.owes.any() || !operation.is_settled();
-        for (channel, blocks) in carriers {
-            self.push_end_of_range(channel, id, blocks);
-        }
-        if !keep {
-            self.forget(id);
-        }
-    }
-
-    /// More end marks are waiting than an honest peer causes: no more are accepted for now.
-    pub(super) fn owes_many_marks(&self) -> bool {
-        self.own_waiting >= LINGERING * self.limits.operations_max
-    }
-
-    /// Queues EOFR of an operation on this channel, unless the channel ends anyway.
-    pub(super) fn push_end_of_range(&mut self, channel: ChannelId, id: OperationId, blocks: u64) {
-        let Some(state) = self.channels.get_mut(&channel).filter(|state| !state.send.has_ended()) else { return };
-        let mark = (id, Control::EndOfRange { blocks }, false);
-        if !state.own.contains(&mark) {
-            state.own.push_back(mark);
-            self.own_waiting += 1;
-        }
-    }
-
-    /// Settled operations are kept until the peer is known to know their outcome. An honest peer
-    /// lacks the outcome of at most as many as can be alive at a time; the end marks of others may
-    /// be delayed by a stalled channel for a while.
-    fn bound_lingering(&mut self) {
-        let most = LINGERING * self.limits.operations_max;
-        if self.operations.len() <= most {
-            return;
-        }
-        let settled = |operation: &&Operation| operation.is_settled();
-        let lingering = self.operations.values().filter(settled).count();
-        let oldest = self.operations.values().find(settled).map(Operation::id);
-        if let Some(oldest) = oldest.filter(|_| lingering > most) {
-            self.forget(oldest);
         }
     }
 }
@@ -474,9 +395,6 @@ fn whole(kept: &[Extent], length: u64, block: u32, hash: bool) -> Vec<Extent> {
     let whole = plan::whole_blocks(kept, length, block);
     if hash { plan::longest(whole, limits::KEPT_HASHED_MAX) } else { whole }
 }
-
-/// Limit on settled operations that are kept, as a multiple of those that may be alive.
-const LINGERING: usize = 8;
 
 /// Length of a download: the requested range, within the size of the source.
 fn transfer_length(request: &crate::wire::request::Request, facts: &SourceFacts) -> Result<u64, Error> {

@@ -85,11 +85,13 @@ impl Session {
 
     /// Everything is written: compares it if that was negotiated, otherwise commits.
     pub(super) fn verify_now(&mut self, id: OperationId) {
+        // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         if !operation.hash {
             return self.commit_now(id);
         }
         let (reread, sent) = (operation.reread, operation.proof.clone());
+        // Cannot fail: everything is written only after FINISH.
         let HalfState::Receiving { life, finish: Some(length), .. } = &mut operation.state else { return };
         let length = *length;
         if life.on_complete().is_ok() {
@@ -100,7 +102,9 @@ impl Session {
     /// The result of the comparison, or why it failed.
     pub fn on_verified(&mut self, id: OperationId, result: Result<Comparison, Error>) {
         let believed = self.bugs.has(Bug::RootNotCompared);
+        // Ended while its content was compared.
         let Some(operation) = self.operations.get_mut(&id) else { return };
+        // Given up meanwhile: the outcome is another one.
         let HalfState::Receiving { life: crate::channel::life::Receiving::Verifying, .. } = &operation.state else {
             return;
         };
@@ -119,6 +123,7 @@ impl Session {
     /// impossible.
     fn ask_again(&mut self, id: OperationId, found: &Comparison) {
         let bugs = self.bugs;
+        // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
         let (round, block) = (operation.round, operation.block);
@@ -145,6 +150,7 @@ impl Session {
     /// The receiver requests some of it once more. (Sending half.)
     pub(super) fn on_again(&mut self, id: OperationId, round: u16, ranges: Vec<Extent>) -> Result<(), Fault> {
         let (bugs, limits) = (self.bugs, self.limits.clone());
+        // Cannot fail: the caller has found it, and that it sends.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
         let (now, block, hash) = (operation.round, operation.block, operation.hash);

@@ -1,0 +1,172 @@
+//! Heads of records that arrive: what may follow them, and what a complete block means.
+
+use super::operation::HalfState;
+use super::receiver::BlockDecision;
+use super::{Bug, CallService, Fault, HeadVerdict, Session};
+use crate::base::{ChannelId, Extent, Instant, OperationId};
+use crate::channel::Life;
+use crate::channel::life::Receiving;
+use crate::limits;
+use crate::wire::{Event, Flags, Head, WireError};
+use core::cmp::Ordering;
+
+impl Session {
+    /// A head arrived on `channel`, authenticated by its tag (or, at other levels, by the tag that
+    /// follows). Changes nothing except for `Park`, after which the same head is evaluated again.
+    pub fn on_head(&mut self, channel: ChannelId, head: &Head, now: Instant) -> Result<HeadVerdict, Fault> {
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        if !matches!(state.life, Life::Up | Life::Ending) {
+            return Err(Fault::Channel);
+        }
+        state.heard_at = now;
+        if head.epoch != state.receive.epoch {
+            return Err(Fault::Epoch);
+        }
+        if head.sequence != state.receive.sequence {
+            return Err(Fault::Sequence);
+        }
+        let verdict = self.judge(head)?;
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        match verdict {
+            HeadVerdict::Park => state.parked = true,
+            _ => state.open = Some(*head),
+        }
+        Ok(verdict)
+    }
+
+    fn judge(&mut self, head: &Head) -> Result<HeadVerdict, Fault> {
+        let Some(event) = Event::from_code(head.event) else {
+            if head.event >= Event::SKIPPABLE_FROM && head.length as usize <= limits::CONTROL_BYTES_MAX {
+                return Ok(HeadVerdict::Skip);
+            }
+            return Err(Fault::UnknownEvent(head.event));
+        };
+        if event.carries_block() && !head.flags.has(Flags::REQUEST) {
+            return self.judge_block(event, head);
+        }
+        if head.flags.round() != 0 {
+            return Err(Fault::Wire(WireError::Invalid("flags")));
+        }
+        if head.level < self.limits.control_level {
+            return Err(Fault::Level(head.level));
+        }
+        if let Some(service) = CallService::of(event) {
+            return self.judge_calls(service, head);
+        }
+        if head.length as usize > limits::CONTROL_BYTES_MAX {
+            return Err(Fault::TooLong);
+        }
+        if event == Event::Hole {
+            return Err(Fault::UnknownEvent(head.event));
+        }
+        if head.flags.has(Flags::REQUEST) && self.owes_many_marks() {
+            // A peer that sends requests and accepts no replies would make this end keep the end of
+            // every operation.
+            return Ok(HeadVerdict::Park);
+        }
+        Ok(HeadVerdict::Control)
+    }
+
+    /// The operation was opened, as far as this pipeline can know.
+    pub(super) fn check_opened(&self, operation: OperationId) -> Result<(), Fault> {
+        let own = self.coordinates(operation);
+        let unknown = own && (operation.0 > self.highest || self.skipped.contains(&operation));
+        if operation.0 == 0 || unknown { Err(Fault::Operation) } else { Ok(()) }
+    }
+
+    fn judge_block(&mut self, event: Event, head: &Head) -> Result<HeadVerdict, Fault> {
+        if head.length > limits::BLOCK_BYTES_MAX || Extent::new(head.offset, head.length.into()).is_err() {
+            return Err(Fault::TooLong);
+        }
+        self.check_opened(head.operation)?;
+        let Some(operation) = self.operations.get_mut(&head.operation) else {
+            // Ended long ago: a late repetition. A member that does not know the operation yet
+            // granted no credit for it.
+            return Ok(HeadVerdict::Skip);
+        };
+        if operation.calls.is_some() {
+            return Err(Fault::WrongSide(event.name()));
+        }
+        let (level, upload, round) = (operation.level, operation.upload, operation.round);
+        let HalfState::Receiving { life, receiver, .. } = &mut operation.state else {
+            return Err(Fault::WrongSide(event.name()));
+        };
+        if matches!(event, Event::Upload | Event::Download) && (event == Event::Upload) != upload {
+            return Err(Fault::WrongSide(event.name()));
+        }
+        match (*life, receiver) {
+            // GRANT precedes the first blocks on their channel.
+            (Receiving::Asked, _) => Err(Fault::Operation),
+            (Receiving::Staging, _) => Ok(HeadVerdict::Park),
+            (Receiving::Verifying | Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(HeadVerdict::Skip),
+            (Receiving::Moving, Some(receiver)) => {
+                if head.level < level && !self.bugs.has(Bug::LevelOnlyTold) {
+                    return Err(Fault::Level(head.level));
+                }
+                match head.flags.round().cmp(&round) {
+                    // Sent before part of it was requested again: void.
+                    Ordering::Less => return Ok(HeadVerdict::Skip),
+                    Ordering::Equal => {}
+                    Ordering::Greater => return Err(Fault::Again),
+                }
+                // Whether CONM may continue is decided when the block has arrived: this check may
+                // run twice.
+                Ok(match receiver.judge(head.offset, head.length)? {
+                    BlockDecision::Take => {
+                        HeadVerdict::Block { operation: head.operation, offset: head.offset, length: head.length }
+                    }
+                    BlockDecision::Duplicate => HeadVerdict::Skip,
+                })
+            }
+        }
+    }
+
+    /// The payload that `on_head` classified as `Skip` has been read.
+    pub fn on_skipped(&mut self, channel: ChannelId) -> Result<(), Fault> {
+        let head = self.complete(channel)?;
+        match Event::from_code(head.event) {
+            Some(event) if event.carries_block() => self.count_block(channel, event, &head),
+            Some(Event::Path | Event::File) if !head.flags.has(Flags::REQUEST) => {
+                self.outcome_again(channel, head.operation);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The block that `on_head` announced is complete in memory (or, at clear, written), and its
+    /// tag is valid. Returns false if it is no longer wanted because another copy completed first:
+    /// then it must not be written, and there is no `on_written`.
+    pub fn on_block(&mut self, channel: ChannelId) -> Result<bool, Fault> {
+        let head = self.complete(channel)?;
+        let event = Event::from_code(head.event).ok_or(Fault::UnknownEvent(head.event))?;
+        self.count_block(channel, event, &head)?;
+        // It ended while the block arrived.
+        let Some(operation) = self.operations.get_mut(&head.operation) else { return Ok(false) };
+        let round = operation.round;
+        match &mut operation.state {
+            HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), .. }
+                if head.flags.round() == round =>
+            {
+                Ok(receiver.on_arrived(head.offset, head.length)?)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    pub(super) fn complete(&mut self, channel: ChannelId) -> Result<Head, Fault> {
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        let head = state.open.take().ok_or(Fault::Channel)?;
+        state.receive.count();
+        Ok(head)
+    }
+
+    fn count_block(&mut self, channel: ChannelId, event: Event, head: &Head) -> Result<(), Fault> {
+        let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
+        state.receive.on_block(event, head.operation)?;
+        if let Some(operation) = self.operations.get_mut(&head.operation) {
+            *operation.carried.entry(channel).or_default() += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! How operations end: the outcome is known, told to the peer, and kept until the peer knows it.
+
+use super::Committed;
+use super::Session;
+use super::group::PipelineMessage;
+use super::operation::{HalfState, Operation, Pending};
+use super::output::{Output, SessionEvent};
+use crate::base::{ChannelId, Error, OperationId};
+use crate::wire::control::Control;
+use alloc::vec::Vec;
+
+impl Session {
+    /// The outcome is known at this end.
+    pub(super) fn settle(&mut self, id: OperationId, outcome: Result<Committed, Error>) {
+        // Over already: the first outcome counts.
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let ok = outcome.is_ok();
+        let settled = match &mut operation.state {
+            HalfState::Sending { life, .. } => life.on_settled(),
+            HalfState::Receiving { life, .. } => life.on_settled(),
+        };
+        if settled.is_err() {
+            return;
+        }
+        let (sending, member) = (operation.is_sending(), operation.is_member());
+        operation.owes = Pending::default();
+        operation.sent = Pending::default();
+        // The deciding end sends the outcome: the receiver, or a sender that could not open.
+        if !member && (!sending || (operation.grant.is_none() && !operation.upload)) {
+            operation.owes.add(if ok { Pending::COMMITTED } else { Pending::EXCEPTION });
+        }
+        let outcome = match (&operation.state, outcome) {
+            // The reason that this end stated is better than its echo.
+            (HalfState::Sending { given_up: Some(own), .. }, Err(_)) => Err(own.clone()),
+            (_, outcome) => outcome,
+        };
+        operation.outcome = Some(outcome.clone());
+        let ranges = operation.grant.as_ref().map_or(0, |grant| grant.ranges.len());
+        operation.release();
+        if !member {
+            for index in 1..ranges {
+                let to = (usize::from(self.pipeline.0) + index) as u8 % self.limits.pipelines.max(1);
+                let message = PipelineMessage::Settled(id, ok);
+                self.outputs.push_back(Output::Group { to: crate::base::PipelineId(to), message });
+            }
+        }
+        if !member {
+            self.event(SessionEvent::Settled { operation: id, outcome });
+        }
+        if sending {
+            self.push_ends_of_range(id);
+        } else if member {
+            // Its coordinator reports the outcome to the peer; late blocks are dropped anyway.
+            self.operations.remove(&id);
+        }
+        self.bound_lingering();
+        self.resume_parked();
+        self.end_channels_when_done();
+    }
+
+    /// Sends EOFR on every channel that carried blocks, and on at least one, so that the receiver
+    /// can drop the operation. A sender that failed before it was granted keeps the operation until
+    /// the receiver has replied.
+    pub(super) fn push_ends_of_range(&mut self, id: OperationId) {
+        // A busy channel may be a stalled one.
+        let fallback = self.idle.front().copied().or_else(|| self.first_up());
+        // Cannot fail: the caller has found it.
+        let Some(operation) = self.operations.get(&id) else { return };
+        let up = |channel: &ChannelId| self.channels.get(channel).is_some_and(|state| !state.send.has_ended());
+        let mut carriers: Vec<_> = operation.carried.iter().map(|(channel, blocks)| (*channel, *blocks)).collect();
+        carriers.retain(|(channel, _)| up(channel));
+        if carriers.is_empty() && !operation.is_member() {
+            carriers.extend(fallback.map(|channel| (channel, 0)));
+        }
+        let keep = operation.owes.any() || !operation.is_settled();
+        for (channel, blocks) in carriers {
+            self.push_end_of_range(channel, id, blocks);
+        }
+        if !keep {
+            self.forget(id);
+        }
+    }
+
+    /// More end marks are waiting than an honest peer causes: no more are accepted for now.
+    pub(super) fn owes_many_marks(&self) -> bool {
+        self.own_waiting >= LINGERING * self.limits.operations_max
+    }
+
+    /// Queues EOFR of an operation on this channel, unless the channel ends anyway.
+    pub(super) fn push_end_of_range(&mut self, channel: ChannelId, id: OperationId, blocks: u64) {
+        // The channel ends, which says the same to the peer.
+        let Some(state) = self.channels.get_mut(&channel).filter(|state| !state.send.has_ended()) else { return };
+        let mark = (id, Control::EndOfRange { blocks }, false);
+        if !state.own.contains(&mark) {
+            state.own.push_back(mark);
+            self.own_waiting += 1;
+        }
+    }
+
+    /// Settled operations are kept until the peer is known to know their outcome. An honest peer
+    /// lacks the outcome of at most as many as can be alive at a time; the end marks of others may
+    /// be delayed by a stalled channel for a while.
+    fn bound_lingering(&mut self) {
+        let most = LINGERING * self.limits.operations_max;
+        if self.operations.len() <= most {
+            return;
+        }
+        let settled = |operation: &&Operation| operation.is_settled();
+        let lingering = self.operations.values().filter(settled).count();
+        let oldest = self.operations.values().find(settled).map(Operation::id);
+        if let Some(oldest) = oldest.filter(|_| lingering > most) {
+            self.forget(oldest);
+        }
+    }
+}
+
+/// Limit on settled operations that are kept, as a multiple of those that may be alive.
+const LINGERING: usize = 8;
