@@ -8,7 +8,7 @@
 //! calls are executed once.
 
 use super::group::Half;
-use super::operation::{HalfState, Operation, Pending};
+use super::operation::{HalfState, Kind, Operation, Pending};
 use super::output::{Output, Payload};
 use super::request::OPERATIONS_UNHEARD;
 use super::{Bug, Committed, Fault, HeadVerdict, Role, Session};
@@ -68,9 +68,13 @@ impl Session {
             return Err(Error::new(ErrorKind::LimitExceeded, "a batch of calls is too long for this session"));
         }
         let id = self.next_operation()?;
-        let mut operation = Operation::new(id, true, Half::Sending, self.first_up().unwrap_or_default());
+        let mut operation = Operation::new(
+            id,
+            Kind::Calls(Calls { service, bytes }),
+            Half::Sending,
+            self.first_up().unwrap_or_default(),
+        );
         operation.level = self.limits.control_level;
-        operation.calls = Some(Calls { service, bytes });
         operation.owes.add(Pending::REQUEST);
         self.operations.insert(id, operation);
         Ok(id)
@@ -99,7 +103,7 @@ impl Session {
         self.from(Role::Server, service.event())?;
         self.check_opened(id)?;
         match self.operations.get(&id) {
-            Some(operation) if operation.calls.is_none_or(|calls| calls.service != service) => {
+            Some(operation) if operation.kind.calls().is_none_or(|calls| calls.service != service) => {
                 Err(Fault::WrongSide(service.event().name()))
             }
             // The request has not been sent, so there can be no reply to it.
@@ -140,9 +144,8 @@ impl Session {
             return Ok(false);
         }
         let busy = self.live_coordinated() >= 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
-        let mut operation = Operation::new(id, true, Half::Receiving, channel);
+        let mut operation = Operation::new(id, Kind::Calls(Calls { service, bytes: 0 }), Half::Receiving, channel);
         operation.level = self.limits.control_level;
-        operation.calls = Some(Calls { service, bytes: 0 });
         self.operations.insert(id, operation);
         if busy {
             self.settle(id, Err(Error::new(ErrorKind::Busy, "too many operations at a time in this session")));
@@ -161,7 +164,7 @@ impl Session {
         // It ended while its calls were executed, by the end of the session or for want of room.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let HalfState::Receiving { life: Receiving::Staging, .. } = operation.state else { return };
-        let Some(calls) = &mut operation.calls else { return };
+        let Kind::Calls(calls) = &mut operation.kind else { return };
         let outcome = result.map(|bytes| {
             calls.bytes = bytes;
             // The driver holds it to the room, which is no longer.
@@ -175,7 +178,7 @@ impl Session {
     pub(super) fn send_calls(&mut self, channel: ChannelId, id: OperationId, request: bool) -> bool {
         // Cannot fail: only calls owe this.
         let Some(operation) = self.operations.get_mut(&id) else { return false };
-        let Some(Calls { service, bytes }) = operation.calls else { return false };
+        let Kind::Calls(Calls { service, bytes }) = operation.kind else { return false };
         if request {
             operation.opening = channel;
         }
@@ -195,7 +198,7 @@ impl Session {
 
     /// Nothing more will be sent about the operation.
     pub(super) fn forget(&mut self, id: OperationId) {
-        if self.operations.remove(&id).is_some_and(|operation| operation.calls.is_some()) {
+        if self.operations.remove(&id).is_some_and(|operation| operation.kind.calls().is_some()) {
             self.outputs.push_back(Output::Forget { operation: id });
         }
     }

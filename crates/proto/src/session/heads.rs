@@ -84,10 +84,10 @@ impl Session {
             // granted no credit for it.
             return Ok(HeadVerdict::Skip);
         };
-        if operation.calls.is_some() {
+        if operation.kind.calls().is_some() {
             return Err(Fault::WrongSide(event.name()));
         }
-        let (level, upload, round) = (operation.level, operation.upload, operation.round);
+        let (level, upload, round) = (operation.level, operation.kind.is_to_server(), operation.round);
         let HalfState::Receiving { life, receiver, .. } = &mut operation.state else {
             return Err(Fault::WrongSide(event.name()));
         };

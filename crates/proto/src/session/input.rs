@@ -111,7 +111,7 @@ impl Session {
         }
         operation.silence.on_word(now);
         let event = control.event();
-        if operation.calls.is_some() && !matches!(control, Control::Exception(_) | Control::Cancel) {
+        if operation.kind.calls().is_some() && !matches!(control, Control::Exception(_) | Control::Cancel) {
             return Err(Fault::WrongSide(event.name()));
         }
         match (&operation.state, control) {

@@ -1,7 +1,7 @@
 //! Channels that break or stall, fences, the end of the session, timers, and the other pipelines.
 
 use super::group::{Part, PipelineMessage};
-use super::operation::{HalfState, Operation, Pending};
+use super::operation::{HalfState, Kind, Operation, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -57,7 +57,9 @@ impl Session {
 
     /// Blocks that had to use the request's credit and channel may now use any other channel.
     fn credit_elsewhere(&mut self) {
-        for operation in self.operations.values_mut().filter(|operation| !operation.upload && !operation.is_settled()) {
+        for operation in
+            self.operations.values_mut().filter(|operation| !operation.kind.is_to_server() && !operation.is_settled())
+        {
             if operation.receiver().is_some() {
                 operation.owes.add(Pending::CREDIT);
             }
@@ -157,7 +159,7 @@ impl Session {
     fn end_operation(&mut self, id: OperationId, why: &Error) {
         // Cannot fail: the caller has listed it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let calls = operation.calls.is_some();
+        let calls = operation.kind.calls().is_some();
         if operation.is_member() {
             if !self.peer_ended {
                 self.fail_member(id, why.clone());
@@ -182,7 +184,7 @@ impl Session {
                 // Runs to completion: the name appears completely or not at all. The application is
                 // notified then.
                 Receiving::Committing => {}
-                Receiving::Staging if operation.calls.is_none() => *abandoned = Some(why.clone()),
+                Receiving::Staging if operation.kind.calls().is_none() => *abandoned = Some(why.clone()),
                 _ => self.abandon(id, why.clone()),
             },
         }
@@ -275,7 +277,7 @@ impl Session {
     pub fn on_group(&mut self, from: PipelineId, message: PipelineMessage) {
         match message {
             PipelineMessage::Start { operation, half, upload, range, block, level, kept, hash, unverified } => {
-                let mut member = Operation::new(operation, upload, half, ChannelId(0));
+                let mut member = Operation::new(operation, Kind::of_file(upload), half, ChannelId(0));
                 (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
                 let window = self.limits.span(block);
                 let bugs = self.bugs;

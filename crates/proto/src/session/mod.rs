@@ -315,7 +315,7 @@ impl Session {
         let id = self.next_operation()?;
         let opening = self.first_up().unwrap_or_default();
         let half = if upload { Half::Sending } else { Half::Receiving };
-        let mut operation = Operation::new(id, upload, half, opening);
+        let mut operation = Operation::new(id, operation::Kind::of_request(upload, &request), half, opening);
         operation.level = request.level;
         (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
         // Old servers ignore it (P-63).
@@ -486,6 +486,6 @@ impl Session {
     }
 
     fn block_event(operation: &Operation) -> Event {
-        if operation.upload { Event::Upload } else { Event::Download }
+        if operation.kind.is_to_server() { Event::Upload } else { Event::Download }
     }
 }

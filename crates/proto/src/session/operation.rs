@@ -74,6 +74,64 @@ pub struct Committed {
     pub reread: bool,
 }
 
+/// What an operation is about, with the data that only this kind has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Kind {
+    /// The client sends a file.
+    Upload,
+    /// The server sends a file.
+    Download,
+    /// The server sends the hash of a file instead of its bytes. At the server it is here once it
+    /// is known.
+    Digest(Option<Digest>),
+    /// The server executes calls and replies; no block moves.
+    Calls(Calls),
+}
+
+impl Kind {
+    /// That of a file that the client or the server sends.
+    pub(super) const fn of_file(upload: bool) -> Self {
+        if upload { Self::Upload } else { Self::Download }
+    }
+
+    /// That of a request.
+    pub(super) const fn of_request(upload: bool, request: &Request) -> Self {
+        match Self::of_file(upload) {
+            Self::Download if request.sum => Self::Digest(None),
+            kind => kind,
+        }
+    }
+
+    /// Whether what the operation is about goes from the client to the server.
+    pub(super) const fn is_to_server(self) -> bool {
+        match self {
+            Self::Upload | Self::Calls(_) => true,
+            Self::Download | Self::Digest(_) => false,
+        }
+    }
+
+    /// Whether the server replies with a hash.
+    pub(super) const fn is_digest(self) -> bool {
+        matches!(self, Self::Digest(_))
+    }
+
+    /// The hash that the server replies with.
+    pub(super) const fn digest(self) -> Option<Digest> {
+        match self {
+            Self::Digest(digest) => digest,
+            Self::Upload | Self::Download | Self::Calls(_) => None,
+        }
+    }
+
+    /// The calls of a batch.
+    pub(super) const fn calls(self) -> Option<Calls> {
+        match self {
+            Self::Calls(calls) => Some(calls),
+            Self::Upload | Self::Download | Self::Digest(_) => None,
+        }
+    }
+}
+
 /// The half of the operation that a pipeline has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum HalfState {
@@ -103,11 +161,9 @@ pub(super) enum HalfState {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Operation {
     pub(super) id: OperationId,
-    pub(super) upload: bool,
+    pub(super) kind: Kind,
     pub(super) state: HalfState,
     pub(super) part: Part,
-    /// It is an operation of calls and moves no block.
-    pub(super) calls: Option<Calls>,
     /// The request, as long as it may have to be sent again.
     pub(super) request: Option<Request>,
     pub(super) opening: ChannelId,
@@ -128,8 +184,6 @@ pub struct Operation {
     pub(super) again: Vec<Extent>,
     /// The digest of what was sent, according to the sender: this end's own, or that of FINISH.
     pub(super) proof: ContentDigest,
-    /// The hash that was requested instead of the bytes.
-    pub(super) sum: Option<Digest>,
     /// The source may be a copy of the one that the request names.
     pub(super) resembles: bool,
     /// Hash of the committed content.
@@ -152,7 +206,8 @@ pub struct Operation {
 }
 
 impl Operation {
-    pub(super) fn new(id: OperationId, upload: bool, half: Half, opening: ChannelId) -> Self {
+    pub(super) fn new(id: OperationId, kind: Kind, half: Half, opening: ChannelId) -> Self {
+        let upload = kind.is_to_server();
         let state = match half {
             Half::Sending => HalfState::Sending {
                 life: if upload { Sending::Asked } else { Sending::Opening },
@@ -171,10 +226,9 @@ impl Operation {
         };
         Self {
             id,
-            upload,
+            kind,
             state,
             part: Part::Coordinator(Vec::new()),
-            calls: None,
             request: None,
             opening,
             level: Level::Clear,
@@ -187,7 +241,6 @@ impl Operation {
             round: 0,
             again: Vec::new(),
             proof: ContentDigest::default(),
-            sum: None,
             resembles: false,
             root: None,
             owes: Pending::default(),
@@ -218,10 +271,9 @@ impl Operation {
     /// mentioned, there are none, and for a download this end has what it stated.
     pub(super) fn may_keep(&self, grant: &Grant) -> bool {
         let said = self.request.as_ref().and_then(|request| request.resume.as_ref());
-        grant
-            .kept
-            .iter()
-            .all(|range| said.is_some_and(|said| self.upload || said.kept.iter().any(|kept| kept.contains(*range))))
+        grant.kept.iter().all(|range| {
+            said.is_some_and(|said| self.kind.is_to_server() || said.kept.iter().any(|kept| kept.contains(*range)))
+        })
     }
 
     /// Whether another pipeline coordinates it.

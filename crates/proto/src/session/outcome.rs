@@ -26,7 +26,7 @@ impl Session {
         operation.owes = Pending::default();
         operation.sent = Pending::default();
         // The deciding end sends the outcome: the receiver, or a sender that could not open.
-        if !member && (!sending || (operation.grant.is_none() && !operation.upload)) {
+        if !member && (!sending || (operation.grant.is_none() && !operation.kind.is_to_server())) {
             operation.owes.add(if ok { Pending::COMMITTED } else { Pending::EXCEPTION });
         }
         let outcome = match (&operation.state, outcome) {

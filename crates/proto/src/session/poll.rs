@@ -163,7 +163,7 @@ impl Session {
         operation.on_told(owed, now);
         let sent = match operation.message(owed) {
             Some(control) => self.send_control(channel, id, &control, false),
-            None if operation.calls.is_some() => self.send_calls(channel, id, owed == Pending::REQUEST),
+            None if operation.kind.calls().is_some() => self.send_calls(channel, id, owed == Pending::REQUEST),
             None => self.send_request(channel, id),
         };
         self.forget_if_over(id);
@@ -192,7 +192,7 @@ impl Session {
     /// as it exists, because the first blocks follow it there. A copy may use another channel.
     /// elsewhere.
     fn may_tell(&self, operation: &Operation, channel: ChannelId) -> bool {
-        if operation.owes.has(Pending::GRANT) && !operation.upload && !operation.sent.has(Pending::GRANT) {
+        if operation.owes.has(Pending::GRANT) && !operation.kind.is_to_server() && !operation.sent.has(Pending::GRANT) {
             return channel == operation.opening || !self.channels.contains_key(&operation.opening);
         }
         let first = operation.owes.has(Pending::REQUEST) || operation.grant.is_some() || self.role == Role::Server;
@@ -330,7 +330,7 @@ impl Operation {
                 _ => failed(),
             }),
             // The reply itself.
-            Pending::COMMITTED if self.calls.is_some() => return None,
+            Pending::COMMITTED if self.kind.calls().is_some() => return None,
             Pending::COMMITTED => match &self.outcome {
                 Some(Ok(committed)) => Control::Committed {
                     length: committed.length,

@@ -1,7 +1,7 @@
 //! Requests and their replies: how an operation is created at both ends.
 
 use super::group::{Half, Part, PipelineMessage};
-use super::operation::{HalfState, Operation, Pending};
+use super::operation::{HalfState, Kind, Operation, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::InvalidBlock;
 use super::{Committed, Fault, Role, Session};
@@ -32,7 +32,7 @@ impl Session {
             return Ok(());
         }
         let half = if upload { Half::Receiving } else { Half::Sending };
-        let mut operation = Operation::new(id, upload, half, channel);
+        let mut operation = Operation::new(id, Kind::of_request(upload, &request), half, channel);
         operation.level = request.level.max(self.limits.floor);
         operation.block = if request.block == 0 {
             self.limits.block
@@ -123,8 +123,8 @@ impl Session {
             return Err(Fault::Block(InvalidBlock::Length));
         }
         let fits = operation.request.as_ref().is_none_or(|request| match grant.length {
-            _ if request.sum => true,
-            granted if operation.upload => granted == request.length,
+            _ if operation.kind.is_digest() => true,
+            granted if operation.kind == Kind::Upload => granted == request.length,
             granted => granted.is_some() && request.length.is_none_or(|wanted| granted == Some(wanted)),
         });
         if !fits {
@@ -136,7 +136,7 @@ impl Session {
         operation.owes.remove(Pending::REQUEST);
         operation.sent.remove(Pending::REQUEST);
         operation.grant = Some(grant.clone());
-        let moves_nothing = operation.request.as_ref().is_some_and(|request| request.sum);
+        let moves_nothing = operation.kind.is_digest();
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
         let (bugs, span) = (self.bugs, self.limits.span(grant.block));
         // Cannot fail: it was found above.
@@ -186,7 +186,7 @@ impl Session {
             let message = PipelineMessage::Start {
                 operation: id,
                 half,
-                upload: operation.upload,
+                upload: operation.kind == Kind::Upload,
                 range: *range,
                 block: grant.block,
                 level: grant.level,
@@ -205,14 +205,14 @@ impl Session {
 fn promises(operation: &Operation, grant: &Grant) -> Result<(), Fault> {
     let request = operation.request.as_ref();
     let wrong = |field| Err(Fault::Wire(WireError::Invalid(field)));
-    if (grant.hash, grant.sum.is_some()) != (operation.hash, request.is_some_and(|one| one.sum)) {
+    if (grant.hash, grant.sum.is_some()) != (operation.hash, operation.kind.is_digest()) {
         // A promise that was not requested, or a missing one: nothing weaker is accepted silently.
         return wrong("hash of GRANT");
     }
-    if grant.blinded && !(operation.upload && request.is_some_and(|one| one.unverified)) {
+    if grant.blinded && !(operation.kind.is_to_server() && request.is_some_and(|one| one.unverified)) {
         return wrong("blinded hashes of GRANT");
     }
-    let doubted = !operation.upload && request.is_some_and(|one| one.unverified && one.hash);
+    let doubted = !operation.kind.is_to_server() && request.is_some_and(|one| one.unverified && one.hash);
     if doubted && !grant.unverified && !grant.kept.is_empty() {
         // Content that may be damaged would be accepted without a comparison.
         return wrong("doubt of GRANT");

@@ -88,7 +88,7 @@ impl Session {
             kept,
             hash: operation.hash,
             unverified: doubt && operation.hash,
-            sum: operation.sum,
+            sum: operation.kind.digest(),
             ..Grant::default()
         };
         // Cannot fail: only the sending half opens a source.
@@ -340,7 +340,7 @@ impl Session {
             // The stage may become ready at any moment: it is dropped then.
             Receiving::Staging => {
                 let first = abandoned.replace(error).is_none();
-                if first && operation.calls.is_some() {
+                if first && operation.kind.calls().is_some() {
                     self.outputs.push_back(Output::Abort { operation: id, keep: false });
                 }
             }

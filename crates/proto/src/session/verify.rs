@@ -2,7 +2,7 @@
 //! renamed to its final name, and what differs is sent again, a limited number of times (P-62 to
 //! P-66). Hashes are opaque here; the driver of the session computes and compares them.
 
-use super::operation::{HalfState, Operation, Pending};
+use super::operation::{HalfState, Kind, Operation, Pending};
 use super::output::Output;
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -60,8 +60,10 @@ impl Session {
 
     /// The hash that was requested instead of the bytes, set before `on_opened`.
     pub fn answer_sum(&mut self, id: OperationId, sum: Digest) {
-        if let Some(operation) = self.operations.get_mut(&id) {
-            operation.sum = Some(sum);
+        // It ended while the file was hashed, or is about something else, which has no hash to state.
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        if let Kind::Digest(digest) = &mut operation.kind {
+            *digest = Some(sum);
         }
     }
 
@@ -181,7 +183,7 @@ impl Operation {
     /// of this end that were not sent, and FINISH tells it nothing about them that it did not know
     /// before.
     pub(super) fn keeps_root(&self) -> bool {
-        self.upload && self.grant.as_ref().is_some_and(|grant| !grant.kept.is_empty())
+        self.kind.is_to_server() && self.grant.as_ref().is_some_and(|grant| !grant.kept.is_empty())
     }
 
     /// What COMMITTED means for the sender (P-36, P-66): a receiver cannot have all bytes before
@@ -191,7 +193,7 @@ impl Operation {
             // Sent again: its content was checked when it first arrived.
             return Ok(Ok(committed));
         }
-        if self.sum.is_some() {
+        if self.kind.digest().is_some() {
             // The reply was the hash alone, in GRANT: there is no FINISH.
             return if committed.length == 0 { Ok(Ok(committed)) } else { Err(Fault::Committed) };
         }
