@@ -6,8 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use xdfs_client::file::{File, OpenOptions, Remote};
+use xdfs_client::watch::{Watch, Watched};
+use xdfs_client::wire::Wanted;
 use xdfs_client::{Address, ConnectOptions, Payload, Pinned, PutOptions, Session};
 use xdfs_test_cli::{Mounted, Relay, Scene, Server, with_file_systems};
 
@@ -67,22 +71,97 @@ fn ended_sessions(scene: &Scene) -> usize {
     scene.json_lines("audit.jsonl").iter().filter(|event| event["event"] == "session_ended").count()
 }
 
+/// A server with the export `frozen`, whose disk can be frozen, and `other`.
+fn serve(scene: &Scene, mounted: &Mounted, sessions: usize) -> Server {
+    let config = format!(
+        "[limits]\nsessions-per-user = {sessions}\n[log]\naudit = \"audit.jsonl\"\nquiet = true\n\
+         [exports.frozen]\ndirectory = \"{}\"\nanonymous = \"rw\"\n[exports.other]\ndirectory = \"other\"\nanonymous = \"rw\"\n",
+        mounted.ext4.display()
+    );
+    scene.directory("other");
+    let written = scene.write("server.toml", config.as_bytes());
+    std::fs::set_permissions(written, Permissions::from_mode(0o600)).expect("it is ours");
+    let command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let server = Server::start(command, &["--config", "server.toml"]);
+    scene.trust(server.address(), &server);
+    server
+}
+
+fn options(server: &Server) -> ConnectOptions {
+    let address: SocketAddr = server.address().parse().expect("an address");
+    let host_check = Arc::new(Pinned(server.host_key().parse().expect("a fingerprint")));
+    ConnectOptions { host_check, ..ConnectOptions::to(Address::Tcp(address)) }
+}
+
+fn remote(server: &Server) -> Arc<Remote> {
+    Remote::new(options(server))
+}
+
+/// Open files that wait for the frozen disk at a time.
+const HANGING: usize = 40;
+/// The time that anything on another export takes meanwhile, at most.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The longest of a few times that this takes.
+fn longest(mut act: impl FnMut()) -> Duration {
+    let took = (0..5).map(|_| {
+        let since = Instant::now();
+        act();
+        since.elapsed()
+    });
+    took.max().expect("five times")
+}
+
+#[test]
+fn open_files_on_a_frozen_disk_delay_nobody_who_uses_another_export() {
+    let test = "open_files_on_a_frozen_disk_delay_nobody_who_uses_another_export";
+    with_file_systems(test, DISK_BYTES, |mounted: &Mounted| {
+        let scene = Scene::below(&mounted.tmpfs);
+        scene.write("other/f", b"content");
+        let server = serve(&scene, mounted, 100);
+        let both = OpenOptions::new().read(true).write(true).create(true);
+        let remotes: Vec<_> = (0..4).map(|_| remote(&server)).collect();
+        let open = |number: usize| File::open(&remotes[number % 4], format!("frozen/{number}"), &both).expect("a file");
+        let files: Vec<File> = (0..HANGING).map(open).collect();
+        let user = remote(&server);
+        let other = File::open(&user, "other/f", &both).expect("a file");
+        let (sender, told) = sync_channel(1);
+        let _watch: Watch = user
+            .watch("other", Watched::Names, move |_, _| {
+                let _ = sender.try_send(());
+            })
+            .expect("a watch");
+        let frozen = Frozen::new(&mounted.ext4);
+        let write = |file: File| std::thread::spawn(move || file.write_at(b"late", 0).and_then(|()| file.close()));
+        let writers: Vec<_> = files.into_iter().map(write).collect();
+        until("the files wait for the disk", || waiting_threads(&server) >= 3);
+        let stat = Session::connect(&options(&server)).expect("a session, though the disk is frozen");
+        let looked = longest(|| drop(stat.look("other/f", Wanted::SIZE).expect("attributes")));
+        let wrote = longest(|| other.write_at(b"C", 0).expect("it is on another disk"));
+        let read = longest(|| assert_eq!(other.read_at(&mut [0; 7], 0).expect("it is on another disk"), 7));
+        while told.try_recv().is_ok() {}
+        let noticed = longest(|| {
+            scene.write("other/new", b"");
+            told.recv_timeout(PATIENCE).expect("a notice");
+        });
+        for (what, took) in [("stat", looked), ("write", wrote), ("read", read), ("notice", noticed)] {
+            assert!(took < SOON, "{what} took {took:?}");
+        }
+        assert!(writers.iter().all(|writer| !writer.is_finished()), "they still wait");
+        drop(frozen);
+        for writer in writers {
+            writer.join().expect("no panic").expect("the disk is there again");
+        }
+        assert_eq!(server.stop(), Some(0));
+    });
+}
+
 #[test]
 fn a_session_that_waits_for_a_frozen_disk_counts_until_its_threads_have_ended() {
     let test = "a_session_that_waits_for_a_frozen_disk_counts_until_its_threads_have_ended";
     with_file_systems(test, DISK_BYTES, |mounted: &Mounted| {
         let scene = Scene::below(&mounted.tmpfs);
-        let config = format!(
-            "[limits]\nsessions-per-user = {SESSIONS}\n[log]\naudit = \"audit.jsonl\"\nquiet = true\n\
-             [exports.frozen]\ndirectory = \"{}\"\nanonymous = \"rw\"\n[exports.other]\ndirectory = \"other\"\nanonymous = \"rw\"\n",
-            mounted.ext4.display()
-        );
-        scene.directory("other");
-        let written = scene.write("server.toml", config.as_bytes());
-        std::fs::set_permissions(written, Permissions::from_mode(0o600)).expect("it is ours");
-        let command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
-        let server = Server::start(command, &["--config", "server.toml"]);
-        scene.trust(server.address(), &server);
+        let server = serve(&scene, mounted, SESSIONS);
         let other = server.url_in("other", "");
         scene.run(["ls", &other]).ends_with(0);
         let frozen = Frozen::new(&mounted.ext4);

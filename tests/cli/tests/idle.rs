@@ -1,11 +1,18 @@
 //! What sessions cost that do nothing: the server's private memory and threads, with the client in another process.
 //!
 //! `XDFS_IDLE_SESSIONS=10000` is the long form (cargo xtask does not run it); it needs 10,100 open files here and there.
+//! `XDFS_IDLE_WATCHES=1000` and `XDFS_OPEN_HANDLES=10000` are those of what clients watch and have open.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use xdfs_client::file::{File, OpenOptions, Remote};
+use xdfs_client::watch::{Watch, Watched};
+use xdfs_client::{ConnectOptions, Pinned};
 use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 use xdfs_proto::base::Level;
 use xdfs_proto::wire::handshake::Open;
@@ -105,4 +112,104 @@ fn idle_sessions_cost_little_memory_and_no_thread() {
     assert_eq!(threads, threads_before);
     drop(sessions);
     assert_eq!(server.stop(), Some(0));
+}
+
+/// What all clients of the long forms may make the server hold, and threads that it may have.
+const WATCHES_MEMORY_MAX: u64 = 64 << 20;
+const HANDLES_MEMORY_MAX: u64 = 32 << 20;
+const THREADS_MAX: u64 = 16;
+/// Of the short forms.
+const WATCHES_SHORT: u64 = 200;
+const HANDLES_SHORT: u64 = 2000;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |count| count.parse().unwrap())
+}
+
+fn serve(scene: &Scene) -> Server {
+    let files = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum }).unwrap();
+    let limits = "sessions = 20000\nsessions-per-user = 20000\nchannels-per-user = 20000\npipelines-per-user = 20000\n";
+    scene.write("server.toml", format!("[limits]\n{limits}").as_bytes());
+    scene.serve_with(&["--config", "server.toml"])
+}
+
+fn remote(server: &Server) -> Arc<Remote> {
+    let address: SocketAddr = server.address().parse().unwrap();
+    let host_check = Arc::new(Pinned(server.host_key().parse().unwrap()));
+    Remote::new(ConnectOptions { host_check, deadline: DEADLINE, ..ConnectOptions::to(address) })
+}
+
+/// Threads of the server that serve a session.
+fn pipelines(server: &Server) -> usize {
+    let tasks = format!("/proc/{}/task", server.process().as_raw_nonzero());
+    let tasks = std::fs::read_dir(tasks).expect("it runs").filter_map(Result::ok);
+    // A thread may end meanwhile.
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("xdfs-pipeline")).count()
+}
+
+/// What the server costs when its threads have ended that did something.
+fn cost_at_rest(server: &Server) -> (u64, u64) {
+    let until = Instant::now() + DEADLINE;
+    while pipelines(server) > 0 {
+        assert!(Instant::now() < until, "threads stay");
+        std::thread::yield_now();
+    }
+    cost(server)
+}
+
+#[test]
+fn a_thousand_clients_that_watch_cost_no_thread_and_little_memory_and_are_told() {
+    let count = number("XDFS_IDLE_WATCHES", WATCHES_SHORT);
+    let scene = Scene::new();
+    let server = serve(&scene);
+    let begin = || -> (Arc<Remote>, Watch, Receiver<()>) {
+        let (client, (sender, told)) = (remote(&server), sync_channel(1));
+        let watch = client
+            .watch("data", Watched::Names, move |_, _| {
+                let _ = sender.try_send(());
+            })
+            .unwrap();
+        (client, watch, told)
+    };
+    let first = begin();
+    let (before, _) = cost_at_rest(&server);
+    let clients: Vec<_> = (1..count).map(|_| begin()).collect();
+    let (memory, threads) = cost_at_rest(&server);
+    println!("{count} clients that watch: {memory} bytes of private memory and {threads} threads; {before} with one");
+    assert!(memory <= WATCHES_MEMORY_MAX, "{memory} bytes");
+    assert!(threads <= THREADS_MAX, "{threads} threads");
+    scene.write("server/new", b"");
+    for (_, _, told) in clients.iter().chain([&first]) {
+        told.recv_timeout(DEADLINE).unwrap();
+    }
+    let (after, threads) = cost(&server);
+    println!("after all of them were told of a change: {after} bytes and {threads} threads");
+    assert!(threads <= THREADS_MAX, "{threads} threads, to tell them");
+    drop((clients, first));
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn ten_thousand_open_files_cost_little_memory_and_few_descriptors() {
+    let count = number("XDFS_OPEN_HANDLES", HANDLES_SHORT);
+    let scene = Scene::new();
+    scene.write("server/f", b"content");
+    let server = serve(&scene);
+    let client = remote(&server);
+    let open = || File::open(&client, "data/f", &OpenOptions::new().read(true)).unwrap();
+    let _first = open();
+    let (before, _) = cost_at_rest(&server);
+    let files: Vec<File> = (1..count).map(|_| open()).collect();
+    let (memory, threads) = cost_at_rest(&server);
+    let folder = format!("/proc/{}/fd", server.process().as_raw_nonzero());
+    let descriptors = std::fs::read_dir(folder).unwrap().count();
+    let grown = memory.saturating_sub(before);
+    println!("{count} open files: {grown} bytes of private memory, {descriptors} descriptors, {threads} threads");
+    assert!(grown <= HANDLES_MEMORY_MAX, "{grown} bytes");
+    assert!(descriptors < 400, "{descriptors} descriptors: a quarter of 1,024, and what a server has anyway");
+    drop(files);
 }

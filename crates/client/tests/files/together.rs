@@ -60,3 +60,38 @@ fn what_many_files_keep_of_what_is_not_synced_has_a_bound_together() {
     }
     assert_eq!(remote.unsynced_bytes(), 0);
 }
+
+/// Clients that append to one file, and what each appends: a byte that says who and which one, again and again, and lines.
+const CLIENTS: u8 = 8;
+const BYTES_EACH: usize = 400;
+const LINES_EACH: usize = 50;
+
+/// Appends to the file as client number `client`; every answer says where it is.
+fn append_all(file: &File, client: u8) -> Vec<(u64, Vec<u8>)> {
+    let bytes = (0..BYTES_EACH).map(|number| vec![client << 5 | (number % 32) as u8]);
+    let lines = (0..LINES_EACH).map(|number| vec![client << 5 | (number % 32) as u8; 100 + number]);
+    bytes.chain(lines).map(|data| (file.append(&data).unwrap(), data)).collect()
+}
+
+#[test]
+fn appends_of_eight_clients_are_all_there_whole_and_in_the_order_of_each() {
+    let serving = Serving::start();
+    serving.directory.write("f", b"");
+    let files: Vec<File> = (0..CLIENTS).map(|_| File::open(&remote(&serving), "data/f", &BOTH).unwrap()).collect();
+    let told: Vec<Vec<(u64, Vec<u8>)>> = std::thread::scope(|scope| {
+        let append = |(client, file)| scope.spawn(move || append_all(file, client));
+        let clients: Vec<_> = (0..).zip(&files).map(append).collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let content = serving.directory.read("f");
+    let mut covered = vec![0_u8; content.len()];
+    for (client, appended) in told.iter().enumerate() {
+        assert!(appended.is_sorted_by(|one, next| one.0 < next.0), "client {client} finds them in its order");
+        for (offset, data) in appended {
+            let range = *offset as usize..*offset as usize + data.len();
+            assert!(content[range.clone()] == data[..], "client {client} at {offset}");
+            covered[range].iter_mut().for_each(|count| *count += 1);
+        }
+    }
+    assert!(covered.iter().all(|count| *count == 1), "each byte is one client's");
+}
