@@ -163,7 +163,7 @@ pub(crate) struct SessionEntry {
     pub files: Arc<SessionFiles>,
     /// The names that it watches.
     pub watches: Arc<SessionWatches>,
-    /// Since when a notice is on its way that the client has not taken.
+    /// Since when an idle channel of it has been sending, if one is.
     pub telling_since: Option<Instant>,
     /// Its way through the limits of bandwidth.
     pub rates: Arc<SessionRates>,

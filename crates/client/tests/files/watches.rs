@@ -237,6 +237,26 @@ fn a_watch_keeps_no_thread_and_no_operation_and_an_idle_session_is_told_without_
     last.hears("g", Changes::NAME);
 }
 
+#[test]
+fn an_idle_session_that_lost_a_channel_is_told_on_the_others() {
+    let serving = Serving::start();
+    let relay = Relay::to(&serving.address);
+    let options = ConnectOptions { address: relay.address.clone(), ..serving.options(3) };
+    let server = Remote::with_patience(options, PATIENCE);
+    let (told, watch) = Told::watching(&server, "data", Watched::Names);
+    relay.wait_for("all channels", |lines| (lines.len() >= 3).then_some(()));
+    serving.wait_for_status("the session is idle", |[sessions, _, threads]| (sessions, threads) == (1, 0));
+    for round in 0..3 {
+        let name = format!("{round}");
+        serving.directory.write(&name, b"");
+        told.hears(&name, Changes::NAME);
+        if round == 0 {
+            relay.cut(1, Cut::Fin);
+        }
+    }
+    assert!(!watch.is_over());
+}
+
 /// Many names that change again and again, until somebody has seen enough.
 fn busy(serving: &Serving, enough: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;

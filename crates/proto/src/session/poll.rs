@@ -40,6 +40,9 @@ impl Session {
     /// The next output about the session itself, and nothing about operations: for a driver that
     /// holds an idle session, and could not send their bytes.
     pub fn poll_idle(&mut self, now: Instant) -> Option<Output> {
+        if let Some(output) = self.outputs.pop_front() {
+            return Some(output);
+        }
         for _ in 0..self.idle.len() {
             let channel = self.idle.pop_front()?;
             if self.feed_rekey(channel, now) || self.feed_session(channel) {

@@ -99,7 +99,7 @@ impl Server {
             self.start_pipelines(id);
             return self.drop_session(id, Some(Error::from(fault)));
         }
-        self.say_last_words(id, pipeline);
+        self.tell_idle(id, pipeline);
     }
 
     /// A record of an idle channel is with the transport.
@@ -109,13 +109,7 @@ impl Server {
         let Some((session, idle)) = self.idle_channel(id, channel) else { return };
         idle.sending = false;
         session.on_sent(channel, now);
-        let leaving = session.is_closing();
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
-        let pipeline = entry.pipeline_of(channel);
-        entry.telling_since = None;
-        if leaving {
-            self.say_last_words(id, pipeline);
-        }
+        let Some(pipeline) = self.sessions.get(&id).map(|entry| entry.pipeline_of(channel)) else { return };
         let work = |pipe: &PipelineState| match pipe {
             PipelineState::Idle { channels, .. } => {
                 channels.values().any(|idle| matches!(idle.arriving, Arriving::Work(_)))
@@ -123,20 +117,26 @@ impl Server {
             PipelineState::Running(_) | PipelineState::Over => false,
         };
         if self.sessions.get(&id).is_some_and(|entry| entry.pipes.iter().any(work)) {
+            // What is left to tell a thread tells, unless close reasons are being sent.
             self.start_pipelines(id);
-        } else if !leaving {
-            self.tell_idle(id, pipeline);
         }
+        self.tell_idle(id, pipeline);
     }
 
-    /// Does what the machine of a pipeline requests whose client is leaving.
-    pub(super) fn say_last_words(&mut self, id: SessionId, pipeline: usize) {
+    /// Does what the machine of an idle pipeline requests: all of it if the client is leaving, else what is
+    /// about the session itself, as far as its channels take it; the rest follows when they do.
+    pub(super) fn tell_idle(&mut self, id: SessionId, pipeline: usize) {
         let now = self.dispatch.now();
         loop {
             let Some(entry) = self.sessions.get_mut(&id) else { return };
             let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
-            match session.poll(now) {
+            let leaving = session.is_closing();
+            let output = if leaving { session.poll(now) } else { session.poll_idle(now) };
+            match output {
                 Some(Output::Send { channel, head, payload: Payload::Control(payload) }) => {
+                    if !channels.values().any(|idle| idle.sending) {
+                        entry.telling_since = Some(now);
+                    }
                     let Some(idle) = channels.get_mut(&channel) else { continue };
                     match control::seal(&mut idle.sealer, &head, &payload) {
                         Ok((head, body)) => {

@@ -125,7 +125,7 @@ impl Server {
             session.on_lost(channel, error);
         }
         if leaving {
-            self.say_last_words(id, pipeline);
+            self.tell_idle(id, pipeline);
         }
     }
 

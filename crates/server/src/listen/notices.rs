@@ -7,11 +7,9 @@ use crate::authorise::CurrentAuthority;
 use crate::sessions::{PipelineState, ServerMessage};
 use crate::watches::Watches;
 use std::sync::mpsc::SyncSender;
-use xdfs_engine::control;
 use xdfs_engine::mailbox::{Command, Message};
-use xdfs_io::dispatch::{DescriptorWaker, Dispatch, Op, Wake};
+use xdfs_io::dispatch::{DescriptorWaker, Dispatch, Wake};
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
-use xdfs_proto::session::{Output, Payload};
 
 /// The watches of a server, whose listener gets `letters`.
 pub(super) fn watches(
@@ -55,32 +53,16 @@ impl Server {
         self.tell_idle(id, pipeline);
     }
 
-    /// Sends what the machine of an idle pipeline has to say about its session, as far as its channels
-    /// take it; the rest follows when they do.
-    pub(super) fn tell_idle(&mut self, id: SessionId, pipeline: usize) {
-        let now = self.dispatch.now();
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
-        let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
-        while let Some(output) = session.poll_idle(now) {
-            let Output::Send { channel, head, payload: Payload::Control(payload) } = output else { continue };
-            let Some(idle) = channels.get_mut(&channel) else { continue };
-            match control::seal(&mut idle.sealer, &head, &payload) {
-                Ok((head, body)) => {
-                    idle.sending = true;
-                    entry.telling_since.get_or_insert(now);
-                    self.dispatch.submit(Op::Send { socket: idle.socket, head: Some(head), body });
-                }
-                Err(error) => session.on_lost(channel, error),
-            }
-        }
-    }
-
     /// Ends sessions that do not take what they wanted to be told: their requests would not be heard
     /// either.
     pub(super) fn end_deaf_sessions(&mut self, now: Instant) {
         let deaf = self.sessions.iter().filter(|(_, entry)| {
             let stall = entry.pipes.iter().find_map(|pipe| match pipe {
-                PipelineState::Idle { session, .. } => Some(session.limits().stall),
+                // One that is closing has a deadline of its own.
+                PipelineState::Idle { session, channels } => {
+                    let sends = !session.is_closing() && channels.values().any(|idle| idle.sending);
+                    sends.then_some(session.limits().stall)
+                }
                 _ => None,
             });
             entry.telling_since.zip(stall).is_some_and(|(since, stall)| now.since(since) >= stall)
