@@ -87,6 +87,12 @@ pub enum Bug {
     RestartWithoutGrace,
     /// A restarted server grants leases to those who had none.
     GraceForAnybody,
+    /// Whoever has given a recalled lease back gets the next one, before those who waited for it.
+    LeaseWithoutPause,
+    /// A recalled lease is a new one for whoever lost its session and has it again.
+    RecallEndsWithSession,
+    /// Changes that a client kept are taken although it has no lease any more.
+    KeptWithoutLease,
 }
 
 impl Bug {
@@ -123,7 +129,7 @@ impl Bug {
     pub const OF_CALLS: [Bug; 1] = [Bug::CallTwice];
 
     /// Bugs of leases, which their model catches.
-    pub const OF_LEASES: [Bug; 11] = [
+    pub const OF_LEASES: [Bug; 14] = [
         Bug::LeaseFromTheAnswer,
         Bug::LeaseWithoutEnd,
         Bug::LeaseBesideAnother,
@@ -135,6 +141,9 @@ impl Bug {
         Bug::LeaseEndsInABatch,
         Bug::RestartWithoutGrace,
         Bug::GraceForAnybody,
+        Bug::LeaseWithoutPause,
+        Bug::RecallEndsWithSession,
+        Bug::KeptWithoutLease,
     ];
 
     /// Bugs that keep two ends exchanging messages for ever, which the model checker catches.

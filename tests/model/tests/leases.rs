@@ -2,7 +2,7 @@
 
 use xdfs_proto::session::Bug;
 use xdfs_test_model::lease::properties::{BEHIND, STALE, WAITS};
-use xdfs_test_model::lease::setting::{BOTH, LARGE, LOCAL, LOST, Leases, READ, RESTART, USUAL, WRITE};
+use xdfs_test_model::lease::setting::{AGAIN, BOTH, LARGE, LOCAL, LOST, Leases, READ, RESTART, USUAL, WRITE};
 use xdfs_test_model::search::{all_hold, search_for};
 use xdfs_test_model::settings::is_large;
 
@@ -30,6 +30,9 @@ fn every_rule_of_leases_is_needed() {
             Bug::LeaseEndsWithSession => (&LOST, STALE),
             Bug::LeaseEndsInABatch => (&WRITE, BEHIND),
             Bug::RestartWithoutGrace | Bug::GraceForAnybody => (&RESTART, STALE),
+            Bug::LeaseWithoutPause => (&AGAIN, WAITS),
+            Bug::RecallEndsWithSession => (&LOST, WAITS),
+            Bug::KeptWithoutLease => (&WRITE, BEHIND),
             other => panic!("{other:?} is no mistake of leases"),
         };
         caught(&format!("{bug:?}"), &setting.with_bug(bug), property);

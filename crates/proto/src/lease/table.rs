@@ -160,7 +160,7 @@ impl<U: Ord + Clone> LeasedFile<U> {
         (!excluded || bugs.has(Bug::LeaseBesideAnother))
             && (!busy || bugs.has(Bug::LeaseBesideAnAccess))
             && !waits
-            && self.pause <= now
+            && (self.pause <= now || bugs.has(Bug::LeaseWithoutPause))
     }
 
     fn is_unused(&self, now: Instant) -> bool {
@@ -326,6 +326,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         let lease = self.lease(old).map(|lease| lease.state);
         let Some(LeaseState::Lost(Lost { kind, until, recalled })) = lease else { return LeaseAnswer::Refused };
         self.remove(old);
+        let recalled = recalled && !self.bugs.has(Bug::RecallEndsWithSession);
         let until = if recalled { until } else { now.after(self.terms.time) };
         self.insert(file, holder, Granted { kind, until });
         let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
@@ -406,12 +407,14 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     /// Changes that a client kept under its lease arrive: false if it has no such lease any more, and
     /// they must not be made. Otherwise the lease does not end before [`Self::unpin`].
     pub fn pin(&mut self, holder: &Holder<U>, now: Instant) -> bool {
-        let Some(file) = self.holders.get(holder).cloned() else { return false };
+        let Some(file) = self.holders.get(holder).cloned() else {
+            return self.bugs.has(Bug::KeptWithoutLease);
+        };
         self.expire(&file, now);
-        let lease = self.lease(holder);
+        let (bugs, lease) = (self.bugs, self.lease(holder));
         let lease =
             lease.filter(|lease| !matches!(lease.state, LeaseState::Lost(_)) && lease.state.kind() == LeaseKind::Write);
-        lease.map(|lease| lease.pins += 1).is_some()
+        lease.map(|lease| lease.pins += 1).is_some() || bugs.has(Bug::KeptWithoutLease)
     }
 
     /// They were made.

@@ -13,6 +13,8 @@ pub struct Leases {
     pub moments: u8,
     /// For how many of them a lease holds.
     pub time: u8,
+    /// For how many of them a file gets no lease once one was recalled.
+    pub pause: u8,
     /// Which client may ask for which leases, how often: read and write.
     pub asks: [[u8; 2]; 2],
     /// Renewals of each client.
@@ -40,6 +42,7 @@ const fn none(name: &'static str) -> Leases {
         name,
         moments: 5,
         time: 2,
+        pause: 1,
         asks: [[0; 2]; 2],
         renewals: [0; 2],
         kept: [0; 2],
@@ -83,8 +86,12 @@ pub const RESTART: Leases =
 pub const LOCAL: Leases =
     Leases { asks: [[1, 1], [0, 0]], kept: [1, 0], local: 1, losses: [1, 0], ..none("a local program") };
 
+/// One asks again and again for what the other waits for.
+pub const AGAIN: Leases =
+    Leases { pause: 4, asks: [[2, 0], [0, 0]], changes: [0, 1], ..none("a lease again and again, others change") };
+
 /// Searched in every run of the tests.
-pub const USUAL: &[Leases] = &[READ, WRITE, BOTH, LOST, RESTART, LOCAL];
+pub const USUAL: &[Leases] = &[READ, WRITE, BOTH, LOST, RESTART, LOCAL, AGAIN];
 
 /// Searched by command.
 pub const LARGE: &[Leases] = &[
@@ -108,6 +115,6 @@ impl Leases {
     /// The server's numbers.
     pub fn terms(&self) -> LeaseTerms {
         let time = Duration::from_nanos(self.time.into());
-        LeaseTerms { time, pause: Duration::from_nanos(1), most: 8, most_each: 8 }
+        LeaseTerms { time, pause: Duration::from_nanos(self.pause.into()), most: 8, most_each: 8 }
     }
 }
