@@ -4,6 +4,7 @@
 mod close;
 mod figures;
 mod handle;
+mod hidden;
 mod idle;
 mod join;
 mod logins;
@@ -256,7 +257,8 @@ impl Server {
 
     fn deadline(&self) -> Option<Instant> {
         let guests = self.admission.deadline();
-        let sweep = (!self.sessions.is_empty() || self.refusals > 0).then_some(self.next_sweep);
+        let watches = !self.sessions.is_empty() || self.refusals > 0 || self.files.has_hidden();
+        let sweep = watches.then_some(self.next_sweep);
         let again = self.untold.again_at();
         [guests, sweep, again, self.accept_at, self.draining].into_iter().flatten().min()
     }
@@ -474,6 +476,7 @@ impl Server {
             self.end_leaving_sessions(now);
             self.end_deaf_sessions(now);
             self.end_idle_sessions(now);
+            self.remove_hidden();
         }
     }
 

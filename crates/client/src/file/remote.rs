@@ -5,7 +5,7 @@ use crate::callback::Callback;
 use crate::options::ConnectOptions;
 use crate::session::Session;
 use bytes::Bytes;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,8 +29,8 @@ pub struct Remote {
     way: Way,
     patience: Duration,
     session: Mutex<Option<Arc<Session>>>,
-    /// There was a session: the server is one that comes back.
-    was_connected: AtomicBool,
+    /// Sessions that there were.
+    connections: AtomicU64,
     /// Bytes that its open files keep to write them again.
     pub(super) unsynced: AtomicUsize,
     /// Bytes that were requested for them before somebody read them.
@@ -128,8 +128,8 @@ impl Remote {
 
     fn by(way: Way, patience: Duration, session: Option<Arc<Session>>) -> Arc<Self> {
         let (unsynced, ahead, keeper) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(Keeper::default()));
-        let was_connected = AtomicBool::new(session.is_some());
-        let remote = Self { way, patience, session: Mutex::new(session), was_connected, unsynced, ahead, keeper };
+        let connections = AtomicU64::new(u64::from(session.is_some()));
+        let remote = Self { way, patience, session: Mutex::new(session), connections, unsynced, ahead, keeper };
         remote.lock().iter().for_each(|session| remote.hear_recalls(session));
         Arc::new(remote)
     }
@@ -169,14 +169,19 @@ impl Remote {
         };
         let fresh = Arc::new(Session::connect(options)?);
         self.hear_recalls(&fresh);
-        self.was_connected.store(true, Ordering::Relaxed);
+        self.connections.fetch_add(1, Ordering::Relaxed);
         *session = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
 
     /// Whether there was a session at any time.
     pub(super) fn was_connected(&self) -> bool {
-        self.was_connected.load(Ordering::Relaxed)
+        self.connections() > 0
+    }
+
+    /// How many sessions there were: with another one, what the server knew of the last is over.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// The session is lost: the next call connects again.

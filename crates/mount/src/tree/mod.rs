@@ -4,6 +4,7 @@ mod attributes;
 mod behind;
 mod data;
 mod directories;
+mod hidden;
 mod lock;
 mod lost_answers;
 mod names;
@@ -16,6 +17,7 @@ use crate::kernel::{Answer, Call, FileSystem, Operation, Outcome};
 use behind::{Behind, Content};
 use data::OpenFile;
 use directories::OpenDirectory;
+use hidden::Keeper;
 use lock::RangeLocker;
 use lost_answers::Fate;
 use rustix::io::Errno;
@@ -81,6 +83,7 @@ pub struct Tree {
     hidden: AtomicU64,
     /// Shared while hidden files are made and removed, alone while they are moved.
     hiding: RwLock<()>,
+    keeper: Keeper,
     /// What tells the hidden names of this mount from those of others.
     token: u64,
 }
@@ -133,6 +136,7 @@ impl Tree {
             no_xattr: AtomicBool::new(false),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
+            keeper: Keeper::default(),
             token,
         })
     }
@@ -242,11 +246,15 @@ impl FileSystem for Tree {
     }
 
     fn work(&self) {
-        self.push_writes();
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.keep_hidden());
+            self.push_writes();
+        });
     }
 
     fn end_work(&self) {
         self.end_writing();
+        self.keeper.end();
     }
 }
 
@@ -326,6 +334,7 @@ mod tests {
             no_xattr: AtomicBool::new(false),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
+            keeper: Keeper::default(),
             token: 0,
         };
         let handle = tree.directories.insert(OpenDirectory::default());

@@ -188,6 +188,7 @@ impl Tree {
         let to = self.inodes().path_in(parent, &hidden).ok_or(Errno::NOENT)?;
         self.hide(inode, &path, &to)?;
         let closed = self.inodes().hid(parent, name, &hidden);
+        self.keeper.wake();
         self.tell_open_files(inode);
         self.remove_hidden(closed);
         Ok(Answer::Done)
@@ -220,6 +221,7 @@ impl Tree {
                     return Err(errno);
                 }
                 let closed = self.inodes().hid(to.0, to.1, &hidden);
+                self.keeper.wake();
                 self.tell_open_files(inode);
                 self.remove_hidden(closed);
             }

@@ -108,6 +108,11 @@ impl Base {
         })
     }
 
+    /// The same with the session, which is over when nobody else has it any more; none outside of one.
+    pub fn named(&self, at: &Authorized) -> Option<(Arc<Principal>, Vec<u8>)> {
+        Some((Arc::clone(self.session.as_ref()?), self.name_of(at)?))
+    }
+
     /// What the sessions on the export share.
     pub fn load(&self) -> &Arc<ExportLoad> {
         self.export.load()

@@ -36,6 +36,7 @@ impl CallContext {
             Call::Unlink { path } => {
                 let at = self.at(path, Want::Change)?;
                 at.store().tree()?.remove(at.path())?;
+                self.unnamed(&at);
                 self.touched(at.path());
                 Ok(())
             }
@@ -43,6 +44,7 @@ impl CallContext {
                 let (at, new) = (self.at(path, Want::Change)?, self.at(to, Want::Change)?);
                 let existing = if keep_existing { Existing::Keep } else { Existing::Replace };
                 at.store().tree()?.rename(at.path(), new.path(), existing)?;
+                self.renamed(&at, &new);
                 self.touched(at.path());
                 self.touched(new.path());
                 Ok(())
@@ -50,6 +52,7 @@ impl CallContext {
             Call::Link { path, to } => {
                 let (at, new) = (self.at(path, Want::Change)?, self.at(to, Want::Change)?);
                 at.store().tree()?.link(at.path(), new.path())?;
+                self.named(&new);
                 self.touched(new.path());
                 Ok(())
             }

@@ -4,6 +4,7 @@
 //! It must reach files only through an [`Authorized`]: every name goes through [`Base::authorise`].
 
 mod change;
+mod hidden;
 pub(crate) mod job;
 pub(crate) mod leases;
 mod look;

@@ -2,7 +2,7 @@
 
 use super::leases::AccessGuard;
 use super::shares::Sharing;
-use super::{Handle, SessionFiles, lock, stale};
+use super::{Handle, SessionFiles, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
 use crate::calls::attributes_of;
 use std::sync::atomic::Ordering;
@@ -121,6 +121,9 @@ impl FileCalls {
         }
         let handle =
             Arc::new(Handle::new((self.files.session, id, open.path.to_vec()), identity, sharing, reserved, None));
+        if open.again.is_some() {
+            self.claim_hidden(open.path, &handle);
+        }
         handle.own.store(own, Ordering::Relaxed);
         handle.unsynced_name.store(created, Ordering::Relaxed);
         if open.truncate && !created {
@@ -136,6 +139,15 @@ impl FileCalls {
             size: node.size,
             change: change_of(&node),
         })
+    }
+
+    /// A file that was opened again under a hidden name belongs to this session, if its user may remove it.
+    fn claim_hidden(&self, path: &[u8], handle: &Handle) {
+        if let Some(name) = hidden::plain(path).filter(|name| hidden::is_hidden(name))
+            && self.authorise(&name, Want::Change).is_ok()
+        {
+            self.files.server.hidden_claimed(name, handle.key(), &self.principal);
+        }
     }
 
     /// The batch is about this handle from now on.

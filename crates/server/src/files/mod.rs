@@ -7,6 +7,7 @@
 
 mod call;
 mod descriptors;
+pub(crate) mod hidden;
 pub(crate) mod job;
 mod lease_calls;
 pub(crate) mod leases;
@@ -18,6 +19,7 @@ mod tests;
 mod waiting;
 
 use descriptors::Descriptors;
+use hidden::HiddenFiles;
 use leases::Leases;
 use locks::RangeOwners;
 use pipes::Pipe;
@@ -72,6 +74,7 @@ pub(crate) struct OpenFiles {
     descriptors: Mutex<Descriptors>,
     waiting: Mutex<Waiting>,
     leases: Leases,
+    hidden: HiddenFiles,
     /// Every handle, by its number.
     handles: Mutex<BTreeMap<u64, Weak<Handle>>>,
     /// The oldest first.
@@ -141,6 +144,7 @@ impl OpenFiles {
             descriptors: Mutex::new(Descriptors::new(descriptors)),
             waiting: Mutex::default(),
             leases: Leases::none(),
+            hidden: HiddenFiles::default(),
             handles: Mutex::default(),
             created: Mutex::default(),
         })

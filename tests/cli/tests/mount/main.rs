@@ -3,6 +3,7 @@
 
 mod coherence;
 mod commands;
+mod killed;
 mod losses;
 mod posix;
 mod programs;

@@ -1,0 +1,142 @@
+//! Mounts whose process is killed.
+
+use std::fs::{self, File};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use xdfs_test_cli::{Running, Scene, Server, pass};
+
+use crate::Mount;
+
+/// How long the servers of these tests grant leases, and keep what a client has left.
+const LEASE: Duration = Duration::from_secs(2);
+
+/// How long something may take that takes seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that grants leases.
+fn serve(scene: &Scene, address: &str) -> Server {
+    scene.write("server.toml", format!("[limits]\nlease-seconds = {}\n", LEASE.as_secs()).as_bytes());
+    scene.serve_with(&["--config", "server.toml", "--listen", address])
+}
+
+/// Starts a program of Python in the mount. It says when it is ready by making the file `ready` beside it.
+fn start(scene: &Scene, mount: &Mount, script: &str) -> Running {
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).current_dir(&mount.point);
+    let program = Running::start(command);
+    let began = Instant::now();
+    while !scene.path("ready").exists() {
+        assert!(program.is_running() && began.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+    program
+}
+
+/// Names of files that were removed while they were open.
+fn hidden(scene: &Scene) -> Vec<String> {
+    let mut names = scene.names("server");
+    names.retain(|name| name.starts_with(".xdfs-removed-"));
+    names
+}
+
+#[test]
+fn a_mount_that_is_killed_leaves_no_lock_and_no_hidden_file() {
+    let scene = Scene::new();
+    let server = serve(&scene, "127.0.0.1:0");
+    let mut mount = Mount::new(&scene, &server, &[]);
+    let script = "import fcntl, os, sys\n\
+        open('locked', 'w').write('locked'); open('removed', 'w').write('removed'); open('replaced', 'w').write('old')\n\
+        held = open('locked', 'r+'); fcntl.flock(held, fcntl.LOCK_EX)\n\
+        ranges = open('locked', 'r+'); fcntl.lockf(ranges, fcntl.LOCK_EX, 3, 0)\n\
+        removed = open('removed'); os.unlink('removed')\n\
+        replaced = open('replaced'); open('new', 'w').write('new'); os.rename('new', 'replaced')\n\
+        open('../ready', 'w')\n\
+        sys.stdin.read()\n";
+    let program = start(&scene, &mount, script);
+    let locked = File::options().read(true).write(true).open(scene.path("server/locked")).unwrap();
+    assert!(locked.try_lock().is_err(), "the program has it");
+    assert_eq!(hidden(&scene).len(), 2);
+    let _ = mount.running.take().unwrap().kill();
+    let began = Instant::now();
+    while locked.try_lock().is_err() {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+    let ranges = "import fcntl\nfcntl.lockf(open('locked', 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 3, 0)";
+    crate::python(&scene.path("server"), ranges);
+    while !hidden(&scene).is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{:?}", hidden(&scene));
+        std::thread::yield_now();
+    }
+    assert!(began.elapsed() >= LEASE, "its client might have come back");
+    assert_eq!(scene.names("server"), ["locked", "replaced"], "no staging directory, and nothing else");
+    assert_eq!(scene.read("server/replaced"), b"new");
+    let _ = program.kill();
+}
+
+#[test]
+fn a_removed_file_that_nobody_uses_outlives_a_restart_of_the_server() {
+    let scene = Scene::new();
+    let server = serve(&scene, "127.0.0.1:0");
+    let address = server.address().to_owned();
+    let mount = Mount::new(&scene, &server, &[]);
+    let script = "import os, sys\n\
+        open('one', 'w').write('one'); open('two', 'w').write('two')\n\
+        one, two = open('one'), open('two'); os.unlink('one'); os.unlink('two')\n\
+        open('../ready', 'w')\n\
+        sys.stdin.read()\n\
+        assert one.read() + two.read() == 'onetwo'\n";
+    let mut program = start(&scene, &mount, script);
+    server.kill();
+    let server = serve(&scene, &address);
+    // Longer than what belongs to nobody is kept.
+    pass(LEASE * 3);
+    assert_eq!(hidden(&scene).len(), 2);
+    program.close_input();
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.messages);
+    let began = Instant::now();
+    while !hidden(&scene).is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{:?}", hidden(&scene));
+        std::thread::yield_now();
+    }
+    mount.unmount();
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Writes numbered blocks, to one file that is synced and to others that are closed, and says which of them
+/// were answered.
+const WRITES: &str = "import os\n\
+    block = lambda number: (b'%015d\\n' % number) * 512\n\
+    synced = os.open('synced', os.O_WRONLY | os.O_CREAT)\n\
+    for number in range(1000000):\n\
+    \x20   for part in range(4): os.pwrite(synced, block(number * 4 + part), (number * 4 + part) * 8192)\n\
+    \x20   os.fsync(synced); print('synced', number, flush=True)\n\
+    \x20   with open('closed-%d' % number, 'wb') as file: file.write(block(number) * 3)\n\
+    \x20   print('closed', number, flush=True)\n\
+    \x20   if number == 5: open('../ready', 'w')\n";
+
+fn block(number: usize) -> Vec<u8> {
+    format!("{number:015}\n").repeat(512).into_bytes()
+}
+
+#[test]
+fn what_fsync_and_close_have_answered_is_complete_when_the_mount_is_killed() {
+    let scene = Scene::new();
+    let server = serve(&scene, "127.0.0.1:0");
+    let mut mount = Mount::new(&scene, &server, &[]);
+    let program = start(&scene, &mount, WRITES);
+    let _ = mount.running.take().unwrap().kill();
+    let said = program.wait().text().to_owned();
+    let count = |kind: &str| said.lines().filter(|line| line.starts_with(kind)).count();
+    let (synced, closed) = (count("synced"), count("closed"));
+    assert!(synced >= 5 && closed >= 5, "{said}");
+    let content = scene.read("server/synced");
+    for number in 0..synced * 4 {
+        assert_eq!(content[number * 8192..][..8192], block(number), "block {number} of {}", synced * 4);
+    }
+    for number in 0..closed {
+        assert_eq!(fs::read(scene.path(format!("server/closed-{number}"))).unwrap(), block(number).repeat(3));
+    }
+}
