@@ -4,6 +4,9 @@
 //! to interrupt its request. Most requests are answered in a moment, and a program that did not expect
 //! EINTR (any signal causes it, also one with a handler) would take it for an error. So a request has a
 //! grace before it is answered so; then its late result is dropped.
+//!
+//! A change that was sent cannot be called back. Its caller would take EINTR for a change that was not
+//! made, and make it again. So the caller of a change waits for what became of it, unless it is ending.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +14,25 @@ use std::collections::BTreeMap;
 /// is killed waits for this at most.
 pub(super) const GRACE_MS: u64 = 400;
 
+/// After how long it is seen again whether the caller of an interrupted change is ending.
+pub(super) const AGAIN_MS: u64 = 200;
+
+/// Who waits for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Waiter {
+    /// Whoever it is may be told that it was interrupted.
+    Anybody,
+    /// This thread has to know what became of it.
+    Changing(u32),
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum CallState {
-    Working,
+    Working(Waiter),
+    /// Answered with EINTR at this time.
     Interrupted {
-        since_ms: u64,
+        at_ms: u64,
+        waiter: Waiter,
     },
     /// Answered with EINTR.
     Abandoned,
@@ -29,14 +46,16 @@ pub(super) struct InFlight {
 
 impl InFlight {
     /// A request arrived.
-    pub(super) fn begin(&mut self, unique: u64) {
-        self.calls.insert(unique, CallState::Working);
+    pub(super) fn begin(&mut self, unique: u64, waiter: Waiter) {
+        self.calls.insert(unique, CallState::Working(waiter));
     }
 
     /// The kernel wants it to end. One that was answered meanwhile is not known any more.
     pub(super) fn interrupt(&mut self, unique: u64, now_ms: u64) {
-        if let Some(state @ CallState::Working) = self.calls.get_mut(&unique) {
-            *state = CallState::Interrupted { since_ms: now_ms };
+        if let Some(state) = self.calls.get_mut(&unique)
+            && let CallState::Working(waiter) = *state
+        {
+            *state = CallState::Interrupted { at_ms: now_ms + GRACE_MS, waiter };
         }
     }
 
@@ -52,20 +71,27 @@ impl InFlight {
 
     /// When the next interrupted request is answered, if there is one.
     pub(super) fn next_ms(&self) -> Option<u64> {
-        let since = |state: &CallState| match state {
-            CallState::Interrupted { since_ms } => Some(since_ms + GRACE_MS),
+        let at = |state: &CallState| match state {
+            CallState::Interrupted { at_ms, .. } => Some(*at_ms),
             _ => None,
         };
-        self.calls.values().filter_map(since).min()
+        self.calls.values().filter_map(at).min()
     }
 
-    /// The requests that are answered with EINTR now.
-    pub(super) fn due(&mut self, now_ms: u64) -> Vec<u64> {
+    /// The requests that are answered with EINTR now. `is_dying` tells whether a thread is ending.
+    pub(super) fn due(&mut self, now_ms: u64, is_dying: impl Fn(u32) -> bool) -> Vec<u64> {
         let mut due = Vec::new();
         for (unique, state) in &mut self.calls {
-            if matches!(state, CallState::Interrupted { since_ms } if *since_ms + GRACE_MS <= now_ms) {
-                *state = CallState::Abandoned;
-                due.push(*unique);
+            match state {
+                CallState::Interrupted { at_ms, .. } if *at_ms > now_ms => {}
+                CallState::Interrupted { at_ms, waiter: Waiter::Changing(thread) } if !is_dying(*thread) => {
+                    *at_ms = now_ms + AGAIN_MS;
+                }
+                CallState::Interrupted { .. } => {
+                    *state = CallState::Abandoned;
+                    due.push(*unique);
+                }
+                CallState::Working(_) | CallState::Abandoned => {}
             }
         }
         due
@@ -75,20 +101,38 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Waiter::{Anybody, Changing};
+
+    const NOBODY_DIES: fn(u32) -> bool = |_| false;
+
+    #[test]
+    fn the_caller_of_a_change_is_told_what_became_of_it_unless_it_is_ending() {
+        let mut calls = InFlight::default();
+        calls.begin(1, Changing(7));
+        calls.begin(2, Changing(8));
+        calls.interrupt(1, 100);
+        calls.interrupt(2, 100);
+        assert_eq!(calls.due(100 + GRACE_MS, |thread| thread == 8), [2]);
+        assert_eq!(calls.next_ms(), Some(100 + GRACE_MS + AGAIN_MS));
+        assert_eq!(calls.due(100 + GRACE_MS + AGAIN_MS, NOBODY_DIES), []);
+        let mut killed = calls.clone();
+        assert_eq!(killed.due(10_000, |thread| thread == 7), [1], "a later signal ends it");
+        assert!(calls.finish(1) && !killed.finish(1));
+    }
 
     #[test]
     fn an_interrupted_request_is_answered_once_by_whichever_is_first() {
         let mut calls = InFlight::default();
-        (1..=3).for_each(|unique| calls.begin(unique));
+        (1..=3).for_each(|unique| calls.begin(unique, Anybody));
         calls.interrupt(1, 100);
         calls.interrupt(2, 200);
         calls.interrupt(9, 200);
         assert_eq!(calls.next_ms(), Some(100 + GRACE_MS));
         assert!(calls.finish(1), "its result came in time");
-        assert_eq!(calls.due(199 + GRACE_MS), []);
-        assert_eq!(calls.due(200 + GRACE_MS), [2]);
+        assert_eq!(calls.due(199 + GRACE_MS, NOBODY_DIES), []);
+        assert_eq!(calls.due(200 + GRACE_MS, NOBODY_DIES), [2]);
         assert!(calls.is_abandoned(2) && !calls.is_abandoned(3));
-        assert_eq!(calls.due(10_000), [], "once");
+        assert_eq!(calls.due(10_000, NOBODY_DIES), [], "once");
         assert!(!calls.finish(2), "its result is late");
         assert!(calls.finish(3));
         assert_eq!(calls, InFlight::default());
@@ -97,7 +141,7 @@ mod tests {
     #[test]
     fn a_second_signal_does_not_prolong_the_wait() {
         let mut calls = InFlight::default();
-        calls.begin(1);
+        calls.begin(1, Anybody);
         calls.interrupt(1, 100);
         calls.interrupt(1, 300);
         assert_eq!(calls.next_ms(), Some(100 + GRACE_MS));

@@ -4,6 +4,7 @@
 pub(crate) mod abi;
 mod answer;
 mod attach;
+mod dying;
 mod in_flight;
 mod request;
 mod serve;

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) struct Caller {
     pub(crate) user: u32,
     pub(crate) group: u32,
+    /// The thread, as this process knows it; 0 if it does not.
+    pub(crate) thread: u32,
 }
 
 /// A request: its number, the inode that it is about, and what is asked.
@@ -222,7 +224,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Call<'_>> {
     let length = fields.u32()? as usize;
     let code = fields.u32()?;
     let (unique, inode) = (fields.u64()?, fields.u64()?);
-    let caller = Caller { user: fields.u32()?, group: fields.u32()? };
+    let caller = Caller { user: fields.u32()?, group: fields.u32()?, thread: fields.u32()? };
     let arguments = bytes.get(abi::REQUEST_HEAD..length)?;
     let operation = operation(code, inode, &mut Fields(arguments)).unwrap_or(Operation::Other);
     Some(Call { unique, inode, caller, operation })
@@ -398,7 +400,7 @@ mod tests {
         let lookup = request(1, b"name\0");
         let call = decode(&lookup).unwrap();
         assert_eq!((call.unique, call.inode), (7, 3));
-        assert_eq!(call.caller, Caller { user: 1000, group: 1001 });
+        assert_eq!(call.caller, Caller { user: 1000, group: 1001, thread: 9 });
         assert_eq!(call.operation, Operation::LookUp { name: b"name" });
         let mut arguments = Vec::new();
         for field in [5_u64, 100, 3 | 1 << 32, 0] {

@@ -7,7 +7,8 @@
 
 use super::abi::{self, init};
 use super::answer::Answer;
-use super::in_flight::InFlight;
+use super::dying::is_dying;
+use super::in_flight::{InFlight, Waiter};
 use super::request::{self, Call, Operation};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -125,6 +126,22 @@ pub(crate) fn serve(device: &File, files: &dyn FileSystem) -> Result<(), Errno> 
     lock(&server.end).unwrap_or(Ok(()))
 }
 
+/// Who waits for a call. Made again, these changes would be other ones.
+fn waiter(call: &Call<'_>) -> Waiter {
+    match call.operation {
+        Operation::Write { .. }
+        | Operation::Create { .. }
+        | Operation::MakeDirectory { .. }
+        | Operation::MakeNode { .. }
+        | Operation::Symlink { .. }
+        | Operation::Link { .. }
+        | Operation::Rename { .. }
+        | Operation::Unlink { .. }
+        | Operation::RemoveDirectory { .. } => Waiter::Changing(call.caller.thread),
+        _ => Waiter::Anybody,
+    }
+}
+
 fn buffer() -> Vec<u8> {
     vec![0; abi::REQUEST_REST + abi::DATA_MAX]
 }
@@ -151,7 +168,7 @@ fn send(device: &File, unique: u64, outcome: Result<&Answer, Errno>) -> Result<(
 }
 
 /// Has the kernel drop the attributes and all pages that it keeps of an inode, and waits for that.
-fn invalidate(device: &File, inode: u64) -> Result<(), Errno> {
+pub(super) fn invalidate(device: &File, inode: u64) -> Result<(), Errno> {
     let (from, length) = (0_u64, 0_u64);
     let fields = [inode, from, length].map(u64::to_ne_bytes).concat();
     write(device, (0, abi::NOTIFY_INVALIDATE_INODE), &fields, &[])
@@ -307,7 +324,7 @@ impl<'a> Server<'a> {
             if !self.needs_work(&call) {
                 continue;
             }
-            lock(&self.in_flight).begin(call.unique);
+            lock(&self.in_flight).begin(call.unique, waiter(&call));
             let unique = call.unique;
             let mut pool = lock(&self.pool);
             if pool.waiting > 0 {
@@ -380,7 +397,7 @@ impl<'a> Server<'a> {
         let mut calls = lock(&self.in_flight);
         while !self.ended() {
             let now = self.now_ms();
-            for unique in calls.due(now) {
+            for unique in calls.due(now, is_dying) {
                 let _ = send(self.device, unique, Err(Errno::INTR));
             }
             calls = match calls.next_ms() {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, Server, pattern};
+use xdfs_test_cli::{Running, Scene, Server, pass, pattern};
 
 use crate::Mount;
 
@@ -184,5 +184,47 @@ fn a_program_that_waits_for_a_server_or_a_lock_is_ended_by_a_signal() {
     assert!(took < Duration::from_secs(1), "{took:?}");
     // The mount goes on.
     assert_eq!(fs::read(mount.path("file")).unwrap(), pattern(1_000_000, 3));
+    mount.unmount();
+}
+
+#[test]
+fn a_change_that_a_signal_interrupts_is_made_once() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    // Python makes a call again that was interrupted.
+    let script = "import os, signal, sys\n\
+        f = os.open('file', os.O_WRONLY | os.O_APPEND | os.O_CREAT)\n\
+        open('../opened', 'w')\n\
+        sys.stdin.read()\n\
+        signals = 0\n\
+        def on_signal(*_):\n\
+        \x20   global signals\n\
+        \x20   signals += 1\n\
+        signal.signal(signal.SIGALRM, on_signal)\n\
+        signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)\n\
+        os.write(f, b'line\\n')\n\
+        signal.setitimer(signal.ITIMER_REAL, 0)\n\
+        assert signals > 0\n";
+    let mut appends = Running::start({
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).current_dir(&mount.point);
+        command
+    });
+    while !scene.path("opened").exists() {
+        assert!(appends.is_running());
+        std::thread::yield_now();
+    }
+    server.signal(Signal::STOP);
+    while !is_stopped(&server) {
+        std::thread::yield_now();
+    }
+    appends.close_input();
+    pass(Duration::from_secs(2));
+    assert!(appends.is_running(), "it is not told before it is known");
+    server.signal(Signal::CONT);
+    let ended = appends.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.messages);
+    assert_eq!(scene.read("server/file"), b"line\n");
     mount.unmount();
 }
