@@ -5,6 +5,7 @@ mod behind;
 mod data;
 mod directories;
 mod hidden;
+mod leases;
 mod lock;
 mod lost_answers;
 mod names;
@@ -18,6 +19,7 @@ use behind::{Behind, Content};
 use data::OpenFile;
 use directories::OpenDirectory;
 use hidden::Keeper;
+use leases::Leases;
 use lock::RangeLocker;
 use lost_answers::Fate;
 use rustix::io::Errno;
@@ -84,6 +86,7 @@ pub struct Tree {
     /// Shared while hidden files are made and removed, alone while they are moved.
     hiding: RwLock<()>,
     keeper: Keeper,
+    leases: Leases,
     /// What tells the hidden names of this mount from those of others.
     token: u64,
 }
@@ -137,6 +140,7 @@ impl Tree {
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
             keeper: Keeper::default(),
+            leases: Leases::default(),
             token,
         })
     }
@@ -248,6 +252,7 @@ impl FileSystem for Tree {
     fn work(&self) {
         std::thread::scope(|scope| {
             scope.spawn(|| self.keep_hidden());
+            scope.spawn(|| self.take_leases());
             self.push_writes();
         });
     }
@@ -255,6 +260,7 @@ impl FileSystem for Tree {
     fn end_work(&self) {
         self.end_writing();
         self.keeper.end();
+        self.leases.end();
     }
 }
 
@@ -335,6 +341,7 @@ mod tests {
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
             keeper: Keeper::default(),
+            leases: Leases::default(),
             token: 0,
         };
         let handle = tree.directories.insert(OpenDirectory::default());

@@ -171,11 +171,17 @@ impl Core {
         let calls = vec![FileCall::Lease(LeaseCall::Ask(kind))];
         let sent = self.send(&session, generation, Self::batch_of(handle, calls));
         match sent.and_then(|sent| self.leased(PendingLease { sent, generation })) {
-            Ok(()) => Ok(self.lease()),
+            Ok(()) => {
+                self.remote.told_of_leases(true);
+                Ok(self.lease())
+            }
             Err(error) => {
                 self.leasing().holding.on_lost();
                 match error.kind {
-                    ErrorKind::Unsupported => Ok(None),
+                    ErrorKind::Unsupported => {
+                        self.remote.told_of_leases(false);
+                        Ok(None)
+                    }
                     _ if is_lost(&error) => Ok(None),
                     _ => Err(error),
                 }
