@@ -109,6 +109,8 @@ pub enum Shape {
     SmallFiles,
     /// A directory of a million names, listed and summed up.
     Names,
+    /// A mounted directory beside sshfs, without delay and through a relay.
+    Mounts,
     /// Directory trees, copied and compared.
     Trees,
     /// What the same command sends when it was killed at 90 %.

@@ -12,6 +12,7 @@ use crate::cell::{CellReport, Summary, SystemReport};
 use crate::report::Report;
 use crate::shapes::idle::{IdleReport, Kind};
 use crate::shapes::login::LoginReport;
+use crate::shapes::mounts::MountsReport;
 use crate::shapes::sessions::SessionsReport;
 use crate::shapes::stall::StallReport;
 use crate::stats::median;
@@ -91,6 +92,7 @@ pub fn check(report: &Report) -> Vec<Goal> {
     report.stalls.iter().for_each(|one| stall(one, &mut goals));
     report.small_files.iter().for_each(|one| durable::small_files(one, &mut goals));
     report.resumes.iter().for_each(|one| durable::resumes(one, &mut goals));
+    report.mounts.iter().for_each(|one| mounts(one, &mut goals));
     goals
 }
 
@@ -102,6 +104,13 @@ pub fn terminal(goals: &[Goal]) -> String {
         format!("  {:width$}  wanted {:>8}  found {:>8.3}  {verdict}\n", goal.what, goal.wanted(), goal.found)
     };
     if goals.is_empty() { String::new() } else { format!("\ngoals\n{}", goals.iter().map(line).collect::<String>()) }
+}
+
+fn mounts(report: &MountsReport, goals: &mut Vec<Goal>) {
+    if let (Some(bound), Some(found)) = (report.goal, report.ratio()) {
+        let what = format!("mount, {}, round trip {} ms: rate over sshfs", report.work, report.round_trip_ms);
+        goals.push(Goal::at_least(what, bound, found));
+    }
 }
 
 fn idle(report: &IdleReport, goals: &mut Vec<Goal>) {

@@ -3,7 +3,7 @@
 //!
 //! It must not measure what it can be measured for from outside: CPU and memory are the bench's to take.
 
-mod relay;
+pub(crate) mod relay;
 
 use std::io::{self, Read};
 use std::net::SocketAddr;

@@ -17,7 +17,7 @@ const PIECES: usize = 256;
 
 /// Listens on loopback.
 #[derive(Debug)]
-pub(super) struct Relay {
+pub(crate) struct Relay {
     listener: TcpListener,
     target: SocketAddr,
     delay: Duration,
@@ -25,18 +25,18 @@ pub(super) struct Relay {
 
 impl Relay {
     /// A relay to `target`.
-    pub(super) fn listen(target: SocketAddr, delay: Duration) -> Result<Self> {
+    pub(crate) fn listen(target: SocketAddr, delay: Duration) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context(|| "relay".to_owned())?;
         Ok(Self { listener, target, delay })
     }
 
     /// Where to connect.
-    pub(super) fn address(&self) -> Result<SocketAddr> {
+    pub(crate) fn address(&self) -> Result<SocketAddr> {
         self.listener.local_addr().context(|| "relay".to_owned())
     }
 
     /// Carries the next connection to its end, in threads of its own.
-    pub(super) fn carry_next(&self) -> Result<()> {
+    pub(crate) fn carry_next(&self) -> Result<()> {
         let listener = self.listener.try_clone().context(|| "relay".to_owned())?;
         let (target, delay) = (self.target, self.delay);
         thread::spawn(move || {

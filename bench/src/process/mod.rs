@@ -65,10 +65,14 @@ impl Command {
         self
     }
 
+    /// The program and its arguments.
+    pub fn words(&self) -> impl Iterator<Item = &OsString> {
+        std::iter::once(&self.program).chain(&self.arguments)
+    }
+
     /// The line as one would type it.
     pub fn line(&self) -> String {
-        let words = std::iter::once(&self.program).chain(&self.arguments);
-        words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        self.words().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
 
     /// Starts it with both outputs in files under `directory`, its processes on `account`.

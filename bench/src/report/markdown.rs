@@ -7,7 +7,7 @@ use super::{Report, table};
 use crate::args::{PeerName, Shape};
 use crate::cell::{CellReport, SystemReport};
 use crate::goals::Goal;
-use crate::shapes::{clients, idle, login, names, resume, sessions, small_files, stall};
+use crate::shapes::{clients, idle, login, mounts, names, resume, sessions, small_files, stall};
 
 /// Columns of the table of ratios.
 const PEERS: [(PeerName, &str); 6] = [
@@ -75,6 +75,9 @@ pub(super) fn render(report: &Report) -> String {
     }
     for one in &report.small_files {
         paragraph(&mut text, &small_files::text(one));
+    }
+    for one in &report.mounts {
+        paragraph(&mut text, &mounts::text(one));
     }
     for one in &report.names {
         paragraph(&mut text, &names::text(one));

@@ -12,6 +12,7 @@ use crate::machine::Machine;
 use crate::shapes::clients::ClientsReport;
 use crate::shapes::idle::IdleReport;
 use crate::shapes::login::LoginReport;
+use crate::shapes::mounts::MountsReport;
 use crate::shapes::names::NamesReport;
 use crate::shapes::resume::ResumeReport;
 use crate::shapes::sessions::SessionsReport;
@@ -46,6 +47,8 @@ pub struct Report {
     pub small_files: Vec<SmallFilesReport>,
     /// Directories of many names.
     pub names: Vec<NamesReport>,
+    /// Mounted directories.
+    pub mounts: Vec<MountsReport>,
     /// Copies that go on.
     pub resumes: Vec<ResumeReport>,
     /// The goals that these results say something about.
@@ -71,6 +74,7 @@ impl Report {
             stalls: Vec::new(),
             small_files: Vec::new(),
             names: Vec::new(),
+            mounts: Vec::new(),
             resumes: Vec::new(),
             goals: Vec::new(),
         }
@@ -108,9 +112,17 @@ impl Report {
         let stalls = self.stalls.iter().filter(|one| one.failure.is_some()).map(|_| "stall".to_owned());
         let small = self.small_files.iter().filter(|one| one.failure.is_some()).map(|_| "small files".to_owned());
         let names = self.names.iter().filter(|one| one.failure.is_some()).map(|_| "names".to_owned());
+        let mounts = self.mounts.iter().filter(|one| one.failure.is_some()).map(|_| "mounts".to_owned());
         let resumes = self.resumes.iter().filter(|one| one.failure.is_some()).map(|_| "resume".to_owned());
-        let others =
-            clients.chain(idle).chain(sessions).chain(logins).chain(stalls).chain(small).chain(names).chain(resumes);
+        let others = clients
+            .chain(idle)
+            .chain(sessions)
+            .chain(logins)
+            .chain(stalls)
+            .chain(small)
+            .chain(names)
+            .chain(mounts)
+            .chain(resumes);
         cells.chain(others).collect()
     }
 }

@@ -7,6 +7,7 @@ pub mod idle;
 mod levels;
 pub mod login;
 mod memory;
+pub mod mounts;
 pub mod names;
 mod private;
 pub mod resume;
@@ -37,6 +38,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::Small => small::run(world, report),
         Shape::SmallFiles => small_files::run(world, report),
         Shape::Names => names::run(world, report),
+        Shape::Mounts => mounts::run(world, report),
         Shape::Resume => resume::run(world, report),
         Shape::Stall => stall::run(world, report),
         Shape::Trees => trees::run(world, report),
@@ -50,6 +52,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
                 Shape::SmallFiles,
                 Shape::Trees,
                 Shape::Names,
+                Shape::Mounts,
                 Shape::Resume,
                 Shape::Small,
                 Shape::Clients,
