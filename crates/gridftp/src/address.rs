@@ -81,6 +81,41 @@ fn checked(control: IpAddr, port: u16) -> Result<SocketAddr, AddressError> {
     Ok(SocketAddr::new(control, port))
 }
 
+/// How far an address leads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Reach {
+    /// The machine that uses it.
+    Machine,
+    /// One link, or nowhere.
+    Link,
+    /// A private network.
+    Network,
+    /// Everywhere.
+    World,
+}
+
+fn reach(ip: IpAddr) -> Reach {
+    match ip.to_canonical() {
+        ip if ip.is_loopback() => Reach::Machine,
+        ip if ip.is_unspecified() || ip.is_multicast() => Reach::Link,
+        IpAddr::V4(ip) if ip.is_link_local() || ip.is_broadcast() => Reach::Link,
+        IpAddr::V4(ip) if ip.is_private() => Reach::Network,
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => Reach::Link,
+        IpAddr::V6(ip) if ip.is_unique_local() => Reach::Network,
+        _ => Reach::World,
+    }
+}
+
+/// Whether a server at `source` may be told to connect to one at `target`, both as we reach them: the address must
+/// mean the same machine there as here. Otherwise a server would be sent to a service of its own machine or network.
+pub fn may_be_sent_to(source: IpAddr, target: IpAddr) -> bool {
+    match reach(target) {
+        Reach::World => true,
+        Reach::Link => false,
+        private => reach(source) == private,
+    }
+}
+
 /// The argument of PORT.
 pub fn port_argument(ip: Ipv4Addr, port: u16) -> String {
     let ([a, b, c, d], [high, low]) = (ip.octets(), port.to_be_bytes());
@@ -97,6 +132,39 @@ pub fn eprt_argument(address: SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_server_is_sent_to_where_an_address_means_another_machine() {
+        let may = |source: &str, target: &str| may_be_sent_to(source.parse().unwrap(), target.parse().unwrap());
+        for (source, target) in [
+            ("127.0.0.1", "127.0.0.1"),
+            ("::1", "127.0.0.2"),
+            ("192.0.2.1", "198.51.100.7"),
+            ("10.0.0.1", "198.51.100.7"),
+            ("10.0.0.1", "10.9.0.1"),
+            ("fd00::1", "fd00::2"),
+            ("2001:db8::1", "2001:db8::2"),
+        ] {
+            assert!(may(source, target), "{source} {target}");
+        }
+        for (source, target) in [
+            ("192.0.2.1", "127.0.0.1"),
+            ("10.0.0.1", "127.0.0.1"),
+            ("192.0.2.1", "10.0.0.1"),
+            ("127.0.0.1", "192.168.1.1"),
+            ("192.0.2.1", "169.254.169.254"),
+            ("169.254.1.1", "169.254.169.254"),
+            ("fe80::1", "fe80::2"),
+            ("2001:db8::1", "::1"),
+            ("2001:db8::1", "fd00::2"),
+            ("192.0.2.1", "::ffff:127.0.0.1"),
+            ("192.0.2.1", "0.0.0.0"),
+            ("192.0.2.1", "255.255.255.255"),
+            ("192.0.2.1", "224.0.0.1"),
+        ] {
+            assert!(!may(source, target), "{source} {target}");
+        }
+    }
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 

@@ -18,6 +18,7 @@ pub mod credentials;
 pub mod driver;
 pub mod features;
 pub mod listing;
+pub mod markers;
 pub mod mode_e;
 pub mod ranges;
 pub mod reply;

@@ -58,6 +58,28 @@ impl Ranges {
         Ok(())
     }
 
+    /// Adds a range of which some may be there already; an empty one changes nothing.
+    ///
+    /// # Errors
+    /// If it would be one range too many.
+    pub fn cover(&mut self, range: Range) -> Result<(), RangeError> {
+        let Range { mut start, mut end } = range;
+        if start >= end {
+            return Ok(());
+        }
+        // From the last that begins within or touches it, down to the first that reaches it.
+        while let Some((&first, &last)) = self.ends.range(..=end).next_back().filter(|(_, last)| **last >= start) {
+            self.ends.remove(&first);
+            (start, end) = (start.min(first), end.max(last));
+        }
+        self.add(Range { start, end })
+    }
+
+    /// How many bytes there are.
+    pub fn total(&self) -> u64 {
+        self.ends.iter().map(|(start, end)| end - start).sum()
+    }
+
     /// Whether every byte of `range` is there.
     pub fn holds(&self, range: Range) -> bool {
         range.start >= range.end
@@ -95,6 +117,24 @@ mod tests {
                     let range = Range { start: start as u64, end: end as u64 };
                     prop_assert_eq!(ranges.holds(range), bytes[start..end].iter().all(|there| *there));
                 }
+            }
+            for pair in ranges.list().windows(2) {
+                prop_assert!(pair[0].end < pair[1].start);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn covering_agrees_with_a_set_of_bytes(tried in proptest::collection::vec((0_u64..40, 0_u64..9), 0..30)) {
+            let (mut ranges, mut bytes) = (Ranges::default(), [false; 64]);
+            for (start, length) in tried {
+                (start as usize..(start + length) as usize).for_each(|at| bytes[at] = true);
+                ranges.cover(Range { start, end: start + length }).unwrap();
+            }
+            prop_assert_eq!(ranges.total(), bytes.iter().filter(|there| **there).count() as u64);
+            for (at, there) in bytes.iter().enumerate() {
+                prop_assert_eq!(ranges.holds(Range { start: at as u64, end: at as u64 + 1 }), *there);
             }
             for pair in ranges.list().windows(2) {
                 prop_assert!(pair[0].end < pair[1].start);

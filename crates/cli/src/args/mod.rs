@@ -208,7 +208,7 @@ A file gets its name on the target when it is complete; whatever fails, an
 existing file keeps its content."
 );
 
-/// Copies SOURCEs to TARGET; exactly one of the two sides is on servers, or exactly one on FTP servers.
+/// Copies SOURCEs to TARGET; exactly one of the two sides is on servers, or at least one on FTP servers.
 #[derive(Args, Debug)]
 #[command(after_help = COPY_EXAMPLES)]
 pub(crate) struct CopyArgs {

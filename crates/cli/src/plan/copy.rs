@@ -307,7 +307,8 @@ fn resolve_between(sources: &[OsString], target: &OsString, trees: bool) -> Resu
     let to = parse_url(target)?;
     let mut urls = Vec::with_capacity(sources.len());
     for source in sources.iter().filter(|source| looks_like_url(source)) {
-        let is_possible = !trees && parse_url(source)?.is_ftp() != to.is_ftp();
+        let (from_ftp, to_ftp) = (parse_url(source)?.is_ftp(), to.is_ftp());
+        let is_possible = !trees && (from_ftp || to_ftp);
         if !is_possible {
             return Err(PlanError::TwoServers { what: format!("{} to {}", show(source), show(target)) });
         }

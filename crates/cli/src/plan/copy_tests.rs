@@ -139,13 +139,16 @@ fn what_checks_a_copy_follows_from_level_and_option() {
 }
 
 #[test]
-fn one_ftp_server_and_one_other_are_copied_between() {
-    for line in ["ftp://h/a ftp://h/b xdfs://localhost/e/d", "xdfs://localhost/e/a ftps://h/d/"] {
+fn an_ftp_server_and_any_other_are_copied_between() {
+    for line in [
+        "ftp://h/a ftp://h/b xdfs://localhost/e/d",
+        "xdfs://localhost/e/a ftps://h/d/",
+        "ftp://h/a gsiftp://h/b",
+        "ftp://h/a xdfs://localhost/e/b ftp://h/c",
+    ] {
         assert!(matches!(plan(line).unwrap().copies, Copies::Between { .. }), "{line}");
     }
-    for line in
-        ["ftp://h/a gsiftp://h/b", "ftp://h/a xdfs://localhost/e/b ftp://h/c", "-r ftp://h/a xdfs://localhost/e/b"]
-    {
+    for line in ["xdfs://localhost/e/a xdfs://localhost/e/b", "-r ftp://h/a xdfs://localhost/e/b"] {
         assert!(matches!(plan(line), Err(PlanError::TwoServers { .. })), "{line}");
     }
     assert!(matches!(plan("a ftp://h/a xdfs://localhost/e/d"), Err(PlanError::Mixed { .. })));

@@ -18,7 +18,7 @@ use xdfs_secure::handshake::tls::gsi::Handshake;
 use super::Error;
 
 /// How often a wait looks whether to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Bytes of TLS that are read at a time.
 const TLS_BYTES: usize = 64 * 1024;

@@ -4,6 +4,7 @@
 //! the start without any progress, and every call ends when it is asked to ([`Waiting`]). After
 //! [`Error::Refused`] the session goes on; after any other error it is given up.
 
+pub mod direct;
 mod error;
 mod gsi;
 mod link;

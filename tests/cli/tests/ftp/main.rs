@@ -2,6 +2,8 @@
 //! globus-gridftp-server, which says much.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
+mod cuts;
+mod direct;
 mod gsi;
 mod listings;
 mod parts;

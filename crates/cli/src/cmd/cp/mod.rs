@@ -29,6 +29,7 @@ use xdfs_server::users::StateFolder;
 
 use self::ends::{open_source, payload, source_of, target_of, written_place};
 use self::failure::Failed;
+use self::ftp::between::Arrived;
 use self::into::Above;
 use self::items::{Download, Upload};
 use self::monitor::{FileOutcome, Staged, TransferMonitor};
@@ -109,6 +110,7 @@ fn with_sessions(
         login: login.clone(),
         monitor: TransferMonitor::new(output.as_mut(), stop),
         base: None,
+        arrived: Arrived::default(),
         whole: Vec::new(),
     };
     let exit = act(&mut copy)?;
@@ -134,6 +136,8 @@ struct Copy<'a> {
     monitor: TransferMonitor<'a>,
     /// The version of the existing target of the present file when its first attempt began.
     base: Option<Vec<u8>>,
+    /// What earlier attempts brought of the present file from one FTP server to another.
+    arrived: Arrived,
     /// The marks of complete trees; they are cleared after the sessions have ended.
     whole: Vec<UnfinishedMark>,
 }
@@ -266,7 +270,7 @@ impl Copy<'_> {
     ) -> Result<FileOutcome, Failed> {
         let mut patience = Backoff::new(if again { self.options.retry } else { Duration::ZERO });
         self.monitor.begin();
-        self.base = None;
+        (self.base, self.arrived) = (None, Arrived::default());
         loop {
             let failed = match attempt(self) {
                 Ok(outcome) => return Ok(outcome.after(patience.attempts())),

@@ -43,6 +43,10 @@ fn kind_of(code: u16, reply: &str) -> ErrorKind {
         421 => ErrorKind::Draining,
         450 => ErrorKind::Busy,
         452 | 552 => ErrorKind::NoSpace,
+        // globus-gridftp-server says so of a data channel that was cut.
+        500 if says(&["end-of-file", "end of file", "connection reset", "broken pipe", "connection refused"]) => {
+            ErrorKind::ConnectionLost
+        }
         500 | 501 | 502 | 504 => ErrorKind::Unsupported,
         530 | 532 => ErrorKind::LoginRefused,
         _ if says(&["permission", "denied", "not permitted", "failed to open"]) => ErrorKind::PermissionDenied,
@@ -75,6 +79,7 @@ mod tests {
             (553, "553 Could not create file.", ErrorKind::PermissionDenied),
             (552, "552 full", ErrorKind::NoSpace),
             (500, "500 Unknown command.", ErrorKind::Unsupported),
+            (500, "500 Command failed. : callback failed. an end-of-file was reached", ErrorKind::ConnectionLost),
             (426, "426 Failure writing network stream.", ErrorKind::ConnectionLost),
             (451, "451 what", ErrorKind::Refused),
         ] {

@@ -20,7 +20,7 @@ use xdfs_secure::handshake::tls::related::Authorities;
 pub(super) use self::error::error_of;
 use self::opener::Opener;
 pub(super) use self::tree::FtpRemote;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::plan::{LoginPlan, Options};
 use crate::signal::StopFlag;
 use crate::url::{FROM_ROOT, Ftp, Url, Via};
@@ -43,12 +43,14 @@ pub(super) struct FtpServers {
     authorities: Option<Authorities>,
     /// The logins that servers accepted, so that nobody types a password twice.
     logins: Vec<(Url, Login)>,
+    /// Pairs of servers between which nothing moves directly, and why.
+    apart: Vec<(Url, Url, String)>,
 }
 
 /// A session, and what was learned of its server.
 #[derive(Debug)]
 pub(super) struct FtpServer {
-    url: Url,
+    pub(super) url: Url,
     pub(super) session: Session,
     /// It renames no file, so that uploads are written under their final names.
     pub(super) in_place: bool,
@@ -78,7 +80,16 @@ pub(super) type NoSession = (Failure, ErrorKind);
 
 impl FtpServers {
     pub(super) fn new(plan: LoginPlan, level: Level, stop: StopFlag) -> Self {
-        Self { plan, stop, servers: Vec::new(), level, certificate: None, authorities: None, logins: Vec::new() }
+        Self {
+            plan,
+            stop,
+            servers: Vec::new(),
+            level,
+            certificate: None,
+            authorities: None,
+            logins: Vec::new(),
+            apart: Vec::new(),
+        }
     }
 
     /// How the data of a URL's server are protected on the way.
@@ -105,6 +116,38 @@ impl FtpServers {
             }
         };
         Ok(&mut self.servers[index])
+    }
+
+    /// The session with a URL's server, for a copy that needs two, perhaps with one server.
+    pub(super) fn take(&mut self, url: &Url) -> Result<FtpServer, NoSession> {
+        self.with(url)?;
+        let index = self.servers.iter().position(|server| serves(&server.url, url));
+        let lost = || (Failure::new(Exit::ConnectionLost, format!("{url}: no session")), ErrorKind::ConnectionLost);
+        index.map(|index| self.servers.swap_remove(index)).ok_or_else(lost)
+    }
+
+    /// Keeps a session that was taken, unless there is another one by now.
+    pub(super) fn give_back(&mut self, server: FtpServer) {
+        if self.servers.iter().any(|other| serves(&other.url, &server.url)) {
+            return server.session.quit();
+        }
+        self.servers.push(server);
+    }
+
+    /// Whether two URLs are of one server and user.
+    pub(super) fn is_same(&self, one: &Url, other: &Url) -> bool {
+        serves(one, other)
+    }
+
+    /// Why nothing moves directly between two servers, if that is known.
+    pub(super) fn why_apart(&self, from: &Url, to: &Url) -> Option<&str> {
+        let mut known = self.apart.iter().filter(|(source, target, _)| serves(source, from) && serves(target, to));
+        known.next().map(|(_, _, why)| why.as_str())
+    }
+
+    /// Remembers that nothing moves directly between two servers.
+    pub(super) fn keep_apart(&mut self, from: &Url, to: &Url, why: String) {
+        self.apart.push((from.clone(), to.clone(), why));
     }
 
     /// Whether a URL's server can prove what it has; false where there is no session with it.

@@ -3,6 +3,7 @@
 //! A download is staged like every other and gets its name when it is whole. An upload is written
 //! under a temporary name in its target's directory and renamed, where the server renames files.
 
+pub(in crate::cmd::cp) mod between;
 mod download;
 mod relay;
 mod upload;
@@ -42,7 +43,12 @@ impl<'m, 'a> Progress<'m, 'a> {
 
     /// So many bytes more have moved.
     fn add(&mut self, bytes: usize) -> Result<(), Error> {
-        self.done += bytes as u64;
+        self.reach(self.done + bytes as u64)
+    }
+
+    /// So many bytes are there.
+    fn reach(&mut self, bytes: u64) -> Result<(), Error> {
+        self.done = bytes;
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(());
         }

@@ -36,7 +36,7 @@ use crate::url::Url;
 const CANCEL_WAIT: Duration = Duration::from_secs(5);
 
 impl Copy<'_> {
-    /// Copies files between servers, one of which is an FTP server.
+    /// Copies files between servers, one of which at least is an FTP server.
     pub(in crate::cmd::cp) fn between_all(&mut self, sources: &[Url], target: &Url) -> Result<Vec<Exit>, Failure> {
         let mut into = sources.len() > 1 || target.directory || target.path.is_root();
         if !into {
@@ -59,6 +59,7 @@ impl Copy<'_> {
                     let (server, from_ftp) = if source.is_ftp() { (&target, true) } else { (source, false) };
                     self.with_patience(server, true, |copy| match from_ftp {
                         _ if copy.options.dry_run => copy.plan_between(source, &target, number),
+                        true if target.is_ftp() => copy.between_ftp(source, &target, number),
                         true => copy.relay_from_ftp(source, &target, number),
                         false => copy.relay_to_ftp(source, &target, number),
                     })
@@ -240,7 +241,7 @@ impl Copy<'_> {
     }
 
     /// Where a file goes on an FTP server; `None` if there is one that is kept.
-    fn target_ftp<'u>(&mut self, from: &Url, to: &'u Url) -> Result<Option<FtpTarget<'u>>, Failed> {
+    pub(super) fn target_ftp<'u>(&mut self, from: &Url, to: &'u Url) -> Result<Option<FtpTarget<'u>>, Failed> {
         let shown = to.to_string();
         let server = self.ftp.with(to).map_err(|failed| Failed::of_session(&shown, failed))?;
         let path = server.path(to);
@@ -276,7 +277,7 @@ enum Unsent {
 }
 
 /// Why the thread of the FTP server ended early.
-enum Trouble {
+pub(super) enum Trouble {
     /// The server is at fault; its session is of no more use.
     Server(Error),
     /// The server refused; its session goes on.
@@ -295,17 +296,22 @@ impl From<client::Error> for Trouble {
     }
 }
 
-fn is_asked(check: Check) -> bool {
+pub(super) fn is_asked(check: Check) -> bool {
     matches!(check, Check::Hash | Check::Reread)
 }
 
-fn ended_early() -> Error {
+pub(super) fn ended_early() -> Error {
     Error::new(ErrorKind::Resources, "the copy between the servers ended early")
 }
 
 /// Brings a file into a pipe; true if the server proved its content. The last bytes go when everything
 /// was compared: without them the other end gives the file no name.
-fn fetch(server: &mut FtpServer, source: &FtpSource<'_>, verify: bool, pipe: &mut PipeWriter) -> Result<bool, Trouble> {
+pub(super) fn fetch(
+    server: &mut FtpServer,
+    source: &FtpSource<'_>,
+    verify: bool,
+    pipe: &mut PipeWriter,
+) -> Result<bool, Trouble> {
     let (mut held, mut sum) = (Vec::new(), Sha256::default());
     let whole = Range { start: 0, end: source.size };
     let fetched = server.session.client().download(&source.path, whole, &mut |_, bytes| {
@@ -366,7 +372,7 @@ fn watch(
     }
 }
 
-fn pipe(item: &CopyItem) -> Result<(PipeReader, PipeWriter), Failed> {
+pub(super) fn pipe(item: &CopyItem) -> Result<(PipeReader, PipeWriter), Failed> {
     io::pipe().map_err(|error| {
         Failed::of_local(item.source.shown(), Error::new(ErrorKind::Resources, format!("no pipe: {error}")))
     })

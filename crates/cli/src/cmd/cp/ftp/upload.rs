@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use xdfs_client::{Error, ErrorKind};
-use xdfs_gridftp::client;
+use xdfs_gridftp::client::{self, Session};
 use xdfs_gridftp::listing::Kind;
 use xdfs_io::store::Source;
 use xdfs_secure::checksum::Sha256;
@@ -23,6 +23,7 @@ use crate::plan::{Check, WhenDone};
 use crate::url::Url;
 
 /// Where an upload is written.
+#[derive(Clone)]
 pub(super) struct Target<'u> {
     pub(super) url: &'u Url,
     pub(super) path: Vec<u8>,
@@ -159,9 +160,15 @@ impl Copy<'_> {
         let server = self.ftp.with(target.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), true))?;
         let session = &mut server.session;
         let there = session.client().size(target.written());
-        let wrong = |text: String| Err((Error::new(ErrorKind::Corrupted, text), false));
+        let wrong = |session: &mut Session, text: String| {
+            // What is wrong is not continued by the next attempt.
+            if let Some(staged) = &target.staged {
+                let _ = session.client().remove(staged);
+            }
+            Err((Error::new(ErrorKind::Corrupted, text), false))
+        };
         match there {
-            Ok(there) if there != length => return wrong(format!("the server has {there} bytes of {length}")),
+            Ok(there) if there != length => return wrong(session, format!("the server has {there} bytes of {length}")),
             Err(error) if !is_usable_after(&error) => return Err((error_of(error), true)),
             Ok(_) | Err(_) => {}
         }
@@ -171,7 +178,7 @@ impl Copy<'_> {
         };
         match (sum, told) {
             (Some(sum), Some(told)) if sum != told => {
-                wrong(format!("what was sent has the SHA-256 {sum}, what the server has {told}"))
+                wrong(session, format!("what was sent has the SHA-256 {sum}, what the server has {told}"))
             }
             (Some(_), Some(_)) => Ok(Check::Hash),
             _ => {
@@ -218,7 +225,7 @@ impl Copy<'_> {
     }
 
     /// Removes what an attempt with another number of connections has left. That there is nothing is usual.
-    fn remove_stale(&mut self, target: &Target<'_>) {
+    pub(super) fn remove_stale(&mut self, target: &Target<'_>) {
         let Some(stale) = &target.stale else { return };
         let Ok(server) = self.ftp.with(target.url) else { return };
         if server.session.client().remove(stale).is_err_and(|error| !is_usable_after(&error)) {

@@ -1,0 +1,175 @@
+//! Connections that are cut while a file moves from one GridFTP server to another: the copy goes on with what the
+//! target had stored.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+use xdfs_test_cli::{Scene, pattern};
+
+use super::servers::FtpServer;
+use super::{PATIENCE, run};
+
+/// So many bytes pass on a data connection before it waits for the cut.
+const BEFORE_BYTES: usize = 6 << 20;
+
+/// What is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cut {
+    Data,
+    Control,
+}
+
+/// What the relays of a test share.
+#[derive(Default)]
+struct State {
+    /// The target has said that it has stored something.
+    is_stored: bool,
+    is_cut: bool,
+    /// Bytes of file that have passed since the cut.
+    after: usize,
+}
+
+type Shared = Arc<(Mutex<State>, Condvar)>;
+
+/// Waits until the state is so.
+fn wait(shared: &Shared, is_so: impl Fn(&State) -> bool) {
+    let (until, mut state) = (Instant::now() + PATIENCE, shared.0.lock().expect("no panic"));
+    while !is_so(&state) {
+        let left = until.saturating_duration_since(Instant::now());
+        assert!(!left.is_zero(), "nothing happens");
+        state = shared.1.wait_timeout(state, left).expect("no panic").0;
+    }
+}
+
+fn change(shared: &Shared, change: impl FnOnce(&mut State)) {
+    change(&mut shared.0.lock().expect("no panic"));
+    shared.1.notify_all();
+}
+
+/// Passes control channels on to a server; where the server says that it listens, its clients find a relay, too.
+fn relay(server: &FtpServer, cut: Option<Cut>, shared: &Shared) -> String {
+    let to = server.url.split('/').nth(2).expect("a host").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let own = listener.local_addr().expect("its address").to_string();
+    let (shared, target) = (Arc::clone(shared), to.clone());
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(&target).expect("the server listens");
+            let (shared, one, other) = (Arc::clone(&shared), client.try_clone(), server.try_clone());
+            std::thread::spawn(move || replies(server, client, cut, &shared));
+            let (Ok(mut client), Ok(mut server)) = (one, other) else { return };
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut client, &mut server);
+                let _ = server.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    server.url.replace(&to, &own)
+}
+
+fn replies(server: TcpStream, mut client: TcpStream, cut: Option<Cut>, shared: &Shared) {
+    let is_first = !shared.0.lock().expect("no panic").is_cut;
+    let cuts = is_first && cut == Some(Cut::Control);
+    if cuts {
+        let (shared, ends) = (Arc::clone(shared), [server.try_clone(), client.try_clone()]);
+        std::thread::spawn(move || {
+            wait(&shared, |state| state.is_stored);
+            ends.into_iter().flatten().for_each(|end| drop(end.shutdown(Shutdown::Both)));
+            change(&shared, |state| state.is_cut = true);
+        });
+    }
+    for line in BufReader::new(server).split(b'\n') {
+        let Ok(line) = line else { break };
+        let mut text = String::from_utf8_lossy(&line).into_owned();
+        if let Some(numbers) = text.strip_prefix("227 ").and_then(|rest| rest.split(['(', ')']).nth(1)) {
+            let numbers: Vec<u16> = numbers.split(',').map(|number| number.parse().expect("a number")).collect();
+            let port = data(numbers[4] << 8 | numbers[5], cut == Some(Cut::Data), shared);
+            text = format!("227 Entering Passive Mode (127,0,0,1,{},{})\r", port >> 8, port & 255);
+        }
+        if client.write_all(format!("{text}\n").as_bytes()).is_err() {
+            break;
+        }
+        if text.starts_with("111 Range Marker") && !text.trim_end().ends_with("0-0") {
+            change(shared, |state| state.is_stored = true);
+        }
+    }
+    let _ = client.shutdown(Shutdown::Both);
+}
+
+/// Passes data connections on to a port.
+fn data(to: u16, cuts: bool, shared: &Shared) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("its address").port();
+    let shared = Arc::clone(shared);
+    std::thread::spawn(move || {
+        for from in listener.incoming().flatten() {
+            let to = TcpStream::connect(("127.0.0.1", to)).expect("the server listens");
+            let shared = Arc::clone(&shared);
+            std::thread::spawn(move || pass(from, to, cuts, &shared));
+        }
+    });
+    port
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, cuts: bool, shared: &Shared) {
+    let (mut bytes, mut passed) = (vec![0; 64 << 10], 0);
+    let is_first = !shared.0.lock().expect("no panic").is_cut;
+    while let Ok(read @ 1..) = from.read(&mut bytes) {
+        if to.write_all(&bytes[..read]).is_err() {
+            break;
+        }
+        passed += read;
+        if is_first && passed >= BEFORE_BYTES {
+            wait(shared, |state| state.is_stored);
+            if cuts {
+                change(shared, |state| state.is_cut = true);
+                break;
+            }
+            wait(shared, |state| state.is_cut);
+        }
+        if !is_first {
+            change(shared, |state| state.after += read);
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+/// Copies a file, of which these channels of source and target are cut in the middle. Returns how much did not move again.
+#[track_caller]
+fn goes_on(source: Option<Cut>, target: Option<Cut>) -> u64 {
+    let (scene, one, other) = (Scene::new(), FtpServer::globus(), FtpServer::globus());
+    let content = pattern(32 << 20, 7);
+    one.put("f", &content);
+    let shared = Shared::default();
+    let (from, to) = (relay(&one, source, &shared), relay(&other, target, &shared));
+    let done = run(&scene, &["cp", "--json", "-P", "2", &format!("{from}/f"), &format!("{to}/g")]);
+    done.ends_with(0).says(&["trying again"]);
+    let told = done.objects().remove(0);
+    assert_eq!(told["verify"], "hash", "{told}");
+    assert!(other.read("g") == content);
+    assert_eq!(other.names(), ["g"], "no temporary name is left");
+    let resumed = told["resumed_bytes"].as_u64().expect("a number");
+    let after = shared.0.lock().expect("no panic").after as u64;
+    let left = content.len() as u64 - resumed;
+    assert!((left..left + (1 << 20)).contains(&after), "{after} bytes moved after the cut, of {left}");
+    resumed
+}
+
+#[test]
+fn a_copy_between_servers_goes_on_after_its_data_connection_was_cut() {
+    assert!(goes_on(None, Some(Cut::Data)) > 4 << 20);
+}
+
+#[test]
+fn a_copy_between_servers_goes_on_after_the_sources_control_connection_was_cut() {
+    assert!(goes_on(Some(Cut::Control), None) > 4 << 20);
+}
+
+/// The process that the target had for it may still write: globus-gridftp-server writes what it had not received over the
+/// first block of the file. So nothing that it has is continued.
+#[test]
+fn a_copy_between_servers_begins_again_after_the_targets_control_connection_was_cut() {
+    assert_eq!(goes_on(None, Some(Cut::Control)), 0);
+}
