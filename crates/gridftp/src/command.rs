@@ -113,6 +113,8 @@ pub enum Command {
     Mlst(Vec<u8>),
     /// Facts of every name in a directory.
     Mlsd(Vec<u8>),
+    /// The same over the control channel, which GSI protects to its end.
+    Mlsc(Vec<u8>),
     /// A file's time is set to this one (`YYYYMMDDHHMMSS`, UTC).
     Mfmt([u8; 14], Vec<u8>),
     /// The same as servers had it before MFMT.
@@ -216,6 +218,7 @@ impl Command {
             Self::Mdtm(_) => "MDTM",
             Self::Mlst(_) => "MLST",
             Self::Mlsd(_) => "MLSD",
+            Self::Mlsc(_) => "MLSC",
             Self::Mfmt(..) => "MFMT",
             Self::MdtmSet(..) => "MDTM",
             Self::Nlst => "NLST",
@@ -239,7 +242,7 @@ impl Command {
         match self {
             Self::Rest(_) | Self::RestRanges(_) | Self::Rnfr(_) => Sequence::Partial,
             Self::Retr(_) | Self::Stor(_) | Self::Mlsd(_) | Self::Nlst => Sequence::Transfer,
-            Self::Cksm(..) | Self::Hash(_) | Self::Xsha256(_) => Sequence::Long,
+            Self::Cksm(..) | Self::Hash(_) | Self::Xsha256(_) | Self::Mlsc(_) => Sequence::Long,
             _ => Sequence::Plain,
         }
     }
@@ -257,6 +260,7 @@ impl Command {
             Self::Adat(token) => Some(Base64::encode_string(token).into_bytes()),
             Self::User(text) | Self::Pass(Password(text)) => Some(checked(text)?.to_vec()),
             Self::Retr(name) | Self::Stor(name) | Self::Size(name) | Self::Mdtm(name) => Some(checked(name)?.to_vec()),
+            Self::Mlsc(name) => Some(checked(name)?.to_vec()),
             Self::Mlst(name) | Self::Mlsd(name) | Self::Mkd(name) | Self::Rmd(name) => Some(checked(name)?.to_vec()),
             Self::Dele(name) | Self::Rnfr(name) | Self::Rnto(name) => Some(checked(name)?.to_vec()),
             Self::Cwd(name) | Self::Hash(name) | Self::Xsha256(name) => Some(checked(name)?.to_vec()),
@@ -317,7 +321,7 @@ mod tests {
 
     #[test]
     fn no_name_becomes_a_second_command() {
-        let commands: [fn(Vec<u8>) -> Command; 16] = [
+        let commands: [fn(Vec<u8>) -> Command; 17] = [
             Command::User,
             |text| Command::Pass(Password(text)),
             Command::Retr,
@@ -325,6 +329,7 @@ mod tests {
             Command::Size,
             Command::Mlst,
             Command::Mlsd,
+            Command::Mlsc,
             Command::Mkd,
             Command::Dele,
             Command::Rnfr,

@@ -218,6 +218,11 @@ impl Control {
         result
     }
 
+    /// Whether the next reply is a listing, which may be long.
+    pub fn expect_listing(&mut self, is_listing: bool) {
+        self.replies.expect_listing(is_listing);
+    }
+
     /// What the replies meant, in their order.
     pub fn poll(&mut self) -> Option<Event> {
         self.events.pop_front()

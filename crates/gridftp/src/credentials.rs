@@ -74,14 +74,17 @@ impl Places {
     /// `X509_CERT_DIR`, `~/.globus/certificates` if it is there, or the site's.
     pub fn of_environment() -> Self {
         let user = rustix::process::geteuid().as_raw();
-        Self::of(&|name| std::env::var_os(name).filter(|value| !value.is_empty()), user)
+        Self::of(&|name| std::env::var_os(name), user)
     }
 
     fn of(variable: &dyn Fn(&str) -> Option<OsString>, user: u32) -> Self {
-        let path = |name| variable(name).map(PathBuf::from);
+        let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let is_refused = variable("X509_USER_PROXY").is_some_and(|value| value.is_empty());
         let (chain, key, is_named) = match (path("X509_USER_PROXY"), path("X509_USER_CERT"), path("X509_USER_KEY")) {
             (Some(proxy), ..) => (proxy.clone(), proxy, true),
             (None, Some(chain), Some(key)) => (chain, key, true),
+            // Set to nothing: the user does not want the one in the usual place.
+            _ if is_refused => (PathBuf::new(), PathBuf::new(), false),
             _ => {
                 let proxy = PathBuf::from(format!("/tmp/x509up_u{user}"));
                 (proxy.clone(), proxy, false)
@@ -196,6 +199,8 @@ mod tests {
         assert_eq!((named.chain, named.key, named.is_named), ("/p".into(), "/p".into(), true));
         let pair = places(&[("X509_USER_CERT", "/c"), ("X509_USER_KEY", "/k"), ("X509_CERT_DIR", "/d")]);
         assert_eq!((pair.chain, pair.key, pair.authorities), ("/c".into(), "/k".into(), "/d".into()));
+        let refused = places(&[("X509_USER_PROXY", "")]);
+        assert!(refused.chain.as_os_str().is_empty() && !refused.has_credential());
         // A certificate without its key is no credential.
         assert!(!places(&[("X509_USER_CERT", "/c")]).is_named);
     }

@@ -7,6 +7,8 @@ use crate::reply::Reply;
 pub struct Features {
     /// MLST and MLSD: facts of names in a form for programs.
     pub facts: bool,
+    /// MLSC: the same facts over the control channel.
+    pub facts_by_control: bool,
     /// MFMT: a file's time can be set.
     pub mfmt: bool,
     /// MDTM: a file's time can be asked for.
@@ -40,6 +42,7 @@ impl Features {
             };
             match name {
                 b"MLST" => features.facts = true,
+                b"MLSC" => features.facts_by_control = true,
                 b"MFMT" => features.mfmt = true,
                 b"MDTM" => features.mdtm = true,
                 b"PARALLEL" => features.parallel = true,
@@ -78,13 +81,17 @@ mod tests {
             "Extensions supported",
             " CKSM MD5:10;ADLER32:10;SHA1:10;SHA256:11;SHA512:12;",
             " MFMT",
+            " MLSC",
             " PARALLEL",
             " MLST Type*;Size*;Modify*;",
             " MDTM",
             "End.",
         ]);
         let sha256 = Some(Sha256By::Cksm);
-        assert_eq!(globus, Features { facts: true, mfmt: true, mdtm: true, parallel: true, sha256 });
+        assert_eq!(
+            globus,
+            Features { facts: true, facts_by_control: true, mfmt: true, mdtm: true, parallel: true, sha256 }
+        );
         assert_eq!(of(&[" hash SHA-1;sha-256*;MD5"]).sha256, Some(Sha256By::Hash));
         assert_eq!(of(&[" HASH SHA-1*;SHA-2567"]).sha256, None);
         assert_eq!(of(&[" XSHA256"]).sha256, Some(Sha256By::Xsha256));

@@ -13,6 +13,9 @@ pub const REPLY_BYTES_MAX: usize = 64 * 1024;
 /// Base64.
 pub const TOKEN_LINE_BYTES_MAX: usize = 128 * 1024;
 
+/// Most bytes of a listing over the control channel, as it is sent: names and facts of some 300,000 files.
+pub const LISTING_BYTES_MAX: usize = 128 << 20;
+
 /// A whole reply.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Reply {
@@ -66,8 +69,8 @@ pub enum ReplyError {
     #[error("a line of the server's reply is longer than {0} bytes")]
     LineTooLong(usize),
     /// A reply without an end.
-    #[error("the server's reply is longer than {REPLY_BYTES_MAX} bytes")]
-    TooLong,
+    #[error("the server's reply is longer than {0} bytes")]
+    TooLong(usize),
 }
 
 /// Cuts the bytes of a control channel into replies, whatever the pieces in which they arrive.
@@ -77,12 +80,14 @@ pub struct ReplyReader {
     line: Vec<u8>,
     /// Longest line.
     line_max: usize,
+    /// Longest reply.
+    reply_max: usize,
     state: ReaderState,
 }
 
 impl Default for ReplyReader {
     fn default() -> Self {
-        Self { line: Vec::new(), line_max: LINE_BYTES_MAX, state: ReaderState::First }
+        Self { line: Vec::new(), line_max: LINE_BYTES_MAX, reply_max: REPLY_BYTES_MAX, state: ReaderState::First }
     }
 }
 
@@ -99,6 +104,17 @@ impl ReplyReader {
     /// For replies that carry tokens.
     pub fn of_tokens() -> Self {
         Self { line_max: TOKEN_LINE_BYTES_MAX, ..Self::default() }
+    }
+
+    /// Whether the next reply is a listing: several lines, which may be longer than others.
+    pub fn expect_listing(&mut self, is_listing: bool) {
+        self.reply_max = if is_listing { LISTING_BYTES_MAX } else { REPLY_BYTES_MAX };
+    }
+
+    /// The same of replies that carry one in a token.
+    pub fn expect_listing_in_token(&mut self, is_listing: bool) {
+        self.expect_listing(is_listing);
+        self.line_max = if is_listing { LISTING_BYTES_MAX } else { TOKEN_LINE_BYTES_MAX };
     }
 
     /// Whether nothing of a reply has arrived.
@@ -154,8 +170,8 @@ impl ReplyReader {
             ReaderState::Within { code, mut lines, bytes } => {
                 // An empty line costs memory too.
                 let bytes = bytes + line.len() + size_of::<Vec<u8>>();
-                if bytes > REPLY_BYTES_MAX {
-                    return Err(ReplyError::TooLong);
+                if bytes > self.reply_max {
+                    return Err(ReplyError::TooLong(self.reply_max));
                 }
                 // Lines within may repeat the code with '-', or start with anything else.
                 let own = code_of(&line).filter(|(of_line, _)| *of_line == code);
@@ -237,7 +253,7 @@ mod tests {
         let line = [b'2'; LINE_BYTES_MAX + 1];
         assert_eq!(read_all(&[&line]), Err(ReplyError::LineTooLong(LINE_BYTES_MAX)));
         let endless = [b"211-x\r\n".as_slice(), &b"\r\n".repeat(REPLY_BYTES_MAX / 8)].concat();
-        assert_eq!(read_all(&[&endless]), Err(ReplyError::TooLong));
+        assert_eq!(read_all(&[&endless]), Err(ReplyError::TooLong(REPLY_BYTES_MAX)));
         assert!(read_all(&[&line[..3], b" ", &line[5..]]).unwrap().is_empty());
     }
 

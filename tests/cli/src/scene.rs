@@ -145,10 +145,11 @@ impl Scene {
             "X509_CERT_DIR",
             "X509_USER_CERT",
             "X509_USER_KEY",
-            "X509_USER_PROXY",
         ] {
             command.env_remove(name);
         }
+        // The machine may have a proxy of this user's in the usual place.
+        command.env("X509_USER_PROXY", "");
     }
 
     /// A path below the home of `person`.

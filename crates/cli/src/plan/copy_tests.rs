@@ -145,6 +145,7 @@ fn an_ftp_server_and_any_other_are_copied_between() {
         "xdfs://localhost/e/a ftps://h/d/",
         "ftp://h/a gsiftp://h/b",
         "ftp://h/a xdfs://localhost/e/b ftp://h/c",
+        "-r ftp://h/a gsiftp://h/b",
     ] {
         assert!(matches!(plan(line).unwrap().copies, Copies::Between { .. }), "{line}");
     }

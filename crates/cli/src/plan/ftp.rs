@@ -19,12 +19,21 @@ pub(super) fn check_copy(plan: &CopyPlan) -> Result<(), PlanError> {
         return Err(PlanError::NotByFtp("--offset and --length"));
     }
     check_limit(&plan.options)?;
-    plan.tree.as_ref().map_or(Ok(()), |tree| check_tree(tree, to_ftp))
+    let is_between = matches!(plan.copies, Copies::Between { .. });
+    let dry_run = plan.options.dry_run;
+    plan.tree.as_ref().map_or(Ok(()), |tree| {
+        check_tree(tree, to_ftp)?;
+        if is_between { check_tree_between(tree, dry_run) } else { Ok(()) }
+    })
 }
 
 /// The same of a `sync`.
 pub(super) fn check_sync(plan: &SyncPlan) -> Result<(), PlanError> {
     let to_ftp = match &plan.sides {
+        Sides::Between(..) => {
+            check_tree_between(&plan.tree, plan.options.dry_run)?;
+            true
+        }
         Sides::Up(_, target) if target.is_ftp() => true,
         Sides::Down(source, _) if source.is_ftp() => false,
         Sides::Up(..) | Sides::Down(..) => return Ok(()),
@@ -46,6 +55,21 @@ fn check_tree(tree: &TreePlan, to_ftp: bool) -> Result<(), PlanError> {
     }
     if tree.atomic && to_ftp {
         return Err(PlanError::NotByFtp("--atomic"));
+    }
+    Ok(())
+}
+
+/// Refuses what trees between two FTP servers do not have.
+fn check_tree_between(tree: &TreePlan, dry_run: bool) -> Result<(), PlanError> {
+    let refuse = |what| Err(PlanError::NotByFtp(what));
+    if tree.delete.is_some() {
+        return refuse("--delete from server to server");
+    }
+    if tree.dry_run || dry_run {
+        return refuse("--dry-run of a tree from server to server");
+    }
+    if !tree.patterns.is_empty() || tree.files_from.is_some() || tree.failures.is_some() {
+        return refuse("patterns and lists of names from server to server");
     }
     Ok(())
 }

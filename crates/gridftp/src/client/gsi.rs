@@ -162,6 +162,11 @@ impl Wrapped {
         Ok(Self { tls: handshake.into_tls(), replies: ReplyReader::of_tokens() })
     }
 
+    /// Whether the next reply is a listing, which may be long.
+    pub(super) fn expect_listing(&mut self, is_listing: bool) {
+        self.replies.expect_listing_in_token(is_listing);
+    }
+
     /// A command as it is sent.
     pub(super) fn wrap(&mut self, line: &[u8]) -> Result<Vec<u8>, Error> {
         let mut token = Vec::new();

@@ -205,6 +205,58 @@ impl Client {
         if lines.is_whole() { Ok(()) } else { Err(Error::ListingCut) }
     }
 
+    /// Whether nobody between can cut a listing unseen: it comes over a control channel with GSI.
+    pub fn has_protected_replies(&self) -> bool {
+        self.wrapped.is_some()
+    }
+
+    /// The same as [`Client::list`] over the control channel.
+    ///
+    /// # Errors
+    /// As [`Client::list`].
+    pub fn list_by_control(&mut self, name: &[u8], each: &mut dyn FnMut(Entry)) -> Result<(), Error> {
+        let command = Command::Mlsc(name.to_vec());
+        self.begin(&command)?;
+        self.expect_listing(true);
+        let mut left = ENTRIES_MAX;
+        // Long lists come in several replies.
+        let listed = loop {
+            let (reply, is_last) = match self.event()? {
+                Event::Marker(reply) => (reply, false),
+                Event::Answered(reply) => (reply, true),
+                Event::Refused(reply) => break Err(refused(&command, &reply)),
+                _ => continue,
+            };
+            let last = reply.lines.len().saturating_sub(1);
+            for (at, line) in reply.lines.iter().enumerate() {
+                let Some(line) = line.strip_prefix(b" ") else {
+                    // The first and the last line are the server's own words.
+                    if at == 0 || at == last {
+                        continue;
+                    }
+                    return Err(Error::ListingCut);
+                };
+                left = left.checked_sub(1).ok_or(ListingError::TooMany)?;
+                let entry = of_mlsd(line)?;
+                if entry.kind != Kind::Itself {
+                    each(entry);
+                }
+            }
+            if is_last {
+                break Ok(());
+            }
+        };
+        self.expect_listing(false);
+        listed
+    }
+
+    fn expect_listing(&mut self, is_listing: bool) {
+        self.control.expect_listing(is_listing);
+        if let Some(wrapped) = &mut self.wrapped {
+            wrapped.expect_listing(is_listing);
+        }
+    }
+
     /// Sets the size of the socket buffers of data channels from now on, here and, where the server knows
     /// SBUF, there.
     ///

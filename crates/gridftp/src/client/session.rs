@@ -88,6 +88,23 @@ impl Session {
         Ok(size.map(|size| Entry { kind: Kind::File, size: Some(size), modified, ..entry }))
     }
 
+    /// Whether [`Session::list_whole`] would tell a listing that somebody between has cut from a whole one: GSI has no
+    /// end of data channels, but one of replies. What TLS protects has an end, and what nothing protects is not asked.
+    pub fn knows_ends(&self) -> bool {
+        !self.client.has_protected_replies() || self.features.facts_by_control
+    }
+
+    /// The same as [`Session::list`], for a caller that takes what is not listed for not there.
+    ///
+    /// # Errors
+    /// As [`Session::list`].
+    pub fn list_whole(&mut self, name: &[u8], each: &mut dyn FnMut(Entry)) -> Result<Listed, Error> {
+        match self.client.has_protected_replies() && self.features.facts_by_control {
+            true => self.client.list_by_control(name, each).map(|()| Listed::Whole),
+            false => self.list(name, each),
+        }
+    }
+
     /// Gives every entry of a directory to `each`.
     ///
     /// # Errors

@@ -114,3 +114,45 @@ fn what_is_no_gridftp_server_is_copied_through_this_machine_and_that_is_said() {
     run(&scene, &["cp", &servers[0].url("no"), &servers[1].url("no")]).ends_with(6).says(&["no such file"]);
     assert!(!servers[1].here.join("no").exists());
 }
+
+#[test]
+fn trees_are_copied_and_synced_from_server_to_server() {
+    let scene = Scene::new();
+    for (one, other) in [(FtpServer::globus(), FtpServer::globus()), (FtpServer::proftpd(""), FtpServer::vsftpd(""))] {
+        let large = pattern(3_000_001, 8);
+        one.put("t/large", &large);
+        one.put("t/d/e/small", b"text");
+        one.put("t/d/empty", b"");
+        std::fs::create_dir_all(one.here.join("t/nothing")).expect("a directory");
+        for number in 0..20 {
+            one.put(&format!("t/many/{number}"), &pattern(100 + number, 1));
+        }
+        let copied = run(&scene, &["cp", "-r", "--json", &one.url("t"), &other.url("new")]);
+        let told = copied.ends_with(0).objects().pop().expect("a tree");
+        assert_eq!((told["files"].as_u64(), told["failed"].as_u64()), (Some(23), Some(0)), "{told}");
+        assert!(other.read("new/large") == large);
+        assert_eq!((other.read("new/d/e/small"), other.read("new/d/empty")), (b"text".to_vec(), Vec::new()));
+        assert!(other.here.join("new/nothing").is_dir());
+        // Into one that is there, under its name.
+        run(&scene, &["cp", "-r", &one.url("t/d"), &other.url("new")]).ends_with(0);
+        assert_eq!(other.read("new/d/e/small"), b"text");
+        // What is the same is left alone, what is not is copied.
+        one.put("t/d/e/small", b"new text");
+        let synced = run(&scene, &["sync", "--json", &one.url("t"), &other.url("new")]);
+        let told = synced.ends_with(0).objects().pop().expect("a tree");
+        assert_eq!((told["files"].as_u64(), told["skipped"].as_u64()), (Some(1), Some(22)), "{told}");
+        assert_eq!(other.read("new/d/e/small"), b"new text");
+        // A file where a directory is to be fails, and the rest is copied.
+        other.put("other/d", b"in the way");
+        let failed = run(&scene, &["cp", "-r", &one.url("t/."), &other.url("other")]);
+        assert_ne!(failed.says(&["not a directory"]).code, Some(0));
+        assert!(other.read("other/large") == large && other.read("other/d") == b"in the way");
+        run(&scene, &["cp", "-r", &one.url("t"), &one.url("t/d")]).says(&["cannot be copied into itself"]);
+        assert!(!one.here.join("t/d/t").exists());
+        for option in ["--delete", "--dry-run"] {
+            run(&scene, &["sync", option, &one.url("t"), &other.url("new")])
+                .ends_with(2)
+                .says(&["from server to server"]);
+        }
+    }
+}

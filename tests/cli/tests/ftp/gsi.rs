@@ -101,3 +101,37 @@ fn without_a_good_proxy_nothing_is_sent_and_the_reason_said() {
     run(&scene, site, &site.path("proxy"), &["cp", &anonymous, "g"]).ends_with(0);
     assert_eq!(scene.read("g"), b"text");
 }
+
+/// Data channels of GSI have no end that could be told from a cut, so what is removed here is what a listing over the
+/// control channel does not have. This server can have no data channel: its ports are refused.
+#[test]
+fn what_is_deleted_here_is_missing_from_a_list_that_nobody_can_cut() {
+    let Some(site) = Site::of_process() else { return };
+    let ports = vec![("GLOBUS_TCP_PORT_RANGE", "900,920".into())];
+    let (scene, server) = (Scene::new(), FtpServer::globus_of_in(site, ports));
+    for name in ["tree/kept", "tree/new/below"] {
+        std::fs::create_dir_all(server.here.join(name)).expect("a directory");
+    }
+    scene.directory("here/kept");
+    scene.write("here/gone", b"text");
+    let with = |words: &[&str]| run(&scene, site, &site.path("proxy"), words);
+    assert_ne!(with(&["ls", &server.url("tree")]).says(&["below 1024"]).code, Some(0));
+    with(&["sync", "--delete", &server.url("tree"), "here"]).ends_with(0);
+    assert_eq!(scene.names("here"), ["kept", "new"]);
+    assert!(scene.path("here/new/below").is_dir());
+    // More names than any other reply may have bytes for, and nothing is missing.
+    for number in 0..3000 {
+        std::fs::create_dir(server.here.join(format!("tree/{number:04}"))).expect("a directory");
+    }
+    with(&["sync", "--delete", &server.url("tree"), "here"]).ends_with(0);
+    assert_eq!(scene.names("here").len(), 3002);
+}
+
+#[test]
+fn a_proxy_in_the_usual_place_is_not_used_by_who_wants_none() {
+    let (scene, server) = (Scene::new(), FtpServer::globus());
+    server.put("f", b"text");
+    // An anonymous login, whatever this machine has in /tmp.
+    super::run(&scene, &["cp", &server.url("f"), "g"]).ends_with(0);
+    assert_eq!(scene.read("g"), b"text");
+}

@@ -74,9 +74,15 @@ impl FtpServer {
 
     /// The same for the users of a site, whom their certificates let in.
     pub fn globus_of(site: &Site) -> Self {
+        Self::globus_of_in(site, Vec::new())
+    }
+
+    /// The same with more variables.
+    pub fn globus_of_in(site: &Site, variables: Vec<(&'static str, PathBuf)>) -> Self {
         assert!(xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs"));
         let arguments = ["-i", "-allow-root"].map(str::to_owned).to_vec();
-        let program = Program { path: "globus-gridftp-server".into(), arguments, environment: site.environment() };
+        let environment = site.environment().into_iter().chain(variables).collect();
+        let program = Program { path: "globus-gridftp-server".into(), arguments, environment };
         let scratch = scratch();
         let url = format!("gsiftp://{{address}}{}/open", scratch.path().display());
         let mut server = Self::start(scratch, program, &url);

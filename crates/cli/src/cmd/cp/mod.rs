@@ -62,7 +62,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
             }
             Copies::Between { sources, target } => {
                 let sources = expand_all(&mut copy.sessions, sources)?;
-                copy.between_all(&sources, target)?
+                copy.between_all(&sources, target, plan.tree.is_some())?
             }
         };
         Ok(Exit::of_all(&exits))

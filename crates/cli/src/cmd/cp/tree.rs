@@ -116,6 +116,7 @@ pub(in crate::cmd) fn sync(plan: &SyncPlan) -> Result<Exit, Failure> {
     super::with_sessions(&plan.options, plan.format, &plan.login, |copy| match &plan.sides {
         Sides::Up(source, target) => copy.tree_up(source, (target, Above::Needed), None, &plan.tree),
         Sides::Down(source, target) => copy.tree_down(source, (target, Above::Needed), &plan.tree),
+        Sides::Between(source, target) => copy.tree_between(source, target),
     })
 }
 

@@ -43,6 +43,8 @@ pub(super) struct FtpServers {
     authorities: Option<Authorities>,
     /// The logins that servers accepted, so that nobody types a password twice.
     logins: Vec<(Url, Login)>,
+    /// A tree copy removes what servers do not list.
+    pub(super) deletes: bool,
     /// Pairs of servers between which nothing moves directly, and why.
     apart: Vec<(Url, Url, String)>,
 }
@@ -88,6 +90,7 @@ impl FtpServers {
             certificate: None,
             authorities: None,
             logins: Vec::new(),
+            deletes: false,
             apart: Vec::new(),
         }
     }
@@ -162,7 +165,7 @@ impl FtpServers {
         self.with(url)?;
         let login = self.logins.iter().find(|(of, _)| serves(of, url)).map(|(_, login)| login.clone());
         let opener = self.opener(url, login.unwrap_or_else(Login::anonymous))?;
-        FtpRemote::open(opener, xdfs_client::authenticated(local.clone()), options)
+        FtpRemote::open(opener, xdfs_client::authenticated(local.clone()), options, self.deletes)
     }
 
     /// One more session with a URL's server.

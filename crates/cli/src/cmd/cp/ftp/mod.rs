@@ -4,6 +4,7 @@
 //! under a temporary name in its target's directory and renamed, where the server renames files.
 
 pub(in crate::cmd::cp) mod between;
+mod between_tree;
 mod download;
 mod relay;
 mod upload;
@@ -163,7 +164,13 @@ impl super::Copy<'_> {
             return Ok(());
         }
         let shown = url.to_string();
+        self.ftp.deletes = delete.is_some();
         let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&shown, failed))?;
+        if delete.is_some() && !server.session.knows_ends() {
+            let text = "--delete: this server lists over data channels alone (no MLSC), which whoever is between can cut: \
+                        what is missing from the list may be there; remove by their names what is to go";
+            return Err(Failed::of_peer(&shown, Error::new(ErrorKind::Unsupported, text)));
+        }
         if server.session.features().facts {
             return Ok(());
         }

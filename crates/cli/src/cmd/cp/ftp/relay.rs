@@ -37,7 +37,12 @@ const CANCEL_WAIT: Duration = Duration::from_secs(5);
 
 impl Copy<'_> {
     /// Copies files between servers, one of which at least is an FTP server.
-    pub(in crate::cmd::cp) fn between_all(&mut self, sources: &[Url], target: &Url) -> Result<Vec<Exit>, Failure> {
+    pub(in crate::cmd::cp) fn between_all(
+        &mut self,
+        sources: &[Url],
+        target: &Url,
+        trees: bool,
+    ) -> Result<Vec<Exit>, Failure> {
         let mut into = sources.len() > 1 || target.directory || target.path.is_root();
         if !into {
             match self.look(target) {
@@ -50,6 +55,10 @@ impl Copy<'_> {
             if self.monitor.stopped() {
                 exits.push(Exit::Cancelled);
                 break;
+            }
+            if trees && let Some(exit) = self.directory_between_servers(source, target, into)? {
+                exits.push(exit);
+                continue;
             }
             let target = if into { items::url_into(source, target, &mut taken) } else { Ok(target.clone()) };
             let outcome = match target {
@@ -68,6 +77,19 @@ impl Copy<'_> {
             exits.push(self.monitor.tell(outcome)?);
         }
         Ok(exits)
+    }
+
+    /// Copies a directory to the target, or into it; `None` for what is none.
+    fn directory_between_servers(&mut self, source: &Url, target: &Url, into: bool) -> Result<Option<Exit>, Failure> {
+        match self.look(source) {
+            Ok(Some(found)) if found.kind == FileType::Directory => {}
+            Ok(_) => return Ok(None),
+            Err(failed) => return self.monitor.tell(Err(failed)).map(Some),
+        }
+        let name = source.name().filter(|_| into && !source.contents);
+        let inside = name.map(|name| target.join(name)).transpose();
+        let inside = inside.map_err(|error| Failure::new(Exit::Usage, format!("{source}: {error}")))?;
+        self.tree_between(source, inside.as_ref().unwrap_or(target)).map(Some)
     }
 
     fn relay_from_ftp(&mut self, from: &Url, to: &Url, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {

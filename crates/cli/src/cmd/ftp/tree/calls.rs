@@ -167,7 +167,7 @@ fn remove_directory(worker: &mut Worker<'_>, path: &[u8]) -> Result<(), Trouble>
 /// All entries of a directory, by their names; uploads that are not whole are none of them.
 fn whole(worker: &mut Worker<'_>, path: &[u8]) -> Result<Vec<Entry>, Trouble> {
     let (mut entries, mut held) = (Vec::new(), 0);
-    let listed = worker.session.list(path, &mut |entry| {
+    let mut take = |entry: Entry| {
         if is_part(&entry.name) {
             return;
         }
@@ -175,7 +175,12 @@ fn whole(worker: &mut Worker<'_>, path: &[u8]) -> Result<Vec<Entry>, Trouble> {
         if held <= HELD_BYTES_MAX && entries.len() < ENTRIES_MAX {
             entries.push(entry);
         }
-    });
+    };
+    // Where names that are not listed are removed here, nobody between may have cut the list.
+    let listed = match worker.shared.deletes {
+        true => worker.session.list_whole(path, &mut take),
+        false => worker.session.list(path, &mut take),
+    };
     // What is no name of the directory is a lie about all of it: it is not copied, and nothing else of
     // this server's words about it is believed.
     listed.map_err(|error| match error {

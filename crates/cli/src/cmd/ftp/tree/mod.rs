@@ -57,6 +57,8 @@ struct Shared {
     moving: AtomicU64,
     /// The server renames nothing.
     in_place: AtomicBool,
+    /// Names of the local end that the server does not list are removed.
+    deletes: bool,
     /// Contents are compared where the server can say its own.
     verify: bool,
 }
@@ -73,7 +75,7 @@ pub(in crate::cmd) struct FtpRemote {
 impl FtpRemote {
     /// Opens as many sessions as channels are asked for; a server that admits fewer is used with those.
     /// `store` is the local end of the tree.
-    pub(super) fn open(opener: Opener, store: LocalStore, options: &Options) -> Result<Self, NoSession> {
+    pub(super) fn open(opener: Opener, store: LocalStore, options: &Options, deletes: bool) -> Result<Self, NoSession> {
         let first = opener.open()?;
         // There are at most as many requests in flight: there is always room.
         let (requests, queue) = sync_channel(OPERATIONS_MAX);
@@ -85,6 +87,7 @@ impl FtpRemote {
             cancelled: AtomicBool::new(false),
             moving: AtomicU64::new(0),
             in_place: AtomicBool::new(false),
+            deletes,
             verify: matches!(options.check, Check::Hash | Check::Reread),
         });
         let queue = Arc::new(Mutex::new(queue));
