@@ -137,17 +137,17 @@ fn cat_writes_a_range_and_follows_a_file_that_grows() {
 fn followed_after(scene: &Scene, server: &Server, name: &str) -> Duration {
     let path = scene.write(format!("server/{name}"), b"begun");
     let mut command = scene.command(["cat", "--follow", "--length", "9", &server.url(name)]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = child.stdout.take().unwrap();
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("xdfs runs");
+    let mut output = child.stdout.take().expect("it is piped");
     let mut begun = [0; 5];
-    output.read_exact(&mut begun).unwrap();
+    output.read_exact(&mut begun).expect("what is there already");
     assert_eq!(&begun, b"begun");
     let since = Instant::now();
-    let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
-    file.write_all(b" end").unwrap();
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).expect("our own");
+    file.write_all(b" end").expect("our own");
     let mut end = Vec::new();
-    output.read_to_end(&mut end).unwrap();
-    assert_eq!((end.as_slice(), child.wait().unwrap().code()), (&b" end"[..], Some(0)));
+    output.read_to_end(&mut end).expect("what was appended");
+    assert_eq!((end.as_slice(), child.wait().expect("it ends").code()), (&b" end"[..], Some(0)));
     since.elapsed()
 }
 
