@@ -96,8 +96,8 @@ fn cost(server: &Server) -> (u64, u64) {
 #[test]
 fn idle_sessions_cost_little_memory_and_no_thread() {
     let files = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum }).unwrap();
-    let count = std::env::var("XDFS_IDLE_SESSIONS").map_or(SHORT, |count| count.parse().unwrap());
+    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum }).expect("within the maximum");
+    let count = std::env::var("XDFS_IDLE_SESSIONS").map_or(SHORT, |count| count.parse().expect("a number"));
     let scene = Scene::new();
     let limits = "sessions = 20000\nsessions-per-user = 20000\nchannels-per-user = 20000\nidle-seconds = 3600\n";
     scene.write("server.toml", format!("[limits]\n{limits}").as_bytes());
@@ -125,20 +125,20 @@ const HANDLES_SHORT: u64 = 2000;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn number(name: &str, usual: u64) -> u64 {
-    std::env::var(name).map_or(usual, |count| count.parse().unwrap())
+    std::env::var(name).map_or(usual, |count| count.parse().expect("a number"))
 }
 
 fn serve(scene: &Scene) -> Server {
     let files = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum }).expect("within the maximum");
     let limits = "sessions = 20000\nsessions-per-user = 20000\nchannels-per-user = 20000\npipelines-per-user = 20000\n";
     scene.write("server.toml", format!("[limits]\n{limits}").as_bytes());
     scene.serve_with(&["--config", "server.toml"])
 }
 
 fn remote(server: &Server) -> Arc<Remote> {
-    let address: SocketAddr = server.address().parse().unwrap();
-    let host_check = Arc::new(Pinned(server.host_key().parse().unwrap()));
+    let address: SocketAddr = server.address().parse().expect("an address");
+    let host_check = Arc::new(Pinned(server.host_key().parse().expect("a key")));
     Remote::new(ConnectOptions { host_check, deadline: DEADLINE, ..ConnectOptions::to(address) })
 }
 
