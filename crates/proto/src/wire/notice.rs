@@ -126,7 +126,7 @@ mod tests {
             for (watch, name) in [(1, &b"n"[..]), (1, b""), (0, b""), (0, b"n")] {
                 let about_all = changes & 24 != 0;
                 let valid = (1..32).contains(&changes)
-                    && !(about_all && !name.is_empty())
+                    && (name.is_empty() || !about_all)
                     && (watch != 0 || (changes, name) == (8, b""));
                 let read = read_back(&[notice(watch, changes, name)]);
                 assert_eq!(read.is_ok(), valid, "{watch} {changes} {name:?}: {read:?}");
