@@ -216,11 +216,6 @@ impl Inodes {
         }
     }
 
-    /// Whether a file of it is open.
-    pub(crate) fn is_open(&self, id: u64) -> bool {
-        self.inodes.get(&id).is_some_and(|inode| inode.opened > 0)
-    }
-
     /// A file of it was closed; if it was the last one of a hidden file, the path to remove.
     pub(crate) fn close(&mut self, id: u64) -> Option<Vec<u8>> {
         let inode = self.inodes.get_mut(&id)?;

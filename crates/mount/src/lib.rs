@@ -18,10 +18,6 @@ use xdfs_client::Error;
 
 /// Answers the kernel until the directory is unmounted. An error is one of the kernel's device.
 pub fn serve(attached: &Attached, tree: &Tree) -> Result<(), Error> {
-    // Without it no leases are asked for.
-    if let Ok(notifier) = kernel::Notifier::to(&attached.device) {
-        tree.hear(notifier);
-    }
     kernel::serve(&attached.device, tree).map_err(|errno| {
         let text = format!("the kernel's FUSE device: {}", std::io::Error::from(errno));
         Error::new(xdfs_client::ErrorKind::Storage, text)

@@ -5,7 +5,7 @@ use crate::callback::Callback;
 use crate::options::ConnectOptions;
 use crate::session::Session;
 use bytes::Bytes;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,8 +31,6 @@ pub struct Remote {
     session: Mutex<Option<Arc<Session>>>,
     /// Sessions that there were.
     connections: AtomicU64,
-    /// It has granted a lease, or refused one for now.
-    grants_leases: AtomicBool,
     /// Bytes that its open files keep to write them again.
     pub(super) unsynced: AtomicUsize,
     /// Bytes that were requested for them before somebody read them.
@@ -130,9 +128,8 @@ impl Remote {
 
     fn by(way: Way, patience: Duration, session: Option<Arc<Session>>) -> Arc<Self> {
         let (unsynced, ahead, keeper) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(Keeper::default()));
-        let (connections, grants_leases) = (AtomicU64::new(u64::from(session.is_some())), AtomicBool::new(false));
-        let session = Mutex::new(session);
-        let remote = Self { way, patience, session, connections, grants_leases, unsynced, ahead, keeper };
+        let connections = AtomicU64::new(u64::from(session.is_some()));
+        let remote = Self { way, patience, session: Mutex::new(session), connections, unsynced, ahead, keeper };
         remote.lock().iter().for_each(|session| remote.hear_recalls(session));
         Arc::new(remote)
     }
@@ -185,15 +182,6 @@ impl Remote {
     /// How many sessions there were: with another one, what the server knew of the last is over.
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
-    }
-
-    /// Whether the server grants leases, as far as it was asked: it has granted one, or refused one for now.
-    pub fn grants_leases(&self) -> bool {
-        self.grants_leases.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn told_of_leases(&self, grants: bool) {
-        self.grants_leases.store(grants, Ordering::Relaxed);
     }
 
     /// The session is lost: the next call connects again.

@@ -26,8 +26,8 @@ pub(crate) struct Attributes {
 pub(crate) struct Entry {
     pub(crate) id: u64,
     pub(crate) attributes: Attributes,
-    /// How long the name may be used, and how long the attributes.
-    pub(crate) valid: (Duration, Duration),
+    /// How long name and attributes may be used.
+    pub(crate) valid: Duration,
 }
 
 /// Space of a file system.
@@ -111,9 +111,9 @@ impl Fields {
     }
 
     fn entry(&mut self, entry: &Entry) -> &mut Self {
-        let (name, attributes) = (lifetime(entry.valid.0), lifetime(entry.valid.1));
+        let (seconds, nanoseconds) = lifetime(entry.valid);
         // No number is given twice: generation 0.
-        self.u64(entry.id).u64(0).u64(name.0).u64(attributes.0).u32(name.1).u32(attributes.1);
+        self.u64(entry.id).u64(0).u64(seconds).u64(seconds).u32(nanoseconds).u32(nanoseconds);
         self.attributes(&entry.attributes)
     }
 }
@@ -207,8 +207,7 @@ mod tests {
 
     #[test]
     fn answers_have_the_lengths_of_the_kernels_structures() {
-        let entry =
-            Entry { id: 9, attributes: ATTRIBUTES, valid: (Duration::from_millis(1500), Duration::from_millis(2250)) };
+        let entry = Entry { id: 9, attributes: ATTRIBUTES, valid: Duration::from_millis(1500) };
         let length = |answer: &Answer| answer.encode().0.len();
         assert_eq!(length(&Answer::Entry(entry)), abi::ENTRY);
         assert_eq!(length(&Answer::Attributes(ATTRIBUTES, Duration::ZERO)), 16 + abi::ATTRIBUTES);
@@ -221,7 +220,7 @@ mod tests {
 
     #[test]
     fn entries_end_where_the_kernels_buffer_does() {
-        let entry = Entry { id: 9, attributes: ATTRIBUTES, valid: (Duration::ZERO, Duration::ZERO) };
+        let entry = Entry { id: 9, attributes: ATTRIBUTES, valid: Duration::ZERO };
         let mut buffer = DirectoryBuffer::new(400);
         let mut count = 0;
         while buffer.fits(b"name", true) {

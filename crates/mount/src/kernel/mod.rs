@@ -6,12 +6,10 @@ mod answer;
 mod attach;
 mod dying;
 mod in_flight;
-mod notify;
 mod request;
 mod serve;
 
 pub(crate) use answer::{Answer, Attributes, DirectoryBuffer, Entry, FileSystemFacts};
 pub use attach::{AttachError, Attached, KernelOptions, MountPoint, attach};
-pub(crate) use notify::Notifier;
 pub(crate) use request::{Call, LockRequest, NewAttributes, Operation, SetTime};
 pub(crate) use serve::{FileSystem, Outcome, Waiting, serve};

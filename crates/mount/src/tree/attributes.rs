@@ -4,7 +4,6 @@ use super::{Outcomes, Tree, WANTED, facts, is_root, last, refused, unexpected};
 use crate::inodes::Found;
 use crate::kernel::{Answer, Attributes, Entry, FileSystemFacts, NewAttributes, SetTime};
 use rustix::io::Errno;
-use std::time::Duration;
 use xdfs_client::Facts;
 use xdfs_client::wire::{Answer as Told, Call, FileType, NewTime, Owner};
 
@@ -70,7 +69,7 @@ impl Tree {
         let found = Found { identity, directory, only_name: directory || facts.links == Some(1) };
         let id = self.inodes().look_up(parent, name, found).ok_or(Errno::STALE)?;
         self.tell(id, facts);
-        Ok(Entry { id, attributes: self.shown(facts), valid: (self.settings.valid, self.valid_of_found(id)) })
+        Ok(Entry { id, attributes: self.shown(facts), valid: self.settings.valid })
     }
 
     /// The same with facts that were asked for at `then`: asked for again, if a program has written
@@ -90,7 +89,6 @@ impl Tree {
 
     pub(super) fn attributes(&self, inode: u64, handle: Option<u64>) -> Outcomes {
         self.settle(inode);
-        let valid = self.valid_of(inode);
         let file = handle.and_then(|handle| self.files.find(handle));
         let facts = match (self.path(inode), file) {
             (_, Some(file)) => file.file.look(WANTED).map_err(|error| refused(&error))?,
@@ -100,15 +98,15 @@ impl Tree {
                 None => return Err(error),
             },
         };
-        self.told(inode, &facts, valid)
+        self.told(inode, &facts)
     }
 
     pub(super) fn facts_of(&self, path: &[u8]) -> Result<Facts, Errno> {
         facts(&self.look(&[Call::Stat { path, wanted: WANTED }])?)
     }
 
-    /// Attributes as an answer that may be used for so long, if they are still those of this file.
-    fn told(&self, inode: u64, facts: &Facts, valid: Duration) -> Outcomes {
+    /// Attributes as an answer, if they are still those of this file.
+    pub(super) fn told(&self, inode: u64, facts: &Facts) -> Outcomes {
         let (identity, hidden) = {
             let inodes = self.inodes();
             (inodes.identity(inode), inodes.is_hidden(inode))
@@ -121,12 +119,11 @@ impl Tree {
         if hidden {
             attributes.links = attributes.links.saturating_sub(1);
         }
-        Ok(Answer::Attributes(attributes, valid))
+        Ok(Answer::Attributes(attributes, self.settings.valid))
     }
 
     pub(super) fn set_attributes(&self, inode: u64, new: &NewAttributes) -> Outcomes {
         self.settle(inode);
-        let valid = self.valid_of(inode);
         let file = new.handle.and_then(|handle| self.files.find(handle)).or_else(|| self.open_file_of(inode));
         // An open file is cut by its handle, which may be for writing though the mode is not.
         match (new.size, file.filter(|file| file.writes)) {
@@ -158,7 +155,7 @@ impl Tree {
         if changes {
             self.changed_by_name(inode);
         }
-        self.told(inode, &facts(&reply)?, valid)
+        self.told(inode, &facts(&reply)?)
     }
 
     /// Owner and group to set; none if they are as they are shown.

@@ -87,7 +87,6 @@ impl Tree {
     fn opened(&self, inode: u64, file: File, flags: u32) -> (u64, u32) {
         let writes = flags & ACCESS_MODE != 0;
         self.inodes().open(inode);
-        self.lease_opened(inode, writes);
         // The kernel's pages are those of the file as it is now if nobody changed it: close-to-open.
         let version = Some(file.version());
         let known = std::mem::replace(&mut self.contents().entry(inode).or_default().version, version);
@@ -230,10 +229,8 @@ impl Tree {
         let Some(open) = self.files.remove(handle) else { return Err(Errno::BADF) };
         let inode = open.inode;
         self.settle(inode);
-        self.lease_closed(&open);
         if self.open_file_of(inode).is_none() {
             self.end_locker(inode);
-            self.end_lease(inode);
         }
         // Nobody is told how it went; a call that still uses the file closes it.
         if let Some(open) = Arc::into_inner(open) {

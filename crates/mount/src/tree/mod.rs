@@ -5,7 +5,6 @@ mod behind;
 mod data;
 mod directories;
 mod hidden;
-mod leases;
 mod lock;
 mod lost_answers;
 mod names;
@@ -19,7 +18,6 @@ use behind::{Behind, Content};
 use data::OpenFile;
 use directories::OpenDirectory;
 use hidden::Keeper;
-use leases::Leases;
 use lock::RangeLocker;
 use lost_answers::Fate;
 use rustix::io::Errno;
@@ -86,7 +84,6 @@ pub struct Tree {
     /// Shared while hidden files are made and removed, alone while they are moved.
     hiding: RwLock<()>,
     keeper: Keeper,
-    leases: Leases,
     /// What tells the hidden names of this mount from those of others.
     token: u64,
 }
@@ -140,7 +137,6 @@ impl Tree {
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
             keeper: Keeper::default(),
-            leases: Leases::default(),
             token,
         })
     }
@@ -252,7 +248,6 @@ impl FileSystem for Tree {
     fn work(&self) {
         std::thread::scope(|scope| {
             scope.spawn(|| self.keep_hidden());
-            scope.spawn(|| self.take_leases());
             self.push_writes();
         });
     }
@@ -260,7 +255,6 @@ impl FileSystem for Tree {
     fn end_work(&self) {
         self.end_writing();
         self.keeper.end();
-        self.leases.end();
     }
 }
 
@@ -341,7 +335,6 @@ mod tests {
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
             keeper: Keeper::default(),
-            leases: Leases::default(),
             token: 0,
         };
         let handle = tree.directories.insert(OpenDirectory::default());

@@ -4,9 +4,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use xdfs_test_cli::{Scene, pass, with_file_systems};
+use xdfs_test_cli::{Scene, with_file_systems};
 
 use crate::{Mount, python};
 
@@ -81,32 +80,5 @@ fn who_sees_that_a_file_has_changed_reads_what_it_is_now() {
     file.read_exact_at(&mut part, 1 << 20).unwrap();
     assert_eq!((part[0], part[part.len() - 1]), (b'b', b'b'));
     drop(file);
-    mount.unmount();
-}
-
-#[test]
-fn who_has_a_file_open_sees_at_once_what_another_mount_has_written_and_closed() {
-    let scene = Scene::new();
-    scene.write("server.toml", b"[limits]\nlease-seconds = 2\n");
-    let server = scene.serve_with(&["--config", "server.toml"]);
-    let mount = Mount::new(&scene, &server, &[]);
-    let other = Mount::of(&scene, &server.url(""), "other", &[]);
-    fs::write(mount.path("file"), b"first").unwrap();
-    let reads = fs::File::open(other.path("file")).unwrap();
-    let mut seen = vec![0; 100_000];
-    for round in 1..40_u8 {
-        // Every ten rounds there may be a lease, which is recalled; in the others there is none.
-        if round % 10 == 1 {
-            pass(Duration::from_secs(1));
-            let _ = reads.read_at(&mut seen, 0).unwrap();
-        }
-        let content = vec![round; 10_000 + usize::from(round) * 7919 % 50_000];
-        fs::write(mount.path("file"), &content).unwrap();
-        let length = reads.read_at(&mut seen, 0).unwrap();
-        assert!(seen[..length] == content, "round {round}: {length} bytes of {}, {}", content.len(), seen[0]);
-        assert_eq!(reads.metadata().unwrap().len(), content.len() as u64);
-    }
-    drop(reads);
-    other.unmount();
     mount.unmount();
 }

@@ -171,17 +171,11 @@ impl Core {
         let calls = vec![FileCall::Lease(LeaseCall::Ask(kind))];
         let sent = self.send(&session, generation, Self::batch_of(handle, calls));
         match sent.and_then(|sent| self.leased(PendingLease { sent, generation })) {
-            Ok(()) => {
-                self.remote.told_of_leases(true);
-                Ok(self.lease())
-            }
+            Ok(()) => Ok(self.lease()),
             Err(error) => {
                 self.leasing().holding.on_lost();
                 match error.kind {
-                    ErrorKind::Unsupported => {
-                        self.remote.told_of_leases(false);
-                        Ok(None)
-                    }
+                    ErrorKind::Unsupported => Ok(None),
                     _ if is_lost(&error) => Ok(None),
                     _ => Err(error),
                 }
