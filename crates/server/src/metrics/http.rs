@@ -63,6 +63,8 @@ pub fn serve(listener: &OwnedFd, stop: &OwnedFd, limits: HttpLimits, figures: im
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }
+        // The wait may have been long.
+        let now = Instant::now();
         let ready: Vec<bool> = watched.iter().map(|one| !one.revents().is_empty()).collect();
         drop(watched);
         if ready[0] {
@@ -283,6 +285,18 @@ mod tests {
             }
             let long = format!("GET /metrics HTTP/1.1\r\nHost: {}", "a".repeat(8 << 10));
             assert!(asks(connect(), &long).starts_with("HTTP/1.1 431 "));
+        });
+    }
+
+    #[test]
+    fn who_asks_after_a_long_silence_has_all_the_time_there_is() {
+        let limits = HttpLimits { time: Duration::from_secs(1), ..HttpLimits::default() };
+        with(limits, |connect| {
+            // Nobody sends here, so it takes the whole time.
+            let (_sender, never) = std::sync::mpsc::sync_channel::<()>(1);
+            assert!(never.recv_timeout(limits.time + Duration::from_millis(200)).is_err());
+            let answer = asks(connect(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         });
     }
 
