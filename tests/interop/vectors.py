@@ -4,7 +4,7 @@ import hmac
 import sys
 from pathlib import Path
 
-from minimal import ACCEPT, CODEC, FORMS, Keys, Reader, decode, encode, proof, write_int
+from minimal import ACCEPT, CODEC, FORMS, Keys, Reader, decode, encode, proof, write_bytes, write_int
 
 # What a client with one operation never meets.
 FORMS.update({
@@ -16,6 +16,7 @@ FORMS.update({
     "control 21": "",
     "control 27": "round:int ranges:ranges",
     "control 28": "handles:handles",
+    "control 29": "notices:notices",
     "control 22": "length:int round:int root:bytes32 subtrees:subtrees",
 })
 CODEC["subtrees"] = (
@@ -26,6 +27,11 @@ CODEC["subtrees"] = (
 CODEC["handles"] = (
     lambda reader, _: [reader.int() for _ in range(reader.int())],
     lambda value, _: write_int(len(value or [])) + b"".join(map(write_int, value or [])),
+)
+CODEC["notices"] = (
+    lambda reader, _: [(reader.int(), reader.int(), reader.raw(reader.int())) for _ in range(reader.int())],
+    lambda value, _: write_int(len(value or [])) + b"".join(
+        write_int(watch) + write_int(changes) + write_bytes(name) for watch, changes, name in value or []),
 )
 
 
@@ -41,6 +47,11 @@ def flat(fields):
             lines[f"{name}.count"] = str(len(value))
             if name == "handles":
                 lines |= {f"{name}[{index}]": str(handle) for index, handle in enumerate(value)}
+                continue
+            if name == "notices":
+                for index, (watch, changes, changed) in enumerate(value):
+                    lines |= {f"{name}[{index}].watch": str(watch), f"{name}[{index}].changes": str(changes)}
+                    lines[f"{name}[{index}].name"] = changed.hex()
                 continue
             for index, (one, two, *digest) in enumerate(value):
                 keys = ("key", "value") if name == "options" else ("offset", "length")
