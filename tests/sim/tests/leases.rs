@@ -32,6 +32,7 @@ fn many_programs_see_one_file_under_leases_and_without() {
                 seen.longest
             );
         }
+        assert_eq!(seen.recalled_anew, 0, "seed {seed}: a recalled lease began anew");
         all.kept_reads += seen.kept_reads;
         all.kept_writes += seen.kept_writes;
         all.told += seen.told;
@@ -60,6 +61,7 @@ fn every_mistake_of_leases_shows() {
     for bug in Bug::OF_LEASES {
         let fails = |seed: &u64| match run(*seed, faults(*seed), Bugs::seeded(bug)) {
             Err(_) => true,
+            Ok(seen) if seen.recalled_anew > 0 => true,
             Ok(seen) => !faults(*seed).losses && !faults(*seed).restarts && seen.longest > LEASE + LEASE / 2,
         };
         let found = (0..BUG_SEEDS_MAX).find(fails);

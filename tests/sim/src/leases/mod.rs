@@ -100,6 +100,8 @@ pub struct Seen {
     pub again: u64,
     /// Recalls.
     pub recalls: u64,
+    /// Recalled leases that began anew with another session: whoever waits for their end waits for more than a lease.
+    pub recalled_anew: u64,
     /// Operations in all.
     pub operations: u64,
     /// Longest time that an operation took.

@@ -17,6 +17,8 @@ pub(super) struct Server {
     next: u64,
     /// What is being done: for whom, in which session, with which handle.
     doing: Vec<(usize, u64, Call, u64)>,
+    /// Whose lease was recalled and has not been followed by a new one.
+    recalled: Vec<bool>,
 }
 
 fn access_of(call: Call) -> Option<Access> {
@@ -30,7 +32,8 @@ fn access_of(call: Call) -> Option<Access> {
 impl Server {
     pub(super) fn new(terms: LeaseTerms, bugs: Bugs, clients: usize) -> Self {
         let handles = (0..clients).map(|who| (who as u64 + 1, 1)).collect();
-        Self { table: LeaseTable::new(terms, bugs), terms, bugs, value: 0, handles, next: 100, doing: Vec::new() }
+        let (table, recalled) = (LeaseTable::new(terms, bugs), vec![false; clients]);
+        Self { table, terms, bugs, value: 0, handles, next: 100, doing: Vec::new(), recalled }
     }
 
     pub(super) fn value(&self) -> u64 {
@@ -44,6 +47,7 @@ impl Server {
     pub(super) fn restart(&mut self, now: Instant) {
         self.table = LeaseTable::restarted(self.terms, now, self.bugs);
         self.doing.clear();
+        self.recalled.fill(false);
         // No handle is known any more.
         self.handles.iter_mut().for_each(|handle| *handle = (0, 0));
     }
@@ -86,6 +90,7 @@ impl Server {
             _ => None,
         };
         if let Some(leased) = leased {
+            self.on_leased(world, who, call, leased);
             let answer = if call == Call::GiveBack { Answer::Nothing } else { Answer::Lease(leased) };
             self.tell(world);
             return self.answer(world, who, session, call, answer);
@@ -105,6 +110,15 @@ impl Server {
         self.doing.push((who, session, call, holder.handle));
         let time = world.random.magnitude(1, WORK_MAX);
         world.at(time, Event::Done(who, session, call));
+    }
+
+    /// What somebody waits for does not become a new lease because its session was lost: only asking gives a new one.
+    fn on_leased(&mut self, world: &mut World, who: usize, call: Call, answer: LeaseAnswer) {
+        let LeaseAnswer::Granted { .. } = answer else { return };
+        if self.recalled[who] && matches!(call, Call::Reclaim(..)) {
+            world.seen.recalled_anew += 1;
+        }
+        self.recalled[who] = false;
     }
 
     pub(super) fn on_done(&mut self, world: &mut World, who: usize, session: u64, call: Call) {
@@ -137,6 +151,7 @@ impl Server {
         while let Some(holder) = self.table.poll_recall() {
             let (handle, session) = self.handles[holder.owner];
             world.seen.recalls += 1;
+            self.recalled[holder.owner] = true;
             if handle == holder.handle {
                 let delay = world.delay();
                 world.at(delay, Event::Recalled(holder.owner, session, handle));
