@@ -53,8 +53,13 @@ def top(tmp_path, monkeypatch):
 def children():
     """The programs that this process has started and that still run."""
     tasks = pathlib.Path("/proc/self/task")
-    found = [child for task in tasks.iterdir() for child in (task / "children").read_text().split()]
-    return [pathlib.Path(f"/proc/{child}/comm").read_text().strip() for child in found]
+    while True:
+        try:
+            found = [child for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+            return [pathlib.Path(f"/proc/{child}/comm").read_text().strip() for child in found]
+        except (FileNotFoundError, ProcessLookupError):
+            # A thread or a program ended while this looked; the children of a thread go to another one.
+            continue
 
 
 def test_files_behind_ssh_are_read_and_written(top):
