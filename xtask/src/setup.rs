@@ -57,6 +57,8 @@ const NEEDS: &[Need] = &[
     need("fio", Sign::Program("fio"), "writes at random and reads it again, on a mount"),
     need("stress-ng", Sign::Program("stress-ng"), "locks, renames and links, on a mount"),
     need("dbench", Sign::Program("dbench"), "the calls of a file server, on a mount"),
+    need("acl", Sign::Program("setfacl"), "access control lists on a mount"),
+    need("attr", Sign::Program("setfattr"), "extended attributes on a mount"),
     need("rsync", Sign::Program("rsync"), "judges what a copy of a tree kept"),
     need("zsh", Sign::Program("zsh"), "completes command lines"),
     need("fish", Sign::Program("fish"), "completes command lines"),

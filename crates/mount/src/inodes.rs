@@ -268,6 +268,21 @@ impl Inodes {
         self.names.get(&(parent, name.to_vec())).copied()
     }
 
+    /// The directory of the latest name of an inode.
+    pub(crate) fn parent(&self, id: u64) -> Option<u64> {
+        self.inodes.get(&id)?.names.last().map(|(parent, _)| *parent)
+    }
+
+    /// Inodes of a directory with their paths, those behind this one first, then those before it: at most so many of those that
+    /// are wanted.
+    pub(crate) fn around(&self, id: u64, most: usize, wanted: impl Fn(u64) -> bool) -> Vec<(u64, Vec<u8>)> {
+        let Some(at) = self.inodes.get(&id).and_then(|inode| inode.names.last()) else { return Vec::new() };
+        let behind = self.names.range(at.clone()..).take_while(|((parent, _), _)| *parent == at.0);
+        let before = self.names.range((at.0, Vec::new())..at.clone());
+        let wanted = behind.chain(before).filter(|(_, id)| wanted(**id)).take(most);
+        wanted.filter_map(|((parent, name), id)| Some((*id, self.path_in(*parent, name)?))).collect()
+    }
+
     /// Whether this name is the last one that is known of a file that is open.
     pub(crate) fn is_last_name_of_open(&self, parent: u64, name: &[u8]) -> Option<u64> {
         let id = self.named(parent, name)?;

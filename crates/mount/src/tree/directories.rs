@@ -88,15 +88,18 @@ struct Listed {
 /// A directory that a program reads.
 #[derive(Default, Debug)]
 pub(super) struct OpenDirectory {
+    pub(super) inode: u64,
     pages: Mutex<Pages<Listed>>,
 }
 
 impl Tree {
-    pub(super) fn open_directory(&self, _inode: u64) -> Outcomes {
+    pub(super) fn open_directory(&self, inode: u64) -> Outcomes {
         if !self.directories.has_room() {
             return Err(Errno::NFILE);
         }
-        Ok(Answer::OpenedDirectory { handle: self.directories.insert(OpenDirectory::default()) })
+        Ok(Answer::OpenedDirectory {
+            handle: self.directories.insert(OpenDirectory { inode, pages: Mutex::default() }),
+        })
     }
 
     pub(super) fn read_directory(&self, (inode, handle): (u64, u64), offset: u64, size: u32, plus: bool) -> Outcomes {

@@ -9,6 +9,7 @@ mod lock;
 mod lost_answers;
 mod names;
 mod xattr;
+mod xattr_names;
 
 use crate::errno;
 use crate::handles::Handles;
@@ -25,6 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
+use xattr_names::KnownNames;
 use xdfs_client::file::Remote;
 use xdfs_client::wire::{self, Answer as Told, Wanted};
 use xdfs_client::{Batch, Error, ErrorKind, Facts, Reply, failed};
@@ -79,6 +81,7 @@ pub struct Tree {
     clock: AtomicU64,
     /// The server, or the export, has no extended attributes: it is not asked again.
     no_xattr: AtomicBool,
+    xattr_names: KnownNames,
     /// Hidden names, each one once.
     hidden: AtomicU64,
     /// Shared while hidden files are made and removed, alone while they are moved.
@@ -134,6 +137,7 @@ impl Tree {
             behind: Behind::default(),
             clock: AtomicU64::new(0),
             no_xattr: AtomicBool::new(false),
+            xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
             keeper: Keeper::default(),
@@ -332,6 +336,7 @@ mod tests {
             behind: Behind::default(),
             clock: AtomicU64::new(0),
             no_xattr: AtomicBool::new(false),
+            xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
             keeper: Keeper::default(),

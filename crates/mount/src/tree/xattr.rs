@@ -12,6 +12,11 @@ use xdfs_client::wire::{Answer as Told, Call, XattrRule};
 /// Room of an answer: the longest value of Linux, and of a list.
 const VALUE_BYTES: usize = 66 << 10;
 
+/// Whether a file that has this attribute lists it. Some file systems have others of their own that they do not list.
+fn is_listed_if_there(name: &[u8]) -> bool {
+    name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_")
+}
+
 impl Tree {
     /// A call whose answer has a length of its own. Where the server has no attributes at all, the
     /// kernel is told to ask no more.
@@ -49,11 +54,19 @@ impl Tree {
             return Err(Errno::NODATA);
         }
         let path = self.path(inode)?;
+        if is_listed_if_there(name)
+            && self.xattr_names_of(inode).is_some_and(|names| !names.iter().any(|one| one == name))
+        {
+            return Err(Errno::NODATA);
+        }
         Self::sized(self.ask(&Call::XattrValue { path: &path, name })?, size)
     }
 
     pub(super) fn xattr_names(&self, inode: u64, size: u32) -> Outcomes {
         let path = self.path(inode)?;
+        if let Some(names) = self.xattr_names_of(inode) {
+            return Self::sized(names.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect(), size);
+        }
         match self.ask(&Call::XattrNames { path: &path }) {
             // A file without attributes, as far as a program can see: cp -a would complain otherwise.
             Err(Errno::OPNOTSUPP) => Self::sized(Vec::new(), size),
@@ -74,7 +87,7 @@ impl Tree {
             Ok(_) | Err(Errno::NODATA) => Ok(Fate::NotDone),
             Err(errno) => Err(errno),
         };
-        self.changed(Call::SetXattr { path: &path, name, rule, value }, is_set)
+        self.xattr_names.changing(inode, || self.changed(Call::SetXattr { path: &path, name, rule, value }, is_set))
     }
 
     pub(super) fn remove_xattr(&self, inode: u64, name: &[u8]) -> Outcomes {
@@ -84,7 +97,7 @@ impl Tree {
             Err(Errno::NODATA) => Ok(Fate::Done),
             Err(errno) => Err(errno),
         };
-        self.changed(Call::RemoveXattr { path: &path, name }, is_removed)
+        self.xattr_names.changing(inode, || self.changed(Call::RemoveXattr { path: &path, name }, is_removed))
     }
 
     fn changed(&self, call: Call<'_>, fate: impl Fn() -> Result<Fate, Errno>) -> Outcomes {

@@ -1,6 +1,9 @@
 //! Programs that people use, on a mount.
 
-use xdfs_test_cli::Scene;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use xdfs_test_cli::{Delay, Scene};
 
 use crate::{Mount, python, shell};
 
@@ -92,5 +95,41 @@ fn a_database_is_changed_through_two_mounts() {
          assert c.execute('select a, (select count(*) from r) from t').fetchone() == (180, 180)",
     );
     other.unmount();
+    mount.unmount();
+}
+
+#[test]
+fn a_listing_asks_for_the_attributes_of_many_files_together_and_shows_each_right() {
+    assert!(xdfs_test_needs::program("setfacl", "acl") && xdfs_test_needs::program("setfattr", "attr"));
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", "acl,xattr,modes"]);
+    for directory in 0..4 {
+        let directory = scene.directory(format!("server/{directory}"));
+        (0..100).for_each(|file| fs::write(directory.join(format!("{file:02}")), b"x").unwrap());
+    }
+    shell(&scene.path("server/2"), "setfacl -m u:1234:r 42 && setfattr -n user.a -v b 43");
+    let latency = Duration::from_millis(10);
+    let delay = Delay::new(&server, latency);
+    let mount = Mount::of(&scene, &delay.url_in("data", ""), "mounted", &[]);
+    let began = Instant::now();
+    shell(&mount.point, "test \"$(ls -lR | grep -- '--+ ' | grep -o '..$')\" = 42");
+    // A round trip for each name would take 8 s, and `ls` makes two calls for each.
+    let took = began.elapsed();
+    assert!(took < latency * 2 * 200, "{took:?}");
+    // What this mount sets is there at once, also where it was just told that there is none.
+    python(
+        &mount.path("2"),
+        "import os\n\
+         def value(name):\n\
+         \x20try: return os.getxattr(name, 'user.a')\n\
+         \x20except OSError as error: return error.errno\n\
+         with os.scandir('.') as entries:\n\
+         \x20next(entries)\n\
+         \x20assert value('43') == b'b' and value('44') == 61 and os.listxattr('43') == ['user.a']\n\
+         \x20os.setxattr('44', 'user.a', b'c')\n\
+         \x20assert value('44') == b'c'\n\
+         \x20os.removexattr('43', 'user.a')\n\
+         \x20assert value('43') == 61 and os.listxattr('43') == []\n",
+    );
     mount.unmount();
 }
