@@ -34,8 +34,9 @@ fn the_sessions_of_a_user_share_one_rate_evenly_in_both_directions() {
     });
     assert_same(&serving.directory.read("up"), &bytes);
     assert_same(&here.read("back"), &bytes);
-    // Each has half of the rate until the other has ended.
-    assert!(seconds.iter().all(|seconds| (1.7..3.0).contains(seconds)), "{seconds:?} s of 2 s");
+    // Each has half of the rate until the other has ended. With less than that it would take 4 s; a busy machine's disk has taken
+    // more than one of them, and the tests of the command see the rate to five percent.
+    assert!(seconds.iter().all(|seconds| (1.7..3.9).contains(seconds)), "{seconds:?} s of 2 s");
 }
 
 #[test]
