@@ -40,6 +40,11 @@ impl<T> Handles<T> {
         self.lock().1.remove(&handle)
     }
 
+    /// Whether one that is open is such.
+    pub(crate) fn any(&self, is: impl Fn(&T) -> bool) -> bool {
+        self.lock().1.values().any(|value| is(value))
+    }
+
     /// All that are open.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         self.lock().1.values().cloned().collect()
@@ -59,5 +64,6 @@ mod tests {
         assert!(handles.has_room() && handles.find(one).is_none());
         assert!(handles.insert("three") > two);
         assert_eq!(handles.all().len(), 2);
+        assert!(handles.any(|value| *value == "three") && !handles.any(|value| *value == "one"));
     }
 }

@@ -55,7 +55,8 @@ impl Tree {
         }
         let path = self.path(inode)?;
         if is_listed_if_there(name)
-            && self.xattr_names_of(inode).is_some_and(|names| !names.iter().any(|one| one == name))
+            && let Some(names) = self.known_xattr_names(inode)?
+            && !names.split(|byte| *byte == 0).any(|one| one == name)
         {
             return Err(Errno::NODATA);
         }
@@ -64,8 +65,8 @@ impl Tree {
 
     pub(super) fn xattr_names(&self, inode: u64, size: u32) -> Outcomes {
         let path = self.path(inode)?;
-        if let Some(names) = self.xattr_names_of(inode) {
-            return Self::sized(names.iter().flat_map(|name| [name.as_slice(), b"\0"].concat()).collect(), size);
+        if let Some(names) = self.known_xattr_names(inode)? {
+            return Self::sized(names.to_vec(), size);
         }
         match self.ask(&Call::XattrNames { path: &path }) {
             // A file without attributes, as far as a program can see: cp -a would complain otherwise.

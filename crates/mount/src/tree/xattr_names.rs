@@ -2,7 +2,9 @@
 //! each file for its access control list, which would be a round trip for each.
 
 use super::{Tree, refused};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use xdfs_client::Batch;
@@ -10,12 +12,15 @@ use xdfs_client::wire::{Answer as Told, Call};
 
 /// Files that are asked at a time.
 const ASKED_MAX: usize = 128;
+/// Bytes of their paths: a batch has to fit in one message.
+const PATHS_BYTES_MAX: usize = 16 << 10;
 /// Room of each answer. A file with longer names is asked alone.
 const NAMES_BYTES: usize = 256;
-/// Files whose names are kept.
+/// Files of which something is known.
 const KNOWN_MAX: usize = 4096;
 
-type Names = Arc<[Vec<u8>]>;
+/// As programs are told: each name ends in a zero byte. None where the file has to be asked alone.
+type Names = Option<Arc<[u8]>>;
 
 /// What is known, for as long as attributes may be used without another look.
 #[derive(Default, Debug)]
@@ -25,7 +30,7 @@ pub(super) struct KnownNames(Mutex<Known>);
 struct Known {
     /// Counts changes: what was asked for before one is not kept after it.
     changes: u64,
-    names: BTreeMap<u64, (Names, Instant)>,
+    files: BTreeMap<u64, (Names, Instant)>,
 }
 
 impl KnownNames {
@@ -35,21 +40,27 @@ impl KnownNames {
 
     /// Changes attributes of a file.
     pub(super) fn changing<T>(&self, inode: u64, change: impl FnOnce() -> T) -> T {
-        self.lock().forget(inode);
+        self.forget(inode);
         let changed = change();
-        self.lock().forget(inode);
+        self.forget(inode);
         changed
+    }
+
+    fn forget(&self, inode: u64) {
+        let mut known = self.lock();
+        known.changes += 1;
+        known.files.remove(&inode);
+    }
+
+    /// Paths begin or cease to lead to other files: an answer that is on its way may be about another one.
+    pub(super) fn moving(&self) {
+        self.lock().changes += 1;
     }
 }
 
 impl Known {
-    fn forget(&mut self, inode: u64) {
-        self.changes += 1;
-        self.names.remove(&inode);
-    }
-
     fn find(&self, inode: u64, now: Instant) -> Option<Names> {
-        self.names.get(&inode).filter(|(_, until)| now < *until).map(|(names, _)| Arc::clone(names))
+        self.files.get(&inode).filter(|(_, until)| now < *until).map(|(names, _)| names.clone())
     }
 
     /// What was asked for when there had been so many changes.
@@ -57,55 +68,70 @@ impl Known {
         if self.changes != changes {
             return;
         }
-        if self.names.len() + told.len() > KNOWN_MAX {
-            self.names.retain(|_, (_, until)| now < *until);
+        if self.files.len() + told.len() > KNOWN_MAX {
+            self.files.retain(|_, (_, until)| now < *until);
         }
-        let room = KNOWN_MAX.saturating_sub(self.names.len());
-        self.names.extend(told.into_iter().take(room).map(|(inode, names)| (inode, (names, until))));
+        let room = KNOWN_MAX.saturating_sub(self.files.len());
+        self.files.extend(told.into_iter().take(room).map(|(inode, names)| (inode, (names, until))));
     }
 }
 
 impl Tree {
     /// The names of a file's attributes, if they are known, or if a program is reading its directory: then those of others
     /// there are asked for with it.
-    pub(super) fn xattr_names_of(&self, inode: u64) -> Option<Names> {
+    pub(super) fn known_xattr_names(&self, inode: u64) -> Result<Names, Errno> {
+        if self.no_xattr.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let now = Instant::now();
         let (known, changes) = {
             let known = self.xattr_names.lock();
             (known.find(inode, now), known.changes)
         };
-        if known.is_some() || self.settings.valid.is_zero() {
-            return known;
+        if let Some(names) = known {
+            return Ok(names);
         }
-        let told = self.ask_around(inode, now)?;
-        let names = told.iter().find(|(id, _)| *id == inode).map(|(_, names)| Arc::clone(names));
+        let around = self.to_ask_with(inode, now);
+        if around.is_empty() {
+            return Ok(None);
+        }
+        let told = self.ask_for_names(around)?;
+        let names = told.iter().find(|(id, _)| *id == inode).and_then(|(_, names)| names.clone());
         self.xattr_names.lock().keep(changes, told, now + self.settings.valid, now);
-        names
+        Ok(names)
     }
 
-    fn ask_around(&self, inode: u64, now: Instant) -> Option<Vec<(u64, Names)>> {
-        let open = self.directories.all();
-        let around = {
-            let known = self.xattr_names.lock();
-            let inodes = self.inodes();
-            let parent = inodes.parent(inode)?;
-            if !open.iter().any(|directory| directory.inode == parent) {
-                return None;
-            }
-            inodes.around(inode, ASKED_MAX, |id| known.find(id, now).is_none())
-        };
+    /// This file and others in its directory with their paths; nothing unless a program is reading that.
+    fn to_ask_with(&self, inode: u64, now: Instant) -> Vec<(u64, Vec<u8>)> {
+        let known = self.xattr_names.lock();
+        let inodes = self.inodes();
+        let is_read = |parent| self.directories.any(|directory| directory.inode == parent);
+        if self.settings.valid.is_zero() || !inodes.parent(inode).is_some_and(is_read) {
+            return Vec::new();
+        }
+        let mut around = inodes.around(inode, ASKED_MAX, |id| known.find(id, now).is_none());
+        let mut bytes = 0;
+        let fits = around.iter().take_while(|(_, path)| {
+            bytes += path.len();
+            bytes <= PATHS_BYTES_MAX
+        });
+        around.truncate(fits.count());
+        around
+    }
+
+    fn ask_for_names(&self, files: Vec<(u64, Vec<u8>)>) -> Result<Vec<(u64, Names)>, Errno> {
         let mut batch = Batch::new(self.base.as_slice());
-        for (_, path) in &around {
+        for (_, path) in &files {
             batch.push_with_room(&Call::XattrNames { path }, NAMES_BYTES);
         }
-        // What cannot be told here is asked for alone, and fails there.
-        let reply = self.remote.call(&batch).map_err(|error| refused(&error)).ok()?;
-        let outcomes = reply.read().ok()?.outcomes;
+        let reply = self.remote.call(&batch).map_err(|error| refused(&error))?;
+        let outcomes = reply.read().map_err(|error| refused(&error))?.outcomes;
         let names = outcomes.into_iter().map(|outcome| match outcome {
-            Ok(Told::Names(names)) => Some(names.into_iter().map(<[u8]>::to_vec).collect()),
+            Ok(Told::Names(names)) => Some(names.flat_map(|name| [name, b"\0"].concat()).collect()),
+            // Asked alone it tells why.
             _ => None,
         });
-        Some(around.into_iter().zip(names).filter_map(|((id, _), names)| Some((id, names?))).collect())
+        Ok(files.into_iter().map(|(id, _)| id).zip(names).collect())
     }
 }
 
@@ -115,7 +141,7 @@ mod tests {
     use std::time::Duration;
 
     fn told(inodes: std::ops::Range<u64>) -> Vec<(u64, Names)> {
-        inodes.map(|inode| (inode, Names::from([b"user.a".to_vec()]))).collect()
+        inodes.map(|inode| (inode, Some(b"user.a\0".as_slice().into()))).collect()
     }
 
     #[test]
@@ -123,10 +149,10 @@ mod tests {
         let (mut known, now) = (Known::default(), Instant::now());
         let until = now + Duration::from_secs(1);
         known.keep(0, told(0..KNOWN_MAX as u64 + 9), until, now);
-        assert_eq!(known.names.len(), KNOWN_MAX);
+        assert_eq!(known.files.len(), KNOWN_MAX);
         assert!(known.find(7, now).is_some() && known.find(7, until).is_none());
         known.keep(0, told(10_000..10_001), until + Duration::from_secs(1), until);
-        assert_eq!(known.names.len(), 1, "what is over makes room");
+        assert_eq!(known.files.len(), 1, "what is over makes room");
     }
 
     #[test]

@@ -45,6 +45,7 @@ impl Server {
         }
         let now = self.dispatch.now();
         let idle = |pipe: &PipelineState| matches!(pipe, PipelineState::Idle { channels, .. } if !channels.is_empty());
+        // Without a channel its client is leaving, and is told nothing more.
         let Some(pipeline) = entry.pipes.iter().position(idle) else { return };
         if let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) {
             introduce(session, channels, now);

@@ -107,7 +107,10 @@ fn a_listing_asks_for_the_attributes_of_many_files_together_and_shows_each_right
         let directory = scene.directory(format!("server/{directory}"));
         (0..100).for_each(|file| fs::write(directory.join(format!("{file:02}")), b"x").unwrap());
     }
-    shell(&scene.path("server/2"), "setfacl -m u:1234:r 42 && setfattr -n user.a -v b 43");
+    // The names of the last one are longer than what is asked for together.
+    let script = "setfacl -m u:1234:r 42 && setfattr -n user.a -v b 43\n\
+        for letter in m n; do setfattr -n \"user.$(printf %0200d 0 | tr 0 $letter)\" -v b 45; done";
+    shell(&scene.path("server/2"), script);
     let latency = Duration::from_millis(10);
     let delay = Delay::new(&server, latency);
     let mount = Mount::of(&scene, &delay.url_in("data", ""), "mounted", &[]);
@@ -126,6 +129,8 @@ fn a_listing_asks_for_the_attributes_of_many_files_together_and_shows_each_right
          with os.scandir('.') as entries:\n\
          \x20next(entries)\n\
          \x20assert value('43') == b'b' and value('44') == 61 and os.listxattr('43') == ['user.a']\n\
+         \x20assert sorted(os.listxattr('45')) == ['user.' + 200 * 'm', 'user.' + 200 * 'n']\n\
+         \x20assert os.getxattr('45', 'user.' + 200 * 'n') == b'b'\n\
          \x20os.setxattr('44', 'user.a', b'c')\n\
          \x20assert value('44') == b'c'\n\
          \x20os.removexattr('43', 'user.a')\n\
