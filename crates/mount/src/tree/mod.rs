@@ -23,7 +23,7 @@ use lock::RangeLocker;
 use lost_answers::Fate;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use xattr_names::KnownNames;
@@ -79,8 +79,6 @@ pub struct Tree {
     behind: Behind,
     /// Counts changes of contents.
     clock: AtomicU64,
-    /// The server, or the export, has no extended attributes: it is not asked again.
-    no_xattr: AtomicBool,
     xattr_names: KnownNames,
     /// Hidden names, each one once.
     hidden: AtomicU64,
@@ -136,7 +134,6 @@ impl Tree {
             contents: Mutex::default(),
             behind: Behind::default(),
             clock: AtomicU64::new(0),
-            no_xattr: AtomicBool::new(false),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
@@ -335,7 +332,6 @@ mod tests {
             contents: Mutex::default(),
             behind: Behind::default(),
             clock: AtomicU64::new(0),
-            no_xattr: AtomicBool::new(false),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),

@@ -209,7 +209,6 @@ impl Tree {
             let replaced = inodes.is_last_name_of_open(to.0, to.1);
             (moved, replaced.filter(|id| !keep_existing && moved != Some(*id)))
         };
-        self.xattr_names.moving();
         match replaced {
             Some(inode) => {
                 // What is open and replaced gets another name first: the target's is there all the time.
@@ -229,7 +228,6 @@ impl Tree {
             None => self.change_name_once(rename, |_| fate())?,
         }
         self.inodes().renamed(from, to);
-        self.xattr_names.moving();
         if let Some(moved) = moved {
             self.tell_open_files(moved);
         }

@@ -1,11 +1,11 @@
 //! Extended attributes, where the export has them.
 
 use super::lost_answers::Fate;
+use super::xattr_names::{is_of_security, shown};
 use super::{Outcomes, Tree, last, unexpected};
 use crate::kernel::Answer;
 use bytes::Bytes;
 use rustix::io::Errno;
-use std::sync::atomic::Ordering;
 use xdfs_client::Batch;
 use xdfs_client::wire::{Answer as Told, Call, XattrRule};
 
@@ -17,24 +17,22 @@ fn is_listed_if_there(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_")
 }
 
+/// A failure that says that there are no such attributes on this file.
+pub(super) fn are_none(errno: Errno) -> bool {
+    matches!(errno, Errno::PERM | Errno::OPNOTSUPP)
+}
+
 impl Tree {
-    /// A call whose answer has a length of its own. Where the server has no attributes at all, the
-    /// kernel is told to ask no more.
+    /// A call whose answer has a length of its own.
     fn ask(&self, call: &Call<'_>) -> Result<Vec<u8>, Errno> {
-        if self.no_xattr.load(Ordering::Relaxed) {
-            return Err(Errno::OPNOTSUPP);
-        }
         let mut batch = Batch::new(self.base.as_slice());
         batch.push_with_room(call, VALUE_BYTES);
         let reply = self.remote.call(&batch).map_err(|error| super::refused(&error))?;
         match last(&reply) {
             Ok(Told::Bytes(value)) => Ok(value.to_vec()),
-            Ok(Told::Names(names)) => Ok(names.into_iter().flat_map(|name| [name, b"\0"].concat()).collect()),
+            Ok(Told::Names(names)) => Ok(shown(names)),
             Ok(_) => Err(unexpected()),
-            Err(Errno::PERM | Errno::OPNOTSUPP) => {
-                self.no_xattr.store(true, Ordering::Relaxed);
-                Err(Errno::OPNOTSUPP)
-            }
+            Err(errno) if are_none(errno) => Err(Errno::OPNOTSUPP),
             Err(errno) => Err(errno),
         }
     }
@@ -49,8 +47,7 @@ impl Tree {
     }
 
     pub(super) fn xattr(&self, inode: u64, name: &[u8], size: u32) -> Outcomes {
-        // The kernel asks for it before each write, and the server knows nothing of this machine's.
-        if name.starts_with(b"security.") {
+        if is_of_security(name) {
             return Err(Errno::NODATA);
         }
         let path = self.path(inode)?;
@@ -88,7 +85,9 @@ impl Tree {
             Ok(_) | Err(Errno::NODATA) => Ok(Fate::NotDone),
             Err(errno) => Err(errno),
         };
-        self.xattr_names.changing(inode, || self.changed(Call::SetXattr { path: &path, name, rule, value }, is_set))
+        self.xattr_names.changing(inode, self.settings.valid, || {
+            self.changed(Call::SetXattr { path: &path, name, rule, value }, is_set)
+        })
     }
 
     pub(super) fn remove_xattr(&self, inode: u64, name: &[u8]) -> Outcomes {
@@ -98,7 +97,8 @@ impl Tree {
             Err(Errno::NODATA) => Ok(Fate::Done),
             Err(errno) => Err(errno),
         };
-        self.xattr_names.changing(inode, || self.changed(Call::RemoveXattr { path: &path, name }, is_removed))
+        self.xattr_names
+            .changing(inode, self.settings.valid, || self.changed(Call::RemoveXattr { path: &path, name }, is_removed))
     }
 
     fn changed(&self, call: Call<'_>, fate: impl Fn() -> Result<Fate, Errno>) -> Outcomes {

@@ -4,17 +4,16 @@
 use super::{Tree, refused};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
-use xdfs_client::Batch;
-use xdfs_client::wire::{Answer as Told, Call};
+use std::time::{Duration, Instant};
+use xdfs_client::wire::{Answer as Told, Call, Failure, Wanted};
+use xdfs_client::{Batch, Facts, failed};
 
-/// Files that are asked at a time.
+/// Files that are asked at a time, each with two calls: as many as a batch may have.
 const ASKED_MAX: usize = 128;
 /// Bytes of their paths: a batch has to fit in one message.
 const PATHS_BYTES_MAX: usize = 16 << 10;
-/// Room of each answer. A file with longer names is asked alone.
+/// Bytes of an answer. A file with longer names is asked alone.
 const NAMES_BYTES: usize = 256;
 /// Files of which something is known.
 const KNOWN_MAX: usize = 4096;
@@ -28,9 +27,17 @@ pub(super) struct KnownNames(Mutex<Known>);
 
 #[derive(Default, Debug)]
 struct Known {
-    /// Counts changes: what was asked for before one is not kept after it.
-    changes: u64,
     files: BTreeMap<u64, (Names, Instant)>,
+}
+
+/// Names as programs are told them. Those that are never found are not listed.
+pub(super) fn shown<'a>(names: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    names.filter(|name| !is_of_security(name)).flat_map(|name| [name, b"\0"].concat()).collect()
+}
+
+/// The kernel asks for one of these before each write, and the server knows nothing of this machine's.
+pub(super) fn is_of_security(name: &[u8]) -> bool {
+    name.starts_with(b"security.")
 }
 
 impl KnownNames {
@@ -38,23 +45,14 @@ impl KnownNames {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes attributes of a file.
-    pub(super) fn changing<T>(&self, inode: u64, change: impl FnOnce() -> T) -> T {
-        self.forget(inode);
+    /// Changes attributes of a file. It is asked alone for some time: an answer that is on its way while they change is over
+    /// before that is.
+    pub(super) fn changing<T>(&self, inode: u64, valid: Duration, change: impl FnOnce() -> T) -> T {
+        let alone = || drop(self.lock().files.insert(inode, (None, Instant::now() + valid)));
+        alone();
         let changed = change();
-        self.forget(inode);
+        alone();
         changed
-    }
-
-    fn forget(&self, inode: u64) {
-        let mut known = self.lock();
-        known.changes += 1;
-        known.files.remove(&inode);
-    }
-
-    /// Paths begin or cease to lead to other files: an answer that is on its way may be about another one.
-    pub(super) fn moving(&self) {
-        self.lock().changes += 1;
     }
 }
 
@@ -63,16 +61,23 @@ impl Known {
         self.files.get(&inode).filter(|(_, until)| now < *until).map(|(names, _)| names.clone())
     }
 
-    /// What was asked for when there had been so many changes.
-    fn keep(&mut self, changes: u64, told: Vec<(u64, Names)>, until: Instant, now: Instant) {
-        if self.changes != changes {
-            return;
+    /// Whether there is room for those that are asked at a time. Who has to be asked alone is remembered longest.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let has_room = |known: &Self| known.files.len() + ASKED_MAX <= KNOWN_MAX;
+        if !has_room(self) {
+            self.files.retain(|_, (names, until)| names.is_none() && now < *until);
         }
-        if self.files.len() + told.len() > KNOWN_MAX {
-            self.files.retain(|_, (_, until)| now < *until);
+        has_room(self)
+    }
+
+    /// What was asked for at some time, and may be used until then.
+    fn keep(&mut self, told: Vec<(u64, Names)>, until: Instant, now: Instant) {
+        for (inode, names) in told {
+            let is_alone = self.find(inode, now) == Some(None);
+            if !is_alone && self.files.len() < KNOWN_MAX {
+                self.files.insert(inode, (names, until));
+            }
         }
-        let room = KNOWN_MAX.saturating_sub(self.files.len());
-        self.files.extend(told.into_iter().take(room).map(|(inode, names)| (inode, (names, until))));
     }
 }
 
@@ -80,14 +85,8 @@ impl Tree {
     /// The names of a file's attributes, if they are known, or if a program is reading its directory: then those of others
     /// there are asked for with it.
     pub(super) fn known_xattr_names(&self, inode: u64) -> Result<Names, Errno> {
-        if self.no_xattr.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
         let now = Instant::now();
-        let (known, changes) = {
-            let known = self.xattr_names.lock();
-            (known.find(inode, now), known.changes)
-        };
+        let known = self.xattr_names.lock().find(inode, now);
         if let Some(names) = known {
             return Ok(names);
         }
@@ -97,16 +96,16 @@ impl Tree {
         }
         let told = self.ask_for_names(around)?;
         let names = told.iter().find(|(id, _)| *id == inode).and_then(|(_, names)| names.clone());
-        self.xattr_names.lock().keep(changes, told, now + self.settings.valid, now);
+        self.xattr_names.lock().keep(told, now + self.settings.valid, now);
         Ok(names)
     }
 
     /// This file and others in its directory with their paths; nothing unless a program is reading that.
     fn to_ask_with(&self, inode: u64, now: Instant) -> Vec<(u64, Vec<u8>)> {
-        let known = self.xattr_names.lock();
+        let mut known = self.xattr_names.lock();
         let inodes = self.inodes();
         let is_read = |parent| self.directories.any(|directory| directory.inode == parent);
-        if self.settings.valid.is_zero() || !inodes.parent(inode).is_some_and(is_read) {
+        if self.settings.valid.is_zero() || !inodes.parent(inode).is_some_and(is_read) || !known.make_room(now) {
             return Vec::new();
         }
         let mut around = inodes.around(inode, ASKED_MAX, |id| known.find(id, now).is_none());
@@ -123,46 +122,72 @@ impl Tree {
         let mut batch = Batch::new(self.base.as_slice());
         for (_, path) in &files {
             batch.push_with_room(&Call::XattrNames { path }, NAMES_BYTES);
+            // A path may lead to another file by now.
+            let stat = Call::Stat { path, wanted: Wanted::INODE };
+            batch.push_with_room(&stat, stat.room());
         }
         let reply = self.remote.call(&batch).map_err(|error| refused(&error))?;
-        let outcomes = reply.read().map_err(|error| refused(&error))?.outcomes;
-        let names = outcomes.into_iter().map(|outcome| match outcome {
-            Ok(Told::Names(names)) => Some(names.flat_map(|name| [name, b"\0"].concat()).collect()),
-            // Asked alone it tells why.
-            _ => None,
+        let mut outcomes = reply.read().map_err(|error| refused(&error))?.outcomes.into_iter();
+        let inodes = self.inodes();
+        let told = files.into_iter().map(|(id, _)| {
+            let names = outcomes.next().and_then(names_of);
+            let is_it = match outcomes.next() {
+                Some(Ok(Told::Attributes(told))) => inodes.identity(id) == Facts::from(&told).inode,
+                _ => false,
+            };
+            (id, names.filter(|_| is_it))
         });
-        Ok(files.into_iter().map(|(id, _)| id).zip(names).collect())
+        Ok(told.collect())
     }
+}
+
+/// What a file answers beside others. Everything that is not told here is asked for alone, which tells why.
+fn names_of(outcome: Result<Told<'_>, Failure>) -> Names {
+    let names = match outcome {
+        Ok(Told::Names(names)) => shown(names),
+        Err(failure) if super::xattr::are_none(refused(&failed(failure, ""))) => Vec::new(),
+        _ => return None,
+    };
+    (names.len() <= NAMES_BYTES).then(|| names.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+
+    const VALID: Duration = Duration::from_secs(1);
 
     fn told(inodes: std::ops::Range<u64>) -> Vec<(u64, Names)> {
         inodes.map(|inode| (inode, Some(b"user.a\0".as_slice().into()))).collect()
     }
 
     #[test]
-    fn what_is_known_has_a_bound_and_a_time() {
+    fn what_is_never_found_is_not_listed() {
+        assert_eq!(shown([&b"security.capability"[..], b"user.a", b"user.b"].into_iter()), b"user.a\0user.b\0");
+    }
+
+    #[test]
+    fn what_is_known_has_a_bound_and_a_time_and_makes_room_for_more() {
         let (mut known, now) = (Known::default(), Instant::now());
-        let until = now + Duration::from_secs(1);
-        known.keep(0, told(0..KNOWN_MAX as u64 + 9), until, now);
+        let until = now + VALID;
+        known.keep(vec![(1_000_000, None)], until, now);
+        known.keep(told(0..KNOWN_MAX as u64 + 9), until, now);
         assert_eq!(known.files.len(), KNOWN_MAX);
-        assert!(known.find(7, now).is_some() && known.find(7, until).is_none());
-        known.keep(0, told(10_000..10_001), until + Duration::from_secs(1), until);
-        assert_eq!(known.files.len(), 1, "what is over makes room");
+        assert!(known.find(7, now).is_some_and(|names| names.is_some()) && known.find(7, until).is_none());
+        assert!(known.make_room(now));
+        assert_eq!(known.files.len(), 1, "who is asked alone");
+        known.keep((0..KNOWN_MAX as u64).map(|inode| (inode, None)).collect(), until, now);
+        assert!(!known.make_room(now) && known.make_room(until));
     }
 
     #[test]
     fn what_was_asked_for_before_a_change_is_not_kept_after_it() {
-        let (known, now) = (KnownNames::default(), Instant::now());
-        let until = now + Duration::from_secs(1);
-        known.lock().keep(0, told(1..3), until, now);
-        let during = known.changing(1, || known.lock().changes);
-        assert!(known.lock().find(1, now).is_none() && known.lock().find(2, now).is_some());
-        known.lock().keep(during, told(1..2), until, now);
-        assert!(known.lock().find(1, now).is_none());
+        let known = KnownNames::default();
+        let asked = Instant::now();
+        known.lock().keep(told(1..3), asked + VALID, asked);
+        known.changing(1, VALID, || ());
+        known.lock().keep(told(1..3), asked + VALID, Instant::now());
+        assert_eq!(known.lock().find(1, Instant::now()), Some(None));
+        assert!(known.lock().find(2, asked).is_some_and(|names| names.is_some()));
     }
 }

@@ -126,6 +126,9 @@ fn a_listing_asks_for_the_attributes_of_many_files_together_and_shows_each_right
          def value(name):\n\
          \x20try: return os.getxattr(name, 'user.a')\n\
          \x20except OSError as error: return error.errno\n\
+         # One attribute that the server does not have says nothing of others.\n\
+         try: os.getxattr('44', 'system.none')\n\
+         except OSError as error: assert error.errno == 95, error\n\
          with os.scandir('.') as entries:\n\
          \x20next(entries)\n\
          \x20assert value('43') == b'b' and value('44') == 61 and os.listxattr('43') == ['user.a']\n\
@@ -136,5 +139,28 @@ fn a_listing_asks_for_the_attributes_of_many_files_together_and_shows_each_right
          \x20os.removexattr('43', 'user.a')\n\
          \x20assert value('43') == 61 and os.listxattr('43') == []\n",
     );
+    mount.unmount();
+}
+
+#[test]
+fn attributes_are_those_of_a_file_and_not_of_what_was_moved_to_its_name() {
+    assert!(xdfs_test_needs::program("setfattr", "attr"));
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", "xattr"]);
+    let there = scene.path("server");
+    shell(&there, "touch a b z; setfattr -n user.x -v A a");
+    let mount = Mount::new(&scene, &server, &["-o", "valid=30"]);
+    let script = format!(
+        "import os\n\
+         there = {there:?}\n\
+         with os.scandir('.') as entries:\n\
+         \x20next(entries)\n\
+         \x20for name in 'abz': os.stat(name)\n\
+         \x20os.rename(there + '/a', there + '/c')\n\
+         \x20os.rename(there + '/b', there + '/a')\n\
+         \x20assert os.listxattr('z') == []\n\
+         \x20assert os.listxattr('c') == ['user.x'] and os.getxattr('c', 'user.x') == b'A'\n"
+    );
+    python(&mount.point, &script);
     mount.unmount();
 }
