@@ -162,6 +162,8 @@ struct WriterThread {
 struct Timers {
     next_tick: Instant,
     idle_since: Option<Instant>,
+    /// Since when blocks wait for memory that nothing here holds.
+    starved_since: Option<Instant>,
 }
 
 /// How the session ends.
@@ -202,7 +204,7 @@ where
             batches: Batches::default(),
             starts: StartQueue::default(),
             tickets: BTreeMap::new(),
-            timers: Timers { next_tick: Instant(0), idle_since: None },
+            timers: Timers { next_tick: Instant(0), idle_since: None, starved_since: None },
             end: SessionEnd::default(),
         };
         for channel in group.channels {
@@ -280,6 +282,7 @@ where
             let heard_at = if ours { now } else { progress.received_at };
             self.session.on_progress(*channel, heard_at, progress.sent_at);
         }
+        self.end_without_memory(now);
         self.end_late_leaving(now);
         self.session.on_time(now);
         self.mark_all(now);
@@ -287,6 +290,20 @@ where
         let interval = if self.session.is_closing() { usual.min(bounds::TICK_CLOSING) } else { usual };
         self.timers.next_tick = now.after(interval);
         self.drain();
+    }
+
+    /// Blocks that wait although no buffer is in use wait for the kernel: nothing here returns one. It may have memory
+    /// again, but is not waited for longer than a peer is.
+    fn end_without_memory(&mut self, now: Instant) {
+        self.serve_waiting();
+        if !self.buffers.are_starved() {
+            self.timers.starved_since = None;
+            return;
+        }
+        let since = *self.timers.starved_since.get_or_insert(now);
+        if now.since(since) >= self.session.limits().stall {
+            self.abandon(Error::new(ErrorKind::Resources, "no memory for a block"));
+        }
     }
 
     fn attach(&mut self, channel: PipelineChannel<D::Link>) -> std::io::Result<()> {
@@ -475,6 +492,12 @@ impl Buffers {
             want_send: VecDeque::new(),
             returned: Vec::new(),
         }
+    }
+
+    /// Whether blocks wait for buffers of which none is in use.
+    fn are_starved(&self) -> bool {
+        let starved = |waits: bool, pool: &Pool| waits && pool.outstanding() == 0;
+        starved(!self.want_receive.is_empty(), &self.receive) || starved(!self.want_send.is_empty(), &self.send)
     }
 }
 

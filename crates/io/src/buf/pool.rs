@@ -19,8 +19,8 @@ impl Pool {
         Self { free: Vec::with_capacity(count_max), out: 0, count_max, payload_bytes }
     }
 
-    /// A buffer; none when all are in use, or when the kernel has no memory for a new one (the
-    /// caller waits in both cases).
+    /// A buffer; none when all are in use, or when the kernel has no memory for a new one. The caller waits in both
+    /// cases: with none in use for as long as it likes, since nothing is returned then.
     pub fn take(&mut self) -> Option<Buffer> {
         let buffer = match self.free.pop() {
             Some(buffer) => buffer,
