@@ -12,6 +12,7 @@
 //! dispatcher. A block costs no allocation, no lock and no log. The pump never decides what a
 //! record means.
 
+mod buffers;
 mod calls;
 mod channel_io;
 mod checkpoint;
@@ -34,6 +35,7 @@ use crate::mailbox::{MailboxSender, Message};
 use crate::pipeline::{Pipeline, PipelineChannel};
 use crate::schedule::QuotaClass;
 use crate::transfer::{AfterDetach, Transfer, Writer};
+use buffers::Buffers;
 use calls::Batches;
 pub use calls::CallLane;
 use channel_io::{Arriving, ChannelIo, SendingBlock};
@@ -43,11 +45,10 @@ use pacing::{QueuedStart, StartQueue};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use xdfs_io::buf::{Buffer, Pool};
+use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{Completion, Dispatch, End, Side, SocketId};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Instant, OperationId, PipelineId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, OperationId, PipelineId};
 use xdfs_proto::session::{Output, Session, SessionEvent};
-use xdfs_proto::wire::Head;
 
 /// How files are written (SRV-64, SRV-65). The default is the faster one in measurements, see
 /// `docs/decisions/0001-writer-thread.md`.
@@ -127,18 +128,6 @@ struct Channels {
     lines: BTreeMap<ChannelId, ChannelIo>,
     /// Channel of each socket.
     by_socket: Vec<Option<ChannelId>>,
-}
-
-/// The memory of blocks, and what waits for some.
-struct Buffers {
-    receive: Pool,
-    send: Pool,
-    /// Channels whose next block waits for a buffer.
-    want_receive: VecDeque<ChannelId>,
-    /// Blocks that wait for a buffer to be read into.
-    want_send: VecDeque<(ChannelId, Head, Extent)>,
-    /// Buffers of a socket that was detached; empty between two calls.
-    returned: Vec<Buffer>,
 }
 
 /// Storage calls that may block.
@@ -290,20 +279,6 @@ where
         let interval = if self.session.is_closing() { usual.min(bounds::TICK_CLOSING) } else { usual };
         self.timers.next_tick = now.after(interval);
         self.drain();
-    }
-
-    /// Blocks that wait although no buffer is in use wait for the kernel: nothing here returns one. It may have memory
-    /// again, but is not waited for longer than a peer is.
-    fn end_without_memory(&mut self, now: Instant) {
-        self.serve_waiting();
-        if !self.buffers.are_starved() {
-            self.timers.starved_since = None;
-            return;
-        }
-        let since = *self.timers.starved_since.get_or_insert(now);
-        if now.since(since) >= self.session.limits().stall {
-            self.abandon(Error::new(ErrorKind::Resources, "no memory for a block"));
-        }
     }
 
     fn attach(&mut self, channel: PipelineChannel<D::Link>) -> std::io::Result<()> {
@@ -480,24 +455,6 @@ impl Channels {
     fn of_socket(&mut self, socket: SocketId) -> Option<(ChannelId, &mut ChannelIo)> {
         let channel = self.by_socket.get(socket.0 as usize).copied().flatten()?;
         Some((channel, self.lines.get_mut(&channel)?))
-    }
-}
-
-impl Buffers {
-    fn new(count: usize, block: usize) -> Self {
-        Self {
-            receive: Pool::new(count, block),
-            send: Pool::new(count, block),
-            want_receive: VecDeque::new(),
-            want_send: VecDeque::new(),
-            returned: Vec::new(),
-        }
-    }
-
-    /// Whether blocks wait for buffers of which none is in use.
-    fn are_starved(&self) -> bool {
-        let starved = |waits: bool, pool: &Pool| waits && pool.outstanding() == 0;
-        starved(!self.want_receive.is_empty(), &self.receive) || starved(!self.want_send.is_empty(), &self.send)
     }
 }
 
