@@ -75,6 +75,16 @@ impl Ranges {
         self.add(Range { start, end })
     }
 
+    /// Takes out everything before `end`.
+    pub fn remove_before(&mut self, end: u64) {
+        let rest = self.ends.split_off(&end);
+        let cut = self.ends.last_key_value().map(|(_, last)| *last).filter(|last| *last > end);
+        self.ends = rest;
+        if let Some(last) = cut {
+            self.ends.insert(end, last);
+        }
+    }
+
     /// How many bytes there are.
     pub fn total(&self) -> u64 {
         self.ends.iter().map(|(start, end)| end - start).sum()
@@ -126,13 +136,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn covering_agrees_with_a_set_of_bytes(tried in proptest::collection::vec((0_u64..40, 0_u64..9), 0..30)) {
+        fn covering_and_removing_agree_with_a_set_of_bytes(
+            tried in proptest::collection::vec((0_u64..40, 0_u64..9), 0..30),
+            cut in 0_u64..50,
+        ) {
             let (mut ranges, mut bytes) = (Ranges::default(), [false; 64]);
             for (start, length) in tried {
                 (start as usize..(start + length) as usize).for_each(|at| bytes[at] = true);
                 ranges.cover(Range { start, end: start + length }).unwrap();
             }
             prop_assert_eq!(ranges.total(), bytes.iter().filter(|there| **there).count() as u64);
+            ranges.remove_before(cut);
+            bytes[..cut as usize].fill(false);
             for (at, there) in bytes.iter().enumerate() {
                 prop_assert_eq!(ranges.holds(Range { start: at as u64, end: at as u64 + 1 }), *there);
             }

@@ -42,7 +42,17 @@ impl Arrived {
     fn lose(&mut self) {
         *self = Self { lost: self.lost + 1, ..Self::default() };
     }
+
+    /// A transfer into the target ended in the middle: what is at the start of the file moves again.
+    fn distrust_start(&mut self) {
+        self.ranges.remove_before(DISTRUSTED_BYTES);
+    }
 }
+
+/// So much of the start of a file moves again after a transfer that ended in the middle: globus-gridftp-server writes the
+/// part of a block that had arrived when its data connection ended to the start of the file, and not to where it belongs.
+/// A block of such a server has 256 KiB, or what its administrator chose.
+const DISTRUSTED_BYTES: u64 = 4 << 20;
 
 /// How long a target may take to say that a transfer has ended whose source was lost.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -187,7 +197,15 @@ impl Copy<'_> {
         let is_target_ready = target.session.client().is_ready();
         match moved {
             Ok(()) => {
-                let check = self.compare_ends(item, (server, from), to)?;
+                let check = match self.compare_ends(item, (server, from), to) {
+                    Err(Unmoved::Refused(error)) if start > 0 && error.kind == ErrorKind::Corrupted => {
+                        self.monitor
+                            .output()
+                            .note(&format!("{}: what was there is wrong; beginning again", item.target));
+                        return self.move_directly(item, (server, from), to);
+                    }
+                    compared => compared?,
+                };
                 let level = self.ftp.level(from.url).min(self.ftp.level(to.url));
                 Ok(Ok(copied(level, from.size, start, streams, check, began.elapsed())))
             }
@@ -210,7 +228,9 @@ impl Copy<'_> {
             let client = target.session.client();
             client.is_ready() || is_of_source && client.settle(SETTLE).is_ok()
         });
-        if !is_ended {
+        if is_ended {
+            self.arrived.distrust_start();
+        } else {
             self.ftp.forget(to.url);
             self.arrived.lose();
         }
@@ -304,7 +324,7 @@ impl Copy<'_> {
         let there = self.verify_upload(to, from.size, told.clone()).map_err(|lost| self.unmoved(item, to.url, lost));
         if there.is_err() {
             // What is wrong is not continued.
-            self.arrived = Arrived::default();
+            self.arrived = Arrived { lost: self.arrived.lost, ..Arrived::default() };
         }
         let there = there?;
         Ok(if told.is_some() { there } else { Check::None })
