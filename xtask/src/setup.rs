@@ -35,6 +35,11 @@ const NEEDS: &[Need] = &[
     need("openssh-server", Sign::Program("sshd"), "the other end of ssh"),
     need("globus-xioperf", Sign::Program("globus-xioperf"), "the other end of xioperf"),
     need(
+        "libglobus-xio-gsi-driver",
+        Sign::File("/usr/lib/x86_64-linux-gnu/libglobus_xio_gsi_driver.so"),
+        "the other end of the driver gsi",
+    ),
+    need(
         "libglobus-xio-udt-driver",
         Sign::File("/usr/lib/x86_64-linux-gnu/libglobus_xio_udt_driver.so"),
         "the other end of UDT",

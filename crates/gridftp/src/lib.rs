@@ -14,7 +14,7 @@ pub mod address;
 pub mod client;
 pub mod command;
 pub mod control;
-pub mod credentials;
+pub use xdfs_xio::credentials;
 pub mod driver;
 pub mod features;
 pub mod listing;

@@ -8,6 +8,7 @@
 
 pub mod attributes;
 mod contact;
+pub mod credentials;
 mod driver;
 pub mod drivers;
 mod error;

@@ -265,7 +265,7 @@ pub(super) const SOURCES: &[SourceRule] = &[
             ("crates/cli/src/cmd/cp/items.rs", "follows a link that the user named, before a store is opened above it"),
             ("crates/cli/src/cmd/demo/", "works in a folder that it made itself"),
             (
-                "crates/gridftp/src/credentials.rs",
+                "crates/xio/src/credentials.rs",
                 "reads the user's proxy and the site's authorities, as all programs of grids do",
             ),
             ("crates/cli/src/cmd/generate/mod.rs", "writes the manual pages and completions where the packager says"),
@@ -295,7 +295,7 @@ pub(super) const SOURCES: &[SourceRule] = &[
             ("crates/cli/src/cmd/cp/mod.rs", "the age of part files, whose times are those of this clock"),
             ("crates/cli/src/cmd/cp/unfinished.rs", "the age of a note that another process left"),
             ("crates/cli/src/cmd/demo/file.rs", "a seed"),
-            ("crates/gridftp/src/credentials.rs", "from when until when certificates are good"),
+            ("crates/xio/src/credentials.rs", "from when until when certificates are good"),
             ("crates/server/src/audit/", "the time in a line of the log"),
             ("crates/server/src/calls/change.rs", "'now' as a file's time"),
             ("crates/server/src/host.rs", "until when a token is good, and a moment that never goes back"),

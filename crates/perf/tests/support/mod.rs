@@ -40,6 +40,16 @@ pub fn globus(line: &str) -> Running {
     start(&["stdbuf", "-oL", "globus-xioperf"], line)
 }
 
+/// Starts the program of this crate with these variables of the environment.
+pub fn xioperf_in(environment: &[(String, String)], line: &str) -> Running {
+    start_in(environment, &[env!("CARGO_BIN_EXE_xioperf")], line)
+}
+
+/// The same with Debian's.
+pub fn globus_in(environment: &[(String, String)], line: &str) -> Running {
+    start_in(environment, &["stdbuf", "-oL", "globus-xioperf"], line)
+}
+
 /// Starts the program of this crate on a terminal of its own.
 pub fn on_terminal(line: &str) -> Running {
     let command = format!("{} {line}", env!("CARGO_BIN_EXE_xioperf"));
@@ -47,7 +57,12 @@ pub fn on_terminal(line: &str) -> Running {
 }
 
 fn start(program: &[&str], line: &str) -> Running {
+    start_in(&[], program, line)
+}
+
+fn start_in(environment: &[(String, String)], program: &[&str], line: &str) -> Running {
     let mut command = Command::new("timeout");
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     // In the foreground it passes a signal on once; otherwise also to its group, and so twice.
     command.args(["--foreground", DEADLINE_S]).args(program).args(line.split_whitespace());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

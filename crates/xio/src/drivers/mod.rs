@@ -10,6 +10,7 @@ mod fault;
 mod file;
 #[cfg(test)]
 mod flood;
+mod gsi;
 mod http;
 mod noop;
 mod op;
@@ -39,6 +40,7 @@ pub(crate) fn built_in() -> Vec<(&'static str, Arc<dyn Driver>)> {
         ("bounce", Arc::new(bounce::Bounce)),
         ("fault", Arc::<fault::Fault>::default()),
         ("file", Arc::new(file::File)),
+        ("gsi", Arc::new(gsi::GsiDriver)),
         ("http", Arc::new(http::Http)),
         ("noop", Arc::new(noop::Noop)),
         ("op", Arc::new(op::Op)),

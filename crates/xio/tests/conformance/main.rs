@@ -8,6 +8,8 @@
 mod certificate;
 #[path = "../support/compiled.rs"]
 mod compiled;
+#[path = "../support/grid.rs"]
+mod grid;
 mod subjects;
 
 use std::io::{IoSlice, IoSliceMut};

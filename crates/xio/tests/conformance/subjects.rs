@@ -9,6 +9,7 @@ use xdfs_xio::{Handle, Options, Server, Stack, Timeouts};
 
 use crate::certificate::tls;
 use crate::compiled::skeletons;
+use crate::grid::Grid;
 
 /// Nothing that is waited for takes this long, unless it never comes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -109,6 +110,7 @@ pub fn subjects() -> Vec<Subject> {
         over_tcp("zstd", "zstd"),
         over_tcp("http", "http=POST"),
         over_tcp("tls", tls()),
+        over_tcp("gsi", &Grid::of_process().gsi("credential=@host")),
         // Those that are loaded.
         over_tcp("skeleton", "skeleton=7"),
         over_tcp("skeleton_rust", "skeleton_rust=7"),

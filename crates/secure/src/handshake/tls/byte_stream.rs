@@ -290,6 +290,11 @@ impl Tls {
         Some(Fingerprint::of_spki(parsed.subject_public_key_info().as_ref()))
     }
 
+    /// The certificates that the peer has shown, its own first, in DER.
+    pub(super) fn peer_chain(&self) -> Vec<&[u8]> {
+        self.connection.peer_certificates().unwrap_or_default().iter().map(AsRef::as_ref).collect()
+    }
+
     /// The cipher suite.
     pub fn suite(&self) -> Option<String> {
         self.connection.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()))

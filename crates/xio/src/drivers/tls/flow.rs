@@ -1,11 +1,13 @@
-//! A TLS stream as an element of a stack.
+//! A stream of TLS, or of GSI, as an element of a stack.
 
 use crate::drivers::opening::Opening;
 use crate::drivers::queues::{FILLS_PER_CALL, Incoming, Outgoing, cut_off, unless_blocked};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::time::{Duration, Instant};
 use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, WriteInfo};
-use xdfs_secure::handshake::tls::byte_stream::{StreamError, Taken, Tls};
+use xdfs_secure::handshake::tls::byte_stream::{StreamError, Taken};
+
+use super::session::Session;
 
 /// How far the own direction is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,21 +19,31 @@ enum Sending {
     Ended,
 }
 
-/// An open TLS stream.
-pub(super) struct TlsFlow {
+/// What the end of the layer below means where the peer has not ended its direction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(in crate::drivers) enum Unannounced {
+    /// Somebody may have cut the rest off.
+    Cut,
+    /// The peer's end, if no record is cut.
+    End,
+}
+
+/// An open stream.
+pub(in crate::drivers) struct TlsFlow<S> {
     below: Box<dyn Flow>,
-    tls: Tls,
+    tls: S,
+    unannounced: Unannounced,
     incoming: Incoming,
     outgoing: Outgoing,
     opening: Opening,
     sending: Sending,
 }
 
-impl TlsFlow {
-    pub(super) fn new(below: Box<dyn Flow>, tls: Tls, limit: Duration) -> Self {
+impl<S: Session> TlsFlow<S> {
+    pub(in crate::drivers) fn new(below: Box<dyn Flow>, tls: S, limit: Duration, unannounced: Unannounced) -> Self {
         let (incoming, outgoing) = Default::default();
         let opening = Opening::within(limit);
-        Self { below, tls, incoming, outgoing, opening, sending: Sending::Open }
+        Self { below, tls, unannounced, incoming, outgoing, opening, sending: Sending::Open }
     }
 
     /// Passes on what is to be sent: `WouldBlock` while some is left.
@@ -46,21 +58,38 @@ impl TlsFlow {
     }
 
     /// Decrypts what came, and takes more from below where that is not enough: `WouldBlock` while
-    /// there is none.
-    fn decrypt_more(&mut self, where_cut: &str) -> io::Result<()> {
-        if self.incoming.rest().is_empty() && self.incoming.fill(&mut *self.below)? == 0 && self.incoming.has_ended() {
-            return Err(cut_off(where_cut));
+    /// there is none. False if there is no more.
+    fn decrypt_more(&mut self) -> io::Result<bool> {
+        if self.feed()? > 0 {
+            return Ok(true);
         }
+        if self.incoming.fill(&mut *self.below)? == 0 && self.incoming.has_ended() {
+            return Ok(false);
+        }
+        self.feed().map(|_| true)
+    }
+
+    /// Decrypts what came: how many bytes were of use.
+    fn feed(&mut self) -> io::Result<usize> {
         let before = self.incoming.rest();
         let mut rest = before;
         let fed = self.tls.feed(&mut rest);
         let taken = before.len() - rest.len();
         self.incoming.consume(taken);
-        fed.map_err(|error| {
+        fed.map(|()| taken).map_err(|error| {
             // The peer is told why, if it still listens.
             let _ = self.pass_on();
             failed(error)
         })
+    }
+
+    /// The layer below has ended where more was due.
+    fn on_end_below(&self) -> io::Result<()> {
+        match self.unannounced {
+            Unannounced::End if self.incoming.rest().is_empty() => Ok(()),
+            Unannounced::End => Err(cut_off("the connection was cut: it ended within a record of TLS")),
+            Unannounced::Cut => Err(cut_off("the connection was cut: it ended without TLS's close_notify")),
+        }
     }
 
     fn shake_hands(&mut self) -> io::Result<()> {
@@ -69,13 +98,15 @@ impl TlsFlow {
             if !self.tls.is_handshaking() {
                 return self.pass_on();
             }
-            self.decrypt_more("the peer left during the TLS handshake")?;
+            if !self.decrypt_more()? {
+                return Err(cut_off(&format!("the peer left during the {} handshake", S::NAME)));
+            }
         }
     }
 }
 
 /// The error of the stream.
-pub(super) fn failed(error: StreamError) -> io::Error {
+pub(in crate::drivers) fn failed(error: StreamError) -> io::Error {
     let kind = match error {
         StreamError::Settings(_) => io::ErrorKind::InvalidInput,
         StreamError::Untrusted(_) => io::ErrorKind::PermissionDenied,
@@ -84,7 +115,7 @@ pub(super) fn failed(error: StreamError) -> io::Error {
     io::Error::new(kind, error.to_string())
 }
 
-impl Flow for TlsFlow {
+impl<S: Session> Flow for TlsFlow<S> {
     fn receive(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> io::Result<usize> {
         let Some(first) = into.iter_mut().find(|slice| !slice.is_empty()) else { return Ok(0) };
         // Answers of TLS itself. That they cannot be sent is told by the next write.
@@ -96,7 +127,12 @@ impl Flow for TlsFlow {
                     info.end = true;
                     return Ok(0);
                 }
-                Taken::Nothing => self.decrypt_more("the connection was cut: it ended without TLS's close_notify")?,
+                Taken::Nothing if self.decrypt_more()? => {}
+                Taken::Nothing => {
+                    self.on_end_below()?;
+                    info.end = true;
+                    return Ok(0);
+                }
             }
         }
         Err(io::ErrorKind::Interrupted.into())
@@ -141,7 +177,7 @@ impl Flow for TlsFlow {
                     self.opening = Opening::Done;
                 }
                 Opening::Late => {
-                    let what = "the TLS handshake was not finished in time";
+                    let what = format!("the {} handshake was not finished in time", S::NAME);
                     return Err(io::Error::new(io::ErrorKind::TimedOut, what));
                 }
                 Opening::Done => return Ok(()),
@@ -191,18 +227,13 @@ impl Flow for TlsFlow {
         self.pass_on()
     }
 
-    /// `alpn`: the protocol agreed on; `server_name`: what the client asked for; `peer_key`: the
-    /// fingerprint of its certificate's key; `suite`; `finish_sending`.
+    /// What the session tells, and `finish_sending`.
     fn control(&mut self, command: &Command) -> io::Result<Answer> {
-        let text = |found: Option<String>| Ok(found.map_or(Answer::Done, Answer::Text));
-        match &*command.name {
-            "alpn" => text(self.tls.protocol()),
-            "server_name" => text(self.tls.server_name().map(str::to_owned)),
-            "peer_key" => text(self.tls.peer().map(|key| key.to_string())),
-            "suite" => text(self.tls.suite()),
-            // What is left goes with the next reads.
-            "finish_sending" => unless_blocked(self.finish_sending()).map(|()| Answer::Done),
-            _ => Err(io::ErrorKind::Unsupported.into()),
+        // What is left goes with the next reads.
+        if &*command.name == "finish_sending" {
+            return unless_blocked(self.finish_sending()).map(|()| Answer::Done);
         }
+        let told = self.tls.tells(&command.name).ok_or(io::ErrorKind::Unsupported)?;
+        Ok(told.map_or(Answer::Done, Answer::Text))
     }
 }

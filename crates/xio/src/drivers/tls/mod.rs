@@ -6,11 +6,12 @@
 //!   have cut the rest off.
 //! - A close sends close_notify and does not wait for the peer's.
 
-mod flow;
+pub(super) mod flow;
+pub(super) mod session;
 #[cfg(test)]
 mod tests;
 
-use self::flow::TlsFlow;
+use self::flow::{TlsFlow, Unannounced};
 use crate::attributes::{AttributeInfo, Attributes, ValueKind, info};
 use crate::contact::Contact;
 use crate::driver::{Below, Driver, Kind, Listener, Wrapping};
@@ -68,7 +69,7 @@ impl Driver for TlsDriver {
         let own = Files::of(attributes)?;
         let client = Client::new(&trust, own.as_ref().map(Files::identity), &protocols(attributes)).map_err(refused)?;
         let tls = client.start(name).map_err(refused)?;
-        Ok(Box::new(TlsFlow::new(below.open(contact)?, tls, limit(attributes))))
+        Ok(Box::new(TlsFlow::new(below.open(contact)?, tls, limit(attributes), Unannounced::Cut)))
     }
 
     fn listen(&self, below: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Listener>> {
@@ -80,7 +81,7 @@ impl Driver for TlsDriver {
         let limit = limit(attributes);
         let wrap = move |below| {
             let tls = server.start().map_err(flow::failed)?;
-            Ok(Box::new(TlsFlow::new(below, tls, limit)) as Box<dyn Flow>)
+            Ok(Box::new(TlsFlow::new(below, tls, limit, Unannounced::Cut)) as Box<dyn Flow>)
         };
         Ok(Box::new(Wrapping::new(below.listen(contact)?, wrap)))
     }

@@ -78,6 +78,13 @@ pub(super) fn check(chain: &[&[u8]], trust: &TrustStore, role: Role, now: u64) -
     Ok(Holder { subject, kind, until, own })
 }
 
+/// The name of the certificate below all proxies of a chain that was checked.
+pub(super) fn subject(chain: &[&[u8]]) -> Option<String> {
+    let parsed = chain.iter().filter_map(|der| Parsed::of(der).ok());
+    let mut own = parsed.filter(|certificate| matches!(certificate.proxy_info(), Ok(None)));
+    own.next().map(|own| own.subject())
+}
+
 /// Checks that one certificate is a proxy of the next one.
 fn check_link(proxy: &Parsed, signer: &Parsed) -> Result<(), GsiFault> {
     let (fields, above) = (&proxy.certificate.tbs_certificate, &signer.certificate.tbs_certificate);

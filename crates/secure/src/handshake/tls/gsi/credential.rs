@@ -44,9 +44,9 @@ impl Credential {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn check(&self, trust: &TrustStore, now: u64) -> Result<Holder, GsiFault> {
+    pub(super) fn check(&self, trust: &TrustStore, role: Role, now: u64) -> Result<Holder, GsiFault> {
         let chain: Vec<&[u8]> = self.certified.cert.iter().map(AsRef::as_ref).collect();
-        chain::check(&chain, trust, Role::User, now)
+        chain::check(&chain, trust, role, now)
     }
 }
 

@@ -102,6 +102,11 @@ pub enum GsiFault {
     /// A server with a limited proxy.
     #[error("the server shows a limited proxy of '{0}', which proves no server")]
     Limited(String),
+    /// A user with a limited proxy.
+    #[error(
+        "the other end shows a limited proxy of '{0}', which is not enough here; make a full one with grid-proxy-init"
+    )]
+    LimitedUser(String),
     /// A proxy that has rights of its own alone.
     #[error("the proxy '{0}' is independent: it does not stand for who signed it")]
     Independent(String),

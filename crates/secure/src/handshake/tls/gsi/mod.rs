@@ -17,6 +17,7 @@ mod handshake;
 mod names;
 mod policy;
 mod server_name;
+mod stream;
 mod trust;
 mod verifier;
 
@@ -27,5 +28,6 @@ pub use chain::{Holder, ProxyKind};
 pub use credential::Credential;
 pub use fault::GsiFault;
 pub use handshake::{Extent, Handshake};
+pub use stream::{GsiStream, whole_record};
 pub use trust::TrustStore;
 pub use verifier::{Expected, Gsi};

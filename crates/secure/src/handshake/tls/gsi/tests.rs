@@ -1,6 +1,9 @@
 //! Chains that nobody's program makes, and both ends of a handshake.
 
-use rcgen::{CertificateParams, CustomExtension, DistinguishedName, DnType, IsCa, Issuer, KeyPair, PublicKeyData};
+use rcgen::{
+    CertificateParams, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    PublicKeyData,
+};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use std::sync::Arc;
@@ -8,7 +11,7 @@ use x509_cert::der::{Any, Encode, Tag};
 
 use super::certificate::encoded_proxy_info;
 use super::delegation::delegate;
-use super::trust::provider;
+use super::trust::{Role, provider};
 use super::*;
 
 /// A time at which everything is valid: rcgen's certificates last from 1975 to 4096.
@@ -106,7 +109,7 @@ fn credential(chain: &[&Entity]) -> Credential {
 }
 
 fn checked(authority: &Entity, chain: &[&Entity]) -> Result<Holder, GsiFault> {
-    credential(chain).check(&trust(authority), NOW)
+    credential(chain).check(&trust(authority), Role::User, NOW)
 }
 
 #[test]
@@ -240,4 +243,30 @@ fn both_ends_of_a_data_channel_show_that_they_are_the_same_user() {
         assert!(end.step(token).is_err(), "{token:?}");
     }
     assert!(end.step(&[]).is_ok_and(|output| output.is_empty()));
+}
+
+#[test]
+fn a_server_that_a_user_has_started_is_known_by_its_subject_alone() {
+    let authority = authority();
+    let purpose = |unit: &str, purpose| {
+        let mut parameters = named(&[(DnType::OrganizationName, "Grid"), (DnType::OrganizationalUnitName, unit)]);
+        parameters.subject_alt_names = vec![rcgen::SanType::DnsName("host.example".try_into().unwrap())];
+        parameters.extended_key_usages = vec![purpose];
+        signed(parameters, &authority)
+    };
+    let (anna, host) =
+        (purpose("Anna", ExtendedKeyUsagePurpose::ClientAuth), purpose("Host", ExtendedKeyUsagePurpose::ServerAuth));
+    let client = Gsi::new(credential(&[&anna]), trust(&authority), NOW).unwrap();
+    let (by_name, by_host) = (Expected::Subject(SUBJECT.to_owned()), Expected::Host("host.example".to_owned()));
+    let shaken = |server: &Entity, expected: &Expected| {
+        let server = Gsi::of_server(credential(&[server]), trust(&authority), NOW).unwrap();
+        let mut accepting = server.accept(&Expected::Anyone, Extent::Flagged).unwrap();
+        shake(&mut client.initiate(expected, Extent::Flagged, false).unwrap(), &mut accepting)
+    };
+    shaken(&anna, &by_name).unwrap();
+    shaken(&host, &by_host).unwrap();
+    let refused = shaken(&anna, &by_host).unwrap_err();
+    assert!(refused.contains("'/O=Grid/OU=Anna' is not accepted: "), "{refused}");
+    // Nor is a host's certificate good for a user.
+    assert!(Gsi::new(credential(&[&host]), trust(&authority), NOW).is_err());
 }

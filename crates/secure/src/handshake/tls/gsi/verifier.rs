@@ -28,7 +28,7 @@ use super::server_name::suites;
 use super::trust::{Role, TrustStore, provider};
 
 /// Who the other end must be.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Expected {
     /// The server of this name.
     Host(String),
@@ -36,6 +36,8 @@ pub enum Expected {
     Subject(String),
     /// Who this end is: a server with what it was delegated.
     Same,
+    /// Whoever the authorities vouch for.
+    Anyone,
 }
 
 /// A credential and whom it trusts: what starts handshakes.
@@ -53,13 +55,28 @@ impl Gsi {
     /// # Errors
     /// What is wrong with the credential.
     pub fn new(credential: Credential, trust: TrustStore, now: u64) -> Result<Self, GsiFault> {
-        let holder = credential.check(&trust, now)?;
+        let holder = credential.check(&trust, Role::User, now)?;
+        Ok(Self { credential: Arc::new(credential), trust: Arc::new(trust), holder })
+    }
+
+    /// The same for a server, which may have a certificate that is for servers alone, or a user's.
+    ///
+    /// # Errors
+    /// What is wrong with the credential.
+    pub fn of_server(credential: Credential, trust: TrustStore, now: u64) -> Result<Self, GsiFault> {
+        let holder = credential.check(&trust, Role::Host, now);
+        let holder = holder.or_else(|_| credential.check(&trust, Role::User, now))?;
         Ok(Self { credential: Arc::new(credential), trust: Arc::new(trust), holder })
     }
 
     /// Who this end is.
     pub fn holder(&self) -> &Holder {
         &self.holder
+    }
+
+    /// The first certificate that it shows, in DER.
+    pub fn certificate(&self) -> &[u8] {
+        self.credential.certified.cert.first().map(AsRef::as_ref).unwrap_or_default()
     }
 
     fn verifier(&self, expected: Expected) -> Arc<Verifier> {
@@ -116,22 +133,32 @@ impl Verifier {
         &self,
         first: &CertificateDer<'_>,
         rest: &[CertificateDer<'_>],
+        role: Role,
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
         let chain: Vec<&[u8]> = std::iter::once(first).chain(rest).map(AsRef::as_ref).collect();
-        let role = if matches!(self.expected, Expected::Same) { Role::User } else { Role::Host };
         let holder = chain::check(&chain, &self.trust, role, now.as_secs());
-        let checked = holder.and_then(|holder| self.check_holder(&holder));
+        let holder = match (&self.expected, role) {
+            // A server that a user has started shows the user's certificate.
+            (Expected::Subject(_), Role::Host) => {
+                holder.or_else(|_| chain::check(&chain, &self.trust, Role::User, now.as_secs()))
+            }
+            _ => holder,
+        };
+        let checked = holder.and_then(|holder| self.check_holder(&holder, role));
         checked.map_err(|fault| CertificateError::Other(OtherError(Arc::new(fault))).into())
     }
 
-    fn check_holder(&self, holder: &Holder) -> Result<(), GsiFault> {
+    fn check_holder(&self, holder: &Holder, role: Role) -> Result<(), GsiFault> {
         let shown = holder.subject.clone();
         if holder.kind == ProxyKind::Independent {
             return Err(GsiFault::Independent(shown));
         }
         if holder.kind == ProxyKind::Limited && self.expected != Expected::Same {
-            return Err(GsiFault::Limited(shown));
+            return Err(match role {
+                Role::Host => GsiFault::Limited(shown),
+                Role::User => GsiFault::LimitedUser(shown),
+            });
         }
         match &self.expected {
             Expected::Host(host) if !is_for(&holder.own, host)? => {
@@ -192,7 +219,8 @@ impl ServerCertVerifier for Verifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        self.check(end_entity, intermediates, now).map(|()| ServerCertVerified::assertion())
+        let role = if self.expected == Expected::Same { Role::User } else { Role::Host };
+        self.check(end_entity, intermediates, role, now).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -229,7 +257,7 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.check(end_entity, intermediates, now).map(|()| ClientCertVerified::assertion())
+        self.check(end_entity, intermediates, Role::User, now).map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

@@ -95,6 +95,20 @@ impl Places {
         Self { chain, key, authorities, is_named }
     }
 
+    /// The same with what is named instead: a file of certificates, that of their key if it is another, and a directory of
+    /// authorities. None if there is a key without certificates.
+    pub fn with(mut self, chain: Option<PathBuf>, key: Option<PathBuf>, authorities: Option<PathBuf>) -> Option<Self> {
+        match (chain, key) {
+            (Some(chain), key) => {
+                (self.key, self.chain, self.is_named) = (key.unwrap_or_else(|| chain.clone()), chain, true);
+            }
+            (None, Some(_)) => return None,
+            (None, None) => {}
+        }
+        self.authorities = authorities.unwrap_or(self.authorities);
+        Some(self)
+    }
+
     /// Whether there is a credential to use: a named one is used or its absence reported.
     pub fn has_credential(&self) -> bool {
         self.is_named || is_there(&self.chain)
@@ -105,6 +119,21 @@ impl Places {
     /// # Errors
     /// If a file is missing or can be read by others, or the credential would be refused.
     pub fn load(&self) -> Result<Gsi, CredentialError> {
+        self.load_by(Gsi::new)
+    }
+
+    /// The same for a server, which may have a certificate that is for servers alone.
+    ///
+    /// # Errors
+    /// As of [`load`](Self::load).
+    pub fn load_of_server(&self) -> Result<Gsi, CredentialError> {
+        self.load_by(Gsi::of_server)
+    }
+
+    fn load_by(
+        &self,
+        check: impl FnOnce(Credential, TrustStore, u64) -> Result<Gsi, GsiFault>,
+    ) -> Result<Gsi, CredentialError> {
         let shown = self.chain.display().to_string();
         let refused = |fault| CredentialError::Refused { path: shown.clone(), fault };
         // A proxy's file holds the key too.
@@ -117,7 +146,7 @@ impl Places {
         let trust = read_authorities(&self.authorities)?;
         // A clock before 1970 finds everything not valid yet.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Gsi::new(credential.map_err(refused)?, trust, now).map_err(refused)
+        check(credential.map_err(refused)?, trust, now).map_err(refused)
     }
 }
 
