@@ -7,14 +7,22 @@ mod servers;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use servers::site::Site;
 use servers::{Server, put};
 use support::Library;
 
 fn run(program: &Path, arguments: &[&str]) -> Output {
-    let output = Command::new("timeout").arg("60").arg(program).args(arguments).output().unwrap();
+    run_in(&[], program, arguments)
+}
+
+/// The same with variables of the environment.
+fn run_in(environment: &[(&str, PathBuf)], program: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new("timeout");
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    let output = command.arg("60").arg(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     output
 }
@@ -47,4 +55,24 @@ fn the_papers_sample_reads_a_url_of_gridftp() {
     put(&server.here, "file", lines().as_bytes());
     let url = format!("gsiftp://{}{}/file", server.address, server.there);
     assert!(run(&program, &[&url, "gridftp"]).stderr == lines().as_bytes());
+}
+
+#[test]
+fn the_papers_sample_logs_in_by_a_certificate_and_checks_the_subject_of_its_url() {
+    let Some(site) = Site::of_process() else { return };
+    let Some(server) = Server::globus_of(site) else { return };
+    let library = Library::installed();
+    let program = library.compile("example.c", "include/globus");
+    put(&server.here, "file", lines().as_bytes());
+    let environment = [("X509_USER_PROXY", site.path("proxy")), ("X509_CERT_DIR", site.path("certificates"))];
+    let port = server.address.port();
+    for subject in ["", "</O=Grid/OU=xdfs/CN=host/localhost>"] {
+        let url = format!("gsiftp://{subject}localhost:{port}{}/file", server.there);
+        assert!(run_in(&environment, &program, &[&url, "gridftp"]).stderr == lines().as_bytes(), "{url}");
+    }
+    let url = format!("gsiftp://</O=Grid/CN=Otto>localhost:{port}{}/file", server.there);
+    let program = library.compile("remote_file.c", "include/globus");
+    let output = Command::new("timeout").envs(environment).arg("60").arg(&program).arg(&url).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("expected is '/O=Grid/CN=Otto'"), "{said}");
 }

@@ -6,11 +6,14 @@
 //!   buffers of a bounded size.
 //! - `seek` counts from the beginning of the file (GXIO-18). It ends the transfer; the next read or
 //!   write begins another in the same session.
+//! - A `gsiftp` URL logs in by the user's certificate, as the command does; the server must show one for the URL's host, or
+//!   of the subject that the URL names (GXIO-14).
 //! - Sessions are kept for the next handle of the same server and login (GXIO-06).
 //! - The client below waits for the server, so each element has a thread of its own, and tells of what
 //!   that did by two event counters.
 
 mod cache;
+mod certified;
 mod element;
 mod queue;
 mod shared;
@@ -78,6 +81,22 @@ impl Driver for RemoteFile {
                 info("window", ValueKind::Bytes, "Size of the socket buffers of data connections, at both ends."),
                 info("offset", ValueKind::Bytes, "Where the first read or write begins."),
                 info("length", ValueKind::Bytes, "How many bytes from there are read; without it all."),
+                info(
+                    "protection",
+                    ValueKind::Text,
+                    "Of data with certificates: private, integrity or clear; without it private.",
+                ),
+                info(
+                    "credential",
+                    ValueKind::Text,
+                    "PEM file of the own proxy, or certificate; without it as the environment says.",
+                ),
+                info("key", ValueKind::Text, "PEM file of its private key, if it is not in the same."),
+                info(
+                    "authorities",
+                    ValueKind::Text,
+                    "Directory of the trusted authorities; without it as the environment says.",
+                ),
                 info("silence", ValueKind::Time, "How long the server may say and take nothing; without it 60s."),
             ]
         }
@@ -89,7 +108,7 @@ impl Driver for RemoteFile {
             Self::GridFtp => &[Scheme::GsiFtp, Scheme::Ftp],
         };
         let transport = Transport::of(attributes)?;
-        Ok(Box::new(Element::open(Target::of(contact, schemes)?, transport)?))
+        Ok(Box::new(Element::open(Target::of(contact, schemes, attributes)?, transport)?))
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a contact names: a server, a login and a file (GXIO-10 to GXIO-16).
 
+use super::certified::Certified;
 use crate::command::Login;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
-use xdfs_xio::{Contact, Error, ErrorKind, Result};
+use xdfs_xio::{Attributes, Contact, Error, ErrorKind, Result};
 
 /// Most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 16;
@@ -48,6 +49,8 @@ pub(super) struct Account {
     pub(super) scheme: Scheme,
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) login: Login,
+    /// How a certificate logs in, if one does.
+    pub(super) certified: Option<Certified>,
 }
 
 /// A file of a server.
@@ -60,23 +63,26 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// What a contact names, which has one of these schemes. The host's name is looked up.
-    pub(super) fn of(contact: &Contact, schemes: &[Scheme]) -> Result<Self> {
+    /// What a contact names, which has one of these schemes. The host's name is looked up, and the user's certificate read.
+    pub(super) fn of(contact: &Contact, schemes: &[Scheme], attributes: &Attributes) -> Result<Self> {
         let shown = contact.shown();
         let wrong = |what: &str| Error::new(ErrorKind::Contact, format!("'{}': {what}", shown.escape_debug()));
         let Some(&scheme) = schemes.iter().find(|scheme| contact.scheme() == Some(scheme.name())) else {
             let known: Vec<_> = schemes.iter().map(|scheme| format!("{}://host/path", scheme.name())).collect();
             return Err(wrong(&format!("a URL is needed, {}", known.join(" or "))));
         };
-        if contact.subject().is_some() {
-            return Err(wrong(
-                "a subject can be checked with certificates of users (GSI) alone, which are not there yet",
-            ));
-        }
+        let certified = match scheme {
+            Scheme::GsiFtp => Certified::of(contact, attributes)?,
+            Scheme::Ftp if contact.subject().is_some() => return Err(wrong("a subject is for gsiftp://")),
+            Scheme::Ftp => None,
+        };
         let path = contact.path().map(|path| path.as_os_str().as_bytes()).unwrap_or_default();
         let name = name_of(scheme, path).ok_or_else(|| wrong("it names no file"))?;
         let login = match (contact.user(), contact.password()) {
-            (None, _) => Login::anonymous(),
+            (None, _) if certified.is_some() => Login::mapped(),
+            (Some(user), None) if certified.is_some() => Login::certified(user.into()),
+            (None | Some("anonymous" | "ftp"), None) => Login::anonymous(),
+            (None, Some(_)) => return Err(wrong("the user is missing")),
             (Some(user), Some(word)) => Login { user: user.into(), password: word.into() },
             (Some(_), None) => return Err(wrong("the password is missing, as in ftp://user:password@host/path")),
         };
@@ -91,7 +97,7 @@ impl Target {
             Error::new(ErrorKind::NotFound, format!("the host '{}' has no address: {error}", host.escape_debug()))
         })?;
         let addresses = found.take(ADDRESSES_MAX).collect();
-        Ok(Self { account: Account { scheme, addresses, login }, name, shown })
+        Ok(Self { account: Account { scheme, addresses, login, certified }, name, shown })
     }
 }
 
@@ -115,7 +121,7 @@ mod tests {
     use super::*;
 
     fn target(text: &str) -> Result<Target> {
-        Target::of(&Contact::parse(text)?, &[Scheme::GsiFtp, Scheme::Ftp])
+        Target::of(&Contact::parse(text)?, &[Scheme::GsiFtp, Scheme::Ftp], &Attributes::default())
     }
 
     #[test]
@@ -128,6 +134,7 @@ mod tests {
             ("gsiftp://127.0.0.1/a%20b", "127.0.0.1:2811", "anonymous", whole("/a b")),
             ("gsiftp://127.0.0.1/~/a", "127.0.0.1:2811", "anonymous", below("a")),
             ("gsiftp://127.0.0.1:ftp/a", "127.0.0.1:21", "anonymous", whole("/a")),
+            ("gsiftp://anonymous@127.0.0.1/a", "127.0.0.1:2811", "anonymous", whole("/a")),
             ("ftp://anna:a%40b@127.0.0.1:2121/a", "127.0.0.1:2121", "anna", below("a")),
             ("gsiftp://[::1]/a", "[::1]:2811", "anonymous", whole("/a")),
             ("ftp://[::1]:5000/a", "[::1]:5000", "anonymous", below("a")),
@@ -151,7 +158,7 @@ mod tests {
             ("gsiftp://127.0.0.1/~/", "it names no file"),
             ("ftp://anna@127.0.0.1/a", "the password is missing"),
             ("ftp://127.0.0.1:http/a", "the port must be a number"),
-            ("gsiftp://</O=Grid/CN=host/x>127.0.0.1/a", "a subject"),
+            ("ftp://</O=Grid/CN=host/x>127.0.0.1/a", "a subject is for gsiftp://"),
         ] {
             let error = target(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Contact, "{text}");

@@ -1,16 +1,18 @@
 //! The thread of an element: it has the session, and does what the element asks for.
 
 use super::cache::{Key, SETTLING};
+use super::certified::Certified;
 use super::shared::{Phase, Shared, State};
 use super::target::{Account, Name, Target};
 use super::{Access, Transport, cache};
-use crate::client::{Error as FtpError, Part, Session, Settings, Take, Waiting};
+use crate::client::{Error as FtpError, Part, Security, Session, Settings, Take, Waiting};
 use crate::control::ControlError;
 use crate::ranges::Range;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::thread;
+use xdfs_secure::handshake::tls::byte_stream::StreamError;
 use xdfs_xio::{Error, ErrorKind, Result};
 
 use super::queue::Queue;
@@ -148,7 +150,7 @@ impl Worker {
             self.reused = kept.is_some();
             let session = match kept {
                 Some(session) => session,
-                None => connect(&self.key.account, self.settings())?,
+                None => connect(&self.key.account, self.waiting())?,
             };
             self.session = Some(session);
         }
@@ -159,8 +161,8 @@ impl Worker {
         Ok(session)
     }
 
-    fn settings(&self) -> Settings {
-        Waiting { limit: self.transport.silence, stop: Arc::clone(&self.shared.stop) }.into()
+    fn waiting(&self) -> Waiting {
+        Waiting { limit: self.transport.silence, stop: Arc::clone(&self.shared.stop) }
     }
 
     /// What the server calls the file.
@@ -244,7 +246,9 @@ impl Worker {
 }
 
 /// A new session; every address of the server is tried.
-fn connect(account: &Account, settings: Settings) -> FtpResult<Session> {
+fn connect(account: &Account, waiting: Waiting) -> FtpResult<Session> {
+    let security = account.certified.as_ref().map_or(Security::Clear, Certified::security);
+    let settings = Settings { waiting, security };
     let mut last = FtpError::Local(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     for address in &account.addresses {
         match Session::open(*address, account.login.clone(), settings.clone()) {
@@ -263,6 +267,7 @@ fn kind_of(error: &FtpError) -> io::ErrorKind {
         FtpError::Refused { .. } | FtpError::Control(ControlError::Login(_)) => io::ErrorKind::PermissionDenied,
         FtpError::Silent(_) => io::ErrorKind::TimedOut,
         FtpError::Control(ControlError::Name(_)) => io::ErrorKind::InvalidInput,
+        FtpError::Tls(StreamError::Untrusted(_)) => io::ErrorKind::PermissionDenied,
         FtpError::Cancelled => io::ErrorKind::NotConnected,
         _ => io::ErrorKind::InvalidData,
     }
