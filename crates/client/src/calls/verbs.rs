@@ -26,6 +26,7 @@ pub struct Facts {
     pub change: Option<u64>,
     pub version: Option<Vec<u8>>,
     pub target: Option<Vec<u8>>,
+    pub xattrs: Option<bool>,
 }
 
 impl From<&Attributes<'_>> for Facts {
@@ -45,6 +46,7 @@ impl From<&Attributes<'_>> for Facts {
             change: told.change,
             version: told.version.map(<[u8]>::to_vec),
             target: told.target.map(<[u8]>::to_vec),
+            xattrs: told.xattrs,
         }
     }
 }

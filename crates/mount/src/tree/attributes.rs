@@ -4,6 +4,7 @@ use super::{Outcomes, Tree, WANTED, facts, is_root, last, refused, unexpected};
 use crate::inodes::Found;
 use crate::kernel::{Answer, Attributes, Entry, FileSystemFacts, NewAttributes, SetTime};
 use rustix::io::Errno;
+use std::time::Duration;
 use xdfs_client::Facts;
 use xdfs_client::wire::{Answer as Told, Call, FileType, NewTime, Owner};
 
@@ -92,7 +93,10 @@ impl Tree {
         let file = handle.and_then(|handle| self.files.find(handle));
         let facts = match (self.path(inode), file) {
             (_, Some(file)) => file.file.look(WANTED).map_err(|error| refused(&error))?,
-            (Ok(path), None) => self.facts_of(&path)?,
+            (Ok(path), None) => match self.listed_facts(inode, &path) {
+                Some((facts, valid)) => return self.told_for(inode, &facts, valid),
+                None => self.facts_of(&path)?,
+            },
             (Err(error), None) => match self.open_file_of(inode) {
                 Some(file) => file.file.look(WANTED).map_err(|error| refused(&error))?,
                 None => return Err(error),
@@ -107,6 +111,11 @@ impl Tree {
 
     /// Attributes as an answer, if they are still those of this file.
     pub(super) fn told(&self, inode: u64, facts: &Facts) -> Outcomes {
+        self.told_for(inode, facts, self.settings.valid)
+    }
+
+    /// The same with the time for which they may be used.
+    fn told_for(&self, inode: u64, facts: &Facts, valid: Duration) -> Outcomes {
         let (identity, hidden) = {
             let inodes = self.inodes();
             (inodes.identity(inode), inodes.is_hidden(inode))
@@ -119,7 +128,7 @@ impl Tree {
         if hidden {
             attributes.links = attributes.links.saturating_sub(1);
         }
-        Ok(Answer::Attributes(attributes, self.settings.valid))
+        Ok(Answer::Attributes(attributes, valid))
     }
 
     pub(super) fn set_attributes(&self, inode: u64, new: &NewAttributes) -> Outcomes {

@@ -89,6 +89,14 @@ impl Tree {
         self.clock.load(Ordering::Acquire)
     }
 
+    /// Makes a change of names or attributes: what was listed before, or meanwhile, is not used after it.
+    pub(super) fn changing<T>(&self, change: impl FnOnce() -> T) -> T {
+        self.clock.fetch_add(1, Ordering::AcqRel);
+        let changed = change();
+        self.clock.fetch_add(1, Ordering::AcqRel);
+        changed
+    }
+
     /// This mount changed an inode's content: what was read of it before is not used any more.
     pub(super) fn content_changed(&self, inode: u64) {
         let now = self.clock.fetch_add(1, Ordering::AcqRel) + 1;

@@ -1,11 +1,12 @@
 //! Open directories: read page by page, with the attributes that readdirplus wants.
 
 use super::attributes::{inode_number, kind_bits};
-use super::{HIDDEN, Outcomes, Tree, WANTED, is_root, refused};
-use crate::kernel::{Answer, DirectoryBuffer};
+use super::{HIDDEN, Outcomes, Tree, is_root, refused};
+use crate::kernel::{Answer, DirectoryBuffer, Entry};
 use rustix::io::Errno;
-use std::sync::{Mutex, PoisonError};
-use xdfs_client::wire::{Answer as Told, Call, FileType};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use xdfs_client::wire::{Answer as Told, Call, FileType, Listing};
 use xdfs_client::{Batch, Facts, failed};
 
 /// Room of a page: some thousand entries.
@@ -19,10 +20,10 @@ const DOTS: u64 = 2;
 
 /// A page of the server, and where in the directory it is.
 #[derive(Debug)]
-struct Page<Entry> {
+pub(super) struct Page<Entry> {
     /// Entries before it.
     first: u64,
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     /// Where the next one begins.
     cursor: Vec<u8>,
     complete: bool,
@@ -32,8 +33,8 @@ struct Page<Entry> {
 /// may begin in the page before. Read anew that would not have the same entries if some were removed.
 #[derive(Debug)]
 struct Pages<Entry> {
-    before: Page<Entry>,
-    last: Page<Entry>,
+    before: Arc<Page<Entry>>,
+    last: Arc<Page<Entry>>,
 }
 
 /// What is at an index of a directory.
@@ -55,7 +56,7 @@ impl<Entry> Default for Page<Entry> {
 
 impl<Entry> Default for Pages<Entry> {
     fn default() -> Self {
-        Self { before: Page::default(), last: Page::default() }
+        Self { before: Arc::default(), last: Arc::default() }
     }
 }
 
@@ -71,18 +72,36 @@ impl<Entry> Pages<Entry> {
         }
     }
 
-    fn push(&mut self, page: Page<Entry>) {
+    fn push(&mut self, page: Arc<Page<Entry>>) {
         self.before = std::mem::replace(&mut self.last, page);
     }
 }
 
 /// An entry of a directory.
 #[derive(Debug)]
-struct Listed {
-    name: Vec<u8>,
-    facts: Facts,
+pub(super) struct Listed {
+    pub(super) name: Vec<u8>,
+    pub(super) facts: Facts,
     /// When it was asked for, by [`Tree::now`].
     then: u64,
+    /// How long it may be used.
+    until: Instant,
+}
+
+impl Page<Listed> {
+    /// The first page of a directory, asked for at `then`.
+    pub(super) fn first(listing: Listing<'_>, then: u64, until: Instant) -> Self {
+        Self::behind(0, listing, then, until)
+    }
+
+    fn behind(first: u64, listing: Listing<'_>, then: u64, until: Instant) -> Self {
+        let (cursor, complete) = (listing.cursor.to_vec(), listing.complete);
+        let entries = listing.entries.map(|entry| {
+            let (name, facts) = (entry.name.to_vec(), Facts::from(&entry.attributes));
+            Listed { name, facts, then, until }
+        });
+        Self { first, entries: entries.collect(), cursor, complete }
+    }
 }
 
 /// A directory that a program reads.
@@ -130,9 +149,10 @@ impl Tree {
                 }
                 At::End => break,
                 At::Gone => *pages = Pages::default(),
+                At::Unread if at == DOTS => pages.push(self.first_page(inode, &path)?),
                 At::Unread => {
                     let next = self.next_page(&path, &pages.last)?;
-                    pages.push(next);
+                    pages.push(Arc::new(next));
                 }
             }
         }
@@ -140,7 +160,7 @@ impl Tree {
     }
 
     fn push(&self, buffer: &mut DirectoryBuffer, inode: u64, listed: &Listed, next: u64, plus: bool) {
-        let Listed { name, facts, then } = listed;
+        let Listed { name, facts, then, until } = listed;
         if name.starts_with(HIDDEN) || (is_root(inode) && name.is_empty()) {
             return;
         }
@@ -155,16 +175,21 @@ impl Tree {
             }
             !newer
         });
+        let left = until.saturating_duration_since(Instant::now());
+        let told = told.map(|entry| {
+            self.known_by_listing(entry.id, facts, *until);
+            Entry { valid: left, ..entry }
+        });
         buffer.push(name, next, number, kind_bits(facts.kind), plus.then_some(told.as_ref()));
     }
 
     /// The page behind this one.
-    fn next_page(&self, path: &[u8], page: &Page<Listed>) -> Result<Page<Listed>, Errno> {
+    pub(super) fn next_page(&self, path: &[u8], page: &Page<Listed>) -> Result<Page<Listed>, Errno> {
         let mut cursor = page.cursor.clone();
-        let then = self.now();
+        let (then, until, wanted) = (self.now(), Instant::now() + self.settings.valid, self.wanted_of_entries());
         for _ in 0..EMPTY_MAX {
             let mut batch = Batch::new(self.base.as_slice());
-            batch.push_with_room(&Call::List { path, wanted: WANTED, cursor: &cursor }, PAGE_BYTES);
+            batch.push_with_room(&Call::List { path, wanted, cursor: &cursor }, PAGE_BYTES);
             let reply = self.remote.call(&batch).map_err(|error| refused(&error))?;
             let outcomes = reply.read().map_err(|error| refused(&error))?.outcomes;
             let listing = match outcomes.into_iter().next() {
@@ -172,17 +197,12 @@ impl Tree {
                 Some(Err(failure)) => return Err(refused(&failed(failure, ""))),
                 _ => return Err(Errno::IO),
             };
-            let listed = listing.entries.map(|entry| {
-                let (name, facts) = (entry.name.to_vec(), Facts::from(&entry.attributes));
-                Listed { name, facts, then }
-            });
-            let entries: Vec<_> = listed.collect();
-            if listing.complete || !entries.is_empty() {
-                let first = page.first + page.entries.len() as u64;
-                let cursor = listing.cursor.to_vec();
-                return Ok(Page { first, entries, cursor, complete: listing.complete });
+            let first = page.first + page.entries.len() as u64;
+            let next = Page::behind(first, listing, then, until);
+            if next.complete || !next.entries.is_empty() {
+                return Ok(next);
             }
-            cursor = listing.cursor.to_vec();
+            cursor = next.cursor;
         }
         Err(Errno::IO)
     }
@@ -194,7 +214,8 @@ mod tests {
 
     #[test]
     fn the_page_before_is_kept_and_no_other() {
-        let page = |first, complete| Page { first, entries: vec![first, first + 1], cursor: Vec::new(), complete };
+        let page =
+            |first, complete| Arc::new(Page { first, entries: vec![first, first + 1], cursor: Vec::new(), complete });
         let mut pages = Pages::default();
         assert_eq!(pages.at(0), At::Unread);
         pages.push(page(0, false));

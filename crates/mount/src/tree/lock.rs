@@ -8,6 +8,7 @@ use crate::errno;
 use crate::kernel::{Answer, LockRequest, Outcome, Waiting};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use xdfs_client::file::{Extent, File, OpenOptions, RangeLock, range_to_the_end};
 use xdfs_client::{Error, ErrorKind};
@@ -42,6 +43,8 @@ struct WaitingLock {
     /// None locks the whole file.
     range: Option<(u64, Extent)>,
     exclusive: bool,
+    /// That of the tree.
+    clock: Arc<AtomicU64>,
 }
 
 impl WaitingLock {
@@ -58,7 +61,11 @@ impl WaitingLock {
 impl Waiting for WaitingLock {
     fn attempt(&mut self) -> Option<Result<Answer, Errno>> {
         match self.lock() {
-            Ok(()) => Some(Ok(Answer::Locked { inode: self.open.inode })),
+            Ok(()) => {
+                // What was listed before may be older than what was written under the lock before.
+                self.clock.fetch_add(1, Ordering::AcqRel);
+                Some(Ok(Answer::Locked { inode: self.open.inode }))
+            }
             Err(error) if error.kind == ErrorKind::Locked => None,
             Err(error) => Some(Err(errno::of(&error))),
         }
@@ -120,11 +127,12 @@ impl Tree {
             SHARED | UNLOCKED => false,
             _ => return Err(Errno::INVAL),
         };
+        let clock = Arc::clone(&self.clock);
         if request.whole_file {
-            return Ok(WaitingLock { open, range: None, exclusive });
+            return Ok(WaitingLock { open, range: None, exclusive, clock });
         }
         let range = Some((request.owner, range(request)?));
-        Ok(WaitingLock { open: self.locker(&open, request.owner), range, exclusive })
+        Ok(WaitingLock { open: self.locker(&open, request.owner), range, exclusive, clock })
     }
 
     /// The file through which an inode's ranges are locked. Nothing is written through it, so that it has
@@ -151,7 +159,7 @@ impl Tree {
     }
 
     pub(super) fn find_lock(&self, request: &LockRequest) -> Outcomes {
-        let WaitingLock { open, range, exclusive } = self.wanted(request)?;
+        let WaitingLock { open, range, exclusive, .. } = self.wanted(request)?;
         let Some((owner, range)) = range else { return Err(Errno::NOSYS) };
         let found = open.file.find_lock(owner, RangeLock { range, exclusive }).map_err(|error| refused(&error))?;
         Ok(match found {

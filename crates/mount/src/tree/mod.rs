@@ -1,10 +1,12 @@
 //! What is mounted: the kernel's calls, made at the server.
 
+mod ahead;
 mod attributes;
 mod behind;
 mod data;
 mod directories;
 mod hidden;
+mod link_targets;
 mod lock;
 mod lost_answers;
 mod names;
@@ -15,10 +17,12 @@ use crate::errno;
 use crate::handles::Handles;
 use crate::inodes::{Inodes, ROOT};
 use crate::kernel::{Answer, Call, FileSystem, Operation, Outcome};
+use ahead::Ahead;
 use behind::{Behind, Content};
 use data::OpenFile;
 use directories::OpenDirectory;
 use hidden::Keeper;
+use link_targets::KnownTargets;
 use lock::RangeLocker;
 use lost_answers::Fate;
 use rustix::io::Errno;
@@ -77,8 +81,10 @@ pub struct Tree {
     /// Of inodes that were opened, until the kernel forgets them.
     contents: Mutex<BTreeMap<u64, Content>>,
     behind: Behind,
-    /// Counts changes of contents.
-    clock: AtomicU64,
+    /// Counts changes by this mount.
+    clock: Arc<AtomicU64>,
+    ahead: Ahead,
+    link_targets: KnownTargets,
     xattr_names: KnownNames,
     /// Hidden names, each one once.
     hidden: AtomicU64,
@@ -133,7 +139,9 @@ impl Tree {
             lockers: Mutex::default(),
             contents: Mutex::default(),
             behind: Behind::default(),
-            clock: AtomicU64::new(0),
+            clock: Arc::default(),
+            ahead: Ahead::default(),
+            link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),
@@ -249,12 +257,16 @@ impl FileSystem for Tree {
     fn work(&self) {
         std::thread::scope(|scope| {
             scope.spawn(|| self.keep_hidden());
+            for _ in 0..ahead::WORKERS {
+                scope.spawn(|| self.list_ahead());
+            }
             self.push_writes();
         });
     }
 
     fn end_work(&self) {
         self.end_writing();
+        self.ahead.end();
         self.keeper.end();
     }
 }
@@ -331,7 +343,9 @@ mod tests {
             lockers: Mutex::default(),
             contents: Mutex::default(),
             behind: Behind::default(),
-            clock: AtomicU64::new(0),
+            clock: Arc::default(),
+            ahead: Ahead::default(),
+            link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
             hiding: RwLock::new(()),

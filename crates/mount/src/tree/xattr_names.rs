@@ -1,7 +1,7 @@
 //! The names of the extended attributes of what is in a directory that a program is reading, asked for together: `ls -l` asks
 //! each file for its access control list, which would be a round trip for each.
 
-use super::{Tree, refused};
+use super::{Tree, WANTED, refused};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,9 @@ const PATHS_BYTES_MAX: usize = 16 << 10;
 /// Bytes of an answer. A file with longer names is asked alone.
 const NAMES_BYTES: usize = 256;
 /// Files of which something is known.
-const KNOWN_MAX: usize = 4096;
+const KNOWN_MAX: usize = 16_384;
+/// After a program has asked for attributes, listings of directories tell for so long which files have any.
+const LISTED_FOR: Duration = Duration::from_secs(10);
 
 /// As programs are told: each name ends in a zero byte. None where the file has to be asked alone.
 type Names = Option<Arc<[u8]>>;
@@ -28,6 +30,8 @@ pub(super) struct KnownNames(Mutex<Known>);
 #[derive(Default, Debug)]
 struct Known {
     files: BTreeMap<u64, (Names, Instant)>,
+    /// When a program asked last.
+    asked: Option<Instant>,
 }
 
 /// Names as programs are told them. Those that are never found are not listed.
@@ -43,6 +47,11 @@ pub(super) fn is_of_security(name: &[u8]) -> bool {
 impl KnownNames {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether programs ask for attributes.
+    fn are_asked_for(&self) -> bool {
+        self.lock().asked.is_some_and(|asked| Instant::now() < asked + LISTED_FOR)
     }
 
     /// Changes attributes of a file. It is asked alone for some time: an answer that is on its way while they change is over
@@ -86,9 +95,12 @@ impl Tree {
     /// there are asked for with it.
     pub(super) fn known_xattr_names(&self, inode: u64) -> Result<Names, Errno> {
         let now = Instant::now();
-        let known = self.xattr_names.lock().find(inode, now);
-        if let Some(names) = known {
-            return Ok(names);
+        {
+            let mut known = self.xattr_names.lock();
+            known.asked = Some(now);
+            if let Some(names) = known.find(inode, now) {
+                return Ok(names);
+            }
         }
         let around = self.to_ask_with(inode, now);
         if around.is_empty() {
@@ -98,6 +110,26 @@ impl Tree {
         let names = told.iter().find(|(id, _)| *id == inode).and_then(|(_, names)| names.clone());
         self.xattr_names.lock().keep(told, now + self.settings.valid, now);
         Ok(names)
+    }
+
+    /// What entries of directories are asked for.
+    pub(super) fn wanted_of_entries(&self) -> Wanted {
+        let usual = WANTED.and(Wanted::TARGET);
+        if self.xattr_names.are_asked_for() { usual.and(Wanted::XATTRS) } else { usual }
+    }
+
+    /// The kernel is told of a file what a listing of its directory says: programs ask for the rest of that next.
+    pub(super) fn known_by_listing(&self, inode: u64, facts: &Facts, until: Instant) {
+        if facts.xattrs == Some(false) {
+            let (none, now) = (Some(Arc::from([])), Instant::now());
+            let mut known = self.xattr_names.lock();
+            if known.make_room(now) {
+                known.keep(vec![(inode, none)], until, now);
+            }
+        }
+        if let Some(target) = &facts.target {
+            self.link_targets.keep(inode, target, until);
+        }
     }
 
     /// This file and others in its directory with their paths; nothing unless a program is reading that.

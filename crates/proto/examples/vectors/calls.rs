@@ -154,6 +154,7 @@ fn full() -> Attributes<'static> {
         change: Some(u64::MAX),
         version: Some(&[9; 16]),
         target: Some(b"../x"),
+        xattrs: Some(true),
         ..Attributes::of(FileType::Symlink)
     }
 }
@@ -161,7 +162,7 @@ fn full() -> Attributes<'static> {
 fn laid() -> Frame {
     part()
         .byte("kind", 4)
-        .integer("told", 8191)
+        .integer("told", 16_383)
         .integer("mode", 0o640)
         .integer("size", 5 << 40)
         .time("modified", (-5, 7))
@@ -178,6 +179,7 @@ fn laid() -> Frame {
         .fixed("change", u64::MAX, 8)
         .bytes("version", &[9; 16])
         .bytes("target", b"../x")
+        .byte("xattrs", 1)
 }
 
 fn reply() -> Frame {

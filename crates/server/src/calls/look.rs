@@ -11,7 +11,7 @@ use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_io::store::owners;
 use xdfs_io::store::tree::{ListControl, Node, NodeKind, is_reserved};
 use xdfs_io::store::{self, FileKind};
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Attributes, FileSystem, FileType, ListEntry, ReplyWriter, Wanted, Watched};
 
 /// How long a page is collected: the first entries of a large directory arrive soon (P-72).
@@ -68,6 +68,19 @@ impl CallContext {
     }
 }
 
+/// Whether a name has extended attributes, if that was requested and nothing changes meanwhile.
+fn has_xattrs(at: &Authorized, path: &RelPath, wanted: Wanted) -> Option<bool> {
+    let tree = at.store().tree().ok().filter(|_| wanted.has(Wanted::XATTRS))?;
+    tree.xattrs(path).ok().map(|names| !names.is_empty())
+}
+
+/// The path of a name in a directory.
+fn below(at: &Authorized, name: &[u8]) -> Option<RelPath> {
+    let mut path = at.path().clone();
+    path.push(name).ok()?;
+    Some(path)
+}
+
 /// The same for a store that has no tree.
 pub(super) fn plain(attributes: &store::Attributes, wanted: Wanted) -> Attributes<'_> {
     let kind = match attributes.kind {
@@ -94,7 +107,9 @@ impl CallContext {
             };
             let node = tree.node(at.path())?;
             let target = self.target(&at, &node, wanted);
-            writer.answer(&Answer::Attributes(attributes_of(&node, wanted, target.as_deref())));
+            let xattrs = has_xattrs(&at, at.path(), wanted);
+            let attributes = Attributes { xattrs, ..attributes_of(&node, wanted, target.as_deref()) };
+            writer.answer(&Answer::Attributes(attributes));
             Ok(())
         });
         told.inspect_err(|error| writer.fail(failure(error)))
@@ -139,10 +154,13 @@ impl CallContext {
                 return ListControl::Stop;
             }
             let target = match node.kind {
-                NodeKind::Symlink if wanted.has(Wanted::TARGET) => self.target_below(&at, name),
+                NodeKind::Symlink if wanted.has(Wanted::TARGET) => {
+                    below(&at, name).and_then(|path| at.store().tree().ok()?.read_symlink(&path).ok())
+                }
                 _ => None,
             };
-            let attributes = attributes_of(node, wanted, target.as_deref());
+            let xattrs = below(&at, name).and_then(|path| has_xattrs(&at, &path, wanted));
+            let attributes = Attributes { xattrs, ..attributes_of(node, wanted, target.as_deref()) };
             if page.push(&ListEntry { name, attributes }) { ListControl::More } else { ListControl::Stop }
         };
         let listed = at.store().tree().and_then(|tree| tree.list(at.path(), cursor, &mut take));
@@ -162,12 +180,6 @@ impl CallContext {
                 Err(error)
             }
         }
-    }
-
-    fn target_below(&self, at: &Authorized, name: &[u8]) -> Option<Vec<u8>> {
-        let mut path = at.path().clone();
-        path.push(name).ok()?;
-        at.store().tree().and_then(|tree| tree.read_symlink(&path)).ok()
     }
 
     pub(super) fn xattr_names(&mut self, path: &[u8], writer: &mut ReplyWriter) -> Result<(), Error> {

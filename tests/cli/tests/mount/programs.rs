@@ -142,6 +142,65 @@ fn a_listing_asks_for_the_attributes_of_many_files_together_and_shows_each_right
     mount.unmount();
 }
 
+/// Round trips of 20 ms: to list each of 200 directories when it is read would take two of them, and to look up each name one.
+#[test]
+fn a_tree_is_gone_through_with_few_round_trips_and_is_what_it_is_now() {
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", "modes"]);
+    for number in 0..100 {
+        let directory = scene.directory(format!("server/{number:02}/below"));
+        for name in ["one", "two", "../three"] {
+            fs::write(directory.join(name), vec![b'x'; number]).unwrap();
+        }
+        std::os::unix::fs::symlink(format!("below/{number}"), directory.join("../link")).unwrap();
+    }
+    let latency = Duration::from_millis(10);
+    let delay = Delay::new(&server, latency);
+    let took = |work: &str| {
+        let mount = Mount::of(&scene, &delay.url_in("data", ""), "mounted", &[]);
+        let began = Instant::now();
+        shell(&mount.point, work);
+        (began.elapsed(), mount)
+    };
+    let list = "find . -printf '%p %y %m %s %T@ %n %l\\n' | sort";
+    let script = format!("{list} > {:?}; ls -lR > /dev/null", scene.path("found"));
+    let (listed, mount) = took(&script);
+    shell(&scene.path("server"), &format!("{list} | cmp - {:?}", scene.path("found")));
+    assert!(listed < latency * 2 * 200, "{listed:?}");
+    // What this mount changes is seen at once, and what others change within a second.
+    python(
+        &mount.point,
+        &format!(
+            "import os, time\n\
+             there = {:?}\n\
+             def walk(): return sum(len(names) + len(files) for _, names, files in os.walk('.'))\n\
+             walk()\n\
+             os.mkdir('07/new'); os.chmod('08/below', 0o700); os.unlink('09/three'); os.rename('10', '07/new/ten')\n\
+             open('11/below/more', 'w').write('xyz')\n\
+             walk()\n\
+             assert sorted(os.listdir('07')) == ['below', 'link', 'new', 'three'], os.listdir('07')\n\
+             assert os.stat('08/below').st_mode & 0o777 == 0o700\n\
+             assert sorted(os.listdir('09')) == ['below', 'link'] and not os.path.exists('10/three')\n\
+             assert os.stat('07/new/ten/three').st_size == 10 and os.stat('11/below/more').st_size == 3\n\
+             os.symlink('here', '12/other'); os.unlink('12/link'); os.symlink('there', '12/link')\n\
+             assert (os.readlink('12/other'), os.readlink('12/link')) == ('here', 'there')\n\
+             walk()\n\
+             open(there + '/13/below/theirs', 'w').write('x'); os.unlink(there + '/14/below/one')\n\
+             began = time.monotonic()\n\
+             while not ('theirs' in os.listdir('13/below') and 'one' not in os.listdir('14/below')):\n\
+             \x20assert time.monotonic() < began + 1.5\n",
+            scene.path("server")
+        ),
+    );
+    mount.unmount();
+    // Names that are looked up one after the other.
+    let flat = scene.directory("server/flat");
+    (0..300).for_each(|number| fs::write(flat.join(number.to_string()), vec![b'x'; number]).unwrap());
+    let (looked, mount) = took("cd flat; test \"$(stat -c %s $(seq 0 299))\" = \"$(seq 0 299)\"");
+    assert!(looked < latency * 2 * 100, "{looked:?}");
+    mount.unmount();
+}
+
 #[test]
 fn attributes_are_those_of_a_file_and_not_of_what_was_moved_to_its_name() {
     assert!(xdfs_test_needs::program("setfattr", "attr"));

@@ -79,8 +79,10 @@ impl Wanted {
     pub const VERSION: Self = Self(2048);
     /// Target of a symbolic link.
     pub const TARGET: Self = Self(4096);
+    /// Whether there are extended attributes.
+    pub const XATTRS: Self = Self(8192);
     /// Everything.
-    pub const ALL: Self = Self(8191);
+    pub const ALL: Self = Self(16_383);
 
     /// Both sets.
     pub const fn and(self, other: Self) -> Self {
@@ -114,7 +116,7 @@ impl Wanted {
             at += 1;
         }
         // The kind, and what is told.
-        1 + 8 + numbers + text
+        1 + 8 + numbers + text + of(self, Self::XATTRS, 1)
     }
 
     pub(in super::super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
@@ -154,6 +156,8 @@ pub struct Attributes<'a> {
     pub version: Option<&'a [u8]>,
     /// Where a symbolic link points.
     pub target: Option<&'a [u8]>,
+    /// Whether it has extended attributes.
+    pub xattrs: Option<bool>,
 }
 
 impl<'a> Attributes<'a> {
@@ -174,6 +178,7 @@ impl<'a> Attributes<'a> {
             change: None,
             version: None,
             target: None,
+            xattrs: None,
         }
     }
 
@@ -195,7 +200,8 @@ impl<'a> Attributes<'a> {
                 | bit(self.allocated.is_some(), Wanted::ALLOCATED)
                 | bit(self.change.is_some(), Wanted::CHANGE)
                 | bit(self.version.is_some(), Wanted::VERSION)
-                | bit(self.target.is_some(), Wanted::TARGET),
+                | bit(self.target.is_some(), Wanted::TARGET)
+                | bit(self.xattrs.is_some(), Wanted::XATTRS),
         )
     }
 
@@ -235,6 +241,9 @@ impl<'a> Attributes<'a> {
         }
         for bytes in [self.version, self.target].into_iter().flatten() {
             writer.bytes(bytes);
+        }
+        if let Some(any) = self.xattrs {
+            writer.byte(any.into());
         }
     }
 
@@ -282,6 +291,13 @@ impl<'a> Attributes<'a> {
         }
         if told.has(Wanted::TARGET) {
             read.target = Some(reader.bytes(limits::LINK_BYTES_MAX, "target of a link")?);
+        }
+        if told.has(Wanted::XATTRS) {
+            read.xattrs = Some(match reader.byte()? {
+                0 => false,
+                1 => true,
+                _ => return Err(WireError::Invalid("whether there are extended attributes")),
+            });
         }
         Ok(read)
     }

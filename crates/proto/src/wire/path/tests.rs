@@ -22,6 +22,7 @@ fn full() -> Attributes<'static> {
         change: Some(u64::MAX),
         version: Some(&[9; 64]),
         target: Some(b"../x"),
+        xattrs: Some(true),
         ..Attributes::of(FileType::Symlink)
     }
 }
