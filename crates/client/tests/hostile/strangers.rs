@@ -7,6 +7,7 @@ use super::support::serving::{Serving, Setup};
 use std::sync::Arc;
 use xdfs_client::{ConnectOptions, ErrorKind, Offer, Session};
 use xdfs_proto::wire::handshake::{MessageType, Open, frame};
+use xdfs_proto::wire::login::LoginKind;
 use xdfs_proto::wire::preface::Status;
 use xdfs_secure::policy::Method;
 use xdfs_server::LogEvent;
@@ -60,11 +61,38 @@ fn passwords_that_were_guessed_count_even_where_the_connection_gets_in_at_last()
 }
 
 #[test]
+fn unknown_keys_lock_nobody_out_who_is_behind_the_same_address() {
+    let serving = Serving::with(Setup { directory: Arc::new(People(false)), ..Setup::default() });
+    let options = |offers| ConnectOptions {
+        user: "ada".into(),
+        offers,
+        deadline: super::support::PATIENCE,
+        ..serving.options(1)
+    };
+    for round in 0..6 {
+        let refused = Session::connect(&options(vec![by_key(76), by_token(78)])).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::LoginRefused, "{round}: {refused}");
+    }
+    Session::connect(&options(vec![by_key(1)])).unwrap().close().unwrap();
+    // Passwords can be guessed.
+    for round in 0..4 {
+        let refused = Session::connect(&options(vec![by_password("letmein")])).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::LoginRefused, "{round}: {refused}");
+    }
+    let told = Session::connect(&options(vec![by_password("letmein")])).unwrap_err();
+    assert_eq!(told.kind, ErrorKind::Busy, "{told}");
+    let (text, when) = told.message.split_once("; try again in ").unwrap();
+    assert_eq!(text, Status::Penalised.text());
+    assert!(matches!(when, "20 s" | "15 s" | "10 s" | "5 s"), "{when}");
+}
+
+#[test]
 fn guesses_before_a_message_out_of_turn_count() {
     let serving = Serving::with(Setup { directory: Arc::new(People(true)), ..Setup::default() });
     for round in 0..4 {
         let mut raw = RawTls::start(&serving);
-        let guess = Open { prefaces: raw.prefaces, login: 2, credentials: vec![0; 96], ..wishes(1) };
+        let guess =
+            Open { prefaces: raw.prefaces, login: LoginKind::Password as u64, credentials: vec![0; 96], ..wishes(1) };
         raw.say(&frame(MessageType::Open, &guess.encode()));
         assert_eq!(raw.read().unwrap(), (MessageType::Again, vec![5]), "round {round}");
         assert_eq!(raw.refused(&frame(MessageType::Accept, b"x")).kind, ErrorKind::Protocol);

@@ -54,9 +54,11 @@ fn read_server_preface(bytes: &[u8]) -> Result<[u8; PREFACE_BYTES], Error> {
     let preface = ServerPreface::decode(&raw).map_err(not_xdfs)?;
     match preface.status {
         Status::Available => Ok(raw),
-        Status::Busy | Status::TooManyOfYou | Status::Penalised => {
-            Err(Error::new(ErrorKind::Busy, preface.status.text()))
+        Status::Penalised => {
+            let when = preface.wait().map_or("some minutes".to_owned(), |wait| format!("{} s", wait.as_secs()));
+            Err(Error::new(ErrorKind::Busy, format!("{}; try again in {when}", preface.status.text())))
         }
+        Status::Busy | Status::TooManyOfYou => Err(Error::new(ErrorKind::Busy, preface.status.text())),
         Status::JoinRefused => Err(Error::new(ErrorKind::SessionUnknown, preface.status.text())),
         other => Err(Error::new(ErrorKind::Unsupported, other.text())),
     }

@@ -195,7 +195,13 @@ fn statuses() -> Vec<Frame> {
             Continuation::Tls,
         ),
         status("handshake/preface-too-many.txt", "Too many of this address.", Status::TooManyOfYou),
-        status("handshake/preface-penalised.txt", "Too many failed logins.", Status::Penalised),
+        server_preface(
+            "handshake/preface-penalised.txt",
+            "Too many wrong passwords: wait for 15 seconds.",
+            Status::Penalised,
+            3,
+            Continuation::Tls,
+        ),
     ]
 }
 

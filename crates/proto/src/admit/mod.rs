@@ -189,12 +189,17 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         AdmissionVerdict::Welcome(victim)
     }
 
+    /// How long the source of a connection must wait before its next login.
+    pub fn wait(&self, connection: C, now: Instant) -> Duration {
+        self.source(connection).map_or(Duration::ZERO, |source| self.penalties.left(source, now))
+    }
+
     /// The connection was authenticated, or refused: only its reply must be sent.
     pub fn is_proved(&mut self, connection: C) {
         self.change(connection, Class::Proved);
     }
 
-    /// Its login failed: its source must wait before the next one.
+    /// It has guessed a password: its source must wait after some of them.
     pub fn login_failed(&mut self, connection: C, now: Instant) {
         self.drops.count(Drop::LoginFailed);
         if let Some(source) = self.source(connection) {

@@ -32,6 +32,11 @@ impl<S: Copy + Ord> Penalties<S> {
         self.debts.get(&source).is_some_and(|(_, enforced)| *enforced)
     }
 
+    /// How long the source must wait.
+    pub fn left(&self, source: S, now: Instant) -> Duration {
+        self.debts.get(&source).map_or(Duration::ZERO, |(until, _)| until.since(now))
+    }
+
     /// A login of the source failed.
     pub fn add(&mut self, source: S, now: Instant) {
         self.forget_paid(now);

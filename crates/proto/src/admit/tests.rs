@@ -137,6 +137,7 @@ fn failed_logins_make_their_source_wait_and_time_pays_it_off() {
         admission.leave(connection);
     }
     assert_eq!(login(&mut admission, 3, 1, at(1)), AdmissionVerdict::Refused(Status::Penalised));
+    assert_eq!(admission.wait(3, at(1)), Duration::from_secs(14));
     assert_eq!(login(&mut admission, 4, 2, at(1)), AdmissionVerdict::Welcome(None));
     assert_eq!(login(&mut admission, 5, 1, at(14)), AdmissionVerdict::Refused(Status::Penalised));
     assert_eq!(login(&mut admission, 6, 1, at(15)), AdmissionVerdict::Welcome(None));

@@ -2,6 +2,7 @@
 //! continues (WIRE-04..08, WIRE-22).
 
 use super::codec::WireError;
+use crate::base::Duration;
 use crate::limits;
 
 /// Bytes of a preface.
@@ -64,7 +65,7 @@ pub enum Status {
     NotXdfs = 7,
     /// Too many connections of this address are in their handshake now.
     TooManyOfYou = 8,
-    /// Too many logins from this address failed: it must wait.
+    /// Too many wrong passwords came from this address: it must wait.
     Penalised = 9,
 }
 
@@ -97,7 +98,7 @@ impl Status {
             Self::TooManyOfYou => {
                 "too many connections from this address are being opened now; try again in some seconds"
             }
-            Self::Penalised => "too many logins from this address failed; try again in some minutes",
+            Self::Penalised => "too many wrong passwords came from this address",
         }
     }
 }
@@ -107,11 +108,15 @@ impl Status {
 pub struct ServerPreface {
     /// The answer.
     pub status: Status,
-    /// The version that both will speak.
+    /// The version that both will speak; of a refusal for wrong passwords the time to wait, in units of
+    /// [`WAIT_UNIT`].
     pub version: u8,
     /// The client's start code, repeated.
     pub start: u8,
 }
+
+/// The unit of the time to wait. The longest wait of a source takes 120 of them.
+const WAIT_UNIT: Duration = Duration::from_secs(5);
 
 impl ClientPreface {
     /// The preface of this code for a way to go on.
@@ -156,6 +161,17 @@ impl ClientPreface {
 }
 
 impl ServerPreface {
+    /// The answer to a source that has to wait so long.
+    pub fn penalised(wait: Duration, start: u8) -> Self {
+        let units = wait.as_millis().div_ceil(WAIT_UNIT.as_millis());
+        Self { status: Status::Penalised, version: u8::try_from(units).unwrap_or(u8::MAX), start }
+    }
+
+    /// How long to wait before the next login, if that is the answer and the server says it.
+    pub fn wait(&self) -> Option<Duration> {
+        (self.status == Status::Penalised && self.version > 0).then(|| WAIT_UNIT * u32::from(self.version))
+    }
+
     /// The bytes on the wire.
     pub const fn encode(&self) -> [u8; PREFACE_BYTES] {
         let [x, d, f, s] = MAGIC;
@@ -176,6 +192,17 @@ impl ServerPreface {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_to_wait_is_told_how_long_and_never_too_short_a_time() {
+        for (wait, told) in [(1, 5), (5_000, 5), (5_001, 10), (14_999, 15), (600_000, 600), (10_000_000, 1275)] {
+            let answer = ServerPreface::penalised(Duration::from_millis(wait), 1);
+            let read = ServerPreface::decode(&answer.encode()).unwrap();
+            assert_eq!(read.wait(), Some(Duration::from_secs(told)), "{wait}");
+        }
+        assert_eq!(ServerPreface::penalised(Duration::ZERO, 1).wait(), None);
+        assert_eq!(ServerPreface { status: Status::Available, version: 1, start: 1 }.wait(), None);
+    }
 
     #[test]
     fn the_answer_names_what_is_wrong() {

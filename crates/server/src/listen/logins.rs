@@ -9,7 +9,7 @@ use std::time::Duration;
 use xdfs_io::dispatch::{Dispatch, End, SocketId};
 use xdfs_io::transport::{self, Link};
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::preface::{ClientPreface, Continuation, ServerPreface};
+use xdfs_proto::wire::preface::{ClientPreface, Continuation, ServerPreface, Status};
 use xdfs_secure::login::FailedLogin;
 use xdfs_secure::policy::Method;
 use xdfs_secure::random;
@@ -92,23 +92,27 @@ impl Server {
                 true
             }
             AdmissionVerdict::Refused(status) => {
-                let send = ServerPreface { status, version: 0, start }.encode().to_vec();
-                self.refuse(socket, send, &Error::new(ErrorKind::Busy, status.text()));
+                let preface = match status {
+                    Status::Penalised => {
+                        ServerPreface::penalised(self.admission.wait(socket, self.dispatch.now()), start)
+                    }
+                    status => ServerPreface { status, version: 0, start },
+                };
+                self.refuse(socket, preface.encode().to_vec(), &Error::new(ErrorKind::Busy, status.text()));
                 false
             }
         }
     }
 
-    /// Failed logins delay their source: every wrong password, and one for a connection without a
-    /// successful login. A client that is `let_in` in the end is not charged for the wrong keys it
-    /// offered first, as agents do. Returns how many were logged.
+    /// Wrong passwords delay their source, also where the client is `let_in` in the end. A key or a token
+    /// cannot be guessed, so those that are not known delay nobody: others behind the same address
+    /// would wait for them, too. They are logged unless the client was let in, since agents offer all
+    /// keys that they have. Returns how many were logged.
     pub(super) fn count_failed(&mut self, socket: SocketId, let_in: bool) -> usize {
         let Some(guest) = self.guests.get_mut(&socket) else { return 0 };
         let mut failed = guest.take_failed();
         let peer = guest.peer.clone();
-        let guesses = failed.iter().filter(|login| login.method == Some(Method::Password)).count();
-        let count = if let_in { guesses } else { guesses.max(failed.len().min(1)) };
-        for _ in 0..count {
+        for _ in failed.iter().filter(|login| login.method == Some(Method::Password)) {
             self.admission.login_failed(socket, self.dispatch.now());
         }
         failed.retain(|login| !let_in || login.method == Some(Method::Password));

@@ -57,7 +57,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     ("[limits] logins", "256", "concurrent logins"),
     ("[limits] logins-per-source", "16", "concurrent logins of one IPv4 address, or one /56 of IPv6"),
     ("[limits] opening-seconds", "10", "time from accept to session, whatever is sent"),
-    ("[limits] penalty-sources", "65536", "sources whose failed logins are remembered"),
+    ("[limits] penalty-sources", "65536", "sources whose wrong passwords are remembered"),
     ("[limits] sessions", "4096", "concurrent sessions"),
     ("[limits] sessions-per-user", "32", "sessions of one user; of one source, for anonymous users"),
     ("[limits] channels", "1024", "channels of a session, at most 4096"),
