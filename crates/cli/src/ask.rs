@@ -7,11 +7,14 @@
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use xdfs_client::{Error, ErrorKind};
 use xdfs_secure::Zeroizing;
 
 use crate::exit::{Exit, Failure};
+use crate::signal::PromptSignals;
 use crate::text;
 
 /// The terminal of this process.
@@ -20,11 +23,21 @@ const TERMINAL: &str = "/dev/tty";
 /// Longest answer, in bytes. More than any password or passphrase that is accepted.
 const ANSWER_BYTES_MAX: usize = 2048;
 
-/// Asks a yes-or-no question. `None` if nobody is present.
+/// Answers that are neither yes nor no before they count as no.
+const TRIES: usize = 3;
+
+/// Asks a yes-or-no question, again where the answer is neither. `None` if nobody is present.
 pub(crate) fn agree(question: &str) -> Result<Option<bool>, Error> {
-    let Some(answer) = ask(&format!("{question} [y/N] "), true)? else { return Ok(None) };
-    let answer = String::from_utf8_lossy(&answer).trim().to_ascii_lowercase();
-    Ok(Some(matches!(answer.as_str(), "y" | "yes")))
+    let mut question = format!("{question} [y/n] ");
+    for _ in 0..TRIES {
+        let Some(answer) = ask(&question, true)? else { return Ok(None) };
+        match String::from_utf8_lossy(&answer).trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => return Ok(Some(true)),
+            "n" | "no" => return Ok(Some(false)),
+            _ => question = "Please type 'yes' or 'no': ".to_owned(),
+        }
+    }
+    Ok(Some(false))
 }
 
 /// Asks for a secret, which is not echoed. `None` if nobody is present.
@@ -60,8 +73,9 @@ fn ask(question: &str, echo: bool) -> Result<Option<Zeroizing<Vec<u8>>>, Error> 
     let Ok(terminal) = File::options().read(true).write(true).open(TERMINAL) else { return Ok(None) };
     let failed =
         |error: std::io::Error| Error::new(ErrorKind::Resources, format!("the terminal cannot be used: {error}"));
+    let signals = PromptSignals::new().map_err(failed)?;
     let raw = Raw::enter(&terminal).map_err(|errno| failed(errno.into()))?;
-    let mut keys = &terminal;
+    let mut keys = Keys { terminal: &terminal, signals: &signals };
     let answer = keys.write_all(text::shown(question).as_bytes()).and_then(|()| read_line(&mut keys, echo));
     drop(raw);
     // The line end that was typed was not echoed.
@@ -69,6 +83,46 @@ fn ask(question: &str, echo: bool) -> Result<Option<Zeroizing<Vec<u8>>>, Error> 
     match answer.map_err(failed)? {
         Some(answer) => Ok(Some(answer)),
         None => Err(Error::new(ErrorKind::Cancelled, "cancelled")),
+    }
+}
+
+/// The keys that are typed on a terminal, which end with a signal that stops the program, or with the
+/// terminal.
+struct Keys<'a> {
+    terminal: &'a File,
+    signals: &'a PromptSignals,
+}
+
+impl Read for Keys<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let mut files =
+                [PollFd::new(self.signals.wake(), PollFlags::IN), PollFd::new(self.terminal, PollFlags::IN)];
+            match poll(&mut files, None) {
+                Err(Errno::INTR) => continue,
+                polled => polled?,
+            };
+            let [stopped, typed] = files.map(|file| !file.revents().is_empty());
+            if stopped {
+                return Ok(0);
+            }
+            if typed {
+                return match self.terminal.read(bytes) {
+                    Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
+                    read => read,
+                };
+            }
+        }
+    }
+}
+
+impl Write for Keys<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.terminal.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.terminal.flush()
     }
 }
 
@@ -99,7 +153,7 @@ impl Drop for Raw<'_> {
     }
 }
 
-/// A line as it is typed; `None` if it was cancelled (Ctrl-C, Ctrl-D).
+/// A line as it is typed; `None` if it was cancelled (Ctrl-C, Ctrl-D, a signal).
 fn read_line(terminal: &mut (impl Read + Write), shown: bool) -> std::io::Result<Option<Zeroizing<Vec<u8>>>> {
     // Allocated with its final size: a vector that grows leaves copies behind.
     let mut line = Zeroizing::new(Vec::with_capacity(ANSWER_BYTES_MAX));

@@ -3,12 +3,12 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) use signal_hook::consts::SIGINT;
 use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
-use signal_hook::{flag, low_level};
+use signal_hook::{SigId, flag, low_level};
 
 use xdfs_io::host::ignores;
 
@@ -24,17 +24,34 @@ fn stop_signals() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM].into_iter().chain(hangup)
 }
 
+/// The flags of the command that runs, if it has taken over these signals: a prompt looks at them,
+/// since a signal that came before it does not come again.
+static TAKEN_OVER: Mutex<Vec<StopFlag>> = Mutex::new(Vec::new());
+
+/// Set while these signals end a command that has not taken them over, once it has had a prompt.
+static ENDED_BY_SIGNALS: OnceLock<StopFlag> = OnceLock::new();
+
+/// A flag for a command that takes over these signals.
+fn taken_over() -> StopFlag {
+    let stop = StopFlag::default();
+    TAKEN_OVER.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&stop));
+    if let Some(ended) = ENDED_BY_SIGNALS.get() {
+        ended.store(false, Ordering::Release);
+    }
+    stop
+}
+
 /// The flag that these signals set. The second of them ends the program with the code of a
 /// cancelled one.
 pub(crate) fn stop_flag() -> Result<StopFlag, Failure> {
-    let stop = StopFlag::default();
+    let stop = taken_over();
     register(&stop, stop_signals()).map_err(cannot_register)?;
     Ok(stop)
 }
 
 /// Only the flag: a second Ctrl-C does not end the program, so that cleanup completes.
 pub(crate) fn stop_flag_for_cleanup() -> Result<StopFlag, Failure> {
-    let stop = StopFlag::default();
+    let stop = taken_over();
     for signal in stop_signals() {
         flag::register(signal, Arc::clone(&stop)).map_err(cannot_register)?;
     }
@@ -44,7 +61,7 @@ pub(crate) fn stop_flag_for_cleanup() -> Result<StopFlag, Failure> {
 /// The signals that stop a command, each with a flag of its own: for a command that passes them on.
 pub(crate) fn stop_flags() -> Result<Vec<(i32, StopFlag)>, Failure> {
     let flagged = |signal| {
-        let flag = StopFlag::default();
+        let flag = taken_over();
         flag::register(signal, Arc::clone(&flag)).map_err(cannot_register)?;
         Ok((signal, flag))
     };
@@ -54,10 +71,58 @@ pub(crate) fn stop_flags() -> Result<Vec<(i32, StopFlag)>, Failure> {
 /// A socket that becomes readable once a stop is requested.
 pub(crate) fn wake_on_stop() -> io::Result<UnixStream> {
     let (wake, waker) = UnixStream::pair()?;
+    taken_over();
     for signal in stop_signals() {
         low_level::pipe::register(signal, waker.try_clone()?)?;
     }
     Ok(wake)
+}
+
+/// The same while somebody is asked for an answer: the terminal is to be as it was before the program
+/// ends. Afterwards the signals do again what they did before.
+#[derive(Debug)]
+pub(crate) struct PromptSignals {
+    wake: UnixStream,
+    registered: Vec<SigId>,
+}
+
+impl PromptSignals {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (wake, waker) = UnixStream::pair()?;
+        let mut signals = Self { wake, registered: Vec::new() };
+        for signal in stop_signals() {
+            signals.registered.push(low_level::pipe::register(signal, waker.try_clone()?)?);
+        }
+        let flags = TAKEN_OVER.lock().unwrap_or_else(PoisonError::into_inner);
+        if flags.iter().any(|flag| flag.load(Ordering::Acquire)) {
+            (&waker).write_all(&[0])?;
+        }
+        Ok(signals)
+    }
+
+    /// Becomes readable once a stop is requested.
+    pub(crate) fn wake(&self) -> &UnixStream {
+        &self.wake
+    }
+}
+
+impl Drop for PromptSignals {
+    fn drop(&mut self) {
+        let flags = TAKEN_OVER.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut fresh, is_default) = (false, flags.is_empty());
+        let ended = ENDED_BY_SIGNALS.get_or_init(|| {
+            fresh = true;
+            StopFlag::default()
+        });
+        for signal in stop_signals().filter(|_| fresh) {
+            // Where a signal has no action left it is ignored: it gets that of a cancelled command.
+            let _ = flag::register_conditional_shutdown(signal, Exit::Cancelled as i32, Arc::clone(ended));
+        }
+        ended.store(is_default, Ordering::Release);
+        for id in self.registered.drain(..) {
+            low_level::unregister(id);
+        }
+    }
 }
 
 fn register(stop: &StopFlag, signals: impl Iterator<Item = i32>) -> io::Result<()> {

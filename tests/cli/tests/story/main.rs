@@ -90,7 +90,7 @@ fn a_first_time_user_gets_in_as_the_quick_start_says() {
     let target = url("anna", &server, "");
     let mut terminal = scene.terminal_as("anna", ["cp", "image.bin", &target]);
     terminal.expect(&format!("The server {} is not known here. Its key is {}.", server.address(), server.host_key()));
-    terminal.expect("Trust it and go on? [y/N] ");
+    terminal.expect("Trust it and go on? [y/n] ");
     terminal.type_line("y");
     let (code, shown) = terminal.wait();
     assert_eq!(code, Some(0), "{shown}");
@@ -115,7 +115,7 @@ fn the_readme_shows_this_story() {
         "| xdfs user add anna --key -\n",
         "\nxdfs cp big.dat xdfs://anna@host/data/\n",
         "The server host:2799 is not known here. Its key is SHA256:",
-        "Trust it and go on? [y/N] y\n",
+        "Trust it and go on? [y/n] y\n",
     ] {
         let (_, rest) = story.split_once(words).unwrap_or_else(|| panic!("the README does not show '{words}'"));
         assert!(rest.contains("\n```"), "'{words}' is a line of a block");
@@ -140,8 +140,8 @@ fn without_a_terminal_an_unknown_server_is_refused_with_the_command_that_pins_it
     scene.run_as("anna", ["stat", &url]).ends_with(0);
     // And no leaves it as it was.
     let mut terminal = scene.terminal_as("bert", ["stat", &url]);
-    terminal.expect("Trust it and go on? [y/N] ");
-    terminal.type_line("");
+    terminal.expect("Trust it and go on? [y/n] ");
+    terminal.type_line("no");
     let (code, shown) = terminal.wait();
     assert_eq!(code, Some(exit::NOT_TRUSTED), "{shown}");
     assert!(!scene.home("bert", "state/xdfs/known_hosts").exists());
@@ -206,7 +206,7 @@ fn a_changed_host_key_is_never_reached_silently() {
     let terminal = scene.terminal_as("anna", ["cp", "a", &target]);
     let (code, shown) = terminal.wait();
     assert_eq!(code, Some(exit::NOT_TRUSTED), "{shown}");
-    assert!(shown.contains("IS NOT THE EXPECTED ONE") && !shown.contains("[y/N]"), "{shown}");
+    assert!(shown.contains("IS NOT THE EXPECTED ONE") && !shown.contains("[y/n]"), "{shown}");
     assert!(!scene.path("server/a").exists());
     // The URL's own pin counts alone, whatever is known.
     scene
