@@ -426,7 +426,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__cp)
-            opts="-n -r -a -P -w -b -v -q -h --dry-run --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --stack --help"
+            opts="-n -r -a -P -w -b -v -q -h --dry-run --no-clobber --recursive --archive --offset --length --no-resume --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --stats --verbose --quiet --progress --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2040,7 +2040,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__sync)
-            opts="-n -c -a -P -w -b -v -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --verbose --stats --quiet --progress --identity --password-file --ca --state --ssh --remote-command --stack --help"
+            opts="-n -c -a -P -w -b -v -q -h --dry-run --checksum --delete --max-delete --archive --include --exclude --include-from --exclude-from --atomic --numeric-ids --files-from --failures --retry --channels --window --block --bwlimit --congestion --protection --verify --durability --json --stats --verbose --quiet --progress --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

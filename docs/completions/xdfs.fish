@@ -39,7 +39,7 @@ complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "rm" -d 'Remove files and 
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "mv" -d 'Give a file on a server another name'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "ln" -d 'Give a file on a server one more name, or make a symbolic link'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "chmod" -d 'Set permission bits on a server'
-complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "touch" -d 'Set times on a server to now'
+complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "touch" -d 'Set times on a server to now; make files that are missing'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "cat" -d 'Write files of a server to standard output'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "lock" -d 'Run a command while a file on a server is locked'
 complete -c xdfs -n "__fish_xdfs_needs_command" -f -a "mount" -d 'Make a directory of a server a directory of this machine'
@@ -113,7 +113,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l state -d 'The state fol
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l dry-run -d 'Change nothing; print what would be copied and what it would replace. Whether it may be written shows only when it is'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l dry-run -d 'Change nothing; print what would be copied and what it would replace, or why the export does not take it. Whether the modes of files allow it shows only when it is done'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold: files, directories, symbolic links; permissions and modification times go along'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, and keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files; and holes, whose zeros cross the network but take no room'
@@ -121,7 +121,8 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l no-resume -d 'Start fro
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l atomic -d 'A tree that is new at the target appears there whole or not at all. Until then it is beside it, under a name that begins with a dot; the same command goes on with it'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l numeric-ids -d 'With -a, keep owners and groups by number, not by name'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s v -l stats -l verbose -d 'Say in one line at the end what was done, as on a terminal'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l stats -d 'Say in one line at the end what was done, as on a terminal'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s v -l verbose -d 'Like --stats, and name each file that was copied or removed, on standard error'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s q -l quiet -d 'Only errors'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l max-delete -d 'Remove nothing where more than N names would go; a directory counts once, with all in it' -r
@@ -158,12 +159,13 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l remote-command -d 'Fo
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s n -l dry-run -d 'Change nothing; print what would be done'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s c -l checksum -d 'Compare files of the same size by content, not by modification time; both sides read them'
-complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l delete -d 'Remove from TARGET what SOURCE does not have, when everything else went well. What is excluded stays'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l delete -d 'Remove from TARGET what SOURCE does not have, when everything else went well. What is excluded stays. At the top of an export, and in your home directory, it needs --max-delete'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s a -l archive -d 'Keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files; and holes, whose zeros cross the network but take no room'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l atomic -d 'A tree that is new at the target appears there whole or not at all. Until then it is beside it, under a name that begins with a dot; the same command goes on with it'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l numeric-ids -d 'With -a, keep owners and groups by number, not by name'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l json -d 'One JSON object a line on standard output, for every file copied and for every failure'
-complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s v -l stats -l verbose -d 'Say in one line at the end what was done, as on a terminal'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l stats -d 'Say in one line at the end what was done, as on a terminal'
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s v -l verbose -d 'Like --stats, and name each file that was copied or removed, on standard error'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s q -l quiet -d 'Only errors'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
@@ -451,7 +453,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subc
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "mv" -d 'Give a file on a server another name'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "ln" -d 'Give a file on a server one more name, or make a symbolic link'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "chmod" -d 'Set permission bits on a server'
-complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "touch" -d 'Set times on a server to now'
+complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "touch" -d 'Set times on a server to now; make files that are missing'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "cat" -d 'Write files of a server to standard output'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "lock" -d 'Run a command while a file on a server is locked'
 complete -c xdfs -n "__fish_xdfs_using_subcommand help; and not __fish_seen_subcommand_from serve cp sync stat sum ls find mkdir mkfifo rm mv ln chmod touch cat lock mount du df demo user key trust help" -f -a "mount" -d 'Make a directory of a server a directory of this machine'

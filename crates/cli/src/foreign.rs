@@ -24,6 +24,21 @@ const ANSWERS: &[Answer] = &[
     (COPY, &["--rsync-path"], "what is started at the other end is named with --remote-command COMMAND"),
     (ANY, &["-i"], "the private key to log in with is named with --identity FILE; over ssh with --ssh 'ssh -i FILE'"),
     (
+        &["serve"],
+        &["--port", "-p", "-P", "--bind", "--address"],
+        "where a server listens is said with --listen ADDRESS:PORT, as in --listen '[::]:2800'",
+    ),
+    (
+        &["ls", "stat", "cat", "find", "rm", "mkdir", "mv", "du", "df", "sum", "lock", "mount"],
+        &["-P"],
+        "a port is written in the URL, as in xdfs://HOST:PORT/EXPORT/path; the number of channels is for cp and sync",
+    ),
+    (
+        &["chmod", "touch"],
+        &["-R", "-r", "--recursive"],
+        "it takes the names that are given; for all below a directory: xdfs find URL -print0 | xargs -0 xdfs chmod MODE",
+    ),
+    (
         ANY,
         &["--port", "-p"],
         "a port is written in the URL, as in xdfs://HOST:PORT/EXPORT/path; permissions and times of files are kept by -r, the \
@@ -49,12 +64,12 @@ const ANSWERS: &[Answer] = &[
     (&["cp"], &["-R"], "directories are copied with -r"),
     (&["cp"], &["-u", "--update"], "'xdfs sync' sends what is missing or changed; 'xdfs cp -n' keeps what is there"),
     (COPY, &["--ignore-existing"], "files that are there are kept by 'xdfs cp -n'"),
+    (COPY, &["-o"], "owners are kept by -a; an option of ssh is given to ssh, as in --ssh 'ssh -o NAME=VALUE'"),
+    (COPY, &["-l"], "symbolic links are copied by -r; scp's limit of bandwidth is --bwlimit RATE"),
     (
         COPY,
         &[
-            "-l",
             "-t",
-            "-o",
             "-g",
             "-D",
             "-H",

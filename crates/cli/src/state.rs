@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Exit, Failure};
-use crate::text::printable_path;
+use crate::text::{printable_path, shell_word};
 
 /// The folder of a service that runs as root.
 const OF_ROOT: &str = "/var/lib/xdfs";
@@ -25,13 +25,7 @@ pub(crate) fn folder(typed: Option<&Path>) -> Result<PathBuf, Failure> {
 /// another folder.
 pub(crate) fn option(typed: Option<&Path>) -> String {
     let Some(typed) = typed.filter(|typed| folder(None).ok().as_deref() != Some(typed)) else { return String::new() };
-    let shown = printable_path(typed);
-    // Everything that a shell would interpret is quoted.
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(&byte);
-    match shown.bytes().all(plain) {
-        true => format!(" --state {shown}"),
-        false => format!(" --state '{}'", shown.replace('\'', "'\\''")),
-    }
+    format!(" --state {}", shell_word(&printable_path(typed)))
 }
 
 /// The user's home, if known.

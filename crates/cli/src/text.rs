@@ -109,6 +109,15 @@ pub(crate) fn printable_path(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
 }
 
+/// A text as a word of a command that can be pasted: everything that a shell would interpret is quoted.
+pub(crate) fn shell_word(shown: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(&byte);
+    match !shown.is_empty() && shown.bytes().all(plain) {
+        true => shown.to_owned(),
+        false => format!("'{}'", shown.replace('\'', "'\\''")),
+    }
+}
+
 /// Longest name that a message shows in full, and how much of a longer one.
 const SHOWN_BYTES_MAX: usize = 440;
 const START_BYTES: usize = 200;

@@ -2,6 +2,8 @@
 //!
 //! Help and version are not errors: they go to standard output and end with 0.
 
+mod wording;
+
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -10,8 +12,9 @@ use clap::{CommandFactory, Parser};
 
 use crate::args::Cli;
 use crate::exit::{Exit, Failure};
-use crate::foreign;
 use crate::text::printable;
+
+use self::wording::Typed;
 
 /// Commands of the design that do not exist yet, and the feature that each comes with.
 const LATER: &[(&str, &[&str])] = &[("tuning", &["tune"])];
@@ -52,15 +55,7 @@ fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
         return complain(error, words);
     };
-    let root = Cli::command();
-    // The words before the unknown one are commands: a command with subcommands accepts nothing
-    // else but its help.
-    let (mut command, mut path) = (&root, "xdfs".to_owned());
-    for word in words.iter().skip(1).take_while(|word| *word != name.as_str()) {
-        if let Some(inner) = command.find_subcommand(word) {
-            (command, path) = (inner, format!("{path} {}", inner.get_name()));
-        }
-    }
+    let Typed { command, path, .. } = Typed::of(Cli::command(), words);
     let present: Vec<&str> =
         command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name).collect();
     let instead = ELSEWHERE.iter().find(|(other, _)| path == "xdfs" && other == name);
@@ -79,31 +74,10 @@ fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
 }
 
 fn complain(error: &clap::Error, words: &[OsString]) -> Failure {
-    if let Some(instead) = secret_as_argument(error) {
-        return Failure::new(Exit::Usage, instead);
+    match secret_as_argument(error) {
+        Some(instead) => Failure::new(Exit::Usage, instead),
+        None => Typed::of(Cli::command(), words).failure(error),
     }
-    let text = error.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
-        return Failure::new(Exit::Usage, text.trim_end());
-    };
-    let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
-    if error.kind() == ErrorKind::UnknownArgument
-        && let Some(instead) = foreign::answer(command, option)
-    {
-        return Failure::new(
-            Exit::Usage,
-            format!("{}: 'xdfs {command}' has no such option", printable(option.as_bytes())),
-        )
-        .help(instead);
-    }
-    // Nobody who mistypes an option means a file of that name.
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with("tip: to pass '"));
-    let mut text = lines.collect::<Vec<_>>().join("\n").replace("\n\n\n", "\n\n");
-    if let Some(answer) = foreign::value_answer(option) {
-        text.push_str(&format!("\n\n{answer}"));
-    }
-    Failure::new(Exit::Usage, text.trim_end())
 }
 
 /// The alternative to an option that would take a secret; the secret is not repeated.
@@ -125,6 +99,7 @@ fn secret_as_argument(error: &clap::Error) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::foreign;
 
     #[test]
     fn a_secret_that_is_typed_as_an_argument_is_not_repeated() {
@@ -145,13 +120,26 @@ mod tests {
             ("xdfs cp -rz a b", &["-z: ", "does not compress"][..]),
             ("xdfs sync --compress a b", &["--compress: ", "does not compress"]),
             ("xdfs sync --partial a b", &["--partial: ", "resumes", "without an option"]),
-            ("xdfs cp -rP a b c", &["'a'", "number of parallel channels", "xdfs://HOST:PORT"]),
+            (
+                "xdfs cp -rP a b c",
+                &["--channels a: this is no whole number", "number of parallel channels", "xdfs://HOST:PORT"],
+            ),
             ("xdfs sync --progress a b", &["shown on a terminal without an option"]),
             ("xdfs cp -e ssh a b", &["-e: ", "--ssh COMMAND"]),
             ("xdfs cp --delete a b", &["--delete: ", "xdfs sync"]),
             ("xdfs sync --delete-after a b", &["write --delete:"]),
             ("xdfs ls -i key a", &["-i: ", "--identity FILE"]),
             ("xdfs cp --port=22 a b", &["--port: ", "written in the URL"]),
+            ("xdfs ls -P 22 xdfs://h/e", &["-P: 'xdfs ls' has no such option\nhelp: ", "xdfs://HOST:PORT/EXPORT/path"]),
+            ("xdfs serve --port 2800", &["--port: 'xdfs serve'", "--listen '[::]:2800'"]),
+            ("xdfs serve -p 2800", &["-p: 'xdfs serve'", "--listen '[::]:2800'"]),
+            ("xdfs cp -o Port=22 a b", &["-o: ", "--ssh 'ssh -o NAME=VALUE'"]),
+            ("xdfs cp -l 100 a b", &["-l: ", "--bwlimit RATE"]),
+            (
+                "xdfs chmod -R 755 xdfs://h/e/d",
+                &["-R: 'xdfs chmod' has no such option\nhelp: ", "xdfs find URL -print0 |"],
+            ),
+            ("xdfs touch -R xdfs://h/e/d", &["-R: ", "xdfs find URL -print0 |"]),
             ("xdfs cp -H a b", &["-H: ", "-a keeps owners"]),
         ] {
             let failure = failure(line);
@@ -167,7 +155,7 @@ mod tests {
         for line in ["xdfs cp --frobnicate a b", "xdfs ls --frobnicate a", "xdfs sync -Z a b"] {
             let failure = failure(line);
             assert!(!failure.message.contains("as a value"), "{line}: {}", failure.message);
-            assert!(failure.message.contains("unexpected argument") && failure.message.contains("Usage:"), "{line}");
+            assert!(failure.message.contains("has no such option\nhelp: "), "{line}: {}", failure.message);
         }
     }
 
@@ -182,6 +170,45 @@ mod tests {
                     assert_eq!(foreign::answer(command, &name), None, "{command} {name}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_told_as_a_cause_and_a_remedy() {
+        let cp = "\nhelp: for example xdfs cp image.bin xdfs://localhost/data/\nhelp: 'xdfs cp --help' explains it";
+        let sync =
+            "\nhelp: for example xdfs sync photos xdfs://anna@host/data/photos\nhelp: 'xdfs sync --help' explains it";
+        for (line, message) in [
+            ("xdfs cp", format!("'xdfs cp': SOURCE and TARGET are missing{cp}")),
+            ("xdfs cp x", format!("'xdfs cp': TARGET is missing{cp}")),
+            ("xdfs sync x", format!("'xdfs sync': TARGET is missing{sync}")),
+            ("xdfs sync a b c", format!("'c': 'xdfs sync' takes only SOURCE and TARGET{sync}")),
+            (
+                "xdfs sync --max-delete 5 a xdfs://h/e",
+                "--max-delete: it means nothing without --delete\nhelp: add --delete, or leave --max-delete out".to_owned(),
+            ),
+            (
+                "xdfs cp --progress photos a b",
+                "--progress photos: WHAT is none, total or channels\nhelp: progress is shown on a terminal without an \
+                 option; --progress none turns it off"
+                    .to_owned(),
+            ),
+            ("xdfs cp --block", "--block: SIZE is missing behind it\nhelp: 'xdfs cp --help' explains it".to_owned()),
+            (
+                "xdfs cp --recursiv a b",
+                "--recursiv: 'xdfs cp' has no such option\nhelp: did you mean --recursive? 'xdfs cp --help' explains it"
+                    .to_owned(),
+            ),
+            ("xdfs key show --host --all", "--host and --all cannot be used together\nhelp: leave ".to_owned()),
+            ("xdfs cp --retry 1 --retry 2 a b", "--retry: it is given more than once\nhelp: give it once".to_owned()),
+            ("xdfs find", "'xdfs find': URL is missing\nhelp: for example xdfs find xdfs://".to_owned()),
+            ("xdfs user add", "'xdfs user add': NAME is missing\nhelp: ".to_owned()),
+            ("xdfs serve /srv/data", "'/srv/data': 'xdfs serve' takes only options\nhelp: for example xdfs ".to_owned()),
+            ("xdfs serve", "'xdfs serve': --export NAME=DIR[:ro|:rw] is missing\nhelp: for example xdfs ".to_owned()),
+        ] {
+            let told = failure(line).message;
+            assert!(told.starts_with(&message), "{line}: {told}");
+            assert!(!told.contains("Usage:") && !told.contains("For more information"), "{line}: {told}");
         }
     }
 
@@ -262,7 +289,7 @@ mod tests {
             ("xdfs cp --length 1.5G a b", "--length", "whole number"),
             ("xdfs cp -P 0 a b", "--channels", "1..=4096"),
             ("xdfs cp -P 4097 a b", "--channels", "1..=4096"),
-            ("xdfs cp --protection secret a b", "--protection", "private, integrity, clear"),
+            ("xdfs cp --protection secret a b", "--protection", "private, integrity or clear"),
             ("xdfs cp a", "TARGET", ""),
             ("xdfs serve", "--export", ""),
             ("xdfs cp --frob a b", "--frob", ""),

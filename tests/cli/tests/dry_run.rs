@@ -108,3 +108,65 @@ fn trees_are_listed_as_sync_does_also_where_they_would_be_new() {
     scene.run(["cp", "-r", &server.url("far"), "fresh/"]).ends_with(exit::DONE);
     assert_eq!(scene.names("fresh/far"), ["x", "y"]);
 }
+
+#[test]
+fn what_the_export_does_not_take_is_said_as_the_copy_itself_would() {
+    let scene = Scene::new();
+    scene.write("file", b"x");
+    scene.write("tree/a", b"x");
+    scene.write("server/there", b"x");
+    let options = ["--export", "ro=server:ro", "--export", "nowhere=server"];
+    let server = scene.serve_with(&options);
+    let for_readers = scene.serve_with(&["--allow-anonymous", "ro"]);
+    let for_adders = scene.serve_with(&["--allow-anonymous", "create"]);
+    let (ro, missing) = (server.url_in("ro", "x"), server.url_in("nosuch", "x"));
+    let (read, there) = (for_readers.url("x"), for_adders.url("there"));
+    for words in [
+        &["cp", "file", &ro][..],
+        &["cp", "-r", "tree", &ro],
+        &["sync", "tree", &ro],
+        &["cp", "file", &missing],
+        &["cp", "-r", "tree", &missing],
+        &["cp", "file", &read],
+        &["sync", "tree", &read],
+        &["cp", "file", &there],
+    ] {
+        let planned = scene.run([&words[..1], &["--dry-run"], &words[1..]].concat());
+        let real = scene.run(words);
+        assert_eq!((planned.code, planned.text()), (real.code, ""), "{words:?}: {planned:?} {real:?}");
+        assert_ne!(real.code, Some(exit::DONE), "{words:?}");
+        assert!(planned.messages.contains("export '"), "{}", planned.messages);
+    }
+    // What may be added is planned.
+    let new = for_adders.url("new");
+    scene.run(["cp", "--dry-run", "file", &new]).ends_with(exit::DONE);
+    scene.run(["cp", "--dry-run", "-n", "file", &there]).ends_with(exit::DONE).says(&["was kept"]);
+}
+
+#[test]
+fn a_file_of_a_tree_that_is_there_already_is_said_to_be_replaced() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for (name, length) in [("tree/same", 5), ("tree/other", 6), ("server/far/other", 7), ("server/up/tree/other", 7)] {
+        scene.write(name, &vec![7; length]);
+    }
+    let far = server.url("far");
+    scene.run(["sync", "--dry-run", "tree", &far]).ends_with(exit::DONE);
+    for (words, copied, replaced) in [
+        (["sync", "--dry-run", "tree", &far], "same", "other"),
+        (["sync", "--dry-run", &far, "tree"], "", "other"),
+        (["cp", "-r", "--dry-run", "tree"], "same", "other"),
+    ] {
+        let up = server.url("up");
+        let words: Vec<&str> = words.into_iter().chain((words[0] == "cp").then_some(up.as_str())).collect();
+        let told = scene.run(&words);
+        told.ends_with(exit::DONE);
+        let mut expected = vec![format!("replace {replaced}")];
+        expected.extend((!copied.is_empty()).then(|| format!("copy {copied}")));
+        expected.sort();
+        assert_eq!(sorted(&told.output), expected, "{words:?}");
+        let json = scene.run(words.iter().copied().chain(["--json"]));
+        let name = |line: &serde_json::Value| line["path"] == replaced && line["action"] == "replaced";
+        assert!(json.objects().iter().any(name), "{:?}", json.objects());
+    }
+}

@@ -13,7 +13,11 @@ fn a_url_that_is_not_finished_says_what_is_missing() {
     for (words, told) in [
         (["cp", "file", &format!("{top}/")], "'xdfs ls xdfs://HOST/' lists those"),
         (["df", &top, &top], "'xdfs ls xdfs://HOST/' lists those"),
-        (["cp", "file", "xdfs:/host/data/"], "write xdfs://HOST/EXPORT/path"),
+        (["cp", "file", "xdfs:/host/data/"], "two slashes follow 'xdfs:'\nhelp: write xdfs://host/data/"),
+        (["cp", "file", "XDFS://host/data/"], "small letters\nhelp: write xdfs://host/data/"),
+        (["cp", "file", "sftp://anna@host/x"], "over ssh by ssh:// here\nhelp: write ssh://anna@host/x"),
+        (["cp", "file", "scp://a:canary@host/x"], "help: write ssh://a:...@host/x"),
+        (["ls", "-l", "xdfs:host"], "help: write xdfs://host"),
         (["cp", "file", "xdfs://host:/data/"], "leave the ':' out"),
         (["cp", "file", "ssh://host:/data/"], "leave the ':' out"),
     ] {
@@ -79,6 +83,8 @@ fn what_users_keys_and_trust_lack_is_said_with_the_command_on_a_line_of_its_own(
     says("user add anna", exit::DONE, "nothing logs anna in yet\nhelp: give a key with 'xdfs user key anna ");
     says("user revoke bert", exit::NOT_FOUND, "\nhelp: 'xdfs user list --state mine' shows who is there");
     says("user revoke anna", exit::DONE, "");
+    let again = scene.run_as("anna", ["user", "revoke", "anna", "--state", "mine"]);
+    assert_eq!(again.ends_with(exit::DONE).text(), "user anna was revoked already; nothing is changed\n");
     says("user token anna --export a", exit::DONE, "cannot log in\nhelp: 'xdfs user restore anna --state mine'");
     says("user revoke anna --password", exit::NOT_FOUND, "\nhelp: 'xdfs user list --state mine' shows who is there");
     says(
@@ -87,4 +93,124 @@ fn what_users_keys_and_trust_lack_is_said_with_the_command_on_a_line_of_its_own(
         "far:2799 is not known\nhelp: 'xdfs trust list --state mine' shows who is",
     );
     says("key show --host", exit::NOT_FOUND, "\nhelp: 'xdfs serve --state mine' makes one when it starts first");
+}
+
+#[test]
+fn the_port_of_a_server_is_no_number_of_channels() {
+    let told =
+        "-P 2799: this is the number of parallel channels\nhelp: a port is written in the URL, as in xdfs://HOST:2799/";
+    for command in ["cp", "sync"] {
+        Scene::new().run([command, "-P", "2799", "a", "xdfs://host/data/x"]).ends_with(exit::USAGE).says(&[told]);
+    }
+}
+
+#[test]
+fn a_server_of_the_configuration_file_without_its_colon_is_recognised() {
+    let scene = Scene::new();
+    scene.write("home-somebody/.config/xdfs/config", b"[hosts.lab]\naddress = \"127.0.0.1:1\"\n");
+    scene.write("file", b"x");
+    for words in [&["cp", "file", "lab"][..], &["cp", "-r", "lab", "."], &["ls", "lab"]] {
+        let told = scene.run(words);
+        told.ends_with(exit::USAGE).says(&["lab: this is a server of ", "\nhelp: write lab:path"]);
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_with_the_command_that_makes_it() {
+    let scene = Scene::new();
+    scene.write("a", b"x");
+    scene.write("b", b"x");
+    scene.write("tree/c", b"x");
+    scene.write("server/file", b"x");
+    let server = scene.serve();
+    let (host, key) = (server.address(), server.host_key());
+    let far = server.url("no/x");
+    let make = |path: &str| format!("\nhelp: make it first: xdfs mkdir -p 'xdfs://{host}/data/{path}#{key}'");
+    for words in
+        [&["cp", "a", &far][..], &["cp", "-r", "tree", &far], &["sync", "tree", &far], &["cp", "--dry-run", "a", &far]]
+    {
+        let told = scene.run(words);
+        told.ends_with(exit::NOT_FOUND).says(&["no such directory", &make("no/")]);
+        assert_eq!(told.messages.matches("help: ").count(), 1, "{words:?}: {}", told.messages);
+    }
+    let above = server.url("no");
+    for words in [["cp", "a", "b", &above].as_slice(), &["cp", "-r", "tree", "a", &above]] {
+        let told = scene.run(words);
+        told.ends_with(exit::NOT_FOUND).says(&[&format!("{above}: no such directory{}", make("no"))]);
+        assert_eq!(told.messages.matches("error: ").count(), 1, "{}", told.messages);
+    }
+    let file = server.url("file");
+    let none = scene.run(["cp", "a", "b", &file]);
+    none.ends_with(exit::USAGE).says(&["several sources need a directory as their target, and this is none\nhelp: "]);
+    let down = |target: &str| scene.run(["cp", &file, &server.url("other"), target]);
+    down("a").ends_with(exit::USAGE).says(&["a: several sources need a directory", "and this is none\nhelp: name a "]);
+    down("new place").ends_with(exit::USAGE).says(&["\nhelp: make it first: mkdir 'new place'"]);
+    for words in [["cp", &file, "no/such/x"].as_slice(), &["cp", "-r", &server.url(""), "no/such/x"]] {
+        scene
+            .run(words)
+            .ends_with(exit::NOT_FOUND)
+            .says(&["no such directory", "\nhelp: make it first: mkdir -p no/such"]);
+    }
+    let (missing, list) =
+        (server.url_in("nosuch", "x"), format!("\nhelp: xdfs ls 'xdfs://{host}/#{key}' lists the exports"));
+    for words in [
+        &["cp", "a", &missing][..],
+        &["cp", "--dry-run", "a", &missing],
+        &["cp", &missing, "y"],
+        &["cp", "-r", "tree", &missing],
+        &["sync", "--dry-run", "tree", &missing],
+        &["sync", &missing, "y"],
+        &["ls", &missing],
+        &["mkdir", &missing],
+    ] {
+        let told = scene.run(words);
+        told.ends_with(exit::NOT_FOUND).says(&["no export 'nosuch'", &list]);
+        assert_eq!(told.messages.matches("help: ").count(), 1, "{words:?}: {}", told.messages);
+    }
+}
+
+#[test]
+fn where_ssh_fails_it_is_named_alone_and_an_empty_variable_is_none() {
+    let scene = Scene::new();
+    scene.write("a", b"x");
+    let ssh = scene.write("bin/ssh", b"#!/bin/sh\nexit 255\n");
+    std::fs::set_permissions(&ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("our own file");
+    let mut command = scene.command(["cp", "a", "ssh://anna@far:2222/x"]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", scene.path("bin").display())).env("XDFS_SSH", "");
+    let told = Running::start(command).wait();
+    told.ends_with(exit::CONNECTION_LOST)
+        .says(&["ssh could not connect or log in", "\nhelp: mend it with ssh alone first: ssh -p 2222 anna@far true"]);
+}
+
+#[test]
+fn drivers_are_only_mentioned_where_something_answers() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let url = server.url("x");
+    assert_eq!(server.stop(), Some(0));
+    let told = scene.run(["ls", &url]);
+    told.ends_with(exit::CONNECTION_LOST).says(&["refused", "\nhelp: is 'xdfs serve' running there, on port "]);
+    assert!(!told.messages.contains("stack"), "{}", told.messages);
+}
+
+#[test]
+fn a_remedy_is_a_line_of_its_own_also_for_files_and_tests_of_find() {
+    let scene = Scene::new();
+    let secret = scene.write("secret", b"a long password\n");
+    std::fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("our own file");
+    let refused = scene.run(["user", "add", "anna", "--password-file", "secret"]);
+    refused
+        .ends_with(exit::PERMISSION_DENIED)
+        .says(&["has mode 0644: others may read it\nhelp: run chmod go= 'secret'\n"]);
+    scene.write("tree/a", b"x");
+    let server = scene.serve();
+    for option in ["--exclude-from", "--files-from"] {
+        let absent = scene.run(["sync", option, "absent", "tree", &server.url("x")]);
+        absent.ends_with(exit::NOT_FOUND).says(&[&format!("{option} absent: no such file or directory")]);
+    }
+    for (test, told) in [("-o", "all tests must hold"), ("-mmin", "-newer FILE"), ("-frob", "there are -name, -iname")]
+    {
+        let refused = scene.run(["find", "xdfs://127.0.0.1:1/data", test, "5"]);
+        refused.ends_with(exit::USAGE).says(&[&format!("{test}: there is no such test\nhelp: "), told]);
+    }
 }

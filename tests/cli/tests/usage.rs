@@ -99,3 +99,33 @@ fn sides_that_cannot_be_are_refused() {
     refused("serve --export d=. --export d=/tmp", &["--export d", "twice"]);
     refused("serve --export nothing", &["--export nothing", "NAME=DIR"]);
 }
+
+#[test]
+fn deletion_at_a_place_that_an_empty_variable_names_needs_a_bound() {
+    let scene = Scene::new();
+    let home = scene.home("somebody", "");
+    let home = home.to_str().expect("UTF-8");
+    let down = "xdfs://localhost:1/data/x";
+    for (from, to, place) in [
+        ("tree", "xdfs://localhost:1/data/", "the top of an export"),
+        ("tree", "xdfs://localhost:1/data", "the top of an export"),
+        ("tree", "ssh:localhost:", "your home directory there"),
+        ("tree", "ssh://localhost/", "the top of the file system there"),
+        (down, "/", "the top of the file system"),
+        (down, home, "your home directory"),
+    ] {
+        let refused = scene.run(["sync", "--delete", from, to]);
+        refused.ends_with(exit::USAGE).says(&[&format!("--delete: {to} is {place}"), "\nhelp: add --max-delete N "]);
+    }
+    scene.write("tree/a", b"x");
+    // Elsewhere, and with a bound, it goes on to the server, which is not there.
+    for words in [
+        &["sync", "--delete", "tree", "xdfs://localhost:1/data/below"][..],
+        &["sync", "--delete", "--max-delete", "9", "tree", "xdfs://localhost:1/data/"],
+        &["sync", "--delete", "-n", "tree", "xdfs://localhost:1/data/"],
+        &["sync", "tree", "xdfs://localhost:1/data/"],
+        &["sync", "--delete", down, "here"],
+    ] {
+        scene.run(words).ends_with(exit::CONNECTION_LOST);
+    }
+}

@@ -292,7 +292,6 @@ pub(super) const SOURCES: &[SourceRule] = &[
         applies: PRODUCT,
         except: &[
             ("crates/cli/src/calendar.rs", "dates that people type and read"),
-            ("crates/cli/src/cmd/cp/mod.rs", "the age of part files, whose times are those of this clock"),
             ("crates/cli/src/cmd/cp/unfinished.rs", "the age of a note that another process left"),
             ("crates/cli/src/cmd/demo/file.rs", "a seed"),
             ("crates/xio/src/credentials.rs", "from when until when certificates are good"),

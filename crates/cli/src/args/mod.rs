@@ -103,7 +103,7 @@ pub(crate) enum Command {
     Ln(LnArgs),
     /// Set permission bits on a server
     Chmod(ChmodArgs),
-    /// Set times on a server to now
+    /// Set times on a server to now; make files that are missing
     Touch(TouchArgs),
     /// Write files of a server to standard output
     Cat(CatArgs),
@@ -220,7 +220,8 @@ pub(crate) struct CopyArgs {
     #[arg(value_name = "TARGET")]
     pub(crate) target: OsString,
 
-    /// Change nothing; print what would be copied and what it would replace. Whether it may be written shows only when it is
+    /// Change nothing; print what would be copied and what it would replace, or why the export does not take it. Whether the
+    /// modes of files allow it shows only when it is done
     #[arg(long)]
     pub(crate) dry_run: bool,
 
@@ -305,8 +306,12 @@ pub(crate) struct MovingArgs {
     pub(crate) json: bool,
 
     /// Say in one line at the end what was done, as on a terminal
-    #[arg(short = 'v', long, visible_alias = "verbose", help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub(crate) stats: bool,
+
+    /// Like --stats, and name each file that was copied or removed, on standard error
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) verbose: bool,
 
     /// Only errors
     #[arg(short, long, help_heading = "Output")]

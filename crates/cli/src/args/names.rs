@@ -208,7 +208,7 @@ pub(crate) struct ChmodArgs {
     #[arg(value_name = "MODE", value_parser = mode::parse, allow_hyphen_values = true)]
     pub(crate) mode: ModeChange,
 
-    /// Whose
+    /// Whose: xdfs://[user@]host[:port]/EXPORT/path, or ssh:[user@]host:path
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 
@@ -223,7 +223,7 @@ Examples:
   xdfs touch xdfs://localhost/data/done
   xdfs touch -d '2027-01-31 13:47:26' xdfs://localhost/data/a")]
 pub(crate) struct TouchArgs {
-    /// Which
+    /// Which: xdfs://[user@]host[:port]/EXPORT/path, or ssh:[user@]host:path
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 
@@ -249,7 +249,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = CAT_EXAMPLES)]
 pub(crate) struct CatArgs {
-    /// Which
+    /// Which: xdfs://[user@]host[:port]/EXPORT/path, or ssh:[user@]host:path
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 
@@ -279,7 +279,7 @@ Examples:
     disable_help_flag = true
 )]
 pub(crate) struct DuArgs {
-    /// Which
+    /// Which: xdfs://[user@]host[:port]/EXPORT/path, or ssh:[user@]host:path
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 
@@ -304,7 +304,7 @@ Examples:
     disable_help_flag = true
 )]
 pub(crate) struct DfArgs {
-    /// Which
+    /// Which: xdfs://[user@]host[:port]/EXPORT/path, or ssh:[user@]host:path
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 

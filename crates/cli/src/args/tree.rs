@@ -54,7 +54,8 @@ pub(crate) struct SyncArgs {
     #[arg(short, long)]
     pub(crate) checksum: bool,
 
-    /// Remove from TARGET what SOURCE does not have, when everything else went well. What is excluded stays
+    /// Remove from TARGET what SOURCE does not have, when everything else went well. What is excluded stays. At the top of an
+    /// export, and in your home directory, it needs --max-delete
     #[arg(long)]
     pub(crate) delete: bool,
 

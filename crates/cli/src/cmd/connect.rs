@@ -257,15 +257,12 @@ impl Connecting<'_> {
         match answer.map_err(|error| failed(&error))? {
             Some(true) => {}
             Some(false) => {
-                return Err(Failure::new(Exit::NotTrusted, format!("{host} is not trusted; nothing was sent")));
+                let failure = Failure::new(Exit::NotTrusted, format!("{host} is not trusted; nothing was sent"));
+                return Err(failure.help(self.pin_command(shown)));
             }
             None => {
                 let message = format!("{}, and there is no terminal to ask; nothing was sent", doubt.describe(host));
-                let remedy = format!(
-                    "compare the key with the server's ('xdfs key show --host' there), then run\n  xdfs trust pin {host} {shown}{}",
-                    self.state_option
-                );
-                return Err(Failure::new(Exit::NotTrusted, message).help(remedy));
+                return Err(Failure::new(Exit::NotTrusted, message).help(self.pin_command(shown)));
             }
         }
         let remembered = Remembered { fingerprint: shown, since: calendar::now() };
@@ -274,6 +271,14 @@ impl Connecting<'_> {
             self.pinned = Some(shown);
         }
         Ok(())
+    }
+
+    /// How to trust a server with the key `shown`, once somebody has compared it.
+    fn pin_command(&self, shown: Fingerprint) -> String {
+        format!(
+            "compare the key with the server's ('xdfs key show --host' there), then run\n  xdfs trust pin {} {shown}{}",
+            self.host, self.state_option
+        )
     }
 
     fn cannot_connect(&self, error: &Error) -> (Failure, ErrorKind) {
@@ -293,9 +298,12 @@ impl Connecting<'_> {
                 "is 'xdfs serve' running there, on port {port}, over the same drivers? On that machine: xdfs serve --listen \
                  'ADDR:{port}?stack=DRIVERS'"
             )),
+            // What listens there speaks otherwise; where nothing does, drivers change nothing.
+            ErrorKind::ConnectionLost if was_lost_in_opening(error) => failure.help(
+                "if the server listens with '?stack=', name the same drivers with --stack; otherwise its log tells more",
+            ),
             ErrorKind::ConnectionLost => failure.help(format!(
-                "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve --export data=DIRECTORY\nhelp: if it \
-                 listens with '?stack=', name the same drivers with --stack"
+                "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve --export data=DIRECTORY"
             )),
             ErrorKind::TimedOut => failure.help(format!(
                 "a firewall may drop what goes to port {port}; there TCP must be let in, or use ssh: xdfs ls ssh://{}/",

@@ -16,6 +16,7 @@ use super::{connect, ssh};
 use crate::exit::{Exit, Failure};
 use crate::output::complain;
 use crate::plan::LoginPlan;
+use crate::text::shell_word;
 use crate::url::{Url, Via};
 
 /// The sessions of a command.
@@ -246,6 +247,14 @@ pub(super) fn check_congestion(name: &str) -> Result<(), Failure> {
         };
         Failure::new(Exit::Usage, format!("--congestion {name}: {reason}{choice}"))
     })
+}
+
+/// What to do where a server has no such export; `None` for any other error.
+pub(super) fn remedy_without_export(url: &Url, error: &Error) -> Option<String> {
+    // A file that is missing is told with the number of the system.
+    let is_missing = error.kind == ErrorKind::NotFound && error.errno == 0 && error.message.starts_with("no export ");
+    let top = Url { export: String::new(), path: Default::default(), directory: true, ..url.clone() };
+    is_missing.then(|| format!("xdfs ls {} lists the exports that are open to you", shell_word(&top.to_string())))
 }
 
 /// The name of a URL's file on the wire: `EXPORT/path`.

@@ -18,11 +18,12 @@ use xdfs_io::process::Process;
 use xdfs_secure::identity::KeyPair;
 
 use super::connect::{ConnectResult, OpenFn};
+use super::login::variable;
 use super::remote::SessionRequest;
 use crate::exit::{Exit, Failure};
 use crate::greeting::{self, Greeting, Request, VERSION};
 use crate::plan::LoginPlan;
-use crate::text::printable;
+use crate::text::{printable, shell_word};
 use crate::url::Url;
 
 /// Time for a person to answer ssh's questions, and for the program there to start.
@@ -44,6 +45,8 @@ const SSH_FAILED: i32 = 255;
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     ssh: Child,
+    /// The words that start it by hand.
+    by_hand: String,
     host: String,
     /// What `--remote-command` started, if it was given and is one word: perhaps a program without its arguments.
     program: Option<String>,
@@ -102,11 +105,12 @@ pub(super) fn connect<T>(
     let lost = |message: String| (Failure::new(Exit::ConnectionLost, message), ErrorKind::ConnectionLost);
     let host = url.host.to_string();
     let key = KeyPair::generate().map_err(|error| lost(error.to_string()))?;
-    let (mut socket, ssh) = start(url, login).map_err(lost)?;
+    let (mut socket, ssh, by_hand) = start(url, login).map_err(lost)?;
     let request = Request { version: VERSION, key: hexadecimal(&key.public().0), channels: wishes.channels > 1 };
     let program = login.remote_command.clone().filter(|command| !command.contains(char::is_whitespace));
     let channels = wishes.channels;
-    let mut tunnel = Tunnel { ssh, host: host.clone(), program, address: None, channels, since: Instant::now() };
+    let since = Instant::now();
+    let mut tunnel = Tunnel { ssh, by_hand, host: host.clone(), program, address: None, channels, since };
     let greeting = greet(&mut socket, &request, &mut tunnel).map_err(|reason| lost(format!("{url}: {reason}")))?;
     let fingerprint = greeting.host_key.parse::<Fingerprint>().ok().filter(|_| greeting.version == VERSION);
     let another =
@@ -137,12 +141,14 @@ pub(super) fn connect<T>(
     }
 }
 
-/// Starts ssh with a socket as its standard input and output.
-fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child), String> {
+/// Starts ssh with a socket as its standard input and output; also returns the words that start it by
+/// hand, without what it runs there.
+fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child, String), String> {
     let (ours, theirs) = UnixStream::pair().map_err(|error| format!("no socket for ssh: {error}"))?;
     let theirs = OwnedFd::from(theirs);
     let both = theirs.try_clone().map_err(|error| format!("no socket for ssh: {error}"))?;
-    let ssh = login.ssh.clone().or_else(|| std::env::var("XDFS_SSH").ok()).unwrap_or_else(|| "ssh".to_owned());
+    let set = || variable("XDFS_SSH").and_then(|ssh| ssh.into_string().ok());
+    let ssh = login.ssh.clone().or_else(set).unwrap_or_else(|| "ssh".to_owned());
     let mut words = ssh.split_whitespace();
     let program = words.next().ok_or("--ssh names no program\nhelp: leave it out, or name one such as 'ssh -4'")?;
     let mut command = Command::new(program);
@@ -161,13 +167,15 @@ fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child), String> {
         Some(user) => format!("{user}@{bare}"),
         None => bare.to_owned(),
     });
+    let by_hand = std::iter::once(command.get_program()).chain(command.get_args());
+    let by_hand = by_hand.map(|word| shell_word(&printable(word.as_encoded_bytes()))).collect::<Vec<_>>().join(" ");
     command.arg(login.remote_command.as_deref().unwrap_or("xdfs serve --stdio"));
     command.stdin(Stdio::from(theirs)).stdout(Stdio::from(both)).stderr(Stdio::inherit());
     let ssh =
         command.spawn().map_err(|error| format!("cannot start {program}: {error}\nhelp: install OpenSSH's client"))?;
     // The command keeps the other end open otherwise, and the end of ssh would not be seen.
     drop(command);
-    Ok((ours, ssh))
+    Ok((ours, ssh, by_hand))
 }
 
 /// Exchanges the first lines. A reason is returned for people.
@@ -195,7 +203,10 @@ fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> Str
     let install = "install it there, or name it with --remote-command '/path/to/xdfs serve --stdio'";
     match (end(&mut tunnel.ssh, END_DEADLINE), &tunnel.program) {
         (Some(NOT_FOUND), _) => format!("{} has no program 'xdfs'\nhelp: {install}", tunnel.host),
-        (Some(SSH_FAILED), _) => "ssh could not connect or log in; it says why above".to_owned(),
+        (Some(SSH_FAILED), _) => format!(
+            "ssh could not connect or log in; it says why above\nhelp: mend it with ssh alone first: {} true",
+            tunnel.by_hand
+        ),
         // clap's code for an option that it does not know, and for no command at all.
         (Some(2), Some(program)) => format!(
             "'{0}' did not start to serve on {1}\nhelp: write --remote-command '{0} serve --stdio'",

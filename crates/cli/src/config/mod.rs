@@ -151,9 +151,14 @@ impl Config {
 
     /// What to say of a word that was perhaps meant as `NAME:path`.
     pub(crate) fn hint(&self, typed: &OsStr) -> Option<String> {
+        let file = printable_path(&self.0.path);
+        if let Some(name) = typed.to_str().filter(|typed| self.0.hosts.contains_key(*typed)) {
+            return Some(format!(
+                "this is a server of {file}\nhelp: write {name}:path, or {name}: for its top; a local file is ./{name}"
+            ));
+        }
         let (_, name, _) = alias_parts(typed)?;
         let known: Vec<&str> = self.0.hosts.keys().map(String::as_str).collect();
-        let file = printable_path(&self.0.path);
         let has = match &known[..] {
             [] => format!("which names no server with [hosts.{name}]"),
             names => format!("which has {}", names.join(", ")),

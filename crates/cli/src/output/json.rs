@@ -241,7 +241,11 @@ impl Json {
 impl Output for Json {
     fn name_done(&mut self, path: &[u8], deed: EntryAction, dry_run: bool) -> Result<(), Failure> {
         let (action, bytes, durability) = match deed {
-            EntryAction::Copied { bytes, safety } => ("copied", Some(bytes), Some(safety.name())),
+            EntryAction::Copied { bytes, safety, replaces } => {
+                // Whether a copy has replaced something may be unknown; a dry run looks.
+                let action = if replaces && dry_run { "replaced" } else { "copied" };
+                (action, Some(bytes), Some(safety.name()))
+            }
             EntryAction::Made => ("made", None, None),
             EntryAction::Skipped => ("skipped", None, None),
             EntryAction::Deleted => ("deleted", None, None),
@@ -312,6 +316,10 @@ impl Output for Json {
         let action = if *replaces { "replaced" } else { "copied" };
         let (source, target, escaped) = ends(&item.source, &item.target);
         self.lines.write(&PlannedLine { source, target, action, bytes: *bytes, dry_run: true, escaped })
+    }
+
+    fn line(&mut self, text: &str) {
+        self.messages.line(text);
     }
 
     fn failed(&mut self, path: &str, kind: ErrorKind, message: &str) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use xdfs_client::tree::{Counted, EntryAction, Summary};
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
-use summary::{Summarised, Wanted};
+use summary::{Named, Summarised, Wanted};
 
 pub(crate) use json::{JsonLines, Ready, Recovered, SumLine, told};
 
@@ -212,6 +212,8 @@ pub(crate) trait Output {
     }
     /// A note that stops nothing.
     fn note(&mut self, message: &str);
+    /// A line that was asked for, without the name of the program in front.
+    fn line(&mut self, text: &str);
     /// The command has done all that it can do.
     fn ended(&mut self) {}
 }
@@ -225,7 +227,13 @@ pub(crate) fn choose(format: Format) -> Box<dyn Output> {
         false if !format.quiet && !format.json && std::io::stderr().is_terminal() => Wanted::OfSeveral,
         false => Wanted::Never,
     };
-    Box::new(Summarised::new(of_format(format), wanted))
+    let named = match (format.names && !format.json && !format.quiet, has_bar(format)) {
+        (false, _) => Named::Nothing,
+        // A bar leaves a line about each file that is copied alone.
+        (true, true) => Named::Trees,
+        (true, false) => Named::All,
+    };
+    Box::new(Summarised::new(of_format(format), wanted, named))
 }
 
 fn has_bar(format: Format) -> bool {
@@ -291,7 +299,10 @@ pub(crate) fn without_errno(message: &str) -> String {
         text.push_str(before);
         let digits = after.trim_start_matches(|character: char| character.is_ascii_digit());
         match digits.strip_prefix(')') {
-            Some(behind) if digits.len() < after.len() => rest = behind,
+            Some(behind) if digits.len() < after.len() => {
+                decapitalise(&mut text);
+                rest = behind;
+            }
             _ => {
                 text.push_str(MARK);
                 rest = after;
@@ -299,6 +310,19 @@ pub(crate) fn without_errno(message: &str) -> String {
         }
     }
     text + rest
+}
+
+/// The text of the system at the end of a message begins with a capital letter; here it continues a
+/// sentence. Abbreviations stay.
+fn decapitalise(text: &mut str) {
+    let start = text.rfind(": ").map_or(text.len(), |colon| colon + 2);
+    let mut letters = text.bytes().skip(start);
+    if letters.next().is_some_and(|first| first.is_ascii_uppercase())
+        && letters.next().is_some_and(|second| second.is_ascii_lowercase())
+        && let Some(first) = text.get_mut(start..=start)
+    {
+        first.make_ascii_lowercase();
+    }
 }
 
 #[cfg(test)]
@@ -309,6 +333,8 @@ mod tests {
     fn the_number_of_an_error_of_the_system_is_left_out_and_nothing_else() {
         for (message, plain) in [
             ("refused (os error 111); again", "refused; again"),
+            ("Name: No such file or directory (os error 2)", "Name: no such file or directory"),
+            ("x: I/O error (os error 5)", "x: I/O error"),
             ("a (os error 1)b (os error 22)", "ab"),
             ("(os error 5)", "(os error 5)"),
             ("a (os error x) b", "a (os error x) b"),

@@ -3,7 +3,7 @@
 use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
-use super::{CopiedFile, CopiedTree, CopyItem, Output, complain, report};
+use super::{CopiedFile, CopiedTree, CopyItem, Output, complain, report, write_line};
 use crate::exit::Failure;
 
 /// No progress, no success: only errors and, unless quiet, notes.
@@ -42,6 +42,10 @@ impl Output for Plain {
             complain(message);
         }
     }
+
+    fn line(&mut self, text: &str) {
+        write_line(text);
+    }
 }
 
 /// The message for a target that was kept.
@@ -52,9 +56,20 @@ pub(super) fn kept_message(item: &CopyItem) -> String {
 /// The word of a dry run for a name; `None` for one that is left alone.
 pub(super) const fn deed_word(deed: EntryAction) -> Option<&'static str> {
     match deed {
+        EntryAction::Copied { replaces: true, .. } => Some("replace"),
         EntryAction::Copied { .. } => Some("copy"),
         EntryAction::Made => Some("make"),
         EntryAction::Deleted => Some("delete"),
+        EntryAction::Skipped => None,
+    }
+}
+
+/// The word of `-v` for a name; `None` for one that is left alone.
+pub(super) const fn done_word(deed: EntryAction) -> Option<&'static str> {
+    match deed {
+        EntryAction::Copied { .. } => Some("copied"),
+        EntryAction::Made => Some("made"),
+        EntryAction::Deleted => Some("deleted"),
         EntryAction::Skipped => None,
     }
 }

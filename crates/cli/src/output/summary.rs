@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
+use super::plain::done_word;
 use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, PlannedCopy, Recovered, TreeProgress, complain};
 use crate::exit::Failure;
 use crate::size::human;
+use crate::text::printable;
 
 /// What was done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,27 +68,42 @@ pub(super) enum Wanted {
     Always,
 }
 
+/// Which files are named when they are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Named {
+    Nothing,
+    /// Those of trees.
+    Trees,
+    All,
+}
+
 /// An output that also counts.
 pub(super) struct Summarised {
     inner: Box<dyn Output>,
+    named: Named,
     totals: Totals,
     started: Instant,
     wanted: Wanted,
     /// Bytes of the file that is being copied.
     reached: u64,
+    /// It cannot be continued.
+    starts_over: bool,
     /// It was part of a message already.
     told: bool,
 }
 
 impl Summarised {
-    pub(super) fn new(inner: Box<dyn Output>, wanted: Wanted) -> Self {
-        Self { inner, totals: Totals::default(), started: Instant::now(), wanted, reached: 0, told: false }
+    pub(super) fn new(inner: Box<dyn Output>, wanted: Wanted, named: Named) -> Self {
+        let (totals, started) = (Totals::default(), Instant::now());
+        Self { inner, named, totals, started, wanted, reached: 0, starts_over: false, told: false }
     }
 }
 
 impl Output for Summarised {
     fn begin(&mut self, item: &CopyItem) {
         self.reached = 0;
+        // What went through a pipe is gone.
+        self.starts_over = item.source.shown() == "-" || item.target.shown() == "-";
         self.inner.begin(item);
     }
 
@@ -99,7 +116,11 @@ impl Output for Summarised {
         self.reached = 0;
         self.totals.files += 1;
         self.totals.bytes += transfer.bytes;
-        self.inner.finished(item, transfer)
+        self.inner.finished(item, transfer)?;
+        if self.named == Named::All {
+            self.inner.line(&format!("copied {} to {}", item.source, item.target));
+        }
+        Ok(())
     }
 
     fn kept(&mut self, item: &CopyItem) -> Result<(), Failure> {
@@ -123,7 +144,8 @@ impl Output for Summarised {
         // What has arrived of a file is kept.
         self.totals.bytes += self.reached;
         let totals = self.totals.text(self.started.elapsed());
-        self.inner.failed(path, kind, &format!("{message}: {totals}; run the same command to continue"))
+        let next = if self.starts_over { "the same command starts over" } else { "run the same command to continue" };
+        self.inner.failed(path, kind, &format!("{message}: {totals}; {next}"))
     }
 
     fn expired(&mut self, directory: &str, found: &Recovered) -> Result<(), Failure> {
@@ -131,7 +153,13 @@ impl Output for Summarised {
     }
 
     fn name_done(&mut self, path: &[u8], deed: EntryAction, dry_run: bool) -> Result<(), Failure> {
-        self.inner.name_done(path, deed, dry_run)
+        self.inner.name_done(path, deed, dry_run)?;
+        // A dry run has named it.
+        if let (false, false, Some(word)) = (self.named == Named::Nothing, dry_run, done_word(deed)) {
+            let path = if path.is_empty() { "." } else { &printable(path) };
+            self.inner.line(&format!("{word} {path}"));
+        }
+        Ok(())
     }
 
     fn shows_tree_progress(&self) -> bool {
@@ -155,6 +183,10 @@ impl Output for Summarised {
 
     fn note(&mut self, message: &str) {
         self.inner.note(message);
+    }
+
+    fn line(&mut self, text: &str) {
+        self.inner.line(text);
     }
 
     fn ended(&mut self) {

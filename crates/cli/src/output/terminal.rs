@@ -258,6 +258,10 @@ impl Output for Terminal {
     fn note(&mut self, message: &str) {
         self.say(&format!("xdfs: {}", without_errno(message)));
     }
+
+    fn line(&mut self, text: &str) {
+        self.say(text);
+    }
 }
 
 fn finished_line(item: &CopyItem, transfer: &CopiedFile) -> String {

@@ -12,7 +12,7 @@ use super::{LoginPlan, PlanError, is_empty, level_of, parse_url, show};
 use crate::args::{CopyArgs, Durability, MovingArgs, Protection, Verify};
 use crate::bandwidth::Schedule;
 use crate::size;
-use crate::url::{Url, looks_like_url};
+use crate::url::{PORT_DEFAULT, Url, looks_like_url};
 
 /// Default channels. Enough to receive in parallel with writing and to fill a path whose windows
 /// are small; more cost memory and gain nothing on one machine. The bench decides.
@@ -174,6 +174,8 @@ pub(crate) struct Format {
     pub(crate) quiet: bool,
     /// One line at the end says what was done, also without a terminal.
     pub(crate) summary: bool,
+    /// Each file is named when it is done.
+    pub(crate) names: bool,
     /// What a terminal shows while data move.
     pub(crate) progress: Progress,
 }
@@ -216,7 +218,8 @@ pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
 }
 
 pub(super) fn format_of(args: &MovingArgs) -> Format {
-    Format { json: args.json, quiet: args.quiet, summary: args.stats, progress: args.progress }
+    let summary = args.stats || args.verbose;
+    Format { json: args.json, quiet: args.quiet, summary, names: args.verbose, progress: args.progress }
 }
 
 pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {
@@ -247,6 +250,10 @@ pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {
         if !(1..=CONGESTION_BYTES_MAX).contains(&name.len()) || !name.bytes().all(good) {
             return Err(PlanError::Congestion(show(name.as_ref())));
         }
+    }
+    // Nobody wants as many channels as the server's port has in its number.
+    if let Some(port) = args.channels.filter(|channels| *channels == PORT_DEFAULT) {
+        return Err(PlanError::PortAsChannels(port));
     }
     let channels = args.channels.unwrap_or(CHANNELS_DEFAULT);
     let channels = args.bwlimit.as_ref().map_or(channels, |limit| limit.channels(channels));

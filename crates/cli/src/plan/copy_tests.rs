@@ -94,7 +94,10 @@ fn options_that_are_left_out_have_the_documented_values() {
             retry: std::time::Duration::from_secs(60),
         }
     );
-    assert_eq!(plan.format, Format { json: false, quiet: false, summary: false, progress: Progress::Total });
+    assert_eq!(
+        plan.format,
+        Format { json: false, quiet: false, summary: false, names: false, progress: Progress::Total }
+    );
 }
 
 #[test]
@@ -122,7 +125,10 @@ fn options_reach_the_plan() {
             retry: std::time::Duration::from_secs(5),
         }
     );
-    assert_eq!(plan.format, Format { json: true, quiet: true, summary: false, progress: Progress::Channels });
+    assert_eq!(
+        plan.format,
+        Format { json: true, quiet: true, summary: false, names: false, progress: Progress::Channels }
+    );
 }
 
 #[test]

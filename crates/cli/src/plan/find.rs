@@ -73,6 +73,24 @@ impl Count {
     }
 }
 
+/// What there is.
+const TESTS: &str =
+    "there are -name, -iname, -path, -type, -size, -mtime, -newer, -empty, -maxdepth, -mindepth, -print0 and '!'";
+
+/// Tests of find(1) that are not read here, and what does it.
+const INSTEAD: &[(&[&[u8]], &str)] = &[
+    (
+        &[b"-o", b"-or", b"("],
+        "all tests must hold: for either of two run 'xdfs find' twice, or take a pattern such as '*.[ch]'",
+    ),
+    (
+        &[b"-mmin", b"-amin", b"-cmin", b"-atime", b"-ctime"],
+        "-mtime counts days since a change, and -newer FILE compares with a file: touch -d '10 minutes ago' FILE",
+    ),
+    (&[b"-regex", b"-iregex"], "-name and -path take patterns with '*', '?' and '[a-z]'"),
+    (&[b"-ls", b"-printf"], "'xdfs ls -lR URL' lists with sizes and times"),
+];
+
 /// Resolves the words of `find`.
 pub(super) fn resolve(args: FindArgs) -> Result<NamesPlan, PlanError> {
     let end = args.words.iter().position(is_test).unwrap_or(args.words.len());
@@ -123,10 +141,9 @@ fn search(words: &[OsString]) -> Result<Search, PlanError> {
                 let text = "find only prints here\nhelp: write -print0 | xargs -0 xdfs rm, or another command";
                 return Err(PlanError::Find(format!("{name}: {text}")));
             }
-            _ => {
-                let text = "there is no such test; there are -name, -iname, -path, -type, -size, -mtime, -newer, -empty, -maxdepth, \
-                            -mindepth, -print0 and '!'";
-                return Err(PlanError::Find(format!("{name}: {text}")));
+            other => {
+                let instead = INSTEAD.iter().find(|(names, _)| names.contains(&other)).map_or(TESTS, |(_, text)| text);
+                return Err(PlanError::Find(format!("{name}: there is no such test\nhelp: {instead}")));
             }
         };
         search.tests.push((negated, test));

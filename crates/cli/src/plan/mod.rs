@@ -35,7 +35,7 @@ use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
 use crate::text::printable;
-use crate::url::{Url, UrlError};
+use crate::url::{SCHEME, SSH_SCHEME, Url, UrlError};
 
 /// What to do.
 #[derive(Debug)]
@@ -150,6 +150,21 @@ pub(crate) enum PlanError {
         /// Its fault.
         fault: UrlError,
     },
+    /// A URL as another program or another habit has it.
+    #[error("{url}: {reason}\nhelp: write {instead}")]
+    UrlForm {
+        /// As it was typed.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+        /// The same for this program.
+        instead: String,
+    },
+    /// The port of the server in place of a number of channels.
+    #[error(
+        "-P {0}: this is the number of parallel channels\nhelp: a port is written in the URL, as in xdfs://HOST:{0}/EXPORT/path"
+    )]
+    PortAsChannels(u16),
     /// Not an address with a port.
     #[error(
         "--listen {0}: this is no address with a port\nhelp: for example 127.0.0.1:2799, [::1]:2799 or 127.0.0.1:0"
@@ -221,7 +236,9 @@ pub(crate) enum PlanError {
         source_name: String,
     },
     /// Several sources into one stream.
-    #[error("{target}: several sources need a directory as their target")]
+    #[error(
+        "{target}: several sources need a directory as their target\nhelp: 'xdfs cat' writes one behind the other to standard output"
+    )]
     ManyIntoOne {
         /// The target as typed.
         target: String,
@@ -265,6 +282,17 @@ pub(crate) enum PlanError {
     /// A test of find that cannot be read.
     #[error("{0}")]
     Find(String),
+    /// Deletion at a place that an empty variable would name.
+    #[error(
+        "--delete: {target} is {place}, which is also what an empty shell variable leaves of a longer name; nothing was done\nhelp: \
+         add --max-delete N if it is meant (nothing is removed where more than N names would go); -n shows what would be done"
+    )]
+    DeleteAtTop {
+        /// As it was typed.
+        target: String,
+        /// What it is.
+        place: &'static str,
+    },
     /// Deletion together with a list of names.
     #[error("--delete: with --files-from nobody knows what the source does not have\nhelp: leave one of them out")]
     DeleteOfSome,
@@ -364,7 +392,29 @@ fn parse_url(text: &OsStr) -> Result<Url, PlanError> {
 }
 
 fn read_url(text: &OsStr, parse: fn(&OsStr) -> Result<Url, UrlError>) -> Result<Url, PlanError> {
-    parse(text).map_err(|fault| PlanError::Url { url: without_password(show(text)), fault })
+    parse(text).map_err(|fault| {
+        let url = without_password(show(text));
+        match (&fault, other_form(&url)) {
+            (UrlError::Scheme, Some((reason, instead))) => PlanError::UrlForm { url, reason, instead },
+            _ => PlanError::Url { url, fault },
+        }
+    })
+}
+
+/// What is wrong with a URL whose scheme is nearly one of ours, or another program's for the same, and
+/// the URL that was meant.
+fn other_form(url: &str) -> Option<(&'static str, String)> {
+    if let Some(rest) = url.strip_prefix("xdfs:") {
+        return Some(("two slashes follow 'xdfs:'", format!("{SCHEME}{}", rest.trim_start_matches('/'))));
+    }
+    let (scheme, rest) = url.split_once("://")?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "sftp" | "scp" => Some(("machines are reached over ssh by ssh:// here", format!("{SSH_SCHEME}{rest}"))),
+        lower @ ("xdfs" | "ssh" | "ftp" | "ftps" | "gsiftp") if lower != scheme => {
+            Some(("a scheme is written in small letters", format!("{lower}://{rest}")))
+        }
+        _ => None,
+    }
 }
 
 /// A URL as it is repeated in an error. The user may have put a password where other programs

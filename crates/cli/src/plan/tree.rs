@@ -8,7 +8,8 @@ use xdfs_client::tree::Keep;
 use super::copy::{format_of, made_in_memory, resolve_options};
 use super::{Format, LoginPlan, Options, PlanError, is_empty, parse_url, show};
 use crate::args::{Selection, SyncArgs, TreeArgs};
-use crate::url::{Url, looks_like_url};
+use crate::state;
+use crate::url::{FROM_HOME, Url, Via, looks_like_url};
 
 /// Options of a tree copy, besides those of every copy.
 #[derive(Clone, Debug)]
@@ -121,7 +122,32 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
         return Err(PlanError::DeleteOfSome);
     }
     must_read_input_once(&tree, 1)?;
+    let is_bounded = args.max_delete.is_some() || tree.dry_run;
+    if let (true, false, Some(place)) = (args.delete, is_bounded, top(&sides)) {
+        return Err(PlanError::DeleteAtTop { target: show(&args.target), place });
+    }
     Ok(SyncPlan { sides, options, format, login: args.moving.login.into(), tree })
+}
+
+/// What the target is, if it is where an empty variable leads to: `URL/$UNSET`, `$UNSET/` or
+/// `$HOME/$UNSET`.
+fn top(sides: &Sides) -> Option<&'static str> {
+    match sides {
+        Sides::Up(_, url) | Sides::Between(_, url) if !url.path.is_root() => None,
+        Sides::Up(_, url) | Sides::Between(_, url) => Some(match (url.via, url.export.as_str()) {
+            (Via::Port, _) => "the top of an export",
+            (_, FROM_HOME) => "your home directory there",
+            _ => "the top of the file system there",
+        }),
+        Sides::Down(_, path) => {
+            let path: PathBuf = std::path::absolute(path).ok()?.components().collect();
+            let home = state::home().map(|home| home.components().collect::<PathBuf>());
+            match path.parent() {
+                None => Some("the top of the file system"),
+                Some(_) => (Some(path) == home).then_some("your home directory"),
+            }
+        }
+    }
 }
 
 /// A local directory; names that only `cp` can read or write are refused.

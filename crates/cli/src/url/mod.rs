@@ -210,7 +210,8 @@ impl UrlError {
 pub(crate) fn looks_like_url(text: &OsStr) -> bool {
     let bytes = text.as_bytes();
     let scheme = bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)).count();
-    bytes.starts_with(SSH_PREFIX.as_bytes()) || scheme > 0 && bytes[scheme..].starts_with(b"://")
+    let is_ours = [SSH_PREFIX, "xdfs:"].iter().any(|prefix| bytes.starts_with(prefix.as_bytes()));
+    is_ours || scheme > 0 && bytes[scheme..].starts_with(b"://")
 }
 
 /// Whether `name` may name an export.

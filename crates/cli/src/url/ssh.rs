@@ -83,7 +83,9 @@ pub(super) fn show(url: &Url, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if from_root {
         show_path(url, f)?;
     } else {
-        write!(f, ":{}", url.path.as_bytes().escape_ascii())?;
+        // A '~' alone would be the home directory.
+        let here = if url.path.as_bytes().starts_with(b"~") { "./" } else { "" };
+        write!(f, ":{here}{}", url.path.as_bytes().escape_ascii())?;
     }
     if url.directory { f.write_str("/") } else { Ok(()) }
 }
@@ -127,6 +129,7 @@ mod tests {
         ] {
             assert_eq!(place(text), expected, "{text}");
         }
+        assert_eq!(parse("ssh:h:./~/a").unwrap().to_string(), "ssh:h:./~/a");
         let url = parse("ssh://anna@h:2222/a").unwrap();
         assert_eq!((url.via, url.user.as_deref(), url.port), (Via::Ssh, Some("anna"), 2222));
         assert_eq!(parse("ssh:anna@h:a").unwrap().port, 0, "ssh's own configuration names it");

@@ -207,10 +207,10 @@ fn the_example_of_every_fault_is_a_good_url() {
 
 #[test]
 fn an_argument_with_any_scheme_is_taken_for_a_url() {
-    for text in ["xdfs://h/e", "http://h", "git+ssh://x", "XDFS://h"] {
+    for text in ["xdfs://h/e", "http://h", "git+ssh://x", "XDFS://h", "xdfs:/h", "xdfs:h"] {
         assert!(looks_like_url(OsStr::new(text)), "{text}");
     }
-    for text in ["./xdfs://h/e", "/a://b", "a b://c", "://x", "xdfs:/h", "file", "zero:5"] {
+    for text in ["./xdfs://h/e", "/a://b", "a b://c", "://x", "xdfs", "file", "zero:5"] {
         assert!(!looks_like_url(OsStr::new(text)), "{text}");
     }
 }

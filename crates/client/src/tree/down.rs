@@ -270,7 +270,7 @@ impl TreeCopy for Download {
         match outcome {
             Ok(safety) => {
                 self.add_extras(observer, &entry);
-                self.done(observer, &entry, EntryAction::Copied { bytes: entry.detail.source.size, safety });
+                self.done(observer, &entry, entry.detail.copied(safety));
             }
             // It was not there when it was begun: another copy of the tree was faster, or this one, in
             // a session that was lost.
@@ -458,7 +458,7 @@ impl Download {
     ) -> Flow<Turn<DownloadTask>> {
         if self.options.dry_run {
             let deed = match entry.detail.source.kind {
-                FileType::Regular => EntryAction::Copied { bytes: entry.detail.source.size, safety: Safety::Written },
+                FileType::Regular => entry.detail.copied(Safety::Written),
                 _ => EntryAction::Made,
             };
             self.done(observer, &entry, deed);

@@ -17,6 +17,8 @@ pub enum EntryAction {
         bytes: u64,
         /// How safe it is.
         safety: Safety,
+        /// Something had its name at the target.
+        replaces: bool,
     },
     /// A directory, symbolic link, further name or special file was made.
     Made,
@@ -24,6 +26,12 @@ pub enum EntryAction {
     Skipped,
     /// It was removed.
     Deleted,
+}
+
+impl EntryAction {
+    pub(super) const fn copied(bytes: u64, safety: Safety, replaces: bool) -> Self {
+        Self::Copied { bytes, safety, replaces }
+    }
 }
 
 /// Receives the events of a copy, on the thread that runs it.

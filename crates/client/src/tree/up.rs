@@ -182,7 +182,7 @@ impl TreeCopy for Upload {
                 if self.extras(&entry.path, &entry.detail.node).count() > 0 {
                     self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
                 }
-                self.done(observer, &entry, EntryAction::Copied { bytes: report.length, safety: report.safety });
+                self.done(observer, &entry, EntryAction::copied(report.length, report.safety, entry.detail.exists));
             }
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.options.keep_existing => {
                 self.state.note_not_copied(&entry.path);
@@ -396,7 +396,7 @@ impl Upload {
         if self.options.dry_run {
             let deed = match entry.detail.node.kind {
                 NodeKind::Regular => {
-                    EntryAction::Copied { bytes: entry.detail.node.size, safety: xdfs_proto::base::Safety::Written }
+                    EntryAction::copied(entry.detail.node.size, xdfs_proto::base::Safety::Written, entry.detail.exists)
                 }
                 _ => EntryAction::Made,
             };

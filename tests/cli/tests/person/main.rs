@@ -134,3 +134,37 @@ fn a_connection_that_is_killed_before_there_is_a_session_is_made_again() {
     scene.run(["cp", "file", &url]).ends_with(exit::CONNECTION_LOST);
     assert!(started.elapsed() < Duration::from_secs(20));
 }
+
+#[test]
+fn a_download_that_is_cancelled_says_where_the_rest_is_and_what_cannot_go_on_does_not_say_it_could() {
+    let scene = Scene::new();
+    scene.write("server/file", &pattern(40 << 20, 1));
+    scene.write("server/tree/file", &pattern(40 << 20, 1));
+    let server = scene.serve();
+    let cancelled = |words: &[&str]| {
+        let relay = Relay::holding(&server, 1, 8 << 20);
+        let url = relay.url(if words.contains(&"-r") { "tree" } else { "file" });
+        let words: Vec<&str> = words.iter().map(|word| if *word == "URL" { url.as_str() } else { word }).collect();
+        // So slow that it does not end before it is stopped.
+        let running = scene.start(["cp", "-P", "1", "--bwlimit", "10M"].into_iter().chain(words));
+        relay.wait_until_held();
+        running.signal(Signal::INT);
+        relay.release();
+        let outcome = running.wait();
+        outcome.ends_with(exit::CANCELLED);
+        outcome.messages
+    };
+    let kept = "what has arrived is kept there for seven days";
+    scene.directory("into");
+    for (words, place) in [
+        (&["URL", "here"][..], "xdfs: .xdfs-staging: "),
+        (&["URL", "into"], "xdfs: into/.xdfs-staging: "),
+        (&["-r", "URL", "new"], "xdfs: new/.xdfs-staging: "),
+    ] {
+        let said = cancelled(words);
+        assert!(said.contains(&format!("{place}{kept}")) && said.contains("to continue"), "{words:?}: {said}");
+    }
+    let said = cancelled(&["URL", "-"]);
+    assert!(said.contains("; the same command starts over") && !said.contains("to continue"), "{said}");
+    assert!(!said.contains(kept), "{said}");
+}

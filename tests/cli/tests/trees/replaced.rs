@@ -28,7 +28,7 @@ fn a_directory_makes_way_for_what_the_source_has_in_its_place_and_back() {
         way.run(&[]).ends_with(exit::SOME_FAILED).says(&["d0: ", "d1/e1: ", "d2: ", "sync --delete", "3 names failed"]);
         assert!(way.at("d0").is_dir() && way.at("d2/deep/er/file").exists() && way.at("surplus").exists());
         assert_eq!(std::fs::read(way.at("d1/link/file")).expect("it is there"), b"in what was a link");
-        let told = names(&way.run(&["--delete", "-n", "--json"]), "copied");
+        let told = names(&way.run(&["--delete", "-n", "--json"]), "replaced");
         assert_eq!(told, ["d0", "d1/e1"]);
         assert!(way.at("d0").is_dir());
         way.run(&["--delete"]).ends_with(0);

@@ -10,10 +10,14 @@ use super::ends::{payload, source_of, target_of, written_place};
 use super::failure::Failed;
 use super::items::{Download, Upload};
 use super::monitor::FileOutcome;
+use super::tree::not_found;
 use super::{Copy, wire_name};
 use crate::output::{CopyItem, PlannedCopy};
 use crate::plan::{Local, LocalTarget};
-use crate::url::Url;
+use crate::url::{Url, Via};
+
+/// How an export shows that one may add to it and replace nothing.
+const STICKY: u32 = 0o1000;
 
 impl Copy<'_> {
     /// What an upload would do. A target that is a directory is an error, as it is for an upload.
@@ -61,6 +65,7 @@ impl Copy<'_> {
     fn planned_at(&mut self, item: CopyItem, target: &Url, bytes: Option<u64>) -> Result<FileOutcome, Failed> {
         let refused = |url: &Url, kind, text: &str| Err(Failed::of_peer(&url.to_string(), Error::new(kind, text)));
         let found = self.look(target)?;
+        self.must_be_writable(target, found.is_some())?;
         match &found {
             Some(file) if file.kind == FileType::Directory => {
                 return refused(target, ErrorKind::IsDirectory, "is a directory");
@@ -71,12 +76,47 @@ impl Copy<'_> {
                     match self.look(&above)? {
                         Some(file) if file.kind == FileType::Directory => {}
                         Some(_) => return refused(&above, ErrorKind::NotDirectory, "not a directory"),
-                        None => return refused(&above, ErrorKind::NotFound, "no such directory"),
+                        None => return Err(not_found(&above).make_first(&above)),
                     }
                 }
             }
         }
         Ok(self.planned(item, bytes, found.is_some()))
+    }
+
+    /// Fails where the export of a target does not take the copy, as far as its rights tell.
+    pub(super) fn must_be_writable(&mut self, target: &Url, replaces: bool) -> Result<(), Failed> {
+        let (name, shown) = (&target.export, target.to_string());
+        let (kind, text) = match self.rights_at(target)? {
+            Some(mode) if mode & 0o222 == 0 => {
+                (ErrorKind::ReadOnly, format!("export '{name}' may be read by you and not be written to"))
+            }
+            Some(mode) if mode & STICKY != 0 && replaces && !self.options.keep_existing => (
+                ErrorKind::AlreadyExists,
+                format!("it is there already, and in export '{name}' you may replace nothing"),
+            ),
+            _ => return Ok(()),
+        };
+        Err(Failed::of_peer(&shown, Error::new(kind, text)))
+    }
+
+    /// The rights in the export of a target, as the mode of a directory; all targets of a command are in
+    /// one export. Nothing if they are not told.
+    fn rights_at(&mut self, target: &Url) -> Result<Option<u32>, Failed> {
+        if target.via != Via::Port {
+            return Ok(None);
+        }
+        if self.rights.is_none() {
+            let mut found = None;
+            let pages = self.session_of(target)?.list(b"", Wanted::MODE);
+            for page in pages.into_iter().flatten().map_while(Result::ok) {
+                let mut entries = page.entries().into_iter().flatten();
+                found =
+                    found.or(entries.find(|entry| entry.name == target.export.as_bytes()).map(|e| e.attributes.mode));
+            }
+            self.rights = Some(found.flatten());
+        }
+        Ok(self.rights.flatten())
     }
 
     fn planned(&self, item: CopyItem, bytes: Option<u64>, replaces: bool) -> FileOutcome {

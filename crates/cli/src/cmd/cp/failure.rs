@@ -1,9 +1,15 @@
 //! Why a file was not copied: on which side it failed, the message, and what can be done.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use xdfs_client::{Error, ErrorKind};
 
-use crate::exit::{Exit, Failure, Side, is_of_peer};
+use crate::cmd::remote::remedy_without_export;
+use crate::exit::{Exit, Failure, HELP, Side, is_of_peer};
 use crate::output::CopyItem;
+use crate::text::{printable_path, shell_word};
+use crate::url::Url;
 
 /// One file that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,8 +50,36 @@ impl Failed {
     pub(super) fn of_upload(item: &CopyItem, error: Error) -> Self {
         match error.kind {
             ErrorKind::SourceChanged => Self::new(item.source.shown(), error, Side::Here),
-            _ => Self::new(item.target.shown(), error, Side::Peer),
+            _ => Self::of_target(item.target.shown(), error),
         }
+    }
+
+    /// Detected by the server about a target: what is missing is the directory that it would be in.
+    pub(super) fn of_target(path: &str, error: Error) -> Self {
+        let is_directory_missing = error.kind == ErrorKind::NotFound;
+        let failed = Self::new(path, error, Side::Peer);
+        match Url::parse(OsStr::new(path)).ok().and_then(|url| url.parent()) {
+            Some(above) if is_directory_missing => failed.make_first(&above),
+            _ => failed,
+        }
+    }
+
+    /// The directory `url` is missing: where nothing else helps, it is to be made.
+    pub(super) fn make_first(mut self, url: &Url) -> Self {
+        if !self.failure.message.contains(HELP) {
+            self.failure = self.failure.help(format!("make it first: xdfs mkdir -p {}", shell_word(&url.to_string())));
+        }
+        self
+    }
+
+    /// A directory is needed for several sources, and is none.
+    pub(super) fn not_for_several(url: &Url, is_there: bool) -> Self {
+        let shown = url.to_string();
+        if is_there {
+            let failure = Failure::new(Exit::Usage, several(&shown)).help(NOT_A_DIRECTORY);
+            return Self::local(shown, failure);
+        }
+        Self::of_peer(&shown, Error::new(ErrorKind::NotFound, "no such directory")).make_first(url)
     }
 
     /// During a download errors are the server's until the local target is prepared (`began`); from
@@ -77,13 +111,42 @@ impl Failed {
         // a URL.
         let subject = if local { String::new() } else { format!("{path}: ") };
         let failure = Failure::new(exit, format!("{subject}{what}"));
-        let failure = match advice(error.kind, side) {
-            "" => failure,
-            advice => failure.help(advice),
+        let of_export = Url::parse(OsStr::new(path)).ok().and_then(|url| remedy_without_export(&url, &error));
+        let failure = match (of_export, advice(error.kind, side)) {
+            (Some(remedy), _) => failure.help(remedy),
+            (None, "") => failure,
+            (None, advice) => failure.help(advice),
         };
         let connected = side == Side::Peer || error.kind == ErrorKind::ConnectionLost;
         Self { path: path.to_owned(), kind: Some(error.kind), failure, connected }
     }
+}
+
+/// The failure of a local target that cannot be written: a missing directory is to be made.
+pub(super) fn of_local_target(path: &Path, error: &Error) -> Failure {
+    let failure = Failure::local(error);
+    match path.parent().filter(|above| error.kind == ErrorKind::NotFound && !above.as_os_str().is_empty()) {
+        Some(above) => failure.help(format!("make it first: mkdir -p {}", shell_word(&printable_path(above)))),
+        None => failure,
+    }
+}
+
+/// Several sources need a directory, and the local target is none.
+pub(super) fn not_for_several_here(path: &Path) -> Failure {
+    let shown = printable_path(path);
+    let failure = Failure::new(Exit::Usage, several(&shown));
+    match path.exists() {
+        true => failure.help(NOT_A_DIRECTORY),
+        false => failure.help(format!("make it first: mkdir {}", shell_word(&shown))),
+    }
+}
+
+/// What to do where several sources have a file as their target.
+const NOT_A_DIRECTORY: &str = "name a directory, or copy one file at a time";
+
+/// Why several sources have no place at a target.
+fn several(target: &str) -> String {
+    format!("{target}: several sources need a directory as their target, and this is none")
 }
 
 /// What to do, if that is not obvious from the error.

@@ -20,11 +20,11 @@ use std::io::ErrorKind::NotFound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, PutOptions, Verify};
-use xdfs_io::store::{Base, FileKind, LocalPlace, Stage, expired_before};
+use xdfs_io::store::{Base, LocalPlace, Stage};
 use xdfs_server::users::StateFolder;
 
 use self::ends::{open_source, payload, source_of, target_of, written_place};
@@ -111,6 +111,7 @@ fn with_sessions(
         monitor: TransferMonitor::new(output.as_mut(), stop),
         base: None,
         arrived: Arrived::default(),
+        rights: None,
         whole: Vec::new(),
     };
     let exit = act(&mut copy)?;
@@ -138,12 +139,19 @@ struct Copy<'a> {
     base: Option<Vec<u8>>,
     /// What earlier attempts brought of the present file from one FTP server to another.
     arrived: Arrived,
+    /// The rights in the export of the target, once a dry run has looked.
+    rights: Option<Option<u32>>,
     /// The marks of complete trees; they are cleared after the sessions have ended.
     whole: Vec<UnfinishedMark>,
 }
 
 impl Copy<'_> {
     fn upload_all(&mut self, sources: &[Local], target: &Url, tree: Option<&TreePlan>) -> Result<Vec<Exit>, Failure> {
+        if sources.len() > 1
+            && let Err(failed) = self.must_receive_several(target, tree)
+        {
+            return Ok(vec![self.monitor.tell(Err(failed))?]);
+        }
         let either = items::target_may_be_either(sources, target);
         let pairs = items::uploads(sources, target, false);
         let mut exits = Vec::with_capacity(pairs.len());
@@ -336,8 +344,7 @@ impl Copy<'_> {
     ) -> Result<Vec<Exit>, Failure> {
         let into_directory = into::receives(target, tree)?;
         if let (LocalTarget::Path(path), false, true) = (target, into_directory, sources.len() > 1) {
-            let message = format!("{}: several sources need a directory as their target", printable_path(path));
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(failure::not_for_several_here(path));
         }
         if sources.len() > 1 && *target == LocalTarget::Stdout {
             return Err(Failure::new(
@@ -387,24 +394,13 @@ impl Copy<'_> {
                 Ok(pair) => self.download_with_patience(&pair, numbered(index, sources.len())),
                 Err(failure) => Err(Failed::local(source.to_string(), failure)),
             };
-            exits.push(self.monitor.tell(outcome)?);
+            let exit = self.monitor.tell(outcome)?;
+            if let (Exit::Cancelled, LocalTarget::Path(path)) = (exit, target) {
+                self.monitor.tell_staged(if into_directory { Some(path) } else { path.parent() });
+            }
+            exits.push(exit);
         }
         Ok(exits)
-    }
-
-    /// Finds what earlier downloads left at these targets, and removes what has expired. Errors are
-    /// reported when a target is written.
-    fn clean_up(&mut self, target: &LocalTarget, into_directory: bool) -> Result<(), Failure> {
-        let LocalTarget::Path(path) = target else { return Ok(()) };
-        let Ok(place) = LocalPlace::of(path.as_os_str().as_bytes()) else { return Ok(()) };
-        if place.existing == Some(FileKind::Other) {
-            return Ok(());
-        }
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let found = place.store.recover_here(expired_before(since_1970));
-        let directory = if into_directory { Some(path.as_path()) } else { path.parent() };
-        let shown = directory.filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        self.monitor.tell_expired(&printable_path(shown), found)
     }
 
     fn download(&mut self, pair: &Download, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {

@@ -1,5 +1,6 @@
 //! Watches a transfer: shows progress, handles Ctrl-C and reports the outcome.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,9 +14,12 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, CopyItem, Output, PlannedCopy};
 use crate::plan::{Check, Options, WhenDone};
 use crate::signal::StopFlag;
+use crate::text::printable_path;
 
 /// Interval between checks of Ctrl-C and the progress: short for a person, long for a processor.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Where part files are, beside their targets.
+const STAGING: &str = ".xdfs-staging";
 /// Time for both sides to agree on a cancelled transfer before this one exits.
 const CANCEL_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -66,6 +70,15 @@ impl<'a> TransferMonitor<'a> {
         }
         let Recovered { parts, bytes, others, expired } = found;
         self.output.expired(directory, &output::Recovered { parts, bytes, others, expired })
+    }
+
+    /// Says where what has arrived of a cancelled download is, if it is in this directory.
+    pub(super) fn tell_staged(&mut self, directory: Option<&Path>) {
+        let staging = directory.unwrap_or(Path::new("")).join(STAGING);
+        if staging.is_dir() {
+            let text = "what has arrived is kept there for seven days, for the same command to go on with";
+            self.output.note(&format!("{}: {text}", printable_path(&staging)));
+        }
     }
 
     /// Starts the next file.

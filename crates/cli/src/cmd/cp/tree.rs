@@ -24,7 +24,7 @@ use super::retry::Backoff;
 use super::whole::IntoPlace;
 use super::{Copy, verify_of, wire_name};
 use crate::cmd::ftp::{FtpRemote, FtpServers};
-use crate::cmd::remote::Sessions;
+use crate::cmd::remote::{Sessions, remedy_without_export};
 use crate::exit::{Exit, Failure};
 use crate::output::{CopiedTree, Endpoint};
 use crate::plan::{Options, Sides, SyncPlan, TreePlan, WhenDone};
@@ -140,6 +140,9 @@ impl Copy<'_> {
             let atomic = plan.atomic && !plan.dry_run;
             let named = found.as_ref().filter(|_| atomic).and_then(|found| self.named_before(source, target, found));
             let fresh = above == Above::WouldBeMade || self.look_up(target, found)?;
+            if plan.dry_run {
+                self.must_be_writable(target, false)?;
+            }
             let (options, listed) = self.tree_options(plan)?;
             let whole = match atomic && named.is_none() {
                 true => Some(self.begin_whole(source, target, fresh)?),
@@ -207,6 +210,9 @@ impl Copy<'_> {
         };
         let exit =
             self.carry(&mut download, (source, &local), (&source.into(), &target.into()), plan, listed.as_deref())?;
+        if exit == Exit::Cancelled {
+            self.monitor.tell_staged(Some(target));
+        }
         match way {
             Some(way) if exit == Exit::Done => match local_publish(&way, target) {
                 Ok(()) => Ok(exit),
@@ -332,7 +338,7 @@ impl Copy<'_> {
             None => match target.parent() {
                 Some(above) => match self.look(&above)? {
                     Some(file) if file.kind == FileType::Directory => Ok(true),
-                    _ => Err(not_found(&above)),
+                    _ => Err(not_found(&above).make_first(&above)),
                 },
                 None => Ok(true),
             },
@@ -350,7 +356,7 @@ impl Copy<'_> {
                 Ok(Some(Facts { kind: FileType::Directory, ..file }))
             }
             Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind == ErrorKind::NotFound && remedy_without_export(url, &error).is_none() => Ok(None),
             Err(error) => Err(Failed::of_peer(&url.to_string(), error)),
         }
     }
@@ -364,7 +370,7 @@ impl Copy<'_> {
     }
 }
 
-fn not_found(url: &Url) -> Failed {
+pub(super) fn not_found(url: &Url) -> Failed {
     Failed::of_peer(&url.to_string(), Error::new(ErrorKind::NotFound, "no such directory"))
 }
 

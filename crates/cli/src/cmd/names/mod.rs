@@ -20,7 +20,7 @@ use xdfs_client::{Error, ErrorKind, Level, Session};
 
 use super::ftp::FtpServers;
 use super::pattern;
-use super::remote::{SessionRequest, Sessions, wire_name};
+use super::remote::{SessionRequest, Sessions, remedy_without_export, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, report, told};
 use crate::plan::{NamesPlan, Verb};
@@ -63,7 +63,11 @@ fn trouble(url: &Url, error: &Error) -> NameError {
         _ => error.kind.text().to_owned(),
     };
     let failure = Failure::new(Exit::of_error(error, Side::Peer), format!("{}: {said}", shortened(url)));
-    NameError::Told(helped(failure, error.kind), error.kind)
+    let failure = match remedy_without_export(url, error) {
+        Some(remedy) => failure.help(remedy),
+        None => helped(failure, error.kind),
+    };
+    NameError::Told(failure, error.kind)
 }
 
 /// The same failure with what can be done about it.

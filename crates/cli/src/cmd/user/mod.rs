@@ -142,12 +142,13 @@ fn revoke(args: &UserRevokeArgs) -> Result<Exit, Failure> {
         None if args.password => {
             account.password.take().map(|_| "the password of user".to_owned()).ok_or_else(|| missing("password"))
         }
-        None => {
-            account.revoked = true;
-            Ok("user".to_owned())
-        }
+        None if std::mem::replace(&mut account.revoked, true) => Ok(String::new()),
+        None => Ok("user".to_owned()),
     })?;
-    print(&format!("{what} {} is revoked\n", args.name))?;
+    match what.as_str() {
+        "" => print(&format!("user {} was revoked already; nothing is changed\n", args.name))?,
+        what => print(&format!("{what} {} is revoked\n", args.name))?,
+    }
     Ok(Exit::Done)
 }
 

@@ -1,7 +1,7 @@
 //! Local operations: directories, links, attributes, and existing entries.
 
 use super::links::remove_all;
-use super::{Download, DownloadEntry, DownloadTask, SourceEntry, XATTR_ROOM, known_here, parse};
+use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, XATTR_ROOM, known_here, parse};
 use crate::tree::compare::TargetState;
 use crate::tree::directories::DirectoryId;
 use crate::tree::endpoints::Local;
@@ -13,8 +13,15 @@ use crate::tree::{TreeOptions, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
 use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special, is_reserved};
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Attributes, FileType};
+
+impl DownloadSource {
+    /// What is told of a copied file.
+    pub(super) fn copied(&self, safety: Safety) -> EntryAction {
+        EntryAction::copied(self.source.size, safety, !self.alone)
+    }
+}
 
 impl Download {
     /// Makes a directory. Returns whether it had to be made.

@@ -106,7 +106,7 @@ impl Upload {
                 self.scheduler.tasks.push(UploadTask::Extras(entry.clone()));
             }
             let action = match entry.detail.node.kind {
-                NodeKind::Regular => EntryAction::Copied { bytes: entry.detail.node.size, safety },
+                NodeKind::Regular => EntryAction::copied(entry.detail.node.size, safety, entry.detail.exists),
                 _ => EntryAction::Made,
             };
             return self.done(observer, &entry, action);
@@ -236,7 +236,7 @@ impl Upload {
             return self.scheduler.tasks.push(if taken { UploadTask::Clear(entry) } else { UploadTask::Entry(entry) });
         }
         let deed = match node.kind {
-            NodeKind::Regular => EntryAction::Copied { bytes: node.size, safety },
+            NodeKind::Regular => EntryAction::copied(node.size, safety, entry.detail.exists),
             _ => EntryAction::Made,
         };
         if self.extras(&entry.path, &entry.detail.node).count() > 0 {

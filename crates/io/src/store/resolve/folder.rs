@@ -380,7 +380,7 @@ fn bounded(file: &OwnedFd, bytes_max: usize, shown: &str) -> Result<Vec<u8>> {
 
 fn too_open(stat: &Stat, shown: &str, may: &str, change: &str) -> Error {
     let mode = stat.st_mode & 0o7777;
-    let text = format!("'{shown}' has mode {mode:04o}: others may {may}; run: chmod {change} '{shown}'");
+    let text = format!("'{shown}' has mode {mode:04o}: others may {may}\nhelp: run chmod {change} '{shown}'");
     Error::new(ErrorKind::PermissionDenied, text)
 }
 

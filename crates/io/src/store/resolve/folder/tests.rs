@@ -78,7 +78,7 @@ fn what_others_may_have_read_or_written_is_refused_with_the_remedy() {
             assert_eq!(read_named(&place.file("key"), 10, secrecy).is_ok(), fine, "{mode:o} {secrecy:?}");
             if let Err(error) = read {
                 assert_eq!(error.kind, ErrorKind::PermissionDenied);
-                assert!(error.message.contains("run: chmod go"), "{error}");
+                assert!(error.message.contains("\nhelp: run chmod go"), "{error}");
             }
         }
     }
