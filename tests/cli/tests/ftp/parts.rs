@@ -168,3 +168,62 @@ fn a_file_of_a_tree_is_uploaded_from_where_it_was_cut() {
     assert!(there.starts_with(b"mark") && there[4..] == content[4..]);
     assert!(part().is_some_and(|path| path.ends_with("f")), "no part is left");
 }
+
+#[test]
+fn no_part_of_an_upload_that_failed_is_left() {
+    fn empty(line: &str) -> Option<Say> {
+        line.starts_with("MLST ").then_some(Say::Reply("550 no"))
+    }
+    fn full(line: &str) -> Option<Say> {
+        line.starts_with("STOR ").then_some(Say::Reply("552 full")).or_else(|| empty(line))
+    }
+    fn short(line: &str) -> Option<Say> {
+        line.starts_with("SIZE /.xdfs-").then_some(Say::Reply("213 1")).or_else(|| empty(line))
+    }
+    fn wrong(line: &str) -> Option<Say> {
+        match line {
+            "FEAT" => Some(Say::Reply("211-F\r\n MLST type*;size*;\r\n CKSM SHA256:1;\r\n211 End")),
+            _ if line.starts_with("CKSM ") => {
+                Some(Say::Reply("213 1fe7f0249bb67801d834a5812f894a37ba6d64d38847090d3c5d03c8c553d352"))
+            }
+            _ => empty(line),
+        }
+    }
+    let scene = Scene::new();
+    scene.write("f", b"content");
+    for (answer, words) in [
+        (full as fn(&str) -> Option<Say>, "552 full"),
+        (short, "the server has 1 bytes of 7"),
+        (wrong, "what the server has"),
+    ] {
+        let server = Scripted::start(answer);
+        let failed = run(&scene, &["cp", "--retry", "0", "f", &server.url("//f")]);
+        assert_ne!(failed.says(&[words]).code, Some(0));
+        let stored = server.heard("STOR ").pop().expect("an upload");
+        let part = stored.trim_start_matches("STOR ");
+        assert!(part.starts_with("/.xdfs-"), "{part}");
+        assert!(server.heard("DELE ").contains(&format!("DELE {part}")), "{words}: {:?}", server.heard("DELE "));
+        assert!(server.heard("RNTO").is_empty(), "{words}");
+    }
+}
+
+#[test]
+fn no_part_of_a_file_that_changes_while_it_is_sent_is_left() {
+    let (scene, slow) = (Scene::new(), FtpServer::vsftpd("anon_max_rate=4000000\n"));
+    let path = scene.write("f", &pattern(16 << 20, 6));
+    let copy = scene.start(["cp", "--retry", "0", "f", &slow.url("f")]);
+    let until = Instant::now() + PATIENCE;
+    let arrived = || {
+        let entries = std::fs::read_dir(&slow.here).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum::<u64>()
+    };
+    while arrived() < 2 << 20 {
+        assert!(Instant::now() < until, "nothing arrives");
+        std::thread::yield_now();
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all(b"changed").unwrap();
+    drop(file);
+    assert_ne!(copy.wait().says(&["changed while"]).code, Some(0));
+    assert_eq!(slow.names(), [""; 0]);
+}

@@ -189,6 +189,9 @@ impl Copy<'_> {
             self.name_upload(file.modified, &target).map_err(Unsent::Refused)?;
             Ok((copied, check))
         });
+        if let Err(Unsent::Refused((_, false))) = &sent {
+            self.remove_part(&target);
+        }
         match sent {
             Ok((copied, check)) => {
                 let copied = self.weakened(copied, to, check == Check::Hash)?;

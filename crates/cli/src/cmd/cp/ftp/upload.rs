@@ -73,16 +73,15 @@ impl Copy<'_> {
         }
         let mut target = Target { url: &pair.target, path, staged, stale };
         let sent = loop {
-            match self.send_ftp(&item, &mut source, &target, streams) {
-                // Said once; from now on this server's files are written under their names.
-                Err((error, false))
-                    if target.staged.is_some() && is_refused_name(&error) && !source.is_sequential() =>
-                {
-                    target.staged = None;
-                    self.note_in_place(&pair.target)?;
-                }
-                other => break other,
+            let sent = self.send_ftp(&item, &mut source, &target, streams);
+            let Err((error, false)) = &sent else { break sent };
+            self.remove_part(&target);
+            if target.staged.is_none() || !is_refused_name(error) || source.is_sequential() {
+                break sent;
             }
+            // Said once; from now on this server's files are written under their names.
+            target.staged = None;
+            self.note_in_place(&pair.target)?;
         };
         sent.map(|copied| FileOutcome::Copied(item.clone(), copied)).map_err(|(error, is_ours)| {
             if is_ours {
@@ -229,6 +228,16 @@ impl Copy<'_> {
         let Some(stale) = &target.stale else { return };
         let Ok(server) = self.ftp.with(target.url) else { return };
         if server.session.client().remove(stale).is_err_and(|error| !is_usable_after(&error)) {
+            self.ftp.forget(target.url);
+        }
+    }
+
+    /// Removes what an upload that failed has left, on a server that still answers: nothing stays that takes its room. What
+    /// was cut is left for the next attempt.
+    pub(super) fn remove_part(&mut self, target: &Target<'_>) {
+        let Some(staged) = &target.staged else { return };
+        let Ok(server) = self.ftp.with(target.url) else { return };
+        if server.session.client().remove(staged).is_err_and(|error| !is_usable_after(&error)) {
             self.ftp.forget(target.url);
         }
     }
