@@ -16,8 +16,8 @@ const TRANSPORT: &str = "tcp";
 /// The driver that compresses.
 const COMPRESSES: &str = "zstd";
 
-/// The driver that encrypts.
-const ENCRYPTS: &str = "tls";
+/// The drivers that encrypt.
+const ENCRYPT: [&str; 2] = ["gsi", "tls"];
 
 /// Drivers that cannot carry a channel, and why.
 const UNSUITABLE: &[(&str, &str)] = &[
@@ -60,11 +60,11 @@ impl ChannelStack {
                 return Err(format!("{shown}: a stack begins with 'tcp', which every channel is\nhelp: {help}"));
             }
         }
-        if let (Some(encrypts), Some(compresses)) = (place(ENCRYPTS), place(COMPRESSES))
-            && compresses < encrypts
-        {
-            let help = "write 'zstd' behind 'tls', which is above it";
-            return Err(format!("{shown}: what 'tls' has encrypted does not compress\nhelp: {help}"));
+        let compresses = place(COMPRESSES);
+        let is_above = |name: &&&str| place(name).is_some_and(|place| compresses.is_some_and(|other| other < place));
+        if let Some(name) = ENCRYPT.iter().find(is_above) {
+            let help = format!("write 'zstd' behind '{name}', which is above it");
+            return Err(format!("{shown}: what '{name}' has encrypted does not compress\nhelp: {help}"));
         }
         // Also those that come as files: the names are those of whoever starts the program.
         let empty = Stack::of(Arc::new(Registry::with_installed()));
@@ -142,7 +142,9 @@ mod tests {
 
     #[test]
     fn a_stack_begins_with_tcp_and_has_drivers_that_carry_a_channel() {
-        for text in ["tcp", "tcp,tls", "tcp,rate=100MB/s", "tcp,tls:name=a.example,zstd=1,trace", "tcp, noop"] {
+        for text in
+            ["tcp", "tcp,tls", "tcp,rate=100MB/s", "tcp,tls:name=a.example,zstd=1,trace", "tcp, noop", "tcp,gsi,zstd"]
+        {
             ChannelStack::parse(text).unwrap();
         }
         for (text, why) in [
@@ -156,6 +158,7 @@ mod tests {
             ("tcp,mode_e", "one way"),
             ("tcp:window=4MiB,tls", "no attributes"),
             ("tcp,zstd,tls", "does not compress"),
+            ("tcp,zstd,gsi", "what 'gsi' has encrypted"),
             ("tcp,nothing", "there is no driver 'nothing'"),
             ("tcp,rate=fast", "the attribute 'rate'"),
             ("tcp,tcp", "a stack has one"),
