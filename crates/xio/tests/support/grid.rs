@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 /// What a proxy may do, as its certificate says it.
 pub const FULL: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 21, 1];
+pub const INDEPENDENT: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 21, 2];
 pub const LIMITED: &[u8] = &[0x2b, 6, 1, 4, 1, 0x9b, 0x50, 1, 1, 1, 9];
 
 const POLICY: &str =
@@ -85,6 +86,13 @@ impl Grid {
     /// Somebody whom the authority vouches for.
     pub fn signed(&self, unit: &str, hosts: &[&str]) -> Entity {
         Self::signed_by(named(unit, hosts), &self.authority, "")
+    }
+
+    /// The same for some years alone.
+    pub fn signed_for(&self, unit: &str, hosts: &[&str], (from, until): (i32, i32)) -> Entity {
+        let mut parameters = named(unit, hosts);
+        (parameters.not_before, parameters.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(until, 1, 1));
+        Self::signed_by(parameters, &self.authority, "")
     }
 
     fn signed_by(parameters: CertificateParams, signer: &Entity, above: &str) -> Entity {
