@@ -20,10 +20,9 @@ pub(super) fn check_copy(plan: &CopyPlan) -> Result<(), PlanError> {
     }
     check_limit(&plan.options)?;
     let is_between = matches!(plan.copies, Copies::Between { .. });
-    let dry_run = plan.options.dry_run;
     plan.tree.as_ref().map_or(Ok(()), |tree| {
         check_tree(tree, to_ftp)?;
-        if is_between { check_tree_between(tree, dry_run) } else { Ok(()) }
+        if is_between { check_tree_between(tree) } else { Ok(()) }
     })
 }
 
@@ -31,7 +30,7 @@ pub(super) fn check_copy(plan: &CopyPlan) -> Result<(), PlanError> {
 pub(super) fn check_sync(plan: &SyncPlan) -> Result<(), PlanError> {
     let to_ftp = match &plan.sides {
         Sides::Between(..) => {
-            check_tree_between(&plan.tree, plan.options.dry_run)?;
+            check_tree_between(&plan.tree)?;
             true
         }
         Sides::Up(_, target) if target.is_ftp() => true,
@@ -60,16 +59,9 @@ fn check_tree(tree: &TreePlan, to_ftp: bool) -> Result<(), PlanError> {
 }
 
 /// Refuses what trees between two FTP servers do not have.
-fn check_tree_between(tree: &TreePlan, dry_run: bool) -> Result<(), PlanError> {
-    let refuse = |what| Err(PlanError::NotByFtp(what));
-    if tree.delete.is_some() {
-        return refuse("--delete from server to server");
-    }
-    if tree.dry_run || dry_run {
-        return refuse("--dry-run of a tree from server to server");
-    }
-    if !tree.patterns.is_empty() || tree.files_from.is_some() || tree.failures.is_some() {
-        return refuse("patterns and lists of names from server to server");
+fn check_tree_between(tree: &TreePlan) -> Result<(), PlanError> {
+    if tree.files_from.is_some() || tree.failures.is_some() {
+        return Err(PlanError::NotByFtp("lists of names (--files-from, --failures) from server to server"));
     }
     Ok(())
 }

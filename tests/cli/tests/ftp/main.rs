@@ -6,6 +6,7 @@ mod cuts;
 mod direct;
 mod gsi;
 mod listings;
+mod mirrors;
 mod parts;
 mod peers;
 mod relay;

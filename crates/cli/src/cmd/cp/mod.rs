@@ -62,7 +62,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
             }
             Copies::Between { sources, target } => {
                 let sources = expand_all(&mut copy.sessions, sources)?;
-                copy.between_all(&sources, target, plan.tree.is_some())?
+                copy.between_all(&sources, target, plan.tree.as_ref())?
             }
         };
         Ok(Exit::of_all(&exits))

@@ -1,6 +1,6 @@
 //! Trees: how `xdfs cp -r` copies a directory, and all of `xdfs sync`.
 
-mod names;
+pub(in crate::cmd::cp) mod names;
 mod patterns;
 mod reporter;
 
@@ -116,7 +116,7 @@ pub(in crate::cmd) fn sync(plan: &SyncPlan) -> Result<Exit, Failure> {
     super::with_sessions(&plan.options, plan.format, &plan.login, |copy| match &plan.sides {
         Sides::Up(source, target) => copy.tree_up(source, (target, Above::Needed), None, &plan.tree),
         Sides::Down(source, target) => copy.tree_down(source, (target, Above::Needed), &plan.tree),
-        Sides::Between(source, target) => copy.tree_between(source, target),
+        Sides::Between(source, target) => copy.tree_between(source, target, &plan.tree),
     })
 }
 

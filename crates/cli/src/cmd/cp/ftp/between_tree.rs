@@ -1,23 +1,25 @@
 //! Directories from one FTP server to another, file by file as `between` copies one.
 //!
-//! Nothing is removed on either side, and a name that is in the way of another is reported: so there is nothing to plan.
+//! A name that is in the way of another is reported and stays. What the source does not have is removed at the end, if that
+//! is asked for and nothing failed (`surplus`).
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use xdfs_client::tree::Summary;
-use xdfs_client::{Error, ErrorKind};
+use xdfs_client::tree::{EntryAction, Filter, Summary};
+use xdfs_client::{Error, ErrorKind, Safety};
 use xdfs_gridftp::client;
 use xdfs_gridftp::listing::{Entry, Kind};
 
 use super::super::Copy;
 use super::super::failure::Failed;
 use super::super::monitor::FileOutcome;
-use super::is_usable_after;
+use super::super::tree::names;
 use crate::cmd::ftp::error_of;
 use crate::cmd::ftp::part::is_part;
 use crate::exit::{Exit, Failure};
 use crate::output::{CopiedTree, Endpoint};
+use crate::plan::TreePlan;
 use crate::url::Url;
 
 /// Most names of one directory that are held.
@@ -27,39 +29,76 @@ const NAMES_MAX: usize = 1_000_000;
 const DIRECTORIES_MAX: usize = 1_000_000;
 
 /// The entries of a directory by their names.
-type Names = BTreeMap<Vec<u8>, Entry>;
+pub(super) type Names = BTreeMap<Vec<u8>, Entry>;
 
 /// A tree in progress.
-struct Tree {
-    /// Directories that are still to be copied: from where, to where.
-    waiting: Vec<(Url, Url)>,
-    summary: Summary,
-    exits: Vec<Exit>,
+pub(super) struct Tree<'p> {
+    /// Directories that are still to be copied.
+    waiting: Vec<Directory>,
+    pub(super) summary: Summary,
+    pub(super) exits: Vec<Exit>,
+    pub(super) plan: &'p TreePlan,
+    filter: Option<Filter>,
+    /// What the target has and the source has not.
+    pub(super) surplus: Vec<Surplus>,
+}
+
+/// A directory that is to be copied.
+struct Directory {
+    from: Url,
+    to: Url,
+    /// Its path below the top.
+    path: Vec<u8>,
+    /// A dry run has not made it.
+    is_missing: bool,
+}
+
+/// A name that only the target has.
+pub(super) struct Surplus {
+    pub(super) url: Url,
+    pub(super) path: Vec<u8>,
+    pub(super) is_directory: bool,
+}
+
+impl Tree<'_> {
+    /// Whether a name is copied, and may be removed.
+    pub(super) fn takes(&self, path: &[u8], is_directory: bool) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter(path, is_directory))
+    }
 }
 
 impl Copy<'_> {
     /// Copies the directory `from` to `to`, which is made if it is missing.
-    pub(in crate::cmd::cp) fn tree_between(&mut self, from: &Url, to: &Url) -> Result<Exit, Failure> {
+    pub(in crate::cmd::cp) fn tree_between(&mut self, from: &Url, to: &Url, plan: &TreePlan) -> Result<Exit, Failure> {
         let began = Instant::now();
-        let mut tree =
-            Tree { waiting: vec![(from.clone(), to.clone())], summary: Summary::default(), exits: Vec::new() };
-        if let Err(failed) = self.prepare_ftp_tree(from, None).and_then(|()| self.must_not_hold(from, to)) {
+        let (filter, _) = names::filter(plan)?;
+        let top = Directory { from: from.clone(), to: to.clone(), path: Vec::new(), is_missing: false };
+        let (summary, exits, surplus) = (Summary::default(), Vec::new(), Vec::new());
+        let mut tree = Tree { waiting: vec![top], summary, exits, plan, filter, surplus };
+        let mut prepared = self.prepare_ftp_tree(from, plan.delete);
+        if plan.delete.is_some() {
+            prepared = prepared.and_then(|()| self.prepare_ftp_tree(to, plan.delete));
+        }
+        if let Err(failed) = prepared.and_then(|()| self.must_not_hold(from, to)) {
             return self.monitor.tell(Err(failed));
         }
-        while let Some((from, to)) = tree.waiting.pop() {
+        while let Some(directory) = tree.waiting.pop() {
             if self.monitor.stopped() {
                 tree.exits.push(Exit::Cancelled);
                 break;
             }
-            let names = self.names_of(&from).and_then(|names| Ok((names, self.made_ftp(&to, &mut tree.summary)?)));
-            match names {
-                Ok((names, there)) => self.directory_between((&from, &to), names, &there, &mut tree)?,
+            let names = self.names_of(&directory.from);
+            match names.and_then(|names| Ok((names, self.made_ftp(&directory, &mut tree)?))) {
+                Ok((names, there)) => self.directory_between(&directory, names, there, &mut tree)?,
                 Err(failed) => self.tell_failed(failed, &mut tree)?,
             }
             // Every other name would wait as long for a server that is gone.
             if tree.exits.contains(&Exit::ConnectionLost) {
                 break;
             }
+        }
+        if plan.delete.is_some() {
+            self.remove_surplus(to, &mut tree)?;
         }
         let exit = Exit::of_all(&tree.exits);
         let copied = CopiedTree {
@@ -70,7 +109,7 @@ impl Copy<'_> {
             channels: self.options.channels,
             level: self.ftp.level(from).min(self.ftp.level(to)),
             retries: 0,
-            dry_run: false,
+            dry_run: plan.dry_run,
             ok: exit == Exit::Done,
         };
         self.monitor.tell_tree(&copied)?;
@@ -97,23 +136,33 @@ impl Copy<'_> {
     /// Copies what a directory holds; directories in it wait.
     fn directory_between(
         &mut self,
-        (from, to): (&Url, &Url),
+        directory: &Directory,
         names: Names,
-        there: &Names,
-        tree: &mut Tree,
+        there: Option<Names>,
+        tree: &mut Tree<'_>,
     ) -> Result<(), Failure> {
+        let (is_missing, there) = (there.is_none(), there.unwrap_or_default());
+        if tree.plan.delete.is_some() {
+            note_surplus(directory, &names, &there, tree);
+        }
         for (name, entry) in names {
             if self.monitor.stopped() {
                 tree.exits.push(Exit::Cancelled);
                 return Ok(());
             }
-            let (Ok(from), Ok(to)) = (from.join(&name), to.join(&name)) else {
+            let path = below(&directory.path, &name);
+            let (Ok(from), Ok(to)) = (directory.from.join(&name), directory.to.join(&name)) else {
                 let error = Error::new(ErrorKind::InvalidPath, "no name that can be copied");
-                self.tell_failed(Failed::of_peer(&from.to_string(), error), tree)?;
+                self.tell_failed(Failed::of_peer(&directory.from.to_string(), error), tree)?;
                 continue;
             };
             match entry.kind {
-                Kind::Directory if tree.waiting.len() < DIRECTORIES_MAX => tree.waiting.push((from, to)),
+                Kind::Directory | Kind::File if !tree.takes(&path, entry.kind == Kind::Directory) => {}
+                Kind::Directory if tree.waiting.len() < DIRECTORIES_MAX => {
+                    // Only a dry run goes below what is not there.
+                    let is_missing = is_missing || tree.plan.dry_run && !there.contains_key(&name);
+                    tree.waiting.push(Directory { from, to, path, is_missing });
+                }
                 Kind::Directory => {
                     let error = Error::new(ErrorKind::LimitExceeded, "more directories than can be held");
                     self.tell_failed(Failed::of_peer(&from.to_string(), error), tree)?;
@@ -121,16 +170,10 @@ impl Copy<'_> {
                 Kind::File if there.get(&name).is_some_and(|there| self.is_done(&entry, there)) => {
                     tree.summary.skipped += 1;
                     tree.summary.skipped_bytes += entry.size.unwrap_or(0);
+                    self.monitor.output().name_done(&path, EntryAction::Skipped, tree.plan.dry_run)?;
                 }
                 Kind::File => {
-                    match self.with_patience(&to, true, |copy| copy.between_ftp(&from, &to, (1, 1))) {
-                        Ok(FileOutcome::Copied(_, copied)) => {
-                            tree.summary.files += 1;
-                            tree.summary.bytes += copied.bytes;
-                        }
-                        Ok(_) => tree.summary.skipped += 1,
-                        Err(failed) => self.tell_failed(failed, tree)?,
-                    }
+                    self.file_between((&from, &to), (&path, &entry), there.get(&name), tree)?;
                     if tree.exits.last().is_some_and(|exit| matches!(exit, Exit::ConnectionLost)) {
                         return Ok(());
                     }
@@ -141,7 +184,40 @@ impl Copy<'_> {
         Ok(())
     }
 
-    fn tell_failed(&mut self, failed: Failed, tree: &mut Tree) -> Result<(), Failure> {
+    fn file_between(
+        &mut self,
+        (from, to): (&Url, &Url),
+        (path, entry): (&[u8], &Entry),
+        there: Option<&Entry>,
+        tree: &mut Tree<'_>,
+    ) -> Result<(), Failure> {
+        let copied = match tree.plan.dry_run {
+            true if there.is_some_and(|there| there.kind == Kind::Directory) => {
+                let error = Error::new(ErrorKind::IsDirectory, "is a directory");
+                return self.tell_failed(Failed::of_peer(&to.to_string(), error), tree);
+            }
+            true => Some(entry.size.unwrap_or(0)),
+            false => match self.with_patience(to, true, |copy| copy.between_ftp(from, to, (1, 1))) {
+                Ok(FileOutcome::Copied(_, copied)) => Some(copied.bytes),
+                Ok(_) => None,
+                Err(failed) => return self.tell_failed(failed, tree),
+            },
+        };
+        let action = match copied {
+            Some(bytes) => {
+                tree.summary.files += 1;
+                tree.summary.bytes += bytes;
+                EntryAction::Copied { bytes, safety: Safety::Written, replaces: there.is_some() }
+            }
+            None => {
+                tree.summary.skipped += 1;
+                EntryAction::Skipped
+            }
+        };
+        self.monitor.output().name_done(path, action, tree.plan.dry_run)
+    }
+
+    pub(super) fn tell_failed(&mut self, failed: Failed, tree: &mut Tree<'_>) -> Result<(), Failure> {
         tree.summary.failed += 1;
         tree.exits.push(self.monitor.tell(Err(failed))?);
         Ok(())
@@ -155,45 +231,80 @@ impl Copy<'_> {
 
     /// What a directory holds; uploads that are not whole are none of it.
     fn names_of(&mut self, url: &Url) -> Result<Names, Failed> {
+        let mut names = self.all_names_of(url)?;
+        names.retain(|name, _| !is_part(name));
+        Ok(names)
+    }
+
+    pub(super) fn all_names_of(&mut self, url: &Url) -> Result<Names, Failed> {
         let shown = url.to_string();
+        let deletes = self.ftp.deletes;
         let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&shown, failed))?;
         let (path, mut names, mut is_whole) = (server.path(url), Names::new(), true);
-        let listed = server.session.list(&path, &mut |entry| {
+        let mut take = |entry: Entry| {
             is_whole &= names.len() < NAMES_MAX;
-            if is_whole && !is_part(&entry.name) {
+            if is_whole {
                 names.insert(entry.name.clone(), entry);
             }
-        });
+        };
+        // Where names that are not listed are removed, nobody between may have cut the list.
+        let listed = match deletes {
+            true => server.session.list_whole(&path, &mut take),
+            false => server.session.list(&path, &mut take),
+        };
         match listed {
-            Ok(_) if is_whole => Ok(names),
+            Ok(_) if is_whole => {
+                names.retain(|_, entry| entry.kind != Kind::Itself);
+                Ok(names)
+            }
             Ok(_) => Err(Failed::of_peer(&shown, Error::new(ErrorKind::LimitExceeded, "more names than can be held"))),
             Err(error) => Err(self.failed_upload(url, error)),
         }
     }
 
-    /// Makes a directory, or lists one that is there.
-    fn made_ftp(&mut self, url: &Url, summary: &mut Summary) -> Result<Names, Failed> {
+    /// Makes a directory, or lists one that is there; none if a dry run would have made it.
+    fn made_ftp(&mut self, directory: &Directory, tree: &mut Tree<'_>) -> Result<Option<Names>, Failed> {
+        let url = &directory.to;
         let shown = url.to_string();
         let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&shown, failed))?;
         let path = server.path(url);
-        let refused = match server.session.client().make_directory(&path) {
-            Ok(()) => {
-                summary.directories += 1;
-                return Ok(Names::new());
-            }
-            Err(error @ client::Error::Refused { .. }) => error,
-            Err(error) => return Err(self.failed_upload(url, error)),
+        let made = match tree.plan.dry_run {
+            true if directory.is_missing => Ok(None),
+            true => server.session.look(&path),
+            false => match server.session.client().make_directory(&path) {
+                Ok(()) => Ok(None),
+                Err(error @ client::Error::Refused { .. }) => match server.session.look(&path) {
+                    Ok(Some(found)) => Ok(Some(found)),
+                    Ok(None) => return Err(Failed::of_peer(&shown, error_of(error))),
+                    Err(lost) => Err(lost),
+                },
+                Err(error) => Err(error),
+            },
         };
-        match server.session.look(&path) {
-            Ok(Some(entry)) if entry.kind == Kind::Directory => self.names_of(url),
-            Ok(Some(_)) => Err(Failed::of_peer(&shown, Error::new(ErrorKind::NotDirectory, "not a directory"))),
-            Ok(None) => Err(Failed::of_peer(&shown, error_of(refused))),
-            Err(error) => {
-                if !is_usable_after(&error) {
-                    self.ftp.forget(url);
-                }
-                Err(Failed::of_peer(&shown, error_of(error)))
+        match made.map_err(|error| self.failed_upload(url, error))? {
+            None => {
+                tree.summary.directories += 1;
+                Ok(if tree.plan.dry_run { None } else { Some(Names::new()) })
             }
+            Some(found) if found.kind == Kind::Directory => self.names_of(url).map(Some),
+            Some(_) => Err(Failed::of_peer(&shown, Error::new(ErrorKind::NotDirectory, "not a directory"))),
         }
     }
+}
+
+/// Notes what only the target has of a directory.
+fn note_surplus(directory: &Directory, names: &Names, there: &Names, tree: &mut Tree<'_>) {
+    for (name, entry) in there.iter().filter(|(name, _)| !names.contains_key(*name)) {
+        let (path, is_directory) = (below(&directory.path, name), entry.kind == Kind::Directory);
+        // A name that no URL has was made by no copy.
+        if tree.takes(&path, is_directory)
+            && let Ok(url) = directory.to.join(name)
+        {
+            tree.surplus.push(Surplus { url, path, is_directory });
+        }
+    }
+}
+
+pub(super) fn below(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }

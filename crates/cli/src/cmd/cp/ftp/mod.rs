@@ -7,6 +7,7 @@ pub(in crate::cmd::cp) mod between;
 mod between_tree;
 mod download;
 mod relay;
+mod surplus;
 mod upload;
 
 use std::io;

@@ -29,7 +29,7 @@ use crate::cmd::ftp::part::part_name;
 use crate::cmd::ftp::{FtpServer, error_of};
 use crate::exit::{Exit, Failure};
 use crate::output::{CopiedFile, CopyItem};
-use crate::plan::{Check, WhenDone};
+use crate::plan::{Check, TreePlan, WhenDone};
 use crate::url::Url;
 
 /// Time for a cancelled transfer to end.
@@ -41,7 +41,7 @@ impl Copy<'_> {
         &mut self,
         sources: &[Url],
         target: &Url,
-        trees: bool,
+        tree: Option<&TreePlan>,
     ) -> Result<Vec<Exit>, Failure> {
         let mut into = sources.len() > 1 || target.directory || target.path.is_root();
         if !into {
@@ -56,7 +56,9 @@ impl Copy<'_> {
                 exits.push(Exit::Cancelled);
                 break;
             }
-            if trees && let Some(exit) = self.directory_between_servers(source, target, into)? {
+            if let Some(tree) = tree
+                && let Some(exit) = self.directory_between_servers(source, target, into, tree)?
+            {
                 exits.push(exit);
                 continue;
             }
@@ -80,7 +82,13 @@ impl Copy<'_> {
     }
 
     /// Copies a directory to the target, or into it; `None` for what is none.
-    fn directory_between_servers(&mut self, source: &Url, target: &Url, into: bool) -> Result<Option<Exit>, Failure> {
+    fn directory_between_servers(
+        &mut self,
+        source: &Url,
+        target: &Url,
+        into: bool,
+        plan: &TreePlan,
+    ) -> Result<Option<Exit>, Failure> {
         match self.look(source) {
             Ok(Some(found)) if found.kind == FileType::Directory => {}
             Ok(_) => return Ok(None),
@@ -89,7 +97,7 @@ impl Copy<'_> {
         let name = source.name().filter(|_| into && !source.contents);
         let inside = name.map(|name| target.join(name)).transpose();
         let inside = inside.map_err(|error| Failure::new(Exit::Usage, format!("{source}: {error}")))?;
-        self.tree_between(source, inside.as_ref().unwrap_or(target)).map(Some)
+        self.tree_between(source, inside.as_ref().unwrap_or(target), plan).map(Some)
     }
 
     fn relay_from_ftp(&mut self, from: &Url, to: &Url, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {

@@ -18,7 +18,7 @@ use crate::text::printable_path;
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
 /// The names that the patterns and the list of names select, `None` for all; and the list.
-pub(super) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Option<Arc<Only>>), Failure> {
+pub(in crate::cmd::cp) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Option<Arc<Only>>), Failure> {
     let patterns = patterns::of(&plan.patterns)?;
     let only = plan.files_from.as_deref().map(read_list).transpose()?.map(Arc::new);
     if patterns.is_none() && only.is_none() {
@@ -35,7 +35,7 @@ pub(super) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Option<Arc<Only
 /// The names of a list, each with whether the source has it, and their ancestors. The top is the
 /// empty name.
 #[derive(Debug, Default)]
-pub(super) struct Only {
+pub(in crate::cmd::cp) struct Only {
     names: BTreeMap<Vec<u8>, AtomicBool>,
     above: BTreeSet<Vec<u8>>,
 }

@@ -1,0 +1,91 @@
+//! What the target of a tree between two FTP servers has and the source has not: it is removed at the end, or nothing is.
+
+use xdfs_client::tree::EntryAction;
+use xdfs_client::{Error, ErrorKind};
+use xdfs_gridftp::listing::Kind;
+
+use super::super::Copy;
+use super::super::failure::Failed;
+use super::between_tree::{Surplus, Tree, below};
+use crate::cmd::ftp::part::is_part;
+use crate::exit::Failure;
+use crate::url::Url;
+
+/// Most names that are removed: all of them are held.
+const NAMES_MAX: usize = 10_000_000;
+
+impl Copy<'_> {
+    /// Removes what the source does not have, if all of the tree was copied and there is no more than may go.
+    pub(super) fn remove_surplus(&mut self, to: &Url, tree: &mut Tree<'_>) -> Result<(), Failure> {
+        let found = std::mem::take(&mut tree.surplus);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let (most, count) = (tree.plan.delete.unwrap_or(0), found.len());
+        if !tree.exits.is_empty() {
+            let text = "names that the source does not have were not removed: part of the copy failed";
+            self.monitor.output().note(&format!("{count} {text}"));
+            return Ok(());
+        }
+        let all = match self.expanded(found, tree) {
+            Ok(all) => all,
+            Err(failed) => return self.tell_failed(failed, tree),
+        };
+        if all.len() as u64 > most {
+            let text = format!(
+                "{} names would be removed, more than {most}: nothing was removed\nhelp: allow more with --max-delete N, or \
+                 look first with --dry-run",
+                all.len()
+            );
+            return self
+                .tell_failed(Failed::of_peer(&to.to_string(), Error::new(ErrorKind::LimitExceeded, text)), tree);
+        }
+        // What a directory holds stands behind it.
+        for surplus in all.iter().rev() {
+            let removed = if tree.plan.dry_run { Ok(()) } else { self.remove_one(surplus) };
+            match removed {
+                Ok(()) => {
+                    tree.summary.deleted += 1;
+                    self.monitor.output().name_done(&surplus.path, EntryAction::Deleted, tree.plan.dry_run)?;
+                }
+                Err(failed) => self.tell_failed(failed, tree)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The names with all that is in the directories among them. A directory with a name that is not taken stays.
+    fn expanded(&mut self, found: Vec<Surplus>, tree: &Tree<'_>) -> Result<Vec<Surplus>, Failed> {
+        let (mut all, mut at) = (found, 0);
+        while let Some(surplus) = all.get(at) {
+            at += 1;
+            if !surplus.is_directory {
+                continue;
+            }
+            let (above, path) = (surplus.url.clone(), surplus.path.clone());
+            for (name, entry) in self.all_names_of(&above)? {
+                let (path, is_directory) = (below(&path, &name), entry.kind == Kind::Directory);
+                let error = |what| Failed::of_peer(&above.to_string(), Error::new(ErrorKind::NotEmpty, what));
+                // Parts of uploads go with their directory.
+                if !is_part(&name) && !tree.takes(&path, is_directory) {
+                    return Err(error("it has names that are left out, and cannot be removed"));
+                }
+                if all.len() == NAMES_MAX {
+                    return Err(error("more names than can be held"));
+                }
+                let url = above.join(&name).map_err(|_| error("it has a name that cannot be removed"))?;
+                all.push(Surplus { url, path, is_directory });
+            }
+        }
+        Ok(all)
+    }
+
+    fn remove_one(&mut self, surplus: &Surplus) -> Result<(), Failed> {
+        let shown = surplus.url.to_string();
+        let server = self.ftp.with(&surplus.url).map_err(|failed| Failed::of_session(&shown, failed))?;
+        let path = server.path(&surplus.url);
+        let client = server.session.client();
+        let removed = if surplus.is_directory { client.remove_directory(&path) } else { client.remove(&path) };
+        removed.map_err(|error| self.failed_upload(&surplus.url, error))
+    }
+}
