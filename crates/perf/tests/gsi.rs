@@ -80,6 +80,33 @@ fn our_client_leaves_a_server_that_is_somebody_else() {
 }
 
 #[test]
+fn our_client_leaves_a_server_whose_proxy_proves_nothing() {
+    let Some(site) = site() else { return };
+    site.proxy_of("host", "host-limited", &["-limited"]);
+    site.proxy_of("host", "host-proxy", &[]);
+    let read = |name: &str| std::fs::read_to_string(site.path(name)).unwrap();
+    let (proxy, other) = (read("host-proxy"), read("other/othercert.pem"));
+    // The own certificate and the key, and behind them that of somebody else.
+    let own = &proxy[..proxy.rfind("-----BEGIN CERTIFICATE").unwrap()];
+    let other = &other[other.find("-----BEGIN").unwrap()..];
+    site.secret("host-wrong", format!("{own}{other}").as_bytes());
+    for (name, reason) in [
+        ("host-limited", "the server shows a limited proxy of '/O=Grid/OU=xdfs/CN=host/localhost'"),
+        ("host-wrong", "the certificate that signed the proxy '/O=Grid/OU=xdfs/CN=host/localhost/CN="),
+    ] {
+        let mut server = globus_in(&environment(site, Some(name)), "-s -D tcp -D gsi");
+        let line = format!("-c localhost:{} -D tcp -D gsi -n 10M", server.port());
+        let client = xioperf_in(&environment(site, Some("proxy")), &line).wait();
+        assert!(client.code != 0 && client.errors.contains(reason), "{client:?}");
+        server.wait();
+    }
+    let mut server = globus_in(&environment(site, Some("host-proxy")), "-s -D tcp -D gsi");
+    let line = format!("-c localhost:{} -D tcp -D gsi -n 10M", server.port());
+    xioperf_in(&environment(site, Some("proxy")), &line).succeeds();
+    server.succeeds();
+}
+
+#[test]
 fn our_server_takes_no_one_but_who_is_expected() {
     let Some(site) = site() else { return };
     site.proxy("limited", &["-limited"]);

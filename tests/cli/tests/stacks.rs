@@ -1,7 +1,11 @@
 //! Channels whose bytes pass through drivers: `--stack` at the client, `?stack=` at the server.
 
+#[path = "../../../crates/xio/tests/support/grid.rs"]
+mod grid;
+
 use std::time::{Duration, Instant};
 
+use grid::Grid;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use xdfs_test_cli::{Relay, Running, Scene, Server, exit, pattern};
 
@@ -10,6 +14,10 @@ const SIZE: usize = 12_000_000;
 
 /// Both stacks of a kind: the server's, and the client's.
 fn stacks(scene: &Scene, kind: &str) -> (String, String) {
+    if kind.contains("gsi") {
+        let gsi = |credential: &str| Grid::of_process().gsi(&format!("credential=@{credential}"));
+        return (kind.replace("gsi", &gsi("host")), kind.replace("gsi", &gsi("proxy")));
+    }
     if !kind.contains("tls") {
         return (kind.to_owned(), kind.to_owned());
     }
@@ -62,6 +70,11 @@ fn moves(kind: &str, options: &[&str]) {
 fn files_and_trees_move_over_tls() {
     moves("tcp,tls", &[]);
     moves("tcp,tls", &["--protection", "clear"]);
+}
+
+#[test]
+fn files_and_trees_move_over_gsi() {
+    moves("tcp,gsi", &[]);
 }
 
 #[test]
