@@ -28,7 +28,7 @@ impl Certified {
     /// user has no certificate and nothing asks for one.
     pub(super) fn of(contact: &Contact, attributes: &Attributes) -> Result<Option<Self>> {
         let names_another = contact.password().is_some() || matches!(contact.user(), Some("anonymous" | "ftp"));
-        let asked_for = contact.subject().is_some() || ATTRIBUTES.iter().any(|name| attributes.text(name).is_some());
+        let asked_for = Self::is_asked_for(contact, attributes);
         let places = places(attributes)?;
         match (names_another, asked_for) {
             (true, true) => {
@@ -54,6 +54,11 @@ impl Certified {
         };
         let gsi = places.load().map_err(|error| Error::new(ErrorKind::Denied, error.to_string()))?;
         Ok(Some(Self { gsi: Arc::new(gsi), expected, data, authorities: places.authorities }))
+    }
+
+    /// Whether the contact or an attribute is of no use without a certificate.
+    pub(super) fn is_asked_for(contact: &Contact, attributes: &Attributes) -> bool {
+        contact.subject().is_some() || ATTRIBUTES.iter().any(|name| attributes.text(name).is_some())
     }
 
     /// What a session is opened with.

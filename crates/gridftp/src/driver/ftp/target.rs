@@ -73,7 +73,9 @@ impl Target {
         };
         let certified = match scheme {
             Scheme::GsiFtp => Certified::of(contact, attributes)?,
-            Scheme::Ftp if contact.subject().is_some() => return Err(wrong("a subject is for gsiftp://")),
+            Scheme::Ftp if Certified::is_asked_for(contact, attributes) => {
+                return Err(wrong("a subject and the attributes of certificates are for gsiftp://"));
+            }
             Scheme::Ftp => None,
         };
         let path = contact.path().map(|path| path.as_os_str().as_bytes()).unwrap_or_default();
@@ -158,7 +160,7 @@ mod tests {
             ("gsiftp://127.0.0.1/~/", "it names no file"),
             ("ftp://anna@127.0.0.1/a", "the password is missing"),
             ("ftp://127.0.0.1:http/a", "the port must be a number"),
-            ("ftp://</O=Grid/CN=host/x>127.0.0.1/a", "a subject is for gsiftp://"),
+            ("ftp://</O=Grid/CN=host/x>127.0.0.1/a", "are for gsiftp://"),
         ] {
             let error = target(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Contact, "{text}");
