@@ -193,7 +193,7 @@ mod tests {
                  option; --progress none turns it off"
                     .to_owned(),
             ),
-            ("xdfs cp --block", "--block: SIZE is missing behind it\nhelp: 'xdfs cp --help' explains it".to_owned()),
+            ("xdfs cp --block", "--block: SIZE is missing after it\nhelp: 'xdfs cp --help' explains it".to_owned()),
             (
                 "xdfs cp --recursiv a b",
                 "--recursiv: 'xdfs cp' has no such option\nhelp: did you mean --recursive? 'xdfs cp --help' explains it"

@@ -142,6 +142,12 @@ fn a_read_only_export_refuses_uploads_and_serves_downloads() {
         let server = scene.serve_with(options);
         let outcome = scene.run(["cp", "b", &server.url_in("ro", "a")]);
         outcome.ends_with(exit::PERMISSION_DENIED).says(&[reason]);
+        if reason == "read-only" {
+            outcome.says(&[&format!(
+                "\nhelp: choose an export that may be written: xdfs ls -l 'xdfs://{}/#",
+                server.address()
+            )]);
+        }
         scene.run(["cp", "b", &server.url_in("ro", "new")]).ends_with(exit::PERMISSION_DENIED);
         scene.run(["cp", &server.url_in("ro", "a"), "back"]).ends_with(0);
         assert_eq!(scene.read("back"), b"old");

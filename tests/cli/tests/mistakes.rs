@@ -9,13 +9,15 @@ fn a_url_that_is_not_finished_says_what_is_missing() {
     let scene = Scene::new();
     scene.write("file", b"x");
     let server = scene.serve();
-    let top = format!("xdfs://{}", server.address());
+    let (top, key) = (format!("xdfs://{}", server.address()), server.host_key());
+    let list = format!("help: xdfs ls {top}/ lists those of the server");
     for (words, told) in [
-        (["cp", "file", &format!("{top}/")], "'xdfs ls xdfs://HOST/' lists those"),
-        (["df", &top, &top], "'xdfs ls xdfs://HOST/' lists those"),
+        (["cp", "file", &format!("{top}/")], list.as_str()),
+        (["df", &top, &top], &list),
+        (["df", &format!("{top}#{key}"), &top], &format!("help: xdfs ls '{top}/#{key}' lists those")),
         (["cp", "file", "xdfs:/host/data/"], "two slashes follow 'xdfs:'\nhelp: write xdfs://host/data/"),
-        (["cp", "file", "XDFS://host/data/"], "small letters\nhelp: write xdfs://host/data/"),
-        (["cp", "file", "sftp://anna@host/x"], "over ssh by ssh:// here\nhelp: write ssh://anna@host/x"),
+        (["cp", "file", "XDFS://host/data/"], "in lower case\nhelp: write xdfs://host/data/"),
+        (["cp", "file", "sftp://anna@host/x"], "over ssh, xdfs takes ssh:// URLs\nhelp: write ssh://anna@host/x"),
         (["cp", "file", "scp://a:canary@host/x"], "help: write ssh://a:...@host/x"),
         (["ls", "-l", "xdfs:host"], "help: write xdfs://host"),
         (["cp", "file", "xdfs://host:/data/"], "leave the ':' out"),
@@ -141,9 +143,12 @@ fn what_is_missing_is_said_with_the_command_that_makes_it() {
     }
     let file = server.url("file");
     let none = scene.run(["cp", "a", "b", &file]);
-    none.ends_with(exit::USAGE).says(&["several sources need a directory as their target, and this is none\nhelp: "]);
+    none.ends_with(exit::USAGE)
+        .says(&["several sources need a directory as their target, and this is not one\nhelp: "]);
     let down = |target: &str| scene.run(["cp", &file, &server.url("other"), target]);
-    down("a").ends_with(exit::USAGE).says(&["a: several sources need a directory", "and this is none\nhelp: name a "]);
+    down("a")
+        .ends_with(exit::USAGE)
+        .says(&["a: several sources need a directory", "and this is not one\nhelp: name a "]);
     down("new place").ends_with(exit::USAGE).says(&["\nhelp: make it first: mkdir 'new place'"]);
     for words in [["cp", &file, "no/such/x"].as_slice(), &["cp", "-r", &server.url(""), "no/such/x"]] {
         scene
@@ -179,7 +184,7 @@ fn where_ssh_fails_it_is_named_alone_and_an_empty_variable_is_none() {
     command.env("PATH", format!("{}:/usr/bin:/bin", scene.path("bin").display())).env("XDFS_SSH", "");
     let told = Running::start(command).wait();
     told.ends_with(exit::CONNECTION_LOST)
-        .says(&["ssh could not connect or log in", "\nhelp: mend it with ssh alone first: ssh -p 2222 anna@far true"]);
+        .says(&["ssh could not connect or log in", "\nhelp: try ssh alone first: ssh -p 2222 anna@far true"]);
 }
 
 #[test]
@@ -213,4 +218,26 @@ fn a_remedy_is_a_line_of_its_own_also_for_files_and_tests_of_find() {
         let refused = scene.run(["find", "xdfs://127.0.0.1:1/data", test, "5"]);
         refused.ends_with(exit::USAGE).says(&[&format!("{test}: there is no such test\nhelp: "), told]);
     }
+}
+
+#[test]
+fn a_token_for_an_export_that_no_server_offers_is_doubted() {
+    let scene = Scene::new();
+    scene.run(["user", "add", "anna"]).ends_with(exit::DONE);
+    let token = |export: &str| scene.run(["user", "token", "anna", "--export", export]);
+    let before = token("dota");
+    assert!(!before.ends_with(exit::DONE).messages.contains("offers"), "nobody knows yet: {}", before.messages);
+    let server = scene.serve_with(&["--export", "more=server"]);
+    assert_eq!(server.stop(), Some(0));
+    let wrong = token("dota");
+    wrong.ends_with(exit::DONE).says(&[
+        "offers no export 'dota'; it offers ",
+        "data",
+        "more",
+        "\nhelp: if the name is wrong, ",
+    ]);
+    let (_, command) = wrong.messages.split_once("take the token back: xdfs ").expect("a command");
+    scene.run(command.trim().split(' ')).ends_with(exit::DONE);
+    let right = token("data");
+    assert!(!right.ends_with(exit::DONE).messages.contains("offers"), "{}", right.messages);
 }

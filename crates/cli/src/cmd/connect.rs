@@ -298,13 +298,16 @@ impl Connecting<'_> {
                 "is 'xdfs serve' running there, on port {port}, over the same drivers? On that machine: xdfs serve --listen \
                  'ADDR:{port}?stack=DRIVERS'"
             )),
-            // What listens there speaks otherwise; where nothing does, drivers change nothing.
-            ErrorKind::ConnectionLost if was_lost_in_opening(error) => failure.help(
-                "if the server listens with '?stack=', name the same drivers with --stack; otherwise its log tells more",
-            ),
-            ErrorKind::ConnectionLost => failure.help(format!(
-                "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve --export data=DIRECTORY"
-            )),
+            ErrorKind::ConnectionLost => {
+                let failure = failure.help(format!(
+                    "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve --export data=DIRECTORY"
+                ));
+                // Where nothing answers, drivers change nothing.
+                match was_lost_in_opening(error) {
+                    true => failure.help("if it listens with '?stack=', name the same drivers with --stack"),
+                    false => failure,
+                }
+            }
             ErrorKind::TimedOut => failure.help(format!(
                 "a firewall may drop what goes to port {port}; there TCP must be let in, or use ssh: xdfs ls ssh://{}/",
                 url.host
@@ -316,7 +319,8 @@ impl Connecting<'_> {
             )),
             ErrorKind::LoginRefused => self.offers.describe(failure),
             ErrorKind::Storage => failure.help(format!("see {}", self.folder.display())),
-            ErrorKind::Busy | ErrorKind::Draining => failure.help("try again later"),
+            // It may say when.
+            ErrorKind::Busy | ErrorKind::Draining if !reason.contains("try again") => failure.help("try again later"),
             _ => failure,
         };
         (failure, error.kind)

@@ -253,8 +253,13 @@ pub(super) fn check_congestion(name: &str) -> Result<(), Failure> {
 pub(super) fn remedy_without_export(url: &Url, error: &Error) -> Option<String> {
     // A file that is missing is told with the number of the system.
     let is_missing = error.kind == ErrorKind::NotFound && error.errno == 0 && error.message.starts_with("no export ");
-    let top = Url { export: String::new(), path: Default::default(), directory: true, ..url.clone() };
-    is_missing.then(|| format!("xdfs ls {} lists the exports that are open to you", shell_word(&top.to_string())))
+    is_missing.then(|| format!("{} lists the exports that are open to you", list_exports(url, false)))
+}
+
+/// The command that lists the exports of a URL's server, if wanted with one's rights.
+pub(super) fn list_exports(url: &Url, with_rights: bool) -> String {
+    let top = Url { export: String::new(), path: Default::default(), directory: true, pattern: None, ..url.clone() };
+    format!("xdfs ls {}{}", if with_rights { "-l " } else { "" }, shell_word(&top.to_string()))
 }
 
 /// The name of a URL's file on the wire: `EXPORT/path`.

@@ -102,7 +102,9 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         disk: DiskMode::default(),
         log: Arc::clone(&tell),
     };
+    let export_names: Vec<_> = config.exports.iter().map(|export| export.name().to_owned()).collect();
     let server = Server::bind(config).map_err(|error| start::cannot_listen(offer.fixed.listen, &error))?;
+    state.record_exports(export_names.iter().map(String::as_str));
     // Before it is confined: afterwards no process can be started, and no socket made.
     let metrics = metrics::take(&offer.fixed, metrics)?;
     let standby = start_standby(&plan, &offer.fixed)?;

@@ -204,7 +204,7 @@ fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> Str
     match (end(&mut tunnel.ssh, END_DEADLINE), &tunnel.program) {
         (Some(NOT_FOUND), _) => format!("{} has no program 'xdfs'\nhelp: {install}", tunnel.host),
         (Some(SSH_FAILED), _) => format!(
-            "ssh could not connect or log in; it says why above\nhelp: mend it with ssh alone first: {} true",
+            "ssh could not connect or log in; it says why above\nhelp: try ssh alone first: {} true",
             tunnel.by_hand
         ),
         // clap's code for an option that it does not know, and for no command at all.

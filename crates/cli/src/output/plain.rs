@@ -1,10 +1,13 @@
 //! For pipes, logs and `-q`: no output, except what the user has to know.
 
+use std::ffi::OsStr;
+
 use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
 use super::{CopiedFile, CopiedTree, CopyItem, Output, complain, report, write_line};
-use crate::exit::Failure;
+use crate::exit::{Failure, HELP};
+use crate::url::looks_like_url;
 
 /// No progress, no success: only errors and, unless quiet, notes.
 #[derive(Debug)]
@@ -88,9 +91,13 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     }
     if summary.reduced > 0 {
         let (count, s) = (summary.reduced, plural(summary.reduced));
+        let kinds = summary.not_kept.names().collect::<Vec<_>>().join(", ");
+        let remedy = match looks_like_url(OsStr::new(tree.target.shown())) {
+            true => "the server's administrator grants them with 'keep' in the configuration of the export",
+            false => "run it as root, who may give files away, or leave -a out",
+        };
         notes.push(format!(
-            "{}: {count} attribute{s} or special file{s} could not be kept\nhelp: the server's administrator grants them with \
-             'keep' in the configuration of the export",
+            "{}: {count} attribute{s} or special file{s} could not be kept: {kinds}{HELP}{remedy}",
             tree.target
         ));
     }

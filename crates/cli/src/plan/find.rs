@@ -110,7 +110,7 @@ fn search(words: &[OsString]) -> Result<Search, PlanError> {
     let (mut words, mut negated) = (words.iter(), false);
     while let Some(word) = words.next() {
         let name = show(word);
-        let mut value = || words.next().ok_or_else(|| PlanError::Find(format!("{name}: a value is missing behind it")));
+        let mut value = || words.next().ok_or_else(|| PlanError::Find(format!("{name}: a value is missing after it")));
         let test = match word.as_bytes() {
             b"!" | b"-not" => {
                 negated = !negated;
@@ -149,7 +149,7 @@ fn search(words: &[OsString]) -> Result<Search, PlanError> {
         search.tests.push((negated, test));
         negated = false;
     }
-    if negated { Err(PlanError::Find("!: a test is missing behind it".to_owned())) } else { Ok(search) }
+    if negated { Err(PlanError::Find("!: a test is missing after it".to_owned())) } else { Ok(search) }
 }
 
 fn number(name: &str, text: &OsStr) -> Result<usize, PlanError> {

@@ -34,7 +34,7 @@ use crate::args::{
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
-use crate::text::printable;
+use crate::text::{printable, shell_word};
 use crate::url::{SCHEME, SSH_SCHEME, Url, UrlError};
 
 /// What to do.
@@ -149,6 +149,16 @@ pub(crate) enum PlanError {
         url: String,
         /// Its fault.
         fault: UrlError,
+    },
+    /// A URL of a server alone.
+    #[error("{url}: {fault}\nhelp: xdfs ls {server} lists those of the server\nhelp: for example {}", fault.example())]
+    NoExport {
+        /// As it was typed.
+        url: String,
+        /// Its fault.
+        fault: UrlError,
+        /// The server, as a word of a command.
+        server: String,
     },
     /// A URL as another program or another habit has it.
     #[error("{url}: {reason}\nhelp: write {instead}")]
@@ -396,9 +406,17 @@ fn read_url(text: &OsStr, parse: fn(&OsStr) -> Result<Url, UrlError>) -> Result<
         let url = without_password(show(text));
         match (&fault, other_form(&url)) {
             (UrlError::Scheme, Some((reason, instead))) => PlanError::UrlForm { url, reason, instead },
+            (UrlError::ExportMissing, _) => PlanError::NoExport { server: server_of(&url), url, fault },
             _ => PlanError::Url { url, fault },
         }
     })
+}
+
+/// The URL of a server, from one that names no export.
+fn server_of(url: &str) -> String {
+    let (place, key) = url.split_once('#').map_or((url, String::new()), |(place, key)| (place, format!("#{key}")));
+    let host = place.strip_prefix(SCHEME).unwrap_or(place).split('/').next().unwrap_or_default();
+    shell_word(&format!("{SCHEME}{host}/{key}"))
 }
 
 /// What is wrong with a URL whose scheme is nearly one of ours, or another program's for the same, and
@@ -409,9 +427,9 @@ fn other_form(url: &str) -> Option<(&'static str, String)> {
     }
     let (scheme, rest) = url.split_once("://")?;
     match scheme.to_ascii_lowercase().as_str() {
-        "sftp" | "scp" => Some(("machines are reached over ssh by ssh:// here", format!("{SSH_SCHEME}{rest}"))),
+        "sftp" | "scp" => Some(("over ssh, xdfs takes ssh:// URLs", format!("{SSH_SCHEME}{rest}"))),
         lower @ ("xdfs" | "ssh" | "ftp" | "ftps" | "gsiftp") if lower != scheme => {
-            Some(("a scheme is written in small letters", format!("{lower}://{rest}")))
+            Some(("the scheme is written in lower case", format!("{lower}://{rest}")))
         }
         _ => None,
     }

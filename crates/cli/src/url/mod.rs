@@ -153,9 +153,7 @@ pub(crate) enum UrlError {
     #[error("no port follows the ':' behind its host\nhelp: leave the ':' out")]
     PortMissing,
     /// No export.
-    #[error(
-        "it names no export: the first name after the host is that of an export\nhelp: 'xdfs ls xdfs://HOST/' lists those of a server"
-    )]
+    #[error("it names no export: the first name after the host is that of an export")]
     ExportMissing,
     /// Not the name of an export.
     #[error("its export '{0}' is no export's name (1 to 64 letters, digits, '.', '_' and '-', and not only dots)")]

@@ -112,7 +112,7 @@ impl Typed {
         let (option, form) = argument.split_once(' ').unwrap_or(("", argument));
         let form = plain(form);
         if value.is_empty() {
-            return self.refused(format!("{option}: {form} is missing behind it")).help(self.explained());
+            return self.refused(format!("{option}: {form} is missing after it")).help(self.explained());
         }
         if let Some(instead) = foreign::answer(self.name(), &value).filter(|_| option.is_empty()) {
             let shown = printable(value.as_bytes());

@@ -166,15 +166,61 @@ pub struct Summary {
     pub failed: u64,
     /// Special files that were skipped because they were not requested.
     pub passed_over: u64,
-    /// Files that lost something that the other side did not grant (owner, extended attributes,
-    /// mode bits).
+    /// What the other side did not grant: attributes of files (owner, extended attributes, mode bits)
+    /// and special files.
     pub reduced: u64,
+    /// Which kinds of it.
+    pub not_kept: NotKept,
+}
+
+/// Kinds of metadata that were not kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NotKept(u8);
+
+impl NotKept {
+    /// Owner or group.
+    pub const OWNER: Self = Self(1);
+    /// The mode, or bits of it.
+    pub const MODE: Self = Self(2);
+    /// The time of the last change.
+    pub const TIME: Self = Self(4);
+    /// Access control lists.
+    pub const ACL: Self = Self(8);
+    /// Extended attributes.
+    pub const XATTR: Self = Self(16);
+    /// Pipes, sockets and devices.
+    pub const SPECIAL: Self = Self(32);
+
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::OWNER, "owner"),
+        (Self::MODE, "mode"),
+        (Self::TIME, "time"),
+        (Self::ACL, "access control list"),
+        (Self::XATTR, "extended attribute"),
+        (Self::SPECIAL, "special file"),
+    ];
+
+    /// That of an extended attribute.
+    pub(crate) fn of_xattr(name: &[u8]) -> Self {
+        if name.starts_with(b"system.posix_acl_") { Self::ACL } else { Self::XATTR }
+    }
+
+    /// The kinds, as people call one of each.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().filter(move |(kind, _)| self.0 & kind.0 != 0).map(|(_, name)| name)
+    }
 }
 
 impl Summary {
     /// Names that are settled, directories aside.
     pub fn settled(&self) -> u64 {
         self.files + self.others + self.skipped + self.passed_over + self.failed
+    }
+
+    /// Something of this kind was not kept.
+    fn reduce(&mut self, kind: NotKept) {
+        self.reduced += 1;
+        self.not_kept.0 |= kind.0;
     }
 
     fn has_made_nothing(&self) -> bool {

@@ -193,7 +193,7 @@ impl TreeCopy for Upload {
     }
 
     fn stands_alone(&self, task: &UploadTask) -> bool {
-        !matches!(task, UploadTask::Extra | UploadTask::Step | UploadTask::LinkFirst | UploadTask::LinkTemp)
+        !matches!(task, UploadTask::Extra(_) | UploadTask::Step | UploadTask::LinkFirst | UploadTask::LinkTemp)
     }
 
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
@@ -258,8 +258,8 @@ impl TreeCopy for Upload {
                 let call = Call::SetTimes { path: &path, modified: Some(NewTime::At(modified)), accessed: None };
                 Ok(self.scheduler.ask(remote, &call, task))
             }
-            UploadTask::Extras(entry) => self.extras_alone(remote, entry),
-            UploadTask::Extra | UploadTask::Step => Ok(Turn::Taken),
+            UploadTask::Extras(entry) | UploadTask::ExtraOf(entry, _) => self.extras_alone(remote, entry),
+            UploadTask::Extra(_) | UploadTask::Step => Ok(Turn::Taken),
             UploadTask::Finish(id) => self.finish(remote, id),
             late => self.take_late(remote, observer, late),
         }
@@ -487,7 +487,7 @@ impl Upload {
         if !directory.locked {
             self.make_above(id);
         }
-        extras.push(&mut self.scheduler.batch, &directory.path, || UploadTask::Extra);
+        extras.push(&mut self.scheduler.batch, &directory.path, UploadTask::Extra);
         let modified = directory.modified.map(NewTime::At);
         let call = Call::SetTimes { path: &directory.path, modified, accessed: None };
         self.scheduler.batch.push(&call, UploadTask::Finish(id));

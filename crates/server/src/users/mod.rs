@@ -47,6 +47,12 @@ const JOURNAL_KEY: &str = "journal_key";
 /// Largest size of a key file.
 const KEY_BYTES_MAX: usize = 16 << 10;
 
+/// The names of the exports of the server that was started here last, one a line.
+const EXPORTS: &str = "exports";
+
+/// Its largest size: thousands of names.
+const EXPORTS_BYTES_MAX: usize = 1 << 20;
+
 /// The lock that a writer holds.
 const LOCK: &str = "lock";
 
@@ -152,6 +158,19 @@ impl StateFolder {
             Error::new(ErrorKind::Storage, text)
         })?;
         Ok(Some(Arc::new(JournalKey::new(key))))
+    }
+
+    /// Records which exports a server offers that starts here, for who makes tokens. Where the folder
+    /// cannot be written, nothing depends on it.
+    pub fn record_exports<'a>(&self, names: impl Iterator<Item = &'a str>) {
+        let text: String = names.map(|name| format!("{name}\n")).collect();
+        let _ = self.folder.replace(EXPORTS, text.as_bytes());
+    }
+
+    /// The exports of the server that was started here last, if that is known.
+    pub fn recorded_exports(&self) -> Option<Vec<String>> {
+        let bytes = self.folder.read(EXPORTS, EXPORTS_BYTES_MAX, Secrecy::Public).ok().flatten()?;
+        Some(String::from_utf8(bytes).ok()?.lines().map(str::to_owned).collect())
     }
 
     /// All accounts as they are now.

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use xdfs_client::{Error, ErrorKind};
 
-use crate::cmd::remote::remedy_without_export;
+use crate::cmd::remote::{list_exports, remedy_without_export};
 use crate::exit::{Exit, Failure, HELP, Side, is_of_peer};
 use crate::output::CopyItem;
 use crate::text::{printable_path, shell_word};
-use crate::url::Url;
+use crate::url::{Url, Via};
 
 /// One file that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -111,7 +111,13 @@ impl Failed {
         // a URL.
         let subject = if local { String::new() } else { format!("{path}: ") };
         let failure = Failure::new(exit, format!("{subject}{what}"));
-        let of_export = Url::parse(OsStr::new(path)).ok().and_then(|url| remedy_without_export(&url, &error));
+        let url = Url::parse(OsStr::new(path)).ok().filter(|url| side == Side::Peer && url.via == Via::Port);
+        let of_export = url.and_then(|url| match error.kind {
+            ErrorKind::ReadOnly => {
+                Some(format!("choose an export that may be written: {} shows the rights", list_exports(&url, true)))
+            }
+            _ => remedy_without_export(&url, &error),
+        });
         let failure = match (of_export, advice(error.kind, side)) {
             (Some(remedy), _) => failure.help(remedy),
             (None, "") => failure,
@@ -146,7 +152,7 @@ const NOT_A_DIRECTORY: &str = "name a directory, or copy one file at a time";
 
 /// Why several sources have no place at a target.
 fn several(target: &str) -> String {
-    format!("{target}: several sources need a directory as their target, and this is none")
+    format!("{target}: several sources need a directory as their target, and this is not one")
 }
 
 /// What to do, if that is not obvious from the error.
@@ -162,7 +168,6 @@ fn advice(kind: ErrorKind, side: Side) -> &'static str {
             "the server needs more room: 'xdfs df -h URL' shows how much it has"
         }
         (ErrorKind::SourceChanged, _) => "run the same command again when nobody writes to the file",
-        (ErrorKind::ReadOnly, Side::Peer) => "choose an export that may be written: 'xdfs ls xdfs://HOST/' lists them",
         (ErrorKind::Refused, Side::Peer) => "ask the administrator of the server for the right",
         (ErrorKind::IsDirectory, _) => "copy it with -r, or name a file",
         (ErrorKind::Busy | ErrorKind::Draining, _) => "try again later",

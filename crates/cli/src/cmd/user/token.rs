@@ -8,13 +8,13 @@ use xdfs_secure::policy::Scope;
 use xdfs_server::users::AccountToken;
 
 use super::list::opened;
-use super::{edit, edit_nothing, failed, tell_if_revoked};
+use super::{edit, edit_nothing, failed, open, tell_if_revoked};
 use crate::args::UserTokenArgs;
-use crate::calendar;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, HELP};
 use crate::output::{complain, print};
 use crate::text::printable_path;
 use crate::url::{decode, is_export_name};
+use crate::{calendar, state};
 
 /// Makes a token and prints it.
 pub(super) fn run(args: &UserTokenArgs) -> Result<Exit, Failure> {
@@ -44,7 +44,24 @@ pub(super) fn run(args: &UserTokenArgs) -> Result<Exit, Failure> {
     let fingerprint = pair.public().fingerprint();
     complain(&format!("token {fingerprint} of {} {}", args.name, opened(&scope, calendar::now())));
     tell_if_revoked(&args.name, revoked, &args.state);
+    tell_if_unknown(args, &fingerprint.to_string())?;
     Ok(Exit::Done)
+}
+
+/// A token for an export that no server offers opens nothing: perhaps its name was mistyped.
+fn tell_if_unknown(args: &UserTokenArgs, fingerprint: &str) -> Result<(), Failure> {
+    let Some(offered) = open(&args.state)?.recorded_exports().filter(|offered| !offered.contains(&args.export)) else {
+        return Ok(());
+    };
+    let option = state::option(args.state.state.as_deref());
+    complain(&format!(
+        "the server that was started here last offers no export '{}'; it offers {}{HELP}if the name is wrong, take the token back: \
+         xdfs user revoke {} --key {fingerprint}{option}",
+        args.export,
+        offered.join(", "),
+        args.name
+    ));
+    Ok(())
 }
 
 fn scope_of(args: &UserTokenArgs) -> Result<Scope, Failure> {

@@ -7,7 +7,7 @@ use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::plan::{EntryPlan, FirstStep, plan};
 use crate::tree::scheduler::TreeCopy;
-use crate::tree::{STUCK, content, is_stuck, join, must_not_be_reserved};
+use crate::tree::{NotKept, STUCK, content, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::btree_map;
 use xdfs_io::store::tree::{ListControl, is_reserved};
@@ -64,7 +64,7 @@ impl Download {
             (DownloadTask::Xattr { path, name, .. }, Ok(Answer::Bytes(value))) => {
                 let set = parse(&path).and_then(|at| self.store.set_xattr(&at, &name, value));
                 if let Err(error) = set {
-                    self.reduced(observer, &path, &error);
+                    self.reduced(observer, (&path, NotKept::of_xattr(&name)), &error);
                 }
             }
             (DownloadTask::Xattr { path, name, room }, Err(error))
@@ -79,7 +79,7 @@ impl Download {
             }
             (DownloadTask::Xattrs { path, .. } | DownloadTask::Xattr { path, .. }, outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no attributes"));
-                self.reduced(observer, &path, &error);
+                self.reduced(observer, (&path, NotKept::XATTR), &error);
             }
             (DownloadTask::Enter { .. } | DownloadTask::Finish(_), _) => {}
         }
@@ -96,7 +96,7 @@ impl Download {
                     "extended attribute '{}' is left out: it is worth as much as an owner, and owners and modes are not kept",
                     name.escape_ascii()
                 );
-                self.reduced(observer, path, &Error::new(ErrorKind::Refused, text));
+                self.reduced(observer, (path, NotKept::of_xattr(name)), &Error::new(ErrorKind::Refused, text));
             }
         }
     }

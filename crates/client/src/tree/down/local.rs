@@ -9,7 +9,7 @@ use crate::tree::events::{EntryAction, Observer};
 use crate::tree::plan::{Facts, Pair, compare};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::state::full_directory;
-use crate::tree::{TreeOptions, noted, same_time};
+use crate::tree::{NotKept, TreeOptions, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
 use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special, is_reserved};
@@ -196,14 +196,14 @@ impl Download {
     ) {
         let Ok(at) = parse(path) else { return };
         let owner = owner.map(|(user, group)| (Some(user), Some(group))).unwrap_or_default();
-        for change in [
-            AttributeChange { owner, ..AttributeChange::default() },
-            AttributeChange { mode, ..AttributeChange::default() },
+        for (kind, change) in [
+            (NotKept::OWNER, AttributeChange { owner, ..AttributeChange::default() }),
+            (NotKept::MODE, AttributeChange { mode, ..AttributeChange::default() }),
         ] {
             if change != AttributeChange::default()
                 && let Err(error) = self.store.change(&at, &change)
             {
-                self.reduced(observer, path, &error);
+                self.reduced(observer, (path, kind), &error);
             }
         }
     }
@@ -233,17 +233,17 @@ impl Download {
         if modified.is_some()
             && let Err(error) = parse(path).and_then(|at| self.store.change(&at, &change))
         {
-            self.reduced(observer, path, &error);
+            self.reduced(observer, (path, NotKept::TIME), &error);
         }
     }
 
-    pub(super) fn reduced(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {
+    pub(super) fn reduced(&mut self, observer: &mut dyn Observer, (path, kind): (&[u8], NotKept), error: &Error) {
         // A read-only file system accepts nothing else of the tree; this is reported once.
         if error.kind == ErrorKind::ReadOnly && self.state.summary.has_made_nothing() {
             self.state.hopeless.get_or_insert_with(|| error.clone());
             return;
         }
-        self.state.summary.reduced += 1;
+        self.state.summary.reduce(kind);
         if self.state.summary.reduced == 1 {
             observer.note(&format!("{}: {error}; more of the kind is counted", noted(path)));
         }

@@ -7,7 +7,7 @@ use super::walk::is_special;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
-use crate::tree::{STUCK, content, is_stuck, noted, same_time};
+use crate::tree::{NotKept, STUCK, content, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::tree::NodeKind;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
@@ -37,16 +37,19 @@ impl Upload {
                 self.cleared(observer, entry, outcome.err())
             }
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
-            (
-                UploadTask::Extra
-                | UploadTask::Extras(_)
-                | UploadTask::Time(..)
-                | UploadTask::Relock(..)
-                | UploadTask::Retouch { mode: None, .. },
-                Err(error),
-            ) => {
-                // What is not there has no attributes: its own error was reported.
-                self.state.summary.reduced += u64::from(error.kind != ErrorKind::NotFound);
+            // What is not there has no attributes: its own error was reported.
+            (UploadTask::Extra(kind) | UploadTask::ExtraOf(_, kind), Err(error))
+                if error.kind != ErrorKind::NotFound =>
+            {
+                self.state.summary.reduce(kind);
+            }
+            (UploadTask::Time(..) | UploadTask::Retouch { mode: None, .. }, Err(error))
+                if error.kind != ErrorKind::NotFound =>
+            {
+                self.state.summary.reduce(NotKept::TIME);
+            }
+            (UploadTask::Relock(..), Err(error)) if error.kind != ErrorKind::NotFound => {
+                self.state.summary.reduce(NotKept::MODE);
             }
             (UploadTask::RemoveTemp(path), Err(error)) if error.kind != ErrorKind::NotFound => {
                 self.state.summary.failed += 1;
@@ -68,7 +71,8 @@ impl Upload {
                 self.removal_answered(observer, task, outcome);
             }
             (
-                UploadTask::Extra
+                UploadTask::Extra(_)
+                | UploadTask::ExtraOf(..)
                 | UploadTask::Time(..)
                 | UploadTask::Relock(..)
                 | UploadTask::RemoveTemp(_)
@@ -118,7 +122,7 @@ impl Upload {
             }
             // What was not granted is counted, as for attributes.
             ErrorKind::Refused if is_special(entry.detail.node.kind) => {
-                self.state.summary.reduced += 1;
+                self.state.summary.reduce(NotKept::SPECIAL);
                 self.settle(entry.directory);
             }
             // Another copy of the tree was faster, or something else is made there.
@@ -137,7 +141,7 @@ impl Upload {
             return self.scheduler.tasks.push(UploadTask::Finish(id));
         }
         if let Some(error) = error {
-            self.state.summary.reduced += 1;
+            self.state.summary.reduce(NotKept::TIME);
             if let Some(directory) = self.state.directories.get(id).filter(|_| error.kind != ErrorKind::Refused) {
                 let path = if directory.path.is_empty() { b".".as_slice() } else { &directory.path };
                 observer.note(&format!("{}: {error}", noted(path)));

@@ -9,12 +9,12 @@ use crate::tree::directories::{DirectoryId, FINISHED};
 use crate::tree::endpoints::Remote;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::hard_links::{Partner, are_impossible, temporary};
-use crate::tree::parse;
 use crate::tree::plan::{FirstStep, first_step};
 use crate::tree::read_only::EACCES;
 use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
 use crate::tree::state::{full_directory, is_in_the_way};
 use crate::tree::temp_list::{Drain, TempList};
+use crate::tree::{NotKept, parse};
 use std::hash::RandomState;
 use xdfs_engine::kinds;
 use xdfs_io::store::tree::Node;
@@ -244,7 +244,7 @@ impl Upload {
             }
             _ if are_impossible(&error) && !link.staged => self.copy_of_its_own(observer, link, &error),
             // What was not granted is counted, as for its first name.
-            ErrorKind::NotFound if self.is_special_here(&link.first) => self.state.summary.reduced += 1,
+            ErrorKind::NotFound if self.is_special_here(&link.first) => self.state.summary.reduce(NotKept::SPECIAL),
             _ => self.link_failed(observer, &link.path, &error),
         }
     }

@@ -5,9 +5,9 @@ use super::task::{UploadEntry, UploadTask};
 use crate::tree::endpoints::Remote;
 use crate::tree::events::Observer;
 use crate::tree::in_flight::BatchBuilder;
-use crate::tree::parse;
 use crate::tree::replies::wait_for_descriptors;
 use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Flow, TRIES_MAX, TreeCopy, Turn};
+use crate::tree::{NotKept, parse};
 use xdfs_engine::kinds;
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_io::store::owners;
@@ -66,7 +66,7 @@ impl Upload {
             content: self.reading.content(),
         };
         self.scheduler.batch.push(&Call::Put(put), UploadTask::Entry(entry));
-        extras.push(&mut self.scheduler.batch, &path, || UploadTask::Extra);
+        extras.push(&mut self.scheduler.batch, &path, UploadTask::Extra);
         Ok(Turn::Taken)
     }
 
@@ -116,8 +116,10 @@ impl Upload {
         self.make_above(entry.directory);
         let (path, modified) = (entry.path.clone(), Some(NewTime::At(entry.detail.node.modified)));
         self.scheduler.batch.push(&Call::Symlink { path: &path, target: &text }, UploadTask::Entry(entry));
-        extras.push(&mut self.scheduler.batch, &path, || UploadTask::Extra);
-        self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra);
+        extras.push(&mut self.scheduler.batch, &path, UploadTask::Extra);
+        self.scheduler
+            .batch
+            .push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra(NotKept::TIME));
         Ok(Turn::Taken)
     }
 
@@ -135,9 +137,11 @@ impl Upload {
         let (kind, device) = (kinds::told(node.kind), node.device);
         let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
         self.scheduler.batch.push(&call, UploadTask::Entry(entry));
-        extras.push(&mut self.scheduler.batch, &path, || UploadTask::Extra);
+        extras.push(&mut self.scheduler.batch, &path, UploadTask::Extra);
         let modified = Some(NewTime::At(node.modified));
-        self.scheduler.batch.push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra);
+        self.scheduler
+            .batch
+            .push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra(NotKept::TIME));
         Ok(Turn::Taken)
     }
 }
@@ -162,7 +166,7 @@ impl Upload {
             let bytes = extras.bytes(entry.path.len());
             // A value may be as long as a whole record.
             if bytes + self.scheduler.base.len() + 1024 > remote.batch_bytes_max() {
-                self.state.summary.reduced += 1;
+                self.state.summary.reduce(NotKept::XATTR);
                 continue;
             }
             // Starts from the beginning again: setting twice does no harm.
@@ -171,7 +175,7 @@ impl Upload {
             }
             // If a session is lost it is unknown which of them were done: each is a reason to
             // repeat all.
-            extras.push(&mut self.scheduler.batch, &entry.path, || UploadTask::Extras(entry.clone()));
+            extras.push(&mut self.scheduler.batch, &entry.path, |kind| UploadTask::ExtraOf(entry.clone(), kind));
         }
         Ok(Turn::Taken)
     }
@@ -236,17 +240,22 @@ impl Extras {
     }
 
     /// Appends their calls, each with the task that its answer belongs to.
-    pub(super) fn push(&self, filling: &mut BatchBuilder<UploadTask>, path: &[u8], task: impl Fn() -> UploadTask) {
+    pub(super) fn push(
+        &self,
+        filling: &mut BatchBuilder<UploadTask>,
+        path: &[u8],
+        task: impl Fn(NotKept) -> UploadTask,
+    ) {
         if let Some(owned) = &self.owner {
             let (user, group) = owned.told();
-            filling.push(&Call::SetOwner { path, user, group }, task());
+            filling.push(&Call::SetOwner { path, user, group }, task(NotKept::OWNER));
         }
         if let Some(mode) = self.mode {
-            filling.push(&Call::SetMode { path, mode }, task());
+            filling.push(&Call::SetMode { path, mode }, task(NotKept::MODE));
         }
         for (name, value) in &self.xattrs {
             let rule = XattrRule::Any;
-            filling.push(&Call::SetXattr { path, name, rule, value }, task());
+            filling.push(&Call::SetXattr { path, name, rule, value }, task(NotKept::of_xattr(name)));
         }
     }
 }
