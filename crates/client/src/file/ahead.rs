@@ -4,7 +4,7 @@ use super::core::{Core, Sent, unexpected};
 use super::remote::{Answered, Remote};
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::Error;
 use xdfs_proto::wire::file::ReadRange;
@@ -61,15 +61,28 @@ enum Fetch {
 /// A range that was requested ahead.
 struct Chunk {
     offset: u64,
+    /// How much was requested.
     length: usize,
+    /// Where it ends: earlier than requested at the end of the file.
+    end: AtomicU64,
     /// Whoever has it waits for the reply, and the others for him.
     fetch: Mutex<Fetch>,
     _room: Room,
 }
 
 impl Chunk {
+    fn new(offset: u64, length: usize, fetch: Fetch, room: Room) -> Self {
+        let end = AtomicU64::new(offset + length as u64);
+        Self { offset, length, end, fetch: Mutex::new(fetch), _room: room }
+    }
+
     fn end(&self) -> u64 {
-        self.offset + self.length as u64
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// Whether the file ends in it.
+    fn is_short(&self) -> bool {
+        self.end() < self.offset + self.length as u64
     }
 
     /// Its bytes, waited for if they have not arrived: fewer than requested at the end of the file.
@@ -80,7 +93,10 @@ impl Chunk {
             *fetch = arrived.map_or_else(Fetch::Failed, Fetch::Arrived);
         }
         match &*fetch {
-            Fetch::Arrived(bytes) => Ok(bytes.clone()),
+            Fetch::Arrived(bytes) => {
+                self.end.store(self.offset + bytes.len().min(self.length) as u64, Ordering::Relaxed);
+                Ok(bytes.clone())
+            }
             Fetch::Failed(error) => Err(error.clone()),
             // It was waited for.
             Fetch::Requested(_) => Err(unexpected()),
@@ -108,6 +124,23 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
+    /// The first bytes of a file, read with its open; `asked` were requested when the file had changed so often.
+    pub(super) fn of_first(remote: &Arc<Remote>, bytes: Bytes, asked: u32, when: u64) -> Self {
+        let length = asked as usize;
+        let room = Room::take(remote, length).filter(|_| bytes.len() <= length);
+        let chunk = room.map(|room| Chunk::new(0, length, Fetch::Arrived(bytes), room));
+        Self { chunks: chunk.map(Arc::new).into_iter().collect(), when, ..Self::default() }
+    }
+
+    /// The file ends in this chunk, and may grow: what is at its end or behind it is asked for again. What is before it may
+    /// be read by others who are on their way.
+    fn end_with(&mut self, last: &Arc<Chunk>) {
+        match self.chunks.iter().position(|chunk| Arc::ptr_eq(chunk, last)) {
+            Some(at) => self.chunks.truncate(at + 1),
+            None => self.forget(),
+        }
+    }
+
     fn forget(&mut self) {
         self.chunks.clear();
         self.window = 0;
@@ -146,13 +179,18 @@ impl Ahead {
         }
         // Nothing is known to be behind the end of the file.
         let ahead = end.saturating_add(((self.window - 1) * chunk) as u64).min(core.known_end());
+        // Where the file ended a moment ago there may be more by now, and only there.
+        let end_at = self.chunks.back().filter(|chunk| chunk.is_short()).map(|chunk| chunk.end());
+        let is_ended = end_at.is_some_and(|end| offset < end);
+        if end_at.is_some() && !is_ended {
+            self.chunks.clear();
+        }
         let mut last = self.chunks.back().map_or(offset, |chunk| chunk.end());
-        while last < ahead.max(end) {
+        while !is_ended && last < ahead.max(end) {
             let Some(room) = Room::take(core.remote(), chunk) else { break };
             // At most 256 KiB: fits.
             let read = core.request(ReadRange { offset: last, length: chunk as u32 });
-            let fetch = Mutex::new(Fetch::Requested(read));
-            self.chunks.push_back(Arc::new(Chunk { offset: last, length: chunk, fetch, _room: room }));
+            self.chunks.push_back(Arc::new(Chunk::new(last, chunk, Fetch::Requested(read), room)));
             last += chunk as u64;
         }
         self.chunks.iter().filter(|chunk| chunk.offset < end && offset < chunk.end()).map(Arc::clone).collect()
@@ -171,7 +209,7 @@ impl Core {
             ..=READ_MAX => lock(self.ahead()).advance(self, offset, buf.len(), steady),
             _ => Vec::new(),
         };
-        let mut done = 0;
+        let (mut done, mut ended) = (0, false);
         for chunk in chunks {
             let bytes = chunk.bytes(self).inspect_err(|_| lock(self.ahead()).forget())?;
             // Within the chunk: fits.
@@ -181,12 +219,12 @@ impl Core {
             buf[done..done + count].copy_from_slice(&part[..count]);
             done += count;
             if bytes.len() < chunk.length {
-                // The end of the file, which may grow.
-                lock(self.ahead()).forget();
+                lock(self.ahead()).end_with(&chunk);
+                ended = done > 0;
                 break;
             }
         }
-        if done == buf.len() || (steady && done > 0) {
+        if done == buf.len() || (steady && done > 0) || ended {
             return Ok(done);
         }
         Ok(done + self.read_at(&mut buf[done..], offset + done as u64)?)

@@ -14,6 +14,7 @@ use super::remote::{Answered, PendingFileReply, Remote, is_lost};
 use super::unsynced::{Change, Unsynced};
 use crate::calls::failed;
 use crate::session::Session;
+use bytes::Bytes;
 pub use lease::Lease;
 use lease::LeasingLock;
 pub(super) use lease::PendingLease;
@@ -23,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use writes::Behind;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile};
+use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile, ReadRange};
 use xdfs_secure::random;
 
 /// What a batch takes besides its data.
@@ -56,6 +57,22 @@ pub(super) struct Sent {
     changes: bool,
 }
 
+/// What an open file has in common with others of the same file, and what is read with its open.
+#[derive(Clone, Default)]
+pub(super) struct Shared {
+    pub(super) changes: Changes,
+    /// So many bytes from the start.
+    pub(super) first: u32,
+}
+
+impl Shared {
+    fn first_read(&self, options: &OpenOptions, room: usize) -> Option<ReadRange> {
+        let is_asked = self.first > 0 && options.call(b"").read && !options.is_once();
+        // At most 256 KiB: fits.
+        is_asked.then_some(ReadRange { offset: 0, length: self.first.min(room as u32) })
+    }
+}
+
 /// An open file.
 pub(super) struct Core {
     remote: Arc<Remote>,
@@ -86,16 +103,24 @@ fn change_number(answer: &FileAnswer<'_>) -> Option<u64> {
     }
 }
 
-fn opened_of(answered: &Answered, path: &[u8]) -> Result<OpenedFile, Error> {
-    match answered.read()?.into_iter().next() {
-        Some(Ok(FileAnswer::Opened(opened))) => Ok(opened),
-        Some(Err(failure)) => Err(failed(failure, &format!("cannot open '{}'", path.escape_ascii()))),
-        _ => Err(unexpected()),
-    }
+/// What an open answers, and the bytes that were read with it.
+fn opened_of(answered: &Answered, path: &[u8]) -> Result<(OpenedFile, Option<Bytes>), Error> {
+    let mut answers = answered.read()?.into_iter();
+    let opened = match answers.next() {
+        Some(Ok(FileAnswer::Opened(opened))) => opened,
+        Some(Err(failure)) => return Err(failed(failure, &format!("cannot open '{}'", path.escape_ascii()))),
+        _ => return Err(unexpected()),
+    };
+    // They are read again by whoever needs them.
+    let first = answers.next().and_then(|answer| match answer {
+        Ok(FileAnswer::Read(parts)) => parts.first().map(|part| answered.slice(part)),
+        _ => None,
+    });
+    Ok((opened, first))
 }
 
 fn open_with(session: &Session, batch: FileBatch<'_>, path: &[u8]) -> Result<OpenedFile, Error> {
-    opened_of(&session.call_file(batch)?.wait()?, path)
+    Ok(opened_of(&session.call_file(batch)?.wait()?, path)?.0)
 }
 
 impl Core {
@@ -104,6 +129,7 @@ impl Core {
         remote: &Arc<Remote>,
         path: &[u8],
         options: &OpenOptions,
+        shared: &Shared,
         flown: &mut Flown,
     ) -> Result<Self, Error> {
         let draw = || if options.is_once() { random::array() } else { Ok([0; 16]) };
@@ -113,20 +139,26 @@ impl Core {
             true => Self::reconnect(remote, &mut backoff)?,
             false => remote.session()?,
         };
-        let opened = loop {
-            let calls = vec![FileCall::Open(options.call(path))];
+        let (opened, first) = loop {
+            let mut calls = vec![FileCall::Open(options.call(path))];
+            let count = shared.changes.count();
+            let room = session.batch_bytes_max() - FRAME_BYTES;
+            let range = shared.first_read(options, room);
+            let asked = range.map_or(0, |range| range.length);
+            calls.extend(range.map(|range| FileCall::Read { ranges: vec![range] }));
             let age_ms = flown.age().map(|age| age.as_millis() as u64 + 1);
             if options.is_once() {
                 flown.sent();
             }
-            let outcome = open_with(&session, FileBatch { request, age_ms, calls, ..FileBatch::default() }, path);
-            match outcome {
+            let batch = FileBatch { request, age_ms, calls, ..FileBatch::default() };
+            let outcome = session.call_file(batch).and_then(PendingFileReply::wait);
+            match outcome.and_then(|answered| opened_of(&answered, path)) {
                 // The answer may be that of an earlier session, whose handle is none in this one.
-                Ok(opened) if age_ms.is_some() => {
+                Ok((opened, _)) if age_ms.is_some() => {
                     let calls = vec![FileCall::Open(options.again(path, &opened))];
-                    break open_with(&session, FileBatch { calls, ..FileBatch::default() }, path)?;
+                    break (open_with(&session, FileBatch { calls, ..FileBatch::default() }, path)?, None);
                 }
-                Ok(opened) => break opened,
+                Ok((opened, first)) => break (opened, first.map(|bytes| (bytes, asked, count))),
                 Err(error) if is_lost(&error) && remote.may_retry(&error) => {
                     flown.lost();
                     remote.lost(&session);
@@ -145,6 +177,10 @@ impl Core {
         let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
         let (locks, path) = (Locks::default(), path.to_vec());
         let own_path = Mutex::new(path.clone());
+        let ahead = match first {
+            Some((bytes, length, count)) => Ahead::of_first(remote, bytes, length, count),
+            None => Ahead::default(),
+        };
         let connection =
             Connection { session, opened, path, generation, unsynced, change, end, in_flight, locks, broken };
         Ok(Self {
@@ -154,8 +190,8 @@ impl Core {
             connection: Mutex::new(connection),
             recovering: Mutex::new(()),
             behind: Mutex::default(),
-            changes: Mutex::default(),
-            ahead: Mutex::default(),
+            changes: Mutex::new(shared.changes.clone()),
+            ahead: Mutex::new(ahead),
             leasing: LeasingLock::default(),
         })
     }
@@ -355,7 +391,7 @@ impl Core {
     fn appended(&self, offset: u64, data: &[u8]) -> Result<u64, Error> {
         self.changes().add();
         {
-            let change = Change::Write { offset, data: bytes::Bytes::copy_from_slice(data) };
+            let change = Change::Write { offset, data: Bytes::copy_from_slice(data) };
             self.unsynced(|unsynced| {
                 let number = unsynced.add(change);
                 unsynced.made(number);

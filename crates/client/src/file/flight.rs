@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind};
 
 use super::File;
-use super::core::Core;
+use super::core::{Core, Shared};
 use super::options::OpenOptions;
 use super::remote::{Remote, is_lost};
 use crate::calls::{Batch, Reply};
@@ -104,7 +104,7 @@ impl File {
     /// Opens a file as [`File::open`] does, and tells when nobody knows whether it was made or cut.
     pub fn open_known(remote: &Arc<Remote>, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<Opened, Error> {
         let mut flown = Flown::default();
-        match Core::open(remote, path.as_ref(), options, &mut flown) {
+        match Core::open(remote, path.as_ref(), options, &Shared::default(), &mut flown) {
             Ok(core) => Ok(Opened::File(Self::of(core))),
             Err(error) => flown.unknown(&error).map(Opened::Unknown).ok_or(error),
         }

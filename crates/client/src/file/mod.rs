@@ -97,7 +97,7 @@ pub use xdfs_proto::wire::file::range_to_the_end;
 
 use crate::calls::Facts;
 use bytes::Bytes;
-use core::Core;
+use core::{Core, Shared};
 use flight::Flown;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,7 +131,20 @@ impl std::fmt::Debug for File {
 impl File {
     /// Opens `path` (`EXPORT/path`, nothing encoded).
     pub fn open(remote: &Arc<Remote>, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<Self, Error> {
-        Ok(Self::of(Core::open(remote, path.as_ref(), options, &mut Flown::default())?))
+        Ok(Self::of(Core::open(remote, path.as_ref(), options, &Shared::default(), &mut Flown::default())?))
+    }
+
+    /// The same for one of several open files of the same file ([`File::sharing`]); the first bytes, at most `first`, are
+    /// read in the same round trip, for [`File::read_ahead_at`].
+    pub fn open_sharing(
+        remote: &Arc<Remote>,
+        path: impl AsRef<[u8]>,
+        options: &OpenOptions,
+        changes: &Changes,
+        first: u32,
+    ) -> Result<Self, Error> {
+        let shared = Shared { changes: changes.clone(), first };
+        Ok(Self::of(Core::open(remote, path.as_ref(), options, &shared, &mut Flown::default())?))
     }
 
     fn of(core: Core) -> Self {

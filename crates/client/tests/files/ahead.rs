@@ -127,3 +127,29 @@ fn an_error_of_a_write_behind_is_told_by_the_next_write_or_sync_and_by_no_read()
     file.sync_all().unwrap();
     assert_ne!(kind, ErrorKind::ConnectionLost);
 }
+
+#[test]
+fn the_first_bytes_come_with_the_open_and_are_not_used_after_a_change() {
+    let serving = Serving::start();
+    let bytes = pattern(20_000, 5);
+    serving.directory.write("f", &bytes);
+    let (remote, changes) = (remote(&serving), Changes::default());
+    let open = |first| File::open_sharing(&remote, "data/f", &BOTH, &changes, first).unwrap();
+    let file = open(64 << 10);
+    let there = std::fs::OpenOptions::new().write(true).open(serving.directory.path().join("f")).unwrap();
+    there.write_all_at(b"later", 0).unwrap();
+    let mut read = vec![0; 32 << 10];
+    // As a kernel reads: the parts overtake each other, and the last one ends behind the file.
+    assert_eq!(file.read_ahead_at(&mut read[16_384..20_480], 16_384).unwrap(), 20_000 - 16_384);
+    assert_eq!(file.read_ahead_at(&mut read[..16_384], 0).unwrap(), 16_384);
+    assert_same(&read[..20_000], &bytes);
+    // At the end there may be more by now.
+    there.write_all_at(b"more", 20_000).unwrap();
+    assert_eq!(file.read_ahead_at(&mut read, 20_000).unwrap(), 4);
+    assert_eq!(&read[..4], b"more");
+    // Another open file of the same one changes it.
+    let (file, other) = (open(1000), open(0));
+    other.write_at(b"x", 0).unwrap();
+    assert_eq!(file.read_ahead_at(&mut read[..5], 0).unwrap(), 5);
+    assert_eq!(&read[..5], b"xater");
+}

@@ -4,7 +4,7 @@ use super::{Outcomes, Tree, WANTED, facts, is_root, last, refused, unexpected};
 use crate::inodes::Found;
 use crate::kernel::{Answer, Attributes, Entry, FileSystemFacts, NewAttributes, SetTime};
 use rustix::io::Errno;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use xdfs_client::Facts;
 use xdfs_client::wire::{Answer as Told, Call, FileType, NewTime, Owner};
 
@@ -90,6 +90,10 @@ impl Tree {
 
     pub(super) fn attributes(&self, inode: u64, handle: Option<u64>) -> Outcomes {
         self.settle(inode);
+        if let Some((facts, valid)) = self.known_facts(inode) {
+            return self.told_for(inode, &facts, valid);
+        }
+        let (then, asked) = (self.now(), Instant::now());
         let file = handle.and_then(|handle| self.files.find(handle));
         let facts = match (self.path(inode), file) {
             (_, Some(file)) => file.file.look(WANTED).map_err(|error| refused(&error))?,
@@ -102,6 +106,7 @@ impl Tree {
                 None => return Err(error),
             },
         };
+        self.known_facts.keep(inode, &facts, then, asked + self.settings.valid);
         self.told(inode, &facts)
     }
 

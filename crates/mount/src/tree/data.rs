@@ -5,6 +5,7 @@ use crate::kernel::{Answer, abi};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::Arc;
+use std::time::Instant;
 use xdfs_client::file::{File, OpenOptions};
 use xdfs_client::wire::Call;
 
@@ -17,6 +18,9 @@ const TRUNCATE: u32 = 0o1000;
 const APPEND: u32 = 0o2000;
 const DATA_SYNC: u32 = 0o10_000;
 const DIRECT: u32 = 0o40_000;
+
+/// So much of a file is read in the round trip that opens it.
+const FIRST_BYTES: u32 = 64 << 10;
 
 /// Modes of fallocate(2).
 const KEEP_SIZE: u32 = 1;
@@ -104,7 +108,13 @@ impl Tree {
             return Err(Errno::NFILE);
         }
         self.settle(inode);
-        let file = self.open_file(inode, &options(flags))?;
+        let options = options(flags);
+        // The kernel reads the start next, unless it has kept it.
+        let is_unread = self.contents().get(&inode).is_none_or(|content| content.version.is_none());
+        let first = if is_unread && flags & TRUNCATE == 0 { FIRST_BYTES } else { 0 };
+        let then = Instant::now();
+        let file = self.open_file(inode, &options, first)?;
+        self.compare_known_facts(inode, file.version().1, then);
         if flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0 {
             file.set_len(0).map_err(|error| refused(&error))?;
             self.tell_locker(inode, &file);
@@ -114,26 +124,23 @@ impl Tree {
         Ok(Answer::Opened { handle, flags })
     }
 
-    /// Opens the file of an inode. If its name leads to another one, or nowhere, the kernel is told to ask
+    /// Opens the file of an inode, and reads its first bytes with that. If its name leads to another one, or nowhere, the kernel is told to ask
     /// again where it leads to.
-    pub(super) fn open_file(&self, inode: u64, options: &OpenOptions) -> Result<File, Errno> {
+    pub(super) fn open_file(&self, inode: u64, options: &OpenOptions, first: u32) -> Result<File, Errno> {
         let path = self.path(inode)?;
-        let file = match File::open(&self.remote, self.full(&path), options).map_err(|error| refused(&error)) {
+        let changes = self.contents().entry(inode).or_default().changes.clone();
+        let opened = File::open_sharing(&self.remote, self.full(&path), options, &changes, first);
+        let file = match opened.map_err(|error| refused(&error)) {
             Err(Errno::NOENT) => return Err(Errno::STALE),
             opened => opened?,
         };
         let same = self.inodes().identity(inode) == Some(file.inode());
-        if same { Ok(self.sharing(inode, file)) } else { Err(Errno::STALE) }
-    }
-
-    /// An open file that knows what others of its inode change.
-    fn sharing(&self, inode: u64, file: File) -> File {
-        file.sharing(&self.contents().entry(inode).or_default().changes)
+        if same { Ok(file) } else { Err(Errno::STALE) }
     }
 
     /// Sets the length of a file that is not open.
     pub(super) fn truncate(&self, inode: u64, length: u64) -> Result<(), Errno> {
-        let file = self.open_file(inode, &OpenOptions::new().write(true))?;
+        let file = self.open_file(inode, &OpenOptions::new().write(true), 0)?;
         file.set_len(length).map_err(|error| refused(&error))?;
         self.tell_locker(inode, &file);
         self.content_changed(inode);
@@ -161,7 +168,7 @@ impl Tree {
             self.is_new(&facts);
         }
         let entry = self.entry_since(then, (parent, name), &path, &facts)?;
-        let file = self.sharing(entry.id, file);
+        let file = file.sharing(&self.contents().entry(entry.id).or_default().changes);
         // It can be written even if only its creation asked for that.
         let flags = if flags & ACCESS_MODE == 0 { flags | READ_WRITE } else { flags };
         let (handle, flags) = self.opened(entry.id, file, flags);

@@ -177,10 +177,21 @@ impl Tree {
         });
         let left = until.saturating_duration_since(Instant::now());
         let told = told.map(|entry| {
-            self.known_by_listing(entry.id, facts, *until);
+            self.keep_listed(entry.id, listed);
             Entry { valid: left, ..entry }
         });
         buffer.push(name, next, number, kind_bits(facts.kind), plus.then_some(told.as_ref()));
+    }
+
+    /// What programs ask for of a file after they were told of it: the kernel keeps less of that.
+    fn keep_listed(&self, inode: u64, Listed { facts, then, until, .. }: &Listed) {
+        self.known_facts.keep(inode, facts, *then, *until);
+        if facts.xattrs == Some(false) {
+            self.xattr_names.keep_none(inode, *until);
+        }
+        if let Some(target) = &facts.target {
+            self.link_targets.keep(inode, target, *until);
+        }
     }
 
     /// The page behind this one.

@@ -152,7 +152,7 @@ impl Tree {
     /// that is not allowed.
     fn writable(&self, open: &Arc<OpenFile>) -> Arc<OpenFile> {
         let options = OpenOptions::new().read(true).write(true);
-        match self.open_file(open.inode, &options) {
+        match self.open_file(open.inode, &options, 0) {
             Ok(file) => Arc::new(OpenFile { inode: open.inode, file, writes: true }),
             Err(_) => Arc::clone(open),
         }

@@ -6,6 +6,7 @@ mod behind;
 mod data;
 mod directories;
 mod hidden;
+mod known_facts;
 mod link_targets;
 mod lock;
 mod lost_answers;
@@ -22,6 +23,7 @@ use behind::{Behind, Content};
 use data::OpenFile;
 use directories::OpenDirectory;
 use hidden::Keeper;
+use known_facts::KnownFacts;
 use link_targets::KnownTargets;
 use lock::RangeLocker;
 use lost_answers::Fate;
@@ -84,6 +86,7 @@ pub struct Tree {
     /// Counts changes by this mount.
     clock: Arc<AtomicU64>,
     ahead: Ahead,
+    known_facts: KnownFacts,
     link_targets: KnownTargets,
     xattr_names: KnownNames,
     /// Hidden names, each one once.
@@ -141,6 +144,7 @@ impl Tree {
             behind: Behind::default(),
             clock: Arc::default(),
             ahead: Ahead::default(),
+            known_facts: KnownFacts::default(),
             link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
@@ -345,6 +349,7 @@ mod tests {
             behind: Behind::default(),
             clock: Arc::default(),
             ahead: Ahead::default(),
+            known_facts: KnownFacts::default(),
             link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLockReadGuard};
+use std::time::Instant;
 use xdfs_client::Facts;
 use xdfs_client::file::{Flight, OpenOptions};
 use xdfs_client::wire::{Answer as Told, Call, FileType};
@@ -22,7 +23,7 @@ impl Tree {
         if let Some(entry) = self.looked_up_ahead(parent, name, &path) {
             return Ok(Answer::Entry(entry));
         }
-        let then = self.now();
+        let (then, asked) = (self.now(), Instant::now());
         let facts = match self.facts_of(&path) {
             Err(Errno::NOENT) => {
                 self.inodes().unlinked(parent, name);
@@ -30,7 +31,9 @@ impl Tree {
             }
             told => told?,
         };
-        Ok(Answer::Entry(self.entry_since(then, (parent, name), &path, &facts)?))
+        let entry = self.entry_since(then, (parent, name), &path, &facts)?;
+        self.known_facts.keep(entry.id, &facts, then, asked + self.settings.valid);
+        Ok(Answer::Entry(entry))
     }
 
     /// Makes something, and looks at it. `look` tells whether it was made if the answer is lost.

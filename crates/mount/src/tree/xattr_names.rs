@@ -54,6 +54,14 @@ impl KnownNames {
         self.lock().asked.is_some_and(|asked| Instant::now() < asked + LISTED_FOR)
     }
 
+    /// A file has no attributes.
+    pub(super) fn keep_none(&self, inode: u64, until: Instant) {
+        let (mut known, now) = (self.lock(), Instant::now());
+        if known.make_room(now) {
+            known.keep(vec![(inode, Some(Arc::from([])))], until, now);
+        }
+    }
+
     /// Changes attributes of a file. It is asked alone for some time: an answer that is on its way while they change is over
     /// before that is.
     pub(super) fn changing<T>(&self, inode: u64, valid: Duration, change: impl FnOnce() -> T) -> T {
@@ -116,20 +124,6 @@ impl Tree {
     pub(super) fn wanted_of_entries(&self) -> Wanted {
         let usual = WANTED.and(Wanted::TARGET);
         if self.xattr_names.are_asked_for() { usual.and(Wanted::XATTRS) } else { usual }
-    }
-
-    /// The kernel is told of a file what a listing of its directory says: programs ask for the rest of that next.
-    pub(super) fn known_by_listing(&self, inode: u64, facts: &Facts, until: Instant) {
-        if facts.xattrs == Some(false) {
-            let (none, now) = (Some(Arc::from([])), Instant::now());
-            let mut known = self.xattr_names.lock();
-            if known.make_room(now) {
-                known.keep(vec![(inode, none)], until, now);
-            }
-        }
-        if let Some(target) = &facts.target {
-            self.link_targets.keep(inode, target, until);
-        }
     }
 
     /// This file and others in its directory with their paths; nothing unless a program is reading that.

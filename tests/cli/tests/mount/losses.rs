@@ -159,8 +159,8 @@ fn a_program_that_waits_for_a_server_or_a_lock_is_ended_by_a_signal() {
     let locks = Running::start(command(&["flock", "lock", "true"]));
     let took = time_to_end(locks, Signal::INT);
     assert!(took < Duration::from_secs(1), "{took:?}");
-    let script =
-        "import os, sys\nf = os.open('file', os.O_RDONLY)\nprint(flush=True)\nsys.stdin.read()\nos.read(f, 1000)\n";
+    // Its first bytes have come with its open.
+    let script = "import os, sys\nf = os.open('file', os.O_RDONLY)\nprint(flush=True)\nos.lseek(f, 500_000, 0)\nsys.stdin.read()\nos.read(f, 1000)\n";
     let mut reads = Running::start(command(&["python3", "-c", script]));
     let opened = format!("/proc/{}/fd/3", reads.process().as_raw_nonzero());
     while !fs::read_link(&opened).is_ok_and(|path| path.ends_with("file")) {

@@ -1,0 +1,100 @@
+//! Attributes that the kernel was told of a moment ago. It asks for them again after each read, since that changes the time of
+//! the last access.
+
+use super::Tree;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use xdfs_client::Facts;
+
+/// Files of which they are known.
+const KNOWN_MAX: usize = 4096;
+
+/// What is known, for as long as attributes may be used without another look, and until this mount changes anything.
+#[derive(Default, Debug)]
+pub(super) struct KnownFacts(Mutex<BTreeMap<u64, Known>>);
+
+#[derive(Debug)]
+struct Known {
+    facts: Facts,
+    /// When they were asked for, by [`Tree::now`].
+    then: u64,
+    until: Instant,
+}
+
+impl KnownFacts {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn keep(&self, inode: u64, facts: &Facts, then: u64, until: Instant) {
+        let mut known = self.lock();
+        if known.len() >= KNOWN_MAX {
+            let now = Instant::now();
+            known.retain(|_, known| now < known.until);
+        }
+        if known.len() < KNOWN_MAX || known.contains_key(&inode) {
+            known.insert(inode, Known { facts: facts.clone(), then, until });
+        }
+    }
+
+    /// They and how long they may be used; `now` by [`Tree::now`].
+    fn find(&self, inode: u64, now: u64) -> Option<(Facts, Duration)> {
+        let known = self.lock();
+        let found = known.get(&inode).filter(|known| known.then == now)?;
+        let left = found.until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        Some((found.facts.clone(), left))
+    }
+
+    /// The server tells the file's change number. Facts with another one are old.
+    fn compare(&self, inode: u64, change: u64, until: Instant) {
+        let mut all = self.lock();
+        match all.get_mut(&inode) {
+            Some(known) if known.facts.change == Some(change) => known.until = until,
+            _ => drop(all.remove(&inode)),
+        }
+    }
+}
+
+impl Tree {
+    pub(super) fn known_facts(&self, inode: u64) -> Option<(Facts, Duration)> {
+        self.known_facts.find(inode, self.now())
+    }
+
+    /// A file was opened, and `change` was its change number after `then`.
+    pub(super) fn compare_known_facts(&self, inode: u64, change: u64, then: Instant) {
+        self.known_facts.compare(inode, change, then + self.settings.valid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xdfs_client::wire::{Attributes, FileType};
+
+    const VALID: Duration = Duration::from_secs(3600);
+
+    fn facts(change: u64) -> Facts {
+        Facts::from(&Attributes { change: Some(change), ..Attributes::of(FileType::Regular) })
+    }
+
+    #[test]
+    fn facts_hold_for_a_time_and_until_something_changes() {
+        let (known, now) = (KnownFacts::default(), Instant::now());
+        known.keep(1, &facts(7), 0, now + VALID);
+        known.keep(2, &facts(7), 0, now);
+        assert!(known.find(1, 0).is_some_and(|(told, left)| told == facts(7) && left <= VALID));
+        assert!(known.find(1, 1).is_none() && known.find(2, 0).is_none() && known.find(3, 0).is_none());
+        known.compare(2, 7, now + VALID);
+        assert!(known.find(2, 0).is_some(), "the server has said that they are those of now");
+        known.compare(2, 8, now + VALID);
+        assert!(known.find(2, 0).is_none());
+    }
+
+    #[test]
+    fn what_is_known_has_a_bound() {
+        let (known, now) = (KnownFacts::default(), Instant::now());
+        (0..KNOWN_MAX as u64 + 9).for_each(|inode| known.keep(inode, &facts(0), 0, now + VALID));
+        assert_eq!(known.lock().len(), KNOWN_MAX);
+    }
+}
