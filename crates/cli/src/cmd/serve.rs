@@ -14,6 +14,7 @@ mod standby;
 mod start;
 mod stdio;
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -102,9 +103,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         disk: DiskMode::default(),
         log: Arc::clone(&tell),
     };
-    let export_names: Vec<_> = config.exports.iter().map(|export| export.name().to_owned()).collect();
-    let server = Server::bind(config).map_err(|error| start::cannot_listen(offer.fixed.listen, &error))?;
-    state.record_exports(export_names.iter().map(String::as_str));
+    let server = bind(config, offer.fixed.listen, &state)?;
     // Before it is confined: afterwards no process can be started, and no socket made.
     let metrics = metrics::take(&offer.fixed, metrics)?;
     let standby = start_standby(&plan, &offer.fixed)?;
@@ -143,6 +142,14 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         tell,
     };
     conduct(server, serving, signals)
+}
+
+/// Listens, and records what is offered from now on.
+fn bind(config: Config, listen: SocketAddr, state: &StateFolder) -> Result<Server, Failure> {
+    let exports: Vec<_> = config.exports.iter().map(|export| export.name().to_owned()).collect();
+    let server = Server::bind(config).map_err(|error| start::cannot_listen(listen, &error))?;
+    state.record_exports(exports.iter().map(String::as_str));
+    Ok(server)
 }
 
 /// What is put above the server's connections: loaded and read before the process is confined.
