@@ -150,6 +150,8 @@ impl ReplyReader {
 
     fn add(&mut self, bytes: &[u8]) -> Result<(), ReplyError> {
         if bytes.len() > self.line_max - self.line.len() {
+            // Whatever the pieces were, nothing of it stays.
+            self.line = Vec::new();
             return Err(ReplyError::LineTooLong(self.line_max));
         }
         self.line.extend_from_slice(bytes);
@@ -255,6 +257,15 @@ mod tests {
         let endless = [b"211-x\r\n".as_slice(), &b"\r\n".repeat(REPLY_BYTES_MAX / 8)].concat();
         assert_eq!(read_all(&[&endless]), Err(ReplyError::TooLong(REPLY_BYTES_MAX)));
         assert!(read_all(&[&line[..3], b" ", &line[5..]]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn nothing_stays_of_a_line_that_is_too_long_whatever_the_pieces() {
+        let line = [b'2'; LINE_BYTES_MAX + 1];
+        let (mut whole, mut pieces) = (ReplyReader::default(), ReplyReader::default());
+        let of_whole = whole.take(&line);
+        let of_pieces = line.chunks(3).try_for_each(|piece| pieces.take(piece).map(drop));
+        assert_eq!((of_whole.map(drop), whole), (of_pieces, pieces));
     }
 
     #[test]
