@@ -3,6 +3,7 @@
 
 mod calls;
 mod ftp;
+mod gsi;
 mod kept;
 mod texts;
 mod xio;
@@ -27,6 +28,7 @@ pub(crate) fn all() -> Vec<Seed> {
     seeds.extend(texts::all());
     seeds.extend(kept::all());
     seeds.extend(ftp::all());
+    seeds.extend(gsi::all());
     seeds.extend(xio::all());
     seeds
 }

@@ -17,6 +17,9 @@ pub(super) fn all() -> Vec<Seed> {
         ("extended", "229 Entering Extended Passive Mode (|||32817|)\r\n".to_owned()),
         ("foreign", "227 (10,0,0,1,187,43)\n229 (|1|10.0.0.1|4000|)\r\n".to_owned()),
         ("no-reply", "SSH-2.0-x\r\n".to_owned()),
+        ("preliminary", format!("120 later\r\n{login}")),
+        ("long-line", format!("220 {}\r\n", "x".repeat(9000))),
+        ("no-digits", "2x0 hello\r\n".to_owned()),
     ];
     for (name, text) in talks {
         seeds.push(("ftp-control", name.to_owned(), [&[2], text.as_bytes()].concat()));
@@ -29,6 +32,32 @@ pub(super) fn all() -> Vec<Seed> {
     ];
     for (name, text) in listings {
         seeds.push(("ftp-listing", name.to_owned(), text.as_bytes().to_vec()));
+    }
+    let tokens = [
+        ("whole", "220 hello\r\n334 go on\r\n335 ADAT=FgMDAAEA\r\n335 ADAT=\r\n235 in\r\n633 FwMDAAEA\r\n"),
+        ("no-base64", "220 hello\r\n334 go on\r\n335 ADAT=!!\r\n"),
+        ("no-token", "220 hello\r\n334 go on\r\n335 go on\r\n"),
+        ("refused", "220 hello\r\n334 go on\r\n535 no\r\n"),
+        ("no-gsi", "220 hello\r\n500 what\r\n"),
+    ];
+    for (name, text) in tokens {
+        seeds.push(("ftp-tokens", name.to_owned(), text.as_bytes().to_vec()));
+    }
+    let moved = " Timestamp:  1.1\n Stripe Index: 1\n Stripe Bytes Transferred: 393216\n Total Stripe Count: 2\nEnd.";
+    let markers = [
+        ("stored", "\0Range Marker 0-262144,524288-786432".to_owned()),
+        ("stored-twisted", "\0Range Marker 9-5".to_owned()),
+        ("stored-half", "\0Range Marker 5".to_owned()),
+        ("stored-no-number", "\0Range Marker x-5".to_owned()),
+        ("stored-many", format!("\0Range Marker {}", "1-2,".repeat(4097))),
+        ("stored-no-text", "\0Range Marker \u{fe}".to_owned()),
+        ("moved", format!("\u{1}Perf Marker\n{moved}")),
+        ("moved-far", "\u{1}Stripe Index: 70000".to_owned()),
+        ("moved-no-number", "\u{1}Stripe Bytes Transferred: -1".to_owned()),
+        ("alive", "\u{2}working".to_owned()),
+    ];
+    for (name, text) in markers {
+        seeds.push(("ftp-markers", name.to_owned(), text.into_bytes()));
     }
     seeds.push((
         "mode-e",

@@ -6,8 +6,10 @@ use xdfs_gridftp::address::{of_epsv, of_pasv};
 use xdfs_gridftp::command::{Command, Login};
 use xdfs_gridftp::control::{Control, Event, Protection};
 use xdfs_gridftp::listing::{Lines, ListingError, of_mlsd, of_mlst};
+use xdfs_gridftp::markers::{Marker, RANGES_MAX};
 use xdfs_gridftp::mode_e::{Assembly, Piece};
 use xdfs_gridftp::ranges::{Range, Ranges};
+use xdfs_gridftp::reply::Reply;
 
 /// Where the control channel is said to lead.
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -30,7 +32,7 @@ pub(super) fn control(input: &[u8]) {
         assert!(!reply.shown().contains(char::is_control));
     }
     let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
-    let reply = xdfs_gridftp::reply::Reply { code: 227, lines };
+    let reply = Reply { code: 227, lines };
     for address in [of_pasv(&reply, SERVER), of_epsv(&reply, SERVER)] {
         match address {
             Ok(address) => assert!(address.ip() == SERVER && address.port() >= 1024),
@@ -39,6 +41,40 @@ pub(super) fn control(input: &[u8]) {
     }
     if let Err(error) = of_mlst(&reply) {
         assert!(!error.to_string().contains(char::is_control));
+    }
+}
+
+/// A session whose login is by certificate, line by line. Tokens are answered whatever they are, and consent is believed.
+pub(super) fn tokens(input: &[u8]) {
+    let mut control = Control::new(Login::mapped(), Protection::AuthGssapi);
+    for line in input.split_inclusive(|&byte| byte == b'\n') {
+        if let Err(error) = control.receive(line) {
+            return assert!(!error.to_string().contains(char::is_control));
+        }
+        while let Some(event) = control.poll() {
+            let sent = match event {
+                Event::Token(_) => control.token(b"token".to_vec()),
+                Event::Secure => control.secured(),
+                _ => continue,
+            };
+            assert!(sent.is_ok_and(|line| line.ends_with(b"\r\n") && !line[..line.len() - 2].contains(&b'\n')));
+        }
+    }
+}
+
+/// What a marker says is within its bounds. The first byte chooses its kind.
+pub(super) fn markers(input: &[u8]) {
+    let Some((&kind, text)) = input.split_first() else { return };
+    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+    let code = 111 + u16::from(kind % 3);
+    match Marker::of(&Reply { code, lines }) {
+        Some(Marker::Stored(ranges)) => {
+            assert!(code == 111 && ranges.len() <= RANGES_MAX);
+            assert!(ranges.iter().all(|range| range.start <= range.end));
+        }
+        Some(Marker::Moved { .. }) => assert_eq!(code, 112),
+        Some(Marker::Alive) => assert_ne!(code, 111),
+        None => assert_ne!(code, 113),
     }
 }
 

@@ -3,6 +3,7 @@
 mod canary;
 mod decoders;
 mod ftp;
+mod gsi;
 mod kept;
 mod openings;
 mod session;
@@ -68,7 +69,15 @@ pub(crate) const TARGETS: &[Target] = &[
     // Names and replies are kept in vectors of their own, which a short input has many of.
     Target { name: "ftp-control", run: ftp::control, memory: Memory::Own, share: 30 },
     Target { name: "ftp-listing", run: ftp::listing, memory: Memory::Own, share: 20 },
+    Target { name: "ftp-tokens", run: ftp::tokens, memory: Memory::Own, share: 20 },
+    Target { name: "ftp-markers", run: ftp::markers, memory: Memory::Own, share: 20 },
     Target { name: "mode-e", run: ftp::mode_e, memory: Memory::Own, share: 30 },
+    // Certificates are taken apart into trees, and the library that checks them has copies.
+    Target { name: "gsi-chain", run: gsi::chain, memory: Memory::Own, share: 10 },
+    Target { name: "gsi-policy", run: gsi::policy, memory: Memory::Own, share: 20 },
+    Target { name: "gsi-request", run: gsi::request, memory: Memory::Own, share: 20 },
+    Target { name: "gsi-stream", run: gsi::stream, memory: Memory::Own, share: 4 },
+    Target { name: "gsi-inside", run: gsi::inside, memory: Memory::Own, share: 2 },
     // Parts are texts of their own, and are written anew.
     Target { name: "xio-contact", run: xio::contact, memory: Memory::Own, share: 40 },
     Target { name: "xio-stack", run: xio::stack, memory: Memory::Own, share: 10 },

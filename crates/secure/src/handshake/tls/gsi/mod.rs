@@ -13,6 +13,8 @@ mod chain;
 mod credential;
 mod delegation;
 mod fault;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod handshake;
 mod names;
 mod policy;

@@ -9,7 +9,7 @@ use super::chain;
 use super::handshake::Handshake;
 
 /// The head of a record.
-const HEAD_BYTES: usize = 5;
+pub(super) const HEAD_BYTES: usize = 5;
 
 /// Most bytes behind the head: 16 KiB and what encryption adds (RFC 8446, section 5.2).
 const RECORD_BYTES_MAX: usize = (16 << 10) + 256;

@@ -52,6 +52,16 @@ impl TrustStore {
     pub fn add(&mut self, certificate: &[u8], policy: Option<String>, lists: &[Vec<u8>]) -> Result<(), GsiFault> {
         let certificate = CertificateDer::from_pem_slice(certificate);
         let certificate = certificate.map_err(|error| GsiFault::Unreadable(error.to_string()))?;
+        self.add_der(certificate, policy, lists)
+    }
+
+    /// The same for a certificate in DER.
+    pub(super) fn add_der(
+        &mut self,
+        certificate: CertificateDer<'static>,
+        policy: Option<String>,
+        lists: &[Vec<u8>],
+    ) -> Result<(), GsiFault> {
         let parsed = Parsed::of(&certificate)?;
         let read = |list: &Vec<u8>| match list.first() {
             Some(0x30) => Ok(CertificateRevocationListDer::from(list.clone())),

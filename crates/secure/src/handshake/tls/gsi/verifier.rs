@@ -55,8 +55,12 @@ impl Gsi {
     /// # Errors
     /// What is wrong with the credential.
     pub fn new(credential: Credential, trust: TrustStore, now: u64) -> Result<Self, GsiFault> {
+        Self::of_parts(Arc::new(credential), Arc::new(trust), now)
+    }
+
+    pub(super) fn of_parts(credential: Arc<Credential>, trust: Arc<TrustStore>, now: u64) -> Result<Self, GsiFault> {
         let holder = credential.check(&trust, Role::User, now)?;
-        Ok(Self { credential: Arc::new(credential), trust: Arc::new(trust), holder })
+        Ok(Self { credential, trust, holder })
     }
 
     /// The same for a server, which may have a certificate that is for servers alone, or a user's.
@@ -188,7 +192,7 @@ impl Verifier {
 
 /// Whether a server's certificate is for this host: by the names that it lists, or, where it lists none, by its CN, which
 /// grids write as `host/NAME` too.
-fn is_for(own: &[u8], host: &str) -> Result<bool, GsiFault> {
+pub(super) fn is_for(own: &[u8], host: &str) -> Result<bool, GsiFault> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let unreadable = |error: &dyn std::fmt::Display| GsiFault::Unreadable(error.to_string());
     let der = CertificateDer::from(own.to_vec());
