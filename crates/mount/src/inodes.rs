@@ -283,6 +283,10 @@ impl Inodes {
         wanted.filter_map(|((parent, name), id)| Some((*id, self.path_in(*parent, name)?))).collect()
     }
 
+    pub(crate) fn is_directory(&self, id: u64) -> bool {
+        self.inodes.get(&id).is_some_and(|inode| inode.directory)
+    }
+
     /// Whether this name is the last one that is known of a file that is open.
     pub(crate) fn is_last_name_of_open(&self, parent: u64, name: &[u8]) -> Option<u64> {
         let id = self.named(parent, name)?;

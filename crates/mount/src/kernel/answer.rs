@@ -50,6 +50,8 @@ pub(crate) enum Answer {
     Opened {
         handle: u64,
         flags: u32,
+        /// The inode, if the kernel may have attributes of it that are old.
+        changed: Option<u64>,
     },
     /// Directories have numbers of their own.
     OpenedDirectory {
@@ -129,7 +131,7 @@ impl Answer {
                 let (seconds, nanoseconds) = lifetime(*valid);
                 fields.u64(seconds).u32(nanoseconds).u32(0).attributes(attributes);
             }
-            Self::Opened { handle, flags } => drop(fields.u64(*handle).u32(*flags).u32(0)),
+            Self::Opened { handle, flags, .. } => drop(fields.u64(*handle).u32(*flags).u32(0)),
             Self::OpenedDirectory { handle } => drop(fields.u64(*handle).u32(0).u32(0)),
             Self::Created { entry, handle, flags } => drop(fields.entry(entry).u64(*handle).u32(*flags).u32(0)),
             Self::Data(data) => return (Vec::new(), Some(data)),

@@ -167,9 +167,18 @@ fn send(device: &File, unique: u64, outcome: Result<&Answer, Errno>) -> Result<(
     write(device, (unique, error), &fields, data)
 }
 
-/// Has the kernel drop the attributes and all pages that it keeps of an inode, and waits for that.
-pub(super) fn invalidate(device: &File, inode: u64) -> Result<(), Errno> {
-    let (from, length) = (0_u64, 0_u64);
+/// What the kernel keeps of an inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kept {
+    Attributes,
+    /// All pages, too.
+    Everything,
+}
+
+/// Has the kernel drop what it keeps of an inode, and waits for that.
+pub(super) fn invalidate(device: &File, inode: u64, kept: Kept) -> Result<(), Errno> {
+    // A negative offset says that no pages are meant.
+    let (from, length) = if kept == Kept::Attributes { (u64::MAX, 0) } else { (0, 0) };
     let fields = [inode, from, length].map(u64::to_ne_bytes).concat();
     write(device, (0, abi::NOTIFY_INVALIDATE_INODE), &fields, &[])
 }
@@ -380,9 +389,14 @@ impl<'a> Server<'a> {
     /// Sends an answer; false if nobody waits for it, which the file system then knows.
     fn deliver(&self, unique: u64, outcome: Result<Answer, Errno>) -> bool {
         let wanted = lock(&self.in_flight).finish(unique);
-        if let Ok(Answer::Locked { inode }) = &outcome {
-            // None if the kernel has forgotten it.
-            let _ = invalidate(self.device, *inode);
+        let dropped = match &outcome {
+            Ok(Answer::Locked { inode }) => Some((*inode, Kept::Everything)),
+            Ok(Answer::Opened { changed, .. }) => changed.map(|inode| (inode, Kept::Attributes)),
+            _ => None,
+        };
+        if let Some((inode, kept)) = dropped {
+            // No inode is found if the kernel has forgotten it.
+            let _ = invalidate(self.device, inode, kept);
         }
         let sent = wanted && send(self.device, unique, outcome.as_ref().map_err(|errno| *errno)).is_ok();
         match outcome {

@@ -2,12 +2,13 @@
 //!
 //! Who reads a directory below one that was just read goes through a tree: those beside and below it are listed together, many
 //! in a round trip. So is the directory in which a program looks up one name after the other. How many are listed that nobody
-//! has asked for depends on how many of the last ones were used. What was listed holds for as long as attributes do, and
-//! not once this mount has changed anything.
+//! has asked for depends on how many of the last ones were used. What was listed holds for as long as attributes do, but for
+//! what this mount has changed since.
 
 mod state;
 
 use super::directories::{Listed, Page};
+use super::recent_changes::Changed;
 use super::{Tree, WANTED, refused};
 use crate::inodes::Identity;
 use crate::kernel::Entry;
@@ -67,11 +68,11 @@ impl Ahead {
     }
 
     /// What is known of a directory. What is on its way is waited for, at most for as long as it could be used.
-    fn find(&self, path: &[u8], change: u64, wait: Duration) -> Option<Arc<Listing>> {
-        let is_asked = |state: &mut State| matches!(state.known(path, change, Instant::now()), Known::Asked);
+    fn find(&self, path: &[u8], wait: Duration) -> Option<Arc<Listing>> {
+        let is_asked = |state: &mut State| matches!(state.known(path, Instant::now()), Known::Asked);
         let waited = self.changed.wait_timeout_while(self.lock(), wait, is_asked);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let Known::Listed(listing) = state.known(path, change, Instant::now()) else { return None };
+        let Known::Listed(listing) = state.known(path, Instant::now()) else { return None };
         state.used();
         self.changed.notify_all();
         Some(listing)
@@ -131,7 +132,7 @@ impl Tree {
         let behind = self.ahead.lock().reads(path, Instant::now());
         let goes_through = behind.is_some();
         self.ahead.want(behind.unwrap_or_default());
-        let listing = self.ahead.find(path, self.now(), self.settings.valid).filter(|known| self.is_of(inode, known));
+        let listing = self.ahead.find(path, self.settings.valid).filter(|known| self.is_of(inode, known));
         let page = match listing {
             Some(listing) => Arc::clone(&listing.page),
             None => Arc::new(self.next_page(path, &Page::default())?),
@@ -144,14 +145,15 @@ impl Tree {
         Ok(page)
     }
 
+    /// Whether it is a directory's, and nothing was changed there since.
     fn is_of(&self, inode: u64, listing: &Listing) -> bool {
         let identity: Option<Identity> = self.inodes().identity(inode);
-        identity.is_some() && identity == listing.facts.inode
+        identity.is_some() && identity == listing.facts.inode && !self.is_newer(inode, listing.then)
     }
 
     /// What is known of a directory itself.
     pub(super) fn listed_facts(&self, inode: u64, path: &[u8]) -> Option<(Facts, Duration)> {
-        let listing = self.ahead.find(path, self.now(), Duration::ZERO)?;
+        let listing = self.ahead.find(path, Duration::ZERO)?;
         let left = listing.until.saturating_duration_since(Instant::now());
         self.is_of(inode, &listing).then(|| (listing.facts.clone(), left))
     }
@@ -162,7 +164,7 @@ impl Tree {
         if self.settings.valid.is_zero() {
             return None;
         }
-        let find = |path: &[u8]| self.ahead.find(path, self.now(), Duration::ZERO);
+        let find = |path: &[u8]| self.ahead.find(path, Duration::ZERO);
         let (above, _) = split(path)?;
         let (facts, then, until) = match (find(path), find(above)) {
             (Some(itself), _) if itself.facts.kind == FileType::Directory => {
@@ -180,7 +182,8 @@ impl Tree {
             }
         };
         let identity = facts.inode?;
-        if self.inodes().is_known_otherwise(parent, name, identity) {
+        let is_other = self.changes.is_after(then, &Changed::Name(parent, name.to_vec()));
+        if is_other || self.inodes().is_known_otherwise(parent, name, identity) {
             return None;
         }
         let entry = self.entry(parent, name, &facts).ok()?;

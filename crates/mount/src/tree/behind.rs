@@ -2,14 +2,15 @@
 //! open file at most. Whoever looks at the inode waits for them first.
 
 use super::data::OpenFile;
+use super::recent_changes::Changed;
 use super::{Tree, refused};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use xdfs_client::Facts;
 use xdfs_client::file::Changes;
+use xdfs_client::wire::FileType;
 
 /// What a program wrote is sent this long after that, whatever it does then.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -21,8 +22,6 @@ pub(super) struct Content {
     pub(super) version: Option<(u64, u64)>,
     /// For all of its open files.
     pub(super) changes: Changes,
-    /// When this mount changed it last, by [`Tree::clock`].
-    changed: u64,
     /// The change number that the kernel was told last: with another one it drops its pages.
     told: Option<u64>,
 }
@@ -84,31 +83,21 @@ impl Tree {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A time that goes on with each change by this mount.
-    pub(super) fn now(&self) -> u64 {
-        self.clock.load(Ordering::Acquire)
-    }
-
-    /// Makes a change of names or attributes: what was listed before, or meanwhile, is not used after it.
-    pub(super) fn changing<T>(&self, change: impl FnOnce() -> T) -> T {
-        self.clock.fetch_add(1, Ordering::AcqRel);
-        let changed = change();
-        self.clock.fetch_add(1, Ordering::AcqRel);
-        changed
-    }
-
     /// This mount changed an inode's content: what was read of it before is not used any more.
     pub(super) fn content_changed(&self, inode: u64) {
-        let now = self.clock.fetch_add(1, Ordering::AcqRel) + 1;
+        self.changes.note([Changed::Inode(inode)]);
         // Of an inode that was not opened the kernel has no pages.
         if let Some(content) = self.contents().get_mut(&inode) {
-            (content.version, content.changed) = (None, now);
+            content.version = None;
         }
     }
 
     /// The kernel is told attributes of an inode. If somebody changed it since the last time, what was read
     /// ahead is as old as the pages that the kernel drops.
     pub(super) fn tell(&self, inode: u64, facts: &Facts) {
+        if facts.kind == FileType::Symlink {
+            self.link_targets.compare(inode, facts.change);
+        }
         if let Some(content) = self.contents().get_mut(&inode)
             && content.told != facts.change
         {
@@ -117,9 +106,9 @@ impl Tree {
         }
     }
 
-    /// Whether attributes that were asked for at `then` may be older than what a program has written.
+    /// Whether attributes that were asked for at `then` may be older than what a program has changed.
     pub(super) fn is_newer(&self, inode: u64, then: u64) -> bool {
-        self.behind.file_of(inode).is_some() || self.contents().get(&inode).is_some_and(|known| known.changed > then)
+        self.behind.file_of(inode).is_some() || self.changes.is_after(then, &Changed::Inode(inode))
     }
 
     /// Writes behind the program.

@@ -114,14 +114,16 @@ impl Tree {
         let first = if is_unread && flags & TRUNCATE == 0 { FIRST_BYTES } else { 0 };
         let then = Instant::now();
         let file = self.open_file(inode, &options, first)?;
-        self.compare_known_facts(inode, file.version().1, then);
+        let is_known = self.compare_known_facts(inode, file.version().1, then);
         if flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0 {
             file.set_len(0).map_err(|error| refused(&error))?;
             self.tell_locker(inode, &file);
             self.content_changed(inode);
         }
         let (handle, flags) = self.opened(inode, file, flags);
-        Ok(Answer::Opened { handle, flags })
+        // Its size is where reads end.
+        let changed = (!is_known && !self.settings.valid.is_zero()).then_some(inode);
+        Ok(Answer::Opened { handle, flags, changed })
     }
 
     /// Opens the file of an inode, and reads its first bytes with that. If its name leads to another one, or nowhere, the kernel is told to ask

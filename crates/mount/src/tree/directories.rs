@@ -1,6 +1,7 @@
 //! Open directories: read page by page, with the attributes that readdirplus wants.
 
 use super::attributes::{inode_number, kind_bits};
+use super::recent_changes::Changed;
 use super::{HIDDEN, Outcomes, Tree, is_root, refused};
 use crate::kernel::{Answer, DirectoryBuffer, Entry};
 use rustix::io::Errno;
@@ -165,9 +166,10 @@ impl Tree {
             return;
         }
         let number = facts.inode.map_or(1, inode_number).max(1);
-        let renamed = facts.inode.is_none_or(|identity| self.inodes().is_known_otherwise(inode, name, identity));
+        let renamed = facts.inode.is_none_or(|identity| self.inodes().is_known_otherwise(inode, name, identity))
+            || self.changes.is_after(*then, &Changed::Name(inode, name.clone()));
         let told = if plus && !renamed { self.entry(inode, name, facts).ok() } else { None };
-        // The kernel asks for those of a file that was written meanwhile.
+        // The kernel asks for those of a file that was changed meanwhile.
         let told = told.filter(|entry| {
             let newer = self.is_newer(entry.id, *then);
             if newer {
@@ -190,7 +192,7 @@ impl Tree {
             self.xattr_names.keep_none(inode, *until);
         }
         if let Some(target) = &facts.target {
-            self.link_targets.keep(inode, target, *until);
+            self.link_targets.keep(inode, target, facts.change, *until);
         }
     }
 

@@ -38,32 +38,39 @@ impl KnownFacts {
         }
     }
 
-    /// They and how long they may be used; `now` by [`Tree::now`].
-    fn find(&self, inode: u64, now: u64) -> Option<(Facts, Duration)> {
+    /// They, when they were asked for, and how long they may be used.
+    fn find(&self, inode: u64) -> Option<(Facts, u64, Duration)> {
         let known = self.lock();
-        let found = known.get(&inode).filter(|known| known.then == now)?;
+        let found = known.get(&inode)?;
         let left = found.until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
-        Some((found.facts.clone(), left))
+        Some((found.facts.clone(), found.then, left))
     }
 
-    /// The server tells the file's change number. Facts with another one are old.
-    fn compare(&self, inode: u64, change: u64, until: Instant) {
+    /// The server tells the file's change number. Facts with another one are old. Whether they are known, and not.
+    fn compare(&self, inode: u64, change: u64, until: Instant) -> bool {
         let mut all = self.lock();
         match all.get_mut(&inode) {
-            Some(known) if known.facts.change == Some(change) => known.until = until,
-            _ => drop(all.remove(&inode)),
+            Some(known) if known.facts.change == Some(change) => {
+                known.until = until;
+                true
+            }
+            _ => {
+                all.remove(&inode);
+                false
+            }
         }
     }
 }
 
 impl Tree {
     pub(super) fn known_facts(&self, inode: u64) -> Option<(Facts, Duration)> {
-        self.known_facts.find(inode, self.now())
+        let (facts, then, left) = self.known_facts.find(inode)?;
+        (!self.is_newer(inode, then)).then_some((facts, left))
     }
 
-    /// A file was opened, and `change` was its change number after `then`.
-    pub(super) fn compare_known_facts(&self, inode: u64, change: u64, then: Instant) {
-        self.known_facts.compare(inode, change, then + self.settings.valid);
+    /// A file was opened, and `change` was its change number after `then`. Whether the kernel was told what is still so.
+    pub(super) fn compare_known_facts(&self, inode: u64, change: u64, then: Instant) -> bool {
+        self.known_facts.compare(inode, change, then + self.settings.valid)
     }
 }
 
@@ -79,16 +86,16 @@ mod tests {
     }
 
     #[test]
-    fn facts_hold_for_a_time_and_until_something_changes() {
+    fn facts_hold_for_a_time_and_until_the_server_tells_another_change() {
         let (known, now) = (KnownFacts::default(), Instant::now());
         known.keep(1, &facts(7), 0, now + VALID);
         known.keep(2, &facts(7), 0, now);
-        assert!(known.find(1, 0).is_some_and(|(told, left)| told == facts(7) && left <= VALID));
-        assert!(known.find(1, 1).is_none() && known.find(2, 0).is_none() && known.find(3, 0).is_none());
-        known.compare(2, 7, now + VALID);
-        assert!(known.find(2, 0).is_some(), "the server has said that they are those of now");
-        known.compare(2, 8, now + VALID);
-        assert!(known.find(2, 0).is_none());
+        assert!(known.find(1).is_some_and(|(told, then, left)| (told, then) == (facts(7), 0) && left <= VALID));
+        assert!(known.find(2).is_none() && known.find(3).is_none());
+        assert!(known.compare(2, 7, now + VALID));
+        assert!(known.find(2).is_some(), "the server has said that they are those of now");
+        assert!(!known.compare(2, 8, now + VALID));
+        assert!(known.find(2).is_none());
     }
 
     #[test]

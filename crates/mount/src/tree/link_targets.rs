@@ -7,8 +7,15 @@ use std::time::Instant;
 /// Links of which that is known: the longest targets take 4 KiB each.
 const KNOWN_MAX: usize = 4096;
 
-/// Of inodes, and how long they may be used.
-type Targets = BTreeMap<u64, (Arc<[u8]>, Instant)>;
+type Targets = BTreeMap<u64, Known>;
+
+#[derive(Debug)]
+struct Known {
+    target: Arc<[u8]>,
+    /// The change number of the link.
+    change: Option<u64>,
+    until: Instant,
+}
 
 /// What is known, for as long as attributes may be used without another look.
 #[derive(Default, Debug)]
@@ -19,21 +26,29 @@ impl KnownTargets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn keep(&self, inode: u64, target: &[u8], until: Instant) {
+    pub(super) fn keep(&self, inode: u64, target: &[u8], change: Option<u64>, until: Instant) {
         let mut known = self.lock();
         if known.len() >= KNOWN_MAX {
             let now = Instant::now();
-            known.retain(|_, (_, until)| now < *until);
+            known.retain(|_, known| now < known.until);
         }
         if known.len() < KNOWN_MAX {
-            known.insert(inode, (target.into(), until));
+            known.insert(inode, Known { target: target.into(), change, until });
         }
     }
 
     pub(super) fn find(&self, inode: u64) -> Option<Arc<[u8]>> {
         let known = self.lock();
-        let (target, _) = known.get(&inode).filter(|(_, until)| Instant::now() < *until)?;
-        Some(Arc::clone(target))
+        let known = known.get(&inode).filter(|known| Instant::now() < known.until)?;
+        Some(Arc::clone(&known.target))
+    }
+
+    /// The kernel is told of a link with this change number: another one, with the number of an old one, has another target.
+    pub(super) fn compare(&self, inode: u64, change: Option<u64>) {
+        let mut known = self.lock();
+        if known.get(&inode).is_some_and(|known| known.change != change) {
+            known.remove(&inode);
+        }
     }
 }
 
@@ -45,13 +60,17 @@ mod tests {
     #[test]
     fn what_is_known_has_a_bound_and_a_time() {
         let (known, now) = (KnownTargets::default(), Instant::now());
-        known.keep(0, b"old", now);
+        known.keep(0, b"old", None, now);
         assert_eq!(known.find(0), None);
         for inode in 1..=KNOWN_MAX as u64 + 1 {
-            known.keep(inode, b"target", now + Duration::from_secs(3600));
+            known.keep(inode, b"target", Some(7), now + Duration::from_secs(3600));
         }
         assert_eq!(known.lock().len(), KNOWN_MAX);
         assert_eq!(known.find(1).as_deref(), Some(&b"target"[..]));
         assert_eq!(known.find(KNOWN_MAX as u64 + 1), None, "there was no room");
+        known.compare(1, Some(7));
+        assert!(known.find(1).is_some());
+        known.compare(1, Some(8));
+        assert!(known.find(1).is_none(), "it is another link");
     }
 }

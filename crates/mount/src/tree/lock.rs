@@ -3,12 +3,12 @@
 //! open file it asks.
 
 use super::data::OpenFile;
+use super::recent_changes::RecentChanges;
 use super::{Outcomes, Tree, refused};
 use crate::errno;
 use crate::kernel::{Answer, LockRequest, Outcome, Waiting};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use xdfs_client::file::{Extent, File, OpenOptions, RangeLock, range_to_the_end};
 use xdfs_client::{Error, ErrorKind};
@@ -43,8 +43,8 @@ struct WaitingLock {
     /// None locks the whole file.
     range: Option<(u64, Extent)>,
     exclusive: bool,
-    /// That of the tree.
-    clock: Arc<AtomicU64>,
+    /// Those of the tree.
+    changes: Arc<RecentChanges>,
 }
 
 impl WaitingLock {
@@ -63,7 +63,7 @@ impl Waiting for WaitingLock {
         match self.lock() {
             Ok(()) => {
                 // What was listed before may be older than what was written under the lock before.
-                self.clock.fetch_add(1, Ordering::AcqRel);
+                self.changes.note_all();
                 Some(Ok(Answer::Locked { inode: self.open.inode }))
             }
             Err(error) if error.kind == ErrorKind::Locked => None,
@@ -127,12 +127,12 @@ impl Tree {
             SHARED | UNLOCKED => false,
             _ => return Err(Errno::INVAL),
         };
-        let clock = Arc::clone(&self.clock);
+        let changes = Arc::clone(&self.changes);
         if request.whole_file {
-            return Ok(WaitingLock { open, range: None, exclusive, clock });
+            return Ok(WaitingLock { open, range: None, exclusive, changes });
         }
         let range = Some((request.owner, range(request)?));
-        Ok(WaitingLock { open: self.locker(&open, request.owner), range, exclusive, clock })
+        Ok(WaitingLock { open: self.locker(&open, request.owner), range, exclusive, changes })
     }
 
     /// The file through which an inode's ranges are locked. Nothing is written through it, so that it has

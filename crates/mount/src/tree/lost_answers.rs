@@ -110,7 +110,7 @@ impl Tree {
 
     fn once(&self, calls: &[Call<'_>]) -> Result<Changed, Errno> {
         let batch = self.batch(calls).once().map_err(|error| refused(&error))?;
-        self.changing(|| self.remote.change(&batch)).map_err(|error| refused(&error))
+        self.remote.change(&batch).map_err(|error| refused(&error))
     }
 
     fn identity_at(&self, path: &[u8]) -> Result<Option<Identity>, Errno> {
@@ -169,8 +169,7 @@ impl Tree {
     pub(super) fn make_file(&self, path: &[u8], options: OpenOptions, exclusive: bool) -> Result<File, Errno> {
         let (full, mut options) = (self.full(path), options.create_new(exclusive));
         for _ in 0..TRIES {
-            let opened = self.changing(|| File::open_known(&self.remote, &full, &options));
-            let flight = match opened.map_err(|error| refused(&error))? {
+            let flight = match File::open_known(&self.remote, &full, &options).map_err(|error| refused(&error))? {
                 Opened::File(file) => return Ok(file),
                 Opened::Unknown(flight) => flight,
             };

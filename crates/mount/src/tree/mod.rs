@@ -11,6 +11,7 @@ mod link_targets;
 mod lock;
 mod lost_answers;
 mod names;
+mod recent_changes;
 mod xattr;
 mod xattr_names;
 
@@ -27,6 +28,7 @@ use known_facts::KnownFacts;
 use link_targets::KnownTargets;
 use lock::RangeLocker;
 use lost_answers::Fate;
+use recent_changes::RecentChanges;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -83,8 +85,7 @@ pub struct Tree {
     /// Of inodes that were opened, until the kernel forgets them.
     contents: Mutex<BTreeMap<u64, Content>>,
     behind: Behind,
-    /// Counts changes by this mount.
-    clock: Arc<AtomicU64>,
+    changes: Arc<RecentChanges>,
     ahead: Ahead,
     known_facts: KnownFacts,
     link_targets: KnownTargets,
@@ -142,7 +143,7 @@ impl Tree {
             lockers: Mutex::default(),
             contents: Mutex::default(),
             behind: Behind::default(),
-            clock: Arc::default(),
+            changes: Arc::default(),
             ahead: Ahead::default(),
             known_facts: KnownFacts::default(),
             link_targets: KnownTargets::default(),
@@ -226,7 +227,7 @@ impl FileSystem for Tree {
     fn call(&self, call: &Call<'_>) -> Outcome {
         match call.operation {
             Operation::Lock(request) => self.lock(&request),
-            _ => Outcome::Now(self.on_name(call)),
+            _ => Outcome::Now(self.on_call(call)),
         }
     }
 
@@ -236,6 +237,7 @@ impl FileSystem for Tree {
         // Its pages are dropped with it, or after the next open.
         if inodes.identity(inode).is_none() {
             self.contents().remove(&inode);
+            self.changes.forget(inode, self.settings.valid);
         }
     }
 
@@ -276,6 +278,19 @@ impl FileSystem for Tree {
 }
 
 impl Tree {
+    /// Makes a call, and notes what may be another now than the server told before.
+    fn on_call(&self, call: &Call<'_>) -> Outcomes {
+        let may_change = self.may_change(call);
+        let outcome = self.on_name(call);
+        match (may_change, &outcome) {
+            // A name leads elsewhere than was told. The kernel looks it up again.
+            (_, Err(Errno::STALE)) | (None, _) => self.changes.note_all(),
+            (Some(changed), _) if !changed.is_empty() => self.changes.note(changed),
+            _ => {}
+        }
+        outcome
+    }
+
     fn on_name(&self, call: &Call<'_>) -> Outcomes {
         let at = call.inode;
         match call.operation {
@@ -347,7 +362,7 @@ mod tests {
             lockers: Mutex::default(),
             contents: Mutex::default(),
             behind: Behind::default(),
-            clock: Arc::default(),
+            changes: Arc::default(),
             ahead: Ahead::default(),
             known_facts: KnownFacts::default(),
             link_targets: KnownTargets::default(),
@@ -358,7 +373,7 @@ mod tests {
             token: 0,
         };
         let handle = tree.directories.insert(OpenDirectory::default());
-        tree.undelivered(Answer::Opened { handle, flags: 0 });
+        tree.undelivered(Answer::Opened { handle, flags: 0, changed: None });
         assert!(tree.directories.find(handle).is_some(), "files have numbers of their own");
         tree.undelivered(Answer::OpenedDirectory { handle });
         assert!(tree.directories.find(handle).is_none());

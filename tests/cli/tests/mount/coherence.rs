@@ -82,3 +82,66 @@ fn who_sees_that_a_file_has_changed_reads_what_it_is_now() {
     drop(file);
     mount.unmount();
 }
+
+#[test]
+fn a_name_that_others_gave_to_another_file_leads_there_when_it_is_opened() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let there = scene.directory("server/d");
+    (0..9).for_each(|number| fs::write(there.join(format!("f{number}")), "old").unwrap());
+    let mount = Mount::new(&scene, &server, &["-o", "valid=30"]);
+    let script = format!(
+        "import os\n\
+         there = {there:?}\n\
+         def replace(name):\n\
+         \x20open(there + '/new', 'w').write('new'); os.rename(there + '/new', there + '/' + name)\n\
+         # So many names that the directory is listed.\n\
+         def look(): return [os.stat(f'd/f{{number}}').st_size for number in range(9)]\n\
+         look(); look()\n\
+         replace('f0'); assert open('d/f0').read() == 'new'\n\
+         os.listdir('d'); look()\n\
+         os.unlink(there + '/f1'); open('d/f1', 'x').write('made')\n\
+         assert open(there + '/f1').read() == 'made'\n\
+         look()\n\
+         replace('f2'); open('d/f2', 'a').write('+'); assert open(there + '/f2').read() == 'new+'\n\
+         # What was told of a file is not what is in it: its length is asked for again.\n\
+         look()\n\
+         open(there + '/f3', 'w').write('longer than before')\n\
+         with open('d/f3') as file:\n\
+         \x20assert file.read() == 'longer than before' and os.fstat(file.fileno()).st_size == 18\n"
+    );
+    python(&mount.point, &script);
+    mount.unmount();
+}
+
+#[test]
+fn what_is_changed_while_its_directory_is_read_is_not_undone_by_what_is_read_on() {
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", "modes"]);
+    let there = scene.directory("server/d");
+    // The kernel asks for them in several parts.
+    let name = |kind: char, number: usize| there.join(format!("{kind}{number:03}{}", "-".repeat(200)));
+    for number in 0..300 {
+        fs::write(name('f', number), "old").unwrap();
+        std::os::unix::fs::symlink("old", name('l', number)).unwrap();
+    }
+    let mount = Mount::new(&scene, &server, &["-o", "valid=30"]);
+    let script = "import os\n\
+        def changed(kind, change, look, wanted):\n\
+        \x20entries = os.scandir('d')\n\
+        \x20os.lstat(next(entries).path)\n\
+        \x20names = [f'd/{kind}{number:03}' + '-' * 200 for number in range(300)]\n\
+        \x20for name in names: change(name)\n\
+        \x20for entry in entries:\n\
+        \x20\x20pass\n\
+        \x20entries.close()\n\
+        \x20wrong = [name[:6] for name in names if look(name) != wanted]\n\
+        \x20assert not wrong, (kind, len(wrong), wrong[:9])\n\
+        changed('f', lambda name: os.chmod(name, 0o600), lambda name: os.stat(name).st_mode & 0o777, 0o600)\n\
+        changed('f', lambda name: os.utime(name, (5, 5)), lambda name: os.stat(name).st_mtime, 5)\n\
+        def relink(name): os.unlink(name); os.symlink('new', name)\n\
+        changed('l', relink, os.readlink, 'new')\n\
+        changed('f', os.unlink, os.path.lexists, False)\n";
+    python(&mount.point, script);
+    mount.unmount();
+}
