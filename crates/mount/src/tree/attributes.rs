@@ -75,14 +75,14 @@ impl Tree {
 
     /// The same with facts that were asked for at `then`: asked for again, if a program has written
     /// meanwhile. The kernel would cut its pages to a length that was.
-    pub(super) fn entry_since(&self, then: u64, at: (u64, &[u8]), path: &[u8], facts: &Facts) -> Result<Entry, Errno> {
-        let (parent, name) = at;
+    pub(super) fn entry_since(&self, then: u64, (parent, name): (u64, &[u8]), facts: &Facts) -> Result<Entry, Errno> {
         let entry = self.entry(parent, name, facts)?;
         if !self.is_newer(entry.id, then) {
             return Ok(entry);
         }
         self.settle(entry.id);
-        let later = self.facts_of(path).and_then(|facts| self.entry(parent, name, &facts));
+        let later = self.facts_at(|tree| tree.path_in(parent, name));
+        let later = later.and_then(|found| self.entry(parent, name, &found.facts));
         // The kernel was told of one of the two.
         self.inodes().forget(entry.id, 1);
         later
@@ -99,7 +99,7 @@ impl Tree {
             (_, Some(file)) => file.file.look(WANTED).map_err(|error| refused(&error))?,
             (Ok(path), None) => match self.listed_facts(inode, &path) {
                 Some((facts, valid)) => return self.told_for(inode, &facts, valid),
-                None => self.facts_of(&path)?,
+                None => self.facts_at(|tree| tree.path(inode))?.facts,
             },
             (Err(error), None) => match self.open_file_of(inode) {
                 Some(file) => file.file.look(WANTED).map_err(|error| refused(&error))?,

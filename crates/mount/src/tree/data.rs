@@ -169,7 +169,7 @@ impl Tree {
         if exclusive {
             self.is_new(&facts);
         }
-        let entry = self.entry_since(then, (parent, name), &path, &facts)?;
+        let entry = self.entry_since(then, (parent, name), &facts)?;
         let file = file.sharing(&self.contents().entry(entry.id).or_default().changes);
         // It can be written even if only its creation asked for that.
         let flags = if flags & ACCESS_MODE == 0 { flags | READ_WRITE } else { flags };

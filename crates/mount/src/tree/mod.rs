@@ -92,6 +92,8 @@ pub struct Tree {
     xattr_names: KnownNames,
     /// Hidden names, each one once.
     hidden: AtomicU64,
+    /// Held alone while a directory is moved.
+    moving: RwLock<()>,
     /// Shared while hidden files are made and removed, alone while they are moved.
     hiding: RwLock<()>,
     keeper: Keeper,
@@ -149,6 +151,7 @@ impl Tree {
             link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
+            moving: RwLock::new(()),
             hiding: RwLock::new(()),
             keeper: Keeper::default(),
             token,
@@ -227,7 +230,7 @@ impl FileSystem for Tree {
     fn call(&self, call: &Call<'_>) -> Outcome {
         match call.operation {
             Operation::Lock(request) => self.lock(&request),
-            _ => Outcome::Now(self.on_call(call)),
+            _ => Outcome::Now(self.noting(call, || self.on_name(call))),
         }
     }
 
@@ -278,19 +281,6 @@ impl FileSystem for Tree {
 }
 
 impl Tree {
-    /// Makes a call, and notes what may be another now than the server told before.
-    fn on_call(&self, call: &Call<'_>) -> Outcomes {
-        let may_change = self.may_change(call);
-        let outcome = self.on_name(call);
-        match (may_change, &outcome) {
-            // A name leads elsewhere than was told. The kernel looks it up again.
-            (_, Err(Errno::STALE)) | (None, _) => self.changes.note_all(),
-            (Some(changed), _) if !changed.is_empty() => self.changes.note(changed),
-            _ => {}
-        }
-        outcome
-    }
-
     fn on_name(&self, call: &Call<'_>) -> Outcomes {
         let at = call.inode;
         match call.operation {
@@ -368,6 +358,7 @@ mod tests {
             link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
+            moving: RwLock::new(()),
             hiding: RwLock::new(()),
             keeper: Keeper::default(),
             token: 0,

@@ -2,6 +2,7 @@
 
 use super::attributes::kind_bits;
 use super::lost_answers::Fate;
+use super::recent_changes::Found;
 use super::{HIDDEN, Outcomes, Tree, WANTED, facts, last, refused, unexpected};
 use crate::inodes::Identity;
 use crate::kernel::Answer;
@@ -9,7 +10,6 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLockReadGuard};
-use std::time::Instant;
 use xdfs_client::Facts;
 use xdfs_client::file::{Flight, OpenOptions};
 use xdfs_client::wire::{Answer as Told, Call, FileType};
@@ -23,15 +23,15 @@ impl Tree {
         if let Some(entry) = self.looked_up_ahead(parent, name, &path) {
             return Ok(Answer::Entry(entry));
         }
-        let (then, asked) = (self.now(), Instant::now());
-        let facts = match self.facts_of(&path) {
+        let found = match self.facts_at(|tree| tree.path_in(parent, name)) {
             Err(Errno::NOENT) => {
                 self.inodes().unlinked(parent, name);
                 return Err(Errno::NOENT);
             }
-            told => told?,
+            found => found?,
         };
-        let entry = self.entry_since(then, (parent, name), &path, &facts)?;
+        let Found { facts, then, asked } = found;
+        let entry = self.entry_since(then, (parent, name), &facts)?;
         self.known_facts.keep(entry.id, &facts, then, asked + self.settings.valid);
         Ok(Answer::Entry(entry))
     }

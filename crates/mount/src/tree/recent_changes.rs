@@ -2,12 +2,24 @@
 
 use super::Tree;
 use crate::kernel::{Call, Operation};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use xdfs_client::Facts;
 
 /// Most changes that are told apart.
 const CHANGES_MAX: usize = 4096;
+
+/// How often something is looked for whose directory is moved again and again.
+const MOVES_MAX: usize = 16;
+
+/// Attributes, and when they were asked for: by [`Tree::now`], and by this machine's clock.
+pub(super) struct Found {
+    pub(super) facts: Facts,
+    pub(super) then: u64,
+    pub(super) asked: Instant,
+}
 
 /// What was changed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,6 +40,16 @@ struct Log {
     last: BTreeMap<Changed, (u64, Instant)>,
     /// Before it anything may have changed.
     all: u64,
+    /// Directories that are being moved: paths below them lead nowhere, or will.
+    moving: usize,
+}
+
+impl Log {
+    fn note_all(&mut self) {
+        self.now += 1;
+        self.last.clear();
+        self.all = self.now;
+    }
 }
 
 impl RecentChanges {
@@ -47,23 +69,35 @@ impl RecentChanges {
         let now = (log.now, Instant::now());
         log.last.extend(changed.into_iter().map(|one| (one, now)));
         if log.last.len() > CHANGES_MAX {
-            log.last.clear();
-            log.all = log.now;
+            log.note_all();
         }
     }
 
     /// Anything may have been changed.
     pub(super) fn note_all(&self) {
+        self.lock().note_all();
+    }
+
+    /// A directory is moved: until it is done, and then, everything that was asked for before is old.
+    fn moving<T>(&self, move_it: impl FnOnce() -> T) -> T {
+        self.lock().moving += 1;
+        let moved = move_it();
         let mut log = self.lock();
-        log.now += 1;
-        log.last.clear();
-        log.all = log.now;
+        log.moving -= 1;
+        log.note_all();
+        moved
     }
 
     /// Whether something was changed after a moment.
     pub(super) fn is_after(&self, then: u64, changed: &Changed) -> bool {
         let log = self.lock();
-        then < log.all || log.last.get(changed).is_some_and(|(number, _)| *number > then)
+        log.moving > 0 || then < log.all || log.last.get(changed).is_some_and(|(number, _)| *number > then)
+    }
+
+    /// Whether a path of that moment may lead nowhere since.
+    fn may_have_moved(&self, then: u64) -> bool {
+        let log = self.lock();
+        log.moving > 0 || then < log.all
     }
 
     /// The kernel forgets an inode, and has another number for it the next time.
@@ -82,8 +116,41 @@ impl Tree {
         self.changes.now()
     }
 
-    /// What a call may change, whether it succeeds or not. None if it moves or removes whole directories: anything.
-    pub(super) fn may_change(&self, call: &Call<'_>) -> Option<Vec<Changed>> {
+    /// Makes a call, and notes what may be another now than the server told before.
+    pub(super) fn noting<T>(&self, call: &Call<'_>, make: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        let Some(before) = self.may_change(call) else {
+            let _alone = self.moving.write().unwrap_or_else(PoisonError::into_inner);
+            return self.changes.moving(make);
+        };
+        let outcome = make();
+        match &outcome {
+            // A name leads elsewhere than was told. The kernel looks it up again.
+            Err(Errno::STALE) => self.changes.note_all(),
+            _ if before.is_empty() => {}
+            // What has a name now may have another number.
+            _ => self.changes.note(before.into_iter().chain(self.may_change(call).unwrap_or_default())),
+        }
+        outcome
+    }
+
+    /// What the path of something leads to, and when that was asked for. Nothing is found on a path of which this mount moves a
+    /// directory meanwhile: then it has another one, and that is asked for.
+    pub(super) fn facts_at(&self, path: impl Fn(&Self) -> Result<Vec<u8>, Errno>) -> Result<Found, Errno> {
+        for _ in 1..MOVES_MAX {
+            let (then, asked) = (self.now(), Instant::now());
+            match self.facts_of(&path(self)?) {
+                Err(Errno::NOENT) if self.changes.may_have_moved(then) => {
+                    drop(self.moving.read().unwrap_or_else(PoisonError::into_inner));
+                }
+                facts => return facts.map(|facts| Found { facts, then, asked }),
+            }
+        }
+        let (then, asked) = (self.now(), Instant::now());
+        Ok(Found { facts: self.facts_of(&path(self)?)?, then, asked })
+    }
+
+    /// What a call may change, whether it succeeds or not. None if it moves a directory: anything.
+    fn may_change(&self, call: &Call<'_>) -> Option<Vec<Changed>> {
         let inodes = self.inodes();
         let name = |parent: u64, name: &[u8]| {
             let leads_to = inodes.named(parent, name).map(Changed::Inode);
@@ -99,12 +166,13 @@ impl Tree {
             | Operation::MakeNode { name: made, .. }
             | Operation::MakeDirectory { name: made, .. }
             | Operation::Create { name: made, .. }
-            | Operation::Unlink { name: made } => name(call.inode, made).collect(),
+            | Operation::Unlink { name: made }
+            | Operation::RemoveDirectory { name: made } => name(call.inode, made).collect(),
             Operation::Link { inode, name: made } => name(call.inode, made).chain([Changed::Inode(inode)]).collect(),
             Operation::Rename { name: from, parent, to, .. } if !is_directory(call.inode, from) => {
                 name(call.inode, from).chain(name(parent, to)).collect()
             }
-            Operation::Rename { .. } | Operation::RemoveDirectory { .. } => return None,
+            Operation::Rename { .. } => return None,
             _ => Vec::new(),
         })
     }
@@ -126,6 +194,11 @@ mod tests {
         assert!(!changes.is_after(changes.now(), &name));
         changes.note_all();
         assert!(changes.is_after(before, &Changed::Inode(2)) && !changes.is_after(changes.now(), &name));
+        let asked = changes.moving(|| {
+            assert!(changes.is_after(changes.now(), &Changed::Inode(2)));
+            changes.now()
+        });
+        assert!(changes.is_after(asked, &Changed::Inode(2)) && !changes.is_after(changes.now(), &name));
     }
 
     #[test]

@@ -145,3 +145,28 @@ fn what_is_changed_while_its_directory_is_read_is_not_undone_by_what_is_read_on(
     python(&mount.point, script);
     mount.unmount();
 }
+
+#[test]
+fn what_is_below_a_directory_is_found_while_that_is_moved() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &["-o", "valid=0"]);
+    let script = "import os, threading\n\
+        os.makedirs('one/p/sub'); os.mkdir('two')\n\
+        for number in range(9): open(f'one/p/sub/{number}', 'w').close()\n\
+        below, ended, lost = os.open('one/p/sub', os.O_RDONLY), False, []\n\
+        def look():\n\
+        \x20while not ended:\n\
+        \x20\x20for number in range(9):\n\
+        \x20\x20\x20try: os.stat(str(number), dir_fd=below)\n\
+        \x20\x20\x20except OSError as error: lost.append(error)\n\
+        threads = [threading.Thread(target=look) for _ in range(3)]\n\
+        for thread in threads: thread.start()\n\
+        for _ in range(100): os.rename('one/p', 'two/p'); os.rename('two/p', 'one/p')\n\
+        ended = True\n\
+        for thread in threads: thread.join()\n\
+        assert not lost, (len(lost), lost[0])\n\
+        for number in range(9): os.rename(f'one/p/sub/{number}', f'two/{number}')\n";
+    python(&mount.point, script);
+    mount.unmount();
+}
