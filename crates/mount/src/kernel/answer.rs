@@ -164,6 +164,11 @@ impl DirectoryBuffer {
         Self { bytes: Vec::new(), most: most as usize, looked_up: Vec::new() }
     }
 
+    /// Whether nothing was appended: the end of the directory.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Whether an entry of this name still fits.
     pub(crate) fn fits(&self, name: &[u8], plus: bool) -> bool {
         let head = if plus { abi::ENTRY } else { 0 };

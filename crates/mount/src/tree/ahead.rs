@@ -116,7 +116,7 @@ impl Tree {
         let listings = paths.iter().map(|_| match (outcomes.next()?, outcomes.next()?) {
             (Ok(Told::Attributes(facts)), Ok(Told::Listing(listing))) => {
                 let facts = Facts::from(&facts);
-                Some(Listing::new(facts, Page::first(listing, then, until), then, until))
+                Some(Listing::new(facts, Page::first(listing, PAGE_BYTES, then, until), then, until))
             }
             _ => None,
         });

@@ -6,12 +6,14 @@ use super::{HIDDEN, Outcomes, Tree, is_root, refused};
 use crate::kernel::{Answer, DirectoryBuffer, Entry};
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use xdfs_client::wire::{Answer as Told, Call, FileType, Listing};
 use xdfs_client::{Batch, Facts, failed};
 
-/// Room of a page: some thousand entries.
-const PAGE_BYTES: usize = 128 << 10;
+/// Room of a page: some three hundred entries, and some thousand for a program that needs little time for one. What it is told
+/// late it has to look at again, one by one.
+const PAGE_BYTES_MIN: usize = 32 << 10;
+const PAGE_BYTES_MAX: usize = 128 << 10;
 
 /// Consecutive pages without an entry before the listing counts as endless.
 const EMPTY_MAX: u32 = 16;
@@ -28,6 +30,8 @@ pub(super) struct Page<Entry> {
     /// Where the next one begins.
     cursor: Vec<u8>,
     complete: bool,
+    /// Room that it had.
+    room: usize,
 }
 
 /// Two pages, one behind the other: the kernel asks again for what it was told and had no room for, which
@@ -51,7 +55,7 @@ enum At<Found> {
 
 impl<Entry> Default for Page<Entry> {
     fn default() -> Self {
-        Self { first: 0, entries: Vec::new(), cursor: Vec::new(), complete: false }
+        Self { first: 0, entries: Vec::new(), cursor: Vec::new(), complete: false, room: 0 }
     }
 }
 
@@ -91,17 +95,28 @@ pub(super) struct Listed {
 
 impl Page<Listed> {
     /// The first page of a directory, asked for at `then`.
-    pub(super) fn first(listing: Listing<'_>, then: u64, until: Instant) -> Self {
-        Self::behind(0, listing, then, until)
+    pub(super) fn first(listing: Listing<'_>, room: usize, then: u64, until: Instant) -> Self {
+        Self::behind(&Self::default(), listing, room, then, until)
     }
 
-    fn behind(first: u64, listing: Listing<'_>, then: u64, until: Instant) -> Self {
+    fn behind(before: &Self, listing: Listing<'_>, room: usize, then: u64, until: Instant) -> Self {
+        let first = before.first + before.entries.len() as u64;
         let (cursor, complete) = (listing.cursor.to_vec(), listing.complete);
         let entries = listing.entries.map(|entry| {
             let (name, facts) = (entry.name.to_vec(), Facts::from(&entry.attributes));
             Listed { name, facts, then, until }
         });
-        Self { first, entries: entries.collect(), cursor, complete }
+        Self { first, entries: entries.collect(), cursor, complete, room }
+    }
+
+    /// Room of the page behind it: more if little of the time was needed for which entries may be used.
+    fn room_behind(&self, valid: Duration) -> usize {
+        let left = self.entries.first().map(|entry| entry.until.saturating_duration_since(Instant::now()));
+        match left {
+            _ if valid.is_zero() => PAGE_BYTES_MAX,
+            Some(left) if left > valid / 4 * 3 => (self.room * 2).clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX),
+            _ => PAGE_BYTES_MIN,
+        }
     }
 }
 
@@ -150,6 +165,8 @@ impl Tree {
                 }
                 At::End => break,
                 At::Gone => *pages = Pages::default(),
+                // What is told with it would be old when the program gets there.
+                At::Unread if !buffer.is_empty() && at > DOTS => break,
                 At::Unread if at == DOTS => pages.push(self.first_page(inode, &path)?),
                 At::Unread => {
                     let next = self.next_page(&path, &pages.last)?;
@@ -200,9 +217,10 @@ impl Tree {
     pub(super) fn next_page(&self, path: &[u8], page: &Page<Listed>) -> Result<Page<Listed>, Errno> {
         let mut cursor = page.cursor.clone();
         let (then, until, wanted) = (self.now(), Instant::now() + self.settings.valid, self.wanted_of_entries());
+        let room = page.room_behind(self.settings.valid);
         for _ in 0..EMPTY_MAX {
             let mut batch = Batch::new(self.base.as_slice());
-            batch.push_with_room(&Call::List { path, wanted, cursor: &cursor }, PAGE_BYTES);
+            batch.push_with_room(&Call::List { path, wanted, cursor: &cursor }, room);
             let reply = self.remote.call(&batch).map_err(|error| refused(&error))?;
             let outcomes = reply.read().map_err(|error| refused(&error))?.outcomes;
             let listing = match outcomes.into_iter().next() {
@@ -210,8 +228,7 @@ impl Tree {
                 Some(Err(failure)) => return Err(refused(&failed(failure, ""))),
                 _ => return Err(Errno::IO),
             };
-            let first = page.first + page.entries.len() as u64;
-            let next = Page::behind(first, listing, then, until);
+            let next = Page::behind(page, listing, room, then, until);
             if next.complete || !next.entries.is_empty() {
                 return Ok(next);
             }
@@ -228,7 +245,7 @@ mod tests {
     #[test]
     fn the_page_before_is_kept_and_no_other() {
         let page =
-            |first, complete| Arc::new(Page { first, entries: vec![first, first + 1], cursor: Vec::new(), complete });
+            |first, complete| Arc::new(Page { first, entries: vec![first, first + 1], complete, ..Page::default() });
         let mut pages = Pages::default();
         assert_eq!(pages.at(0), At::Unread);
         pages.push(page(0, false));

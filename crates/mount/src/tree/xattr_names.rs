@@ -82,7 +82,10 @@ impl Known {
     fn make_room(&mut self, now: Instant) -> bool {
         let has_room = |known: &Self| known.files.len() + ASKED_MAX <= KNOWN_MAX;
         if !has_room(self) {
-            self.files.retain(|_, (names, until)| names.is_none() && now < *until);
+            self.files.retain(|_, (_, until)| now < *until);
+        }
+        if !has_room(self) {
+            self.files.retain(|_, (names, _)| names.is_none());
         }
         has_room(self)
     }
