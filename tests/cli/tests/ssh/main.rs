@@ -2,7 +2,7 @@
 
 mod sshd;
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -176,6 +176,38 @@ fn the_other_end_ends_with_the_client_and_the_same_command_continues() {
     run(&scene, &words).ends_with(0);
     assert!(scene.read("there/a") == content);
     assert_eq!(scene.names("there"), ["a"]);
+}
+
+#[test]
+fn what_has_arrived_is_kept_when_the_client_is_interrupted() {
+    let scene = Scene::new();
+    let _sshd = Sshd::start(&scene, "");
+    scene.directory("there");
+    let content = pattern(60 << 20, 7);
+    scene.write("a", &content);
+    let target = url(&scene, "box", "there/a");
+    let words = ["cp", "--json", "a", &target, &telling(&scene)];
+    let running = start(&scene, &[&words[..], &["--bwlimit", "30M"]].concat());
+    let process = told(&scene);
+    // Longer files are kept now and then while they are written: this is before the first time.
+    let has_arrived = || {
+        let staging = std::fs::read_dir(scene.path("there")).unwrap().flatten();
+        let mut parts = staging.flat_map(|staging| std::fs::read_dir(staging.path())).flatten().flatten();
+        parts.any(|part| {
+            let mut bytes = [0; 100];
+            let read = std::fs::File::open(part.path()).and_then(|file| file.read_exact_at(&mut bytes, 20 << 20));
+            read.is_ok() && bytes != [0; 100]
+        })
+    };
+    wait_until("bytes of the upload", || running.has_ended() || has_arrived());
+    running.signal(Signal::INT);
+    running.wait().ends_with(130);
+    wait_until("the end of the other end", || !is_running(process));
+    let done = run(&scene, &words);
+    done.ends_with(0);
+    let resumed = done.objects().pop().and_then(|told| told["resumed_bytes"].as_u64());
+    assert!(resumed > Some(15 << 20), "{resumed:?}");
+    assert!(scene.read("there/a") == content);
 }
 
 #[test]

@@ -35,6 +35,9 @@ const CHANNELS_JOIN: Duration = Duration::from_secs(15);
 /// The client's line has to arrive within this time.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
+/// How long a server may go on after its client has left.
+const KEEPING_MAX: Duration = Duration::from_secs(30);
+
 /// Bytes that are moved between a pipe of ssh and the server at once.
 const RELAY_BYTES: usize = 256 * 1024;
 
@@ -183,6 +186,9 @@ fn relay(server: UnixStream, handle: &Handle) -> io::Result<()> {
         forward(&mut input, &mut to_server);
         // The socket may be closed already.
         let _ = to_server.shutdown(Shutdown::Write);
+        // The session ends with its channels, and then what has arrived is kept: a disk may need some time for that.
+        left.drain();
+        thread::sleep(KEEPING_MAX);
         left.stop();
     });
     thread::spawn(move || {
