@@ -89,6 +89,10 @@ pub(crate) struct PromptSignals {
 impl PromptSignals {
     pub(crate) fn new() -> io::Result<Self> {
         let (wake, waker) = UnixStream::pair()?;
+        // An earlier question left them to end the program at once.
+        if let Some(ended) = ENDED_BY_SIGNALS.get() {
+            ended.store(false, Ordering::Release);
+        }
         let mut signals = Self { wake, registered: Vec::new() };
         for signal in stop_signals() {
             signals.registered.push(low_level::pipe::register(signal, waker.try_clone()?)?);

@@ -76,6 +76,19 @@ fn a_signal_ends_a_question_at_once_and_the_terminal_echoes_again() {
 }
 
 #[test]
+fn a_signal_ends_the_second_question_as_it_ends_the_first() {
+    let scene = Scene::new();
+    let mut terminal = asked(&scene, &["user", "add", "carl", "--password", "--state", "other"]);
+    terminal.expect("New password of carl: ");
+    terminal.type_line("a long password");
+    terminal.expect("Once more: ");
+    kill_process(child_of_shell(&scene), Signal::TERM).unwrap();
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(exit::CANCELLED), "{shown}");
+    assert!(shown.contains("cancelled") && shown.contains(AS_BEFORE), "{shown}");
+}
+
+#[test]
 fn a_signal_after_a_question_ends_the_command_too() {
     let scene = Scene::new();
     scene.write("server/log", b"line\n");
