@@ -57,10 +57,12 @@ fn a_name_without_an_entry_is_told_where_entries_are() {
     let scene = Scene::new();
     let known = scene.run(["cp", "lab:x", "."]);
     known.ends_with(2).says(&["'lab' is no server of", ".config/xdfs/config", "[hosts.lab]", "xdfs://lab/EXPORT/path"]);
-    known.says(&["ssh:lab:path"]);
+    known.says(&["write ssh:lab:x for"]);
     configure(&scene, "somebody", "[hosts.far]\naddress = \"far.example\"\n");
     scene.write("here", b"x");
     scene.run(["cp", "here", "lab:x"]).ends_with(2).says(&["'lab' is no server of", "which has far"]);
+    let of_user = scene.run(["cp", "here", "root@lab:a b"]);
+    of_user.ends_with(2).says(&["help: write 'ssh:root@lab:a b' for", "xdfs://root@lab/EXPORT/path"]);
     scene.run(["ls", "lab:x"]).ends_with(2).says(&["'lab' is no server of"]);
     scene.run(["ls", "far:x"]).ends_with(2).says(&["no default export", "far:/EXPORT/path"]);
     // A local file of such a name is written with its directory.

@@ -156,6 +156,7 @@ fn what_is_missing_is_said_with_the_command_that_makes_it() {
             .ends_with(exit::NOT_FOUND)
             .says(&["no such directory", "\nhelp: make it first: mkdir -p no/such"]);
     }
+    scene.run(["cp", &file, "no/such/"]).ends_with(exit::NOT_FOUND).says(&["\nhelp: make it first: mkdir -p no/such/"]);
     let (missing, list) =
         (server.url_in("nosuch", "x"), format!("\nhelp: xdfs ls 'xdfs://{host}/#{key}' lists the exports"));
     for words in [

@@ -20,7 +20,7 @@ pub(crate) use self::apply::apply;
 use crate::args::Protection;
 use crate::exit::{Exit, Failure};
 use crate::state;
-use crate::text::printable_path;
+use crate::text::{printable_path, shell_word, shown};
 use crate::url::{SCHEME, SSH_PREFIX, Url, Via, encode_component, is_user_name};
 
 /// Largest configuration file: thousands of servers.
@@ -157,15 +157,17 @@ impl Config {
                 "this is a server of {file}\nhelp: write {name}:path, or {name}: for its top; a local file is ./{name}"
             ));
         }
-        let (_, name, _) = alias_parts(typed)?;
+        let (user, name, _) = alias_parts(typed)?;
         let known: Vec<&str> = self.0.hosts.keys().map(String::as_str).collect();
         let has = match &known[..] {
             [] => format!("which names no server with [hosts.{name}]"),
             names => format!("which has {}", names.join(", ")),
         };
         Some(format!(
-            "'{name}' is no server of {file}, {has}\nhelp: write {SCHEME}{name}/EXPORT/path, or {SSH_PREFIX}{name}:path for what scp \
-             and rsync write as {name}:path"
+            "'{name}' is no server of {file}, {has}\nhelp: write {ssh} for what scp and rsync write without {SSH_PREFIX}\n\
+             help: or {SCHEME}{at}{name}/EXPORT/path for a server of xdfs",
+            ssh = shell_word(&shown(&format!("{SSH_PREFIX}{}", typed.to_string_lossy()))),
+            at = user.map(|user| format!("{user}@")).unwrap_or_default(),
         ))
     }
 }

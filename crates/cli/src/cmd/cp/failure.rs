@@ -1,6 +1,7 @@
 //! Why a file was not copied: on which side it failed, the message, and what can be done.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use xdfs_client::{Error, ErrorKind};
@@ -131,7 +132,10 @@ impl Failed {
 /// The failure of a local target that cannot be written: a missing directory is to be made.
 pub(super) fn of_local_target(path: &Path, error: &Error) -> Failure {
     let failure = Failure::local(error);
-    match path.parent().filter(|above| error.kind == ErrorKind::NotFound && !above.as_os_str().is_empty()) {
+    // A slash at the end says that the target itself is a directory.
+    let is_directory = path.as_os_str().as_bytes().ends_with(b"/");
+    let wanted = if is_directory { Some(path) } else { path.parent() };
+    match wanted.filter(|above| error.kind == ErrorKind::NotFound && !above.as_os_str().is_empty()) {
         Some(above) => failure.help(format!("make it first: mkdir -p {}", shell_word(&printable_path(above)))),
         None => failure,
     }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -104,7 +104,8 @@ pub(crate) fn run(plan: &StdioPlan) -> Result<Exit, Failure> {
     let host_key = server.host_key().to_string();
     greet(&Greeting { version: VERSION, host_key, user: USER.to_owned(), address })?;
     let handle = server.handle();
-    relay(ours, &handle).map_err(|error| network(&error))?;
+    let (serving, over) = sync_channel::<()>(0);
+    relay(ours, &handle, over).map_err(|error| network(&error))?;
     if address.is_none() {
         handle.retire();
     }
@@ -117,7 +118,7 @@ pub(crate) fn run(plan: &StdioPlan) -> Result<Exit, Failure> {
         }
     });
     let outcome = server.run();
-    drop(running);
+    drop((running, serving));
     outcome.map(|()| Exit::Done).map_err(|error| network(&error))
 }
 
@@ -178,7 +179,7 @@ fn greet(greeting: &Greeting) -> Result<(), Failure> {
 
 /// Moves bytes between the pipes of ssh and the server's end of channel 1. When either pipe ends the
 /// client has left, and the server ends with it.
-fn relay(server: UnixStream, handle: &Handle) -> io::Result<()> {
+fn relay(server: UnixStream, handle: &Handle, over: Receiver<()>) -> io::Result<()> {
     let (mut input, mut output) = (standard_input()?, standard_output()?);
     let (mut to_server, mut from_server) = (server.try_clone()?, server);
     let (left, ended) = (handle.clone(), handle.clone());
@@ -188,8 +189,9 @@ fn relay(server: UnixStream, handle: &Handle) -> io::Result<()> {
         let _ = to_server.shutdown(Shutdown::Write);
         // The session ends with its channels, and then what has arrived is kept: a disk may need some time for that.
         left.drain();
-        thread::sleep(KEEPING_MAX);
-        left.stop();
+        if over.recv_timeout(KEEPING_MAX) == Err(RecvTimeoutError::Timeout) {
+            left.stop();
+        }
     });
     thread::spawn(move || {
         forward(&mut from_server, &mut output);
