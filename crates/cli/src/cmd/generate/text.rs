@@ -21,7 +21,7 @@ pub(super) const EXIT_STATUS: &[(u8, &str)] = &[
     (10, "The server accepted none of the keys, passwords or tokens that were offered."),
     (
         11,
-        "Something exists that may not be replaced or removed: a name with -n, a directory that is not empty, a user that is added twice.",
+        "Something exists that may not be replaced or removed: the new name of mv -n, a directory that is not empty, a user that is added twice.",
     ),
     (
         12,
