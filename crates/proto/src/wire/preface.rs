@@ -109,7 +109,7 @@ pub struct ServerPreface {
     /// The answer.
     pub status: Status,
     /// The version that both will speak; of a refusal for wrong passwords the time to wait, in units of
-    /// [`WAIT_UNIT`].
+    /// five seconds.
     pub version: u8,
     /// The client's start code, repeated.
     pub start: u8,
