@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::exit;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
@@ -24,6 +25,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The command failed, and said so itself: with a documented code, and not by a panic or a signal.
+    #[track_caller]
+    pub fn fails(&self) -> &Self {
+        let is_documented =
+            self.code.is_some_and(|code| matches!(code, exit::SOME_FAILED..=exit::BUSY | exit::CANCELLED));
+        assert!(is_documented, "{:?}, standard error: {}", self.code, self.messages);
+        self
+    }
+
     /// Asserts the exit code.
     #[track_caller]
     pub fn ends_with(&self, code: i32) -> &Self {

@@ -56,7 +56,7 @@ fn files_move_from_one_globus_server_to_another() {
     assert_eq!(one.read("into/small"), pattern(1, 4));
     run(&scene, &["cp", "-n", &other.url("large"), &one.url("small")]).ends_with(0).says(&["was kept"]);
     run(&scene, &["cp", &one.url("no"), &other.url("no")]).ends_with(6).says(&["no such file"]);
-    assert_ne!(run(&scene, &["cp", &one.url("small"), &other.url("no/such/x")]).code, Some(0));
+    run(&scene, &["cp", &one.url("small"), &other.url("no/such/x")]).fails();
     run(&scene, &["cp", &one.url("small"), &one.url("small")]).says(&["the same file"]);
     assert_eq!(one.read("small"), pattern(1, 4));
     // Within one server there are two sessions.
@@ -145,7 +145,7 @@ fn trees_are_copied_and_synced_from_server_to_server() {
         // A file where a directory is to be fails, and the rest is copied.
         other.put("other/d", b"in the way");
         let failed = run(&scene, &["cp", "-r", &one.url("t/."), &other.url("other")]);
-        assert_ne!(failed.says(&["not a directory"]).code, Some(0));
+        failed.says(&["not a directory"]).fails();
         assert!(other.read("other/large") == large && other.read("other/d") == b"in the way");
         run(&scene, &["cp", "-r", &one.url("t"), &one.url("t/d")]).says(&["cannot be copied into itself"]);
         assert!(!one.here.join("t/d/t").exists());

@@ -115,7 +115,7 @@ fn what_is_deleted_here_is_missing_from_a_list_that_nobody_can_cut() {
     scene.directory("here/kept");
     scene.write("here/gone", b"text");
     let with = |words: &[&str]| run(&scene, site, &site.path("proxy"), words);
-    assert_ne!(with(&["ls", &server.url("tree")]).says(&["below 1024"]).code, Some(0));
+    with(&["ls", &server.url("tree")]).says(&["below 1024"]).fails();
     with(&["sync", "--delete", &server.url("tree"), "here"]).ends_with(0);
     assert_eq!(scene.names("here"), ["kept", "new"]);
     assert!(scene.path("here/new/below").is_dir());

@@ -52,7 +52,7 @@ fn a_server_that_does_not_tell_links_has_only_empty_directories_removed() {
     let (scene, server) = (Scene::new(), FtpServer::vsftpd(""));
     plant_link(&server);
     let refused = run(&scene, &["rm", "-r", &server.url("d")]);
-    assert_ne!(refused.says(&["names alone", "by their names"]).code, Some(0));
+    refused.says(&["names alone", "by their names"]).fails();
     scene.directory("empty");
     let refused = run(&scene, &["sync", "--delete", "empty", &server.url("d")]);
     refused.ends_with(3).says(&["--delete", "names alone", "links"]);

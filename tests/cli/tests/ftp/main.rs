@@ -71,7 +71,7 @@ fn moves_files_both_ways(server: &FtpServer, scene: &Scene) {
     assert_eq!(run(scene, &["cp", &url, "-"]).ends_with(0).output, b"piped");
     run(scene, &["cp", &server.url("no"), "no"]).ends_with(6).says(&["no such file"]);
     assert!(!scene.path("no").exists());
-    assert_ne!(run(scene, &["cp", "small", &server.url("no/such/directory")]).code, Some(0));
+    run(scene, &["cp", "small", &server.url("no/such/directory")]).fails();
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_user_logs_in_with_a_password_that_nobody_else_sees() {
     let netrc = scene.write("home-somebody/.netrc", b"machine 127.0.0.1 login anna password \"open sesame\"\n");
     private(&netrc, 0o644);
     let refused = run(&scene, &["cat", &url("anna@")]);
-    assert_ne!(refused.says(&["chmod 600"]).code, Some(0));
+    refused.says(&["chmod 600"]).fails();
     private(&netrc, 0o600);
     assert_eq!(run(&scene, &["cat", &url("anna@")]).ends_with(0).output, b"f");
     assert_eq!(run(&scene, &["cat", &url("")]).ends_with(0).output, b"f");

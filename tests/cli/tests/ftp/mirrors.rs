@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use xdfs_test_cli::{Outcome, Scene};
+use xdfs_test_cli::{Outcome, Scene, exit};
 
 use super::run;
 use super::servers::FtpServer;
@@ -31,7 +31,8 @@ fn names(directory: &Path) -> Vec<String> {
 #[track_caller]
 fn counts(outcome: &Outcome) -> [u64; 4] {
     let told = outcome.objects().pop().expect("a tree");
-    ["files", "skipped", "deleted", "failed"].map(|name| told[name].as_u64().unwrap_or_default())
+    ["files", "skipped", "deleted", "failed"]
+        .map(|name| told[name].as_u64().unwrap_or_else(|| panic!("no number of {name}: {told}")))
 }
 
 /// Two servers, one of which has a tree and the other an older one.
@@ -83,7 +84,7 @@ fn what_the_source_does_not_have_is_removed_but_what_patterns_leave_out() {
         assert_eq!(counts(words(&[]).ends_with(0)), [2, 0, 0, 0]);
         assert_eq!(other.read("t/gone"), b"older than that");
         let refused = words(&["--delete", "--max-delete", "6"]);
-        assert_ne!(refused.says(&["7 names would be removed, more than 6: nothing was removed"]).code, Some(0));
+        refused.ends_with(exit::SOME_FAILED).says(&["7 names would be removed, more than 6: nothing was removed"]);
         assert_eq!(other.read("t/gone"), b"older than that");
         assert_eq!(counts(words(&["--delete"]).ends_with(0)), [0, 2, 7, 0]);
         assert_eq!(names(&other.here.join("t")), ["a", "d/", "d/c", "keep.tmp"]);
@@ -99,23 +100,22 @@ fn nothing_is_removed_where_something_failed_or_names_may_be_missing() {
     other.put("t/d", b"in the way");
     other.put("t/gone", b"stays");
     let failed = run(&scene, &["sync", "--delete", &one.url("t"), &other.url("t")]);
-    assert_ne!(
-        failed.says(&["not a directory", "1 names that the source does not have were not removed"]).code,
-        Some(0)
-    );
+    failed
+        .ends_with(exit::SOME_FAILED)
+        .says(&["not a directory", "1 names that the source does not have were not removed"]);
     assert_eq!(names(&other.here.join("t")), ["d", "gone"]);
     // A directory with a name that patterns leave out.
     other.put("u/x", b"older");
     other.put("u/old/keep.tmp", b"stays");
     one.put("u/x", b"x");
     let kept = run(&scene, &["sync", "--delete", "--exclude", "*.tmp", &one.url("u"), &other.url("u")]);
-    assert_ne!(kept.says(&["names that are left out"]).code, Some(0));
+    kept.ends_with(exit::SOME_FAILED).says(&["names that are left out"]);
     assert_eq!(names(&other.here.join("u")), ["old/", "old/keep.tmp", "x"]);
     let hiding = FtpServer::vsftpd("");
     hiding.put("t/x", b"x");
     for (from, to) in [(hiding.url("t"), other.url("t")), (one.url("t"), hiding.url("t"))] {
         let refused = run(&scene, &["sync", "--delete", &from, &to]);
-        assert_ne!(refused.says(&["--delete: this server lists names alone"]).code, Some(0));
+        refused.ends_with(exit::REFUSED).says(&["--delete: this server lists names alone"]);
     }
     assert_eq!(hiding.read("t/x"), b"x");
 }

@@ -1,10 +1,11 @@
 //! Files under their temporary names: what continues them, what becomes of them, and who sees them.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use xdfs_test_cli::{Scene, pattern};
+use xdfs_test_cli::{Scene, exit, pattern};
 
 use super::scripted::{Say, Scripted};
 use super::servers::FtpServer;
@@ -12,6 +13,21 @@ use super::{PATIENCE, run};
 
 /// The name of a part, as an upload that broke leaves it.
 const PART: &str = ".xdfs-0123456789abcdef0123456789abcdef.part";
+
+/// Changes a file when more than 2 MiB of it are in a directory of the server.
+fn change_when_some_arrived(file: &Path, directory: &Path) {
+    let until = Instant::now() + PATIENCE;
+    let arrived = || {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum::<u64>()
+    };
+    while arrived() < 2 << 20 {
+        assert!(Instant::now() < until, "nothing arrives");
+        std::thread::yield_now();
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.write_all(b"changed").unwrap();
+}
 
 #[test]
 fn a_part_of_several_connections_is_not_continued_on_one() {
@@ -27,7 +43,7 @@ fn a_part_of_several_connections_is_not_continued_on_one() {
     let url = server.url("//f").replace("ftp://", "gsiftp://");
     let stored = |streams: &str| {
         let before = server.heard("STOR ").len();
-        assert_ne!(run(&scene, &["cp", "--retry", "0", "-P", streams, "f", &url]).code, Some(0));
+        run(&scene, &["cp", "--retry", "0", "-P", streams, "f", &url]).fails();
         server.heard("STOR ").get(before).cloned().expect("an upload")
     };
     assert_ne!(stored("4"), stored("1"));
@@ -60,18 +76,7 @@ fn a_file_of_a_tree_that_changes_while_it_is_sent_gets_no_name() {
     let (scene, slow) = (Scene::new(), FtpServer::vsftpd("anon_max_rate=4000000\n"));
     let path = scene.write("tree/f", &pattern(16 << 20, 6));
     let copy = scene.start(["cp", "-r", "--retry", "0", "tree", &slow.url("copy")]);
-    let until = Instant::now() + PATIENCE;
-    let arrived = || {
-        let entries = std::fs::read_dir(slow.here.join("copy")).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum::<u64>()
-    };
-    while arrived() < 2 << 20 {
-        assert!(Instant::now() < until, "nothing arrives");
-        std::thread::yield_now();
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-    file.write_all(b"changed").unwrap();
-    drop(file);
+    change_when_some_arrived(&path, &slow.here.join("copy"));
     copy.wait().ends_with(1).says(&["changed while"]);
     assert_eq!(std::fs::read_dir(slow.here.join("copy")).unwrap().count(), 0);
 }
@@ -198,7 +203,7 @@ fn no_part_of_an_upload_that_failed_is_left() {
     ] {
         let server = Scripted::start(answer);
         let failed = run(&scene, &["cp", "--retry", "0", "f", &server.url("//f")]);
-        assert_ne!(failed.says(&[words]).code, Some(0));
+        failed.says(&[words]).fails();
         let stored = server.heard("STOR ").pop().expect("an upload");
         let part = stored.trim_start_matches("STOR ");
         assert!(part.starts_with("/.xdfs-"), "{part}");
@@ -212,18 +217,7 @@ fn no_part_of_a_file_that_changes_while_it_is_sent_is_left() {
     let (scene, slow) = (Scene::new(), FtpServer::vsftpd("anon_max_rate=4000000\n"));
     let path = scene.write("f", &pattern(16 << 20, 6));
     let copy = scene.start(["cp", "--retry", "0", "f", &slow.url("f")]);
-    let until = Instant::now() + PATIENCE;
-    let arrived = || {
-        let entries = std::fs::read_dir(&slow.here).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.metadata().ok()).map(|file| file.len()).sum::<u64>()
-    };
-    while arrived() < 2 << 20 {
-        assert!(Instant::now() < until, "nothing arrives");
-        std::thread::yield_now();
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-    file.write_all(b"changed").unwrap();
-    drop(file);
-    assert_ne!(copy.wait().says(&["changed while"]).code, Some(0));
+    change_when_some_arrived(&path, &slow.here);
+    copy.wait().ends_with(exit::CHANGED).says(&["changed while"]);
     assert_eq!(slow.names(), [""; 0]);
 }

@@ -37,7 +37,7 @@ fn crosses(ftp: &FtpServer, verify: &str, words: &str) {
     }
     run(&scene, &["cp", &ftp.url("no"), &server.url("no")]).ends_with(6).says(&["no such file"]);
     run(&scene, &["cp", &server.url("no"), &ftp.url("no")]).ends_with(6);
-    assert_ne!(run(&scene, &["cp", &server.url("f"), &ftp.url("no/such/directory")]).code, Some(0));
+    run(&scene, &["cp", &server.url("f"), &ftp.url("no/such/directory")]).fails();
     run(&scene, &["cp", "-r", &ftp.url(""), &server.url("tree")]).ends_with(2).says(&["cannot copy"]);
     assert!(!scene.path("server/no").exists());
 }
@@ -57,7 +57,7 @@ fn files_cross_between_vsftpd_and_xdfs() {
 fn fails(scene: &Scene, server: &Server, answer: Answer, words: &str) {
     let ftp = Scripted::start(answer);
     let failed = run(scene, &["cp", "--retry", "0", &ftp.url("//f"), &server.url("f")]);
-    assert_ne!(failed.says(&[words]).code, Some(0));
+    failed.says(&[words]).fails();
     assert!(!scene.path("server/f").exists(), "{words}");
 }
 

@@ -145,7 +145,7 @@ fn no_password_is_sent_to_a_server_without_tls() {
         let server = Scripted::start(answer);
         let url = format!("ftps://anna:secret@127.0.0.1:{}/f", server.port);
         let refused = run(&scene, &["cat", &url]);
-        assert_ne!(refused.says(&[words]).code, Some(0));
+        refused.says(&[words]).fails();
         assert!(server.heard("USER").is_empty() && server.heard("PASS").is_empty());
     }
 }

@@ -100,7 +100,11 @@ impl Copy<'_> {
         if plan.delete.is_some() {
             self.remove_surplus(to, &mut tree)?;
         }
-        let exit = Exit::of_all(&tree.exits);
+        let exit = match Exit::of_all(&tree.exits) {
+            exit @ (Exit::Done | Exit::Cancelled | Exit::ConnectionLost) => exit,
+            _ if tree.summary.failed > 0 => Exit::SomeFailed,
+            exit => exit,
+        };
         let copied = CopiedTree {
             source: Endpoint::from(from),
             target: Endpoint::from(to),
