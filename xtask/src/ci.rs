@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// minutes, since then nothing would be reported at all.
 const TEST_LIMIT: Duration = Duration::from_secs(27 * 60);
 
+/// Tests that run at once for each core: most of them wait for a server, a delay or a disk half of their time.
+const TESTS_PER_CORE: usize = 2;
+
 /// Builds the command with the features of the Python package, too, which the wheel then reuses.
 pub(crate) const BUILD: [&str; 9] =
     ["build", "--release", "--locked", "--package", "xdfs", "--package", "xdfs-python", "--bin", "xdfs"];
@@ -130,6 +133,9 @@ fn test(tally: &mut Tally) -> Outcome {
     let before = tally.passed;
     let arguments = ["test", "--locked", "--workspace", "--no-fail-fast"];
     let mut command = limited(&cargo(&arguments));
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        command.env("RUST_TEST_THREADS", (TESTS_PER_CORE * cores()).to_string());
+    }
     // Tests of the command run the release binary that the step before has built.
     command.env("XDFS_BINARY", metadata::target_directory()?.join("release/xdfs"));
     if let Some(python) = setup::python() {
@@ -139,6 +145,10 @@ fn test(tally: &mut Tally) -> Outcome {
         format!("{message} (124: stopped after {} minutes, some test hangs)", TEST_LIMIT.as_secs() / 60)
     })?;
     Ok(format!("{} tests", tally.passed - before))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// On a build machine, the same command under `timeout`, which ends the whole family of processes. At a terminal the
