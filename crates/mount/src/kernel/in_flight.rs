@@ -5,8 +5,10 @@
 //! EINTR (any signal causes it, also one with a handler) would take it for an error. So a request has a
 //! grace before it is answered so; then its late result is dropped.
 //!
-//! A change that was sent cannot be called back. Its caller would take EINTR for a change that was not
-//! made, and make it again. So the caller of a change waits for what became of it, unless it is ending.
+//! Only who waits for a lock expects EINTR. A thread that is not ending waits for other answers as it does on a
+//! file system of its own machine, where there is no EINTR: to look at something for some seconds, since its
+//! server may be lost, and to change something until it is known what became of the change. That was sent and
+//! cannot be called back, and who is told EINTR takes it for a change that was not made, and makes it again.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +16,40 @@ use std::collections::BTreeMap;
 /// is killed waits for this at most.
 pub(super) const GRACE_MS: u64 = 400;
 
-/// After how long it is seen again whether the caller of an interrupted change is ending.
+/// After how long it is seen again whether the caller of an interrupted request is ending.
 pub(super) const AGAIN_MS: u64 = 200;
 
-/// Who waits for a request.
+/// How long a thread that handles a signal waits on for an answer that changes nothing, in milliseconds.
+pub(super) const PATIENCE_MS: u64 = 5_000;
+
+/// Who waits for a request, and for what.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Waiter {
-    /// Whoever it is may be told that it was interrupted.
-    Anybody,
-    /// This thread has to know what became of it.
+    /// Somebody who waits for a lock, and is told that it was interrupted.
+    Locking,
+    /// This thread looks at something, and may do so again.
+    Looking(u32),
+    /// This thread has to know what became of its change.
     Changing(u32),
+}
+
+impl Waiter {
+    /// Whether it waits on, so long after the first signal.
+    fn waits_on(self, waited_ms: u64, is_dying: impl Fn(u32) -> bool) -> bool {
+        match self {
+            Self::Locking => false,
+            Self::Looking(thread) => waited_ms < PATIENCE_MS && !is_dying(thread),
+            Self::Changing(thread) => !is_dying(thread),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum CallState {
     Working(Waiter),
-    /// Answered with EINTR at this time.
+    /// Answered with EINTR at this time, unless its caller waits on.
     Interrupted {
+        since_ms: u64,
         at_ms: u64,
         waiter: Waiter,
     },
@@ -55,7 +74,7 @@ impl InFlight {
         if let Some(state) = self.calls.get_mut(&unique)
             && let CallState::Working(waiter) = *state
         {
-            *state = CallState::Interrupted { at_ms: now_ms + GRACE_MS, waiter };
+            *state = CallState::Interrupted { since_ms: now_ms, at_ms: now_ms + GRACE_MS, waiter };
         }
     }
 
@@ -84,7 +103,9 @@ impl InFlight {
         for (unique, state) in &mut self.calls {
             match state {
                 CallState::Interrupted { at_ms, .. } if *at_ms > now_ms => {}
-                CallState::Interrupted { at_ms, waiter: Waiter::Changing(thread) } if !is_dying(*thread) => {
+                CallState::Interrupted { since_ms, at_ms, waiter }
+                    if waiter.waits_on(now_ms - *since_ms, &is_dying) =>
+                {
                     *at_ms = now_ms + AGAIN_MS;
                 }
                 CallState::Interrupted { .. } => {
@@ -101,7 +122,7 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Waiter::{Anybody, Changing};
+    use Waiter::{Changing, Locking, Looking};
 
     const NOBODY_DIES: fn(u32) -> bool = |_| false;
 
@@ -121,9 +142,21 @@ mod tests {
     }
 
     #[test]
+    fn who_looks_waits_on_for_seconds_unless_it_is_ending() {
+        let mut calls = InFlight::default();
+        calls.begin(1, Looking(7));
+        calls.begin(2, Looking(8));
+        calls.interrupt(1, 100);
+        calls.interrupt(2, 100);
+        assert_eq!(calls.due(100 + GRACE_MS, |thread| thread == 8), [2]);
+        assert_eq!(calls.due(99 + PATIENCE_MS, NOBODY_DIES), []);
+        assert_eq!(calls.due(99 + PATIENCE_MS + AGAIN_MS, NOBODY_DIES), [1]);
+    }
+
+    #[test]
     fn an_interrupted_request_is_answered_once_by_whichever_is_first() {
         let mut calls = InFlight::default();
-        (1..=3).for_each(|unique| calls.begin(unique, Anybody));
+        (1..=3).for_each(|unique| calls.begin(unique, Locking));
         calls.interrupt(1, 100);
         calls.interrupt(2, 200);
         calls.interrupt(9, 200);
@@ -141,7 +174,7 @@ mod tests {
     #[test]
     fn a_second_signal_does_not_prolong_the_wait() {
         let mut calls = InFlight::default();
-        calls.begin(1, Anybody);
+        calls.begin(1, Locking);
         calls.interrupt(1, 100);
         calls.interrupt(1, 300);
         assert_eq!(calls.next_ms(), Some(100 + GRACE_MS));

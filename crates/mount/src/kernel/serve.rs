@@ -126,11 +126,19 @@ pub(crate) fn serve(device: &File, files: &dyn FileSystem) -> Result<(), Errno> 
     lock(&server.end).unwrap_or(Ok(()))
 }
 
-/// Who waits for a call. Made again, these changes would be other ones.
+/// Who waits for a call, and for what.
 fn waiter(call: &Call<'_>) -> Waiter {
     match call.operation {
+        Operation::Lock(_) => Waiter::Locking,
         Operation::Write { .. }
         | Operation::Create { .. }
+        | Operation::SetAttributes(_)
+        | Operation::SetXattr { .. }
+        | Operation::RemoveXattr { .. }
+        | Operation::Allocate { .. }
+        | Operation::Flush { .. }
+        | Operation::Sync { .. }
+        | Operation::SyncDirectory
         | Operation::MakeDirectory { .. }
         | Operation::MakeNode { .. }
         | Operation::Symlink { .. }
@@ -138,7 +146,7 @@ fn waiter(call: &Call<'_>) -> Waiter {
         | Operation::Rename { .. }
         | Operation::Unlink { .. }
         | Operation::RemoveDirectory { .. } => Waiter::Changing(call.caller.thread),
-        _ => Waiter::Anybody,
+        _ => Waiter::Looking(call.caller.thread),
     }
 }
 

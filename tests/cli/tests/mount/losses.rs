@@ -187,13 +187,11 @@ fn a_program_that_waits_for_a_server_or_a_lock_is_ended_by_a_signal() {
     mount.unmount();
 }
 
-#[test]
-fn a_change_that_a_signal_interrupts_is_made_once() {
-    let scene = Scene::new();
-    let server = scene.serve();
-    let mount = Mount::new(&scene, &server, &[]);
-    // Python makes a call again that was interrupted.
-    let script = "import os, signal, sys\n\
+/// Runs a statement of Python in the mounted directory that the server does not answer for two seconds, while a signal that the
+/// program handles reaches it ten times a second. Python makes a write again that was interrupted, and fails at other calls.
+fn run_interrupted(scene: &Scene, server: &Server, mount: &Mount, statement: &str) {
+    let script = format!(
+        "import os, signal, sys\n\
         f = os.open('file', os.O_WRONLY | os.O_APPEND | os.O_CREAT)\n\
         open('../opened', 'w')\n\
         sys.stdin.read()\n\
@@ -203,28 +201,48 @@ fn a_change_that_a_signal_interrupts_is_made_once() {
         \x20   signals += 1\n\
         signal.signal(signal.SIGALRM, on_signal)\n\
         signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)\n\
-        os.write(f, b'line\\n')\n\
+        {statement}\n\
         signal.setitimer(signal.ITIMER_REAL, 0)\n\
-        assert signals > 0\n";
-    let mut appends = Running::start({
+        assert signals > 0\n"
+    );
+    let mut program = Running::start({
         let mut command = Command::new("python3");
-        command.args(["-c", script]).current_dir(&mount.point);
+        command.args(["-c", &script]).current_dir(&mount.point);
         command
     });
     while !scene.path("opened").exists() {
-        assert!(appends.is_running());
+        assert!(program.is_running());
         std::thread::yield_now();
     }
     server.signal(Signal::STOP);
-    while !is_stopped(&server) {
+    while !is_stopped(server) {
         std::thread::yield_now();
     }
-    appends.close_input();
+    program.close_input();
     pass(Duration::from_secs(2));
-    assert!(appends.is_running(), "it is not told before it is known");
+    assert!(program.is_running(), "{statement}: it is not told before it is known");
     server.signal(Signal::CONT);
-    let ended = appends.wait();
-    assert_eq!(ended.code, Some(0), "{}", ended.messages);
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{statement}: {}", ended.messages);
+    std::fs::remove_file(scene.path("opened")).unwrap();
+}
+
+#[test]
+fn a_change_that_a_signal_interrupts_is_made_once() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let mount = Mount::new(&scene, &server, &[]);
+    run_interrupted(&scene, &server, &mount, "os.write(f, b'line\\n')");
     assert_eq!(scene.read("server/file"), b"line\n");
+    mount.unmount();
+}
+
+#[test]
+fn who_handles_a_signal_is_not_told_that_a_look_or_an_attribute_was_interrupted() {
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", "xattr"]);
+    let mount = Mount::new(&scene, &server, &[]);
+    run_interrupted(&scene, &server, &mount, "os.setxattr('file', 'user.a', b'1')");
+    run_interrupted(&scene, &server, &mount, "os.statvfs('.')");
     mount.unmount();
 }
