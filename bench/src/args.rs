@@ -111,6 +111,8 @@ pub enum Shape {
     Names,
     /// A mounted directory beside sshfs, without delay and through a relay.
     Mounts,
+    /// A remote file as programs use it, beside `xdfs cp` of it.
+    RemoteFiles,
     /// Directory trees, copied and compared.
     Trees,
     /// What the same command sends when it was killed at 90 %.

@@ -2,12 +2,14 @@
 //! module `holder`.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use xdfs_bench::error::{Result, exit_code};
+use xdfs_bench::holder::remote_files::{self, Way};
 use xdfs_bench::holder::{self, Login};
 
 /// A client of xdfs that does what the command line cannot be asked for.
@@ -53,6 +55,38 @@ enum Command {
         #[arg(long, default_value_t = 4096)]
         size: usize,
     },
+    /// Copies a file as a program does that opens it, reads or writes it in its order, and closes it.
+    Copy {
+        #[command(flatten)]
+        login: Login,
+        /// Which way.
+        way: Way,
+        /// EXPORT/path.
+        remote: String,
+        /// The file of this machine.
+        local: PathBuf,
+        /// Channels of the session.
+        #[arg(long, default_value_t = 4)]
+        channels: u16,
+    },
+    /// Reads 4 KiB at random through a relay that delays each direction.
+    RandomReads {
+        #[command(flatten)]
+        login: Login,
+        /// EXPORT/path.
+        remote: String,
+        /// The same file on this machine, to compare with.
+        local: PathBuf,
+        /// Reads on their way at a time.
+        #[arg(long, default_value_t = 32)]
+        in_flight: usize,
+        /// How many.
+        #[arg(long, default_value_t = 16_000)]
+        count: usize,
+        /// Milliseconds in each direction.
+        #[arg(long, default_value_t = 10)]
+        delay_ms: u64,
+    },
     /// Times the first byte through a relay that delays each direction.
     FirstByte {
         #[command(flatten)]
@@ -79,6 +113,14 @@ fn run(command: Command) -> Result<()> {
             .map(|seconds| println!("{}", json!({"event": "logins", "count": count, "seconds": seconds}))),
         Command::PutSmall { login, base, files, size } => holder::put_small(&login, &base, files, size)
             .map(|seconds| println!("{}", json!({"event": "files", "files": files, "seconds": seconds}))),
+        Command::Copy { login, way, remote, local, channels } => {
+            remote_files::copy(&login, channels, way, &remote, &local)
+        }
+        Command::RandomReads { login, remote, local, in_flight, count, delay_ms } => {
+            let delay = Duration::from_millis(delay_ms);
+            remote_files::random_reads(&login, &remote, &local, in_flight, count, delay)
+                .map(|rate| println!("{}", json!({"event": "random_reads", "per_second": rate})))
+        }
         Command::FirstByte { login, count, delay_ms } => {
             let times = holder::first_bytes(&login, count, Duration::from_millis(delay_ms))?;
             println!("{}", json!({"event": "first_byte", "milliseconds": times}));

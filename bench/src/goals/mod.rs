@@ -13,6 +13,7 @@ use crate::report::Report;
 use crate::shapes::idle::{IdleReport, Kind};
 use crate::shapes::login::LoginReport;
 use crate::shapes::mounts::MountsReport;
+use crate::shapes::remote_files::{self, RemoteFilesReport};
 use crate::shapes::sessions::SessionsReport;
 use crate::shapes::stall::StallReport;
 use crate::stats::median;
@@ -93,6 +94,7 @@ pub fn check(report: &Report) -> Vec<Goal> {
     report.small_files.iter().for_each(|one| durable::small_files(one, &mut goals));
     report.resumes.iter().for_each(|one| durable::resumes(one, &mut goals));
     report.mounts.iter().for_each(|one| mounts(one, &mut goals));
+    report.remote_files.iter().for_each(|one| remote_files(one, &mut goals));
     goals
 }
 
@@ -111,6 +113,15 @@ fn mounts(report: &MountsReport, goals: &mut Vec<Goal>) {
         let what = format!("mount, {}, round trip {} ms: rate over sshfs", report.work, report.round_trip_ms);
         goals.push(Goal::at_least(what, bound, found));
     }
+}
+
+fn remote_files(report: &RemoteFilesReport, goals: &mut Vec<Goal>) {
+    for (at, way) in remote_files::WAYS.iter().enumerate() {
+        let what = format!("a remote file in its order, {way}: rate over xdfs cp");
+        goals.extend(report.ratio(at).map(|ratio| Goal::at_least(what, 0.9, ratio)));
+    }
+    let what = "a remote file at random over 20 ms: reads over what the round trip allows".to_owned();
+    goals.extend(report.random_ratio().map(|ratio| Goal::at_least(what, 0.95, ratio)));
 }
 
 fn idle(report: &IdleReport, goals: &mut Vec<Goal>) {

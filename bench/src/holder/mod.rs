@@ -4,6 +4,7 @@
 //! It must not measure what it can be measured for from outside: CPU and memory are the bench's to take.
 
 pub(crate) mod relay;
+pub mod remote_files;
 
 use std::io::{self, Read};
 use std::net::SocketAddr;

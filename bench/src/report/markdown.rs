@@ -7,7 +7,7 @@ use super::{Report, table};
 use crate::args::{PeerName, Shape};
 use crate::cell::{CellReport, SystemReport};
 use crate::goals::Goal;
-use crate::shapes::{clients, idle, login, mounts, names, resume, sessions, small_files, stall};
+use crate::shapes::{clients, idle, login, mounts, names, remote_files, resume, sessions, small_files, stall};
 
 /// Columns of the table of ratios.
 const PEERS: [(PeerName, &str); 6] = [
@@ -78,6 +78,9 @@ pub(super) fn render(report: &Report) -> String {
     }
     for one in &report.mounts {
         paragraph(&mut text, &mounts::text(one));
+    }
+    if let Some(one) = &report.remote_files {
+        paragraph(&mut text, &remote_files::text(one));
     }
     for one in &report.names {
         paragraph(&mut text, &names::text(one));

@@ -14,6 +14,7 @@ use crate::shapes::idle::IdleReport;
 use crate::shapes::login::LoginReport;
 use crate::shapes::mounts::MountsReport;
 use crate::shapes::names::NamesReport;
+use crate::shapes::remote_files::RemoteFilesReport;
 use crate::shapes::resume::ResumeReport;
 use crate::shapes::sessions::SessionsReport;
 use crate::shapes::small_files::SmallFilesReport;
@@ -49,6 +50,8 @@ pub struct Report {
     pub names: Vec<NamesReport>,
     /// Mounted directories.
     pub mounts: Vec<MountsReport>,
+    /// A remote file as programs use it.
+    pub remote_files: Option<RemoteFilesReport>,
     /// Copies that go on.
     pub resumes: Vec<ResumeReport>,
     /// The goals that these results say something about.
@@ -75,6 +78,7 @@ impl Report {
             small_files: Vec::new(),
             names: Vec::new(),
             mounts: Vec::new(),
+            remote_files: None,
             resumes: Vec::new(),
             goals: Vec::new(),
         }
@@ -113,6 +117,7 @@ impl Report {
         let small = self.small_files.iter().filter(|one| one.failure.is_some()).map(|_| "small files".to_owned());
         let names = self.names.iter().filter(|one| one.failure.is_some()).map(|_| "names".to_owned());
         let mounts = self.mounts.iter().filter(|one| one.failure.is_some()).map(|_| "mounts".to_owned());
+        let remote = self.remote_files.iter().filter(|one| one.failure.is_some()).map(|_| "remote files".to_owned());
         let resumes = self.resumes.iter().filter(|one| one.failure.is_some()).map(|_| "resume".to_owned());
         let others = clients
             .chain(idle)
@@ -122,6 +127,7 @@ impl Report {
             .chain(small)
             .chain(names)
             .chain(mounts)
+            .chain(remote)
             .chain(resumes);
         cells.chain(others).collect()
     }

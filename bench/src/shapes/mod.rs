@@ -10,6 +10,7 @@ mod memory;
 pub mod mounts;
 pub mod names;
 mod private;
+pub mod remote_files;
 pub mod resume;
 pub mod sessions;
 mod small;
@@ -39,6 +40,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::SmallFiles => small_files::run(world, report),
         Shape::Names => names::run(world, report),
         Shape::Mounts => mounts::run(world, report),
+        Shape::RemoteFiles => remote_files::run(world, report),
         Shape::Resume => resume::run(world, report),
         Shape::Stall => stall::run(world, report),
         Shape::Trees => trees::run(world, report),
@@ -53,6 +55,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
                 Shape::Trees,
                 Shape::Names,
                 Shape::Mounts,
+                Shape::RemoteFiles,
                 Shape::Resume,
                 Shape::Small,
                 Shape::Clients,
