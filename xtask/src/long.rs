@@ -77,6 +77,23 @@ const FORMS: &[Form] = &[
         variables: &[("XDFS_REAL_KILLS", "50")],
     },
     Form {
+        name: "idle",
+        package: "xdfs-test-cli",
+        filter: &["--test", "idle"],
+        variables: &[
+            ("XDFS_IDLE_SESSIONS", "10000"),
+            ("XDFS_IDLE_WATCHES", "1000"),
+            ("XDFS_OPEN_HANDLES", "10000"),
+            ("RUST_TEST_THREADS", "1"),
+        ],
+    },
+    Form {
+        name: "pipes",
+        package: "xdfs-test-cli",
+        filter: &["--test", "pipes", "what_one_command_writes"],
+        variables: &[("XDFS_PIPE_BYTES", "10000000000")],
+    },
+    Form {
         name: "rates",
         package: "xdfs-test-cli",
         filter: &["--test", "rates"],

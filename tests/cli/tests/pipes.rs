@@ -1,6 +1,7 @@
 //! FIFOs on a server: commands on two machines, and programs of the server's, pass bytes through them.
-//! `XDFS_PIPE_BYTES=1000000000` passes that many.
+//! `XDFS_PIPE_BYTES=10000000000` passes that many between two commands.
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,9 +9,32 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use xdfs_test_cli::{Running, Scene, Server, exit, pattern};
 
-fn bytes() -> Vec<u8> {
-    let length = std::env::var("XDFS_PIPE_BYTES").map_or(50_000_000, |text| text.parse().expect("a number"));
-    pattern(length, 8)
+/// Bytes that pass between two commands, and those of a part, each of which is another one.
+const BYTES: u64 = 50_000_000;
+const PART: u64 = 1_000_000;
+
+/// The parts of `length` bytes.
+fn parts(length: u64) -> impl Iterator<Item = Vec<u8>> {
+    (0..length.div_ceil(PART)).map(move |number| pattern(PART.min(length - number * PART) as usize, number))
+}
+
+/// Gives `length` bytes to `producer` while `consumer` is read, and compares them.
+fn pass(mut producer: Command, mut consumer: Command, length: u64) {
+    let mut reads = consumer.stdout(Stdio::piped()).spawn().unwrap();
+    let mut writes = producer.stdin(Stdio::piped()).spawn().unwrap();
+    let (mut output, mut input) = (reads.stdout.take().unwrap(), writes.stdin.take().unwrap());
+    let compares = std::thread::spawn(move || {
+        for (number, part) in parts(length).enumerate() {
+            let mut got = vec![0; part.len()];
+            output.read_exact(&mut got).unwrap_or_else(|error| panic!("part {number}: {error}"));
+            assert!(got == part, "part {number} is another one");
+        }
+        assert_eq!(output.read(&mut [0]).unwrap(), 0, "more than was written");
+    });
+    parts(length).for_each(|part| input.write_all(&part).expect("the client reads"));
+    drop(input);
+    compares.join().unwrap();
+    assert!(writes.wait().unwrap().success() && reads.wait().unwrap().success());
 }
 
 /// A server whose export grants pipes, with the FIFO `p`.
@@ -36,18 +60,13 @@ fn wait_until_open(server: &Server, path: &Path) {
 
 #[test]
 fn what_one_command_writes_into_a_pipe_another_one_reads() {
-    let (scene, bytes) = (Scene::new(), bytes());
+    let length = std::env::var("XDFS_PIPE_BYTES").map_or(BYTES, |text| text.parse().expect("a number"));
+    let scene = Scene::new();
     let server = serve(&scene);
-    for words in [["cat", &server.url("p"), ""], ["cp", &server.url("p"), "-"]] {
-        let consumer = scene.start(words.into_iter().filter(|word| !word.is_empty()));
-        let mut producer = scene.start(["cp", "-", &server.url("p")]);
+    for reader in [scene.command(["cat", &server.url("p")]), scene.command(["cp", &server.url("p"), "-"])] {
         let began = Instant::now();
-        assert!(producer.feed(&bytes), "the client reads");
-        producer.close_input();
-        producer.wait_within(Duration::from_secs(300)).ends_with(0);
-        let read = consumer.wait_within(Duration::from_secs(300));
-        println!("{:.0} MB/s", bytes.len() as f64 / began.elapsed().as_secs_f64() / 1e6);
-        assert!(read.ends_with(0).output == bytes, "{} bytes of {}", read.output.len(), bytes.len());
+        pass(scene.command(["cp", "-", &server.url("p")]), reader, length);
+        println!("{:.0} MB/s", length as f64 / began.elapsed().as_secs_f64() / 1e6);
     }
     let made = std::fs::symlink_metadata(scene.path("server/p")).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&made), 0o010_600);
@@ -56,7 +75,7 @@ fn what_one_command_writes_into_a_pipe_another_one_reads() {
 
 #[test]
 fn programs_of_the_servers_machine_have_either_end() {
-    let (scene, bytes) = (Scene::new(), bytes());
+    let (scene, bytes) = (Scene::new(), pattern(BYTES as usize, 8));
     let server = serve(&scene);
     let path = scene.path("server/p");
     let local = Command::new("cat").arg(&path).stdout(Stdio::piped()).spawn().unwrap();
