@@ -81,7 +81,7 @@ const FORMS: &[Form] = &[
         package: "xdfs-test-cli",
         filter: &["--test", "idle"],
         variables: &[
-            ("XDFS_IDLE_SESSIONS", "10000"),
+            ("XDFS_IDLE_SESSIONS", "5000"),
             ("XDFS_IDLE_WATCHES", "1000"),
             ("XDFS_OPEN_HANDLES", "10000"),
             ("RUST_TEST_THREADS", "1"),

@@ -41,23 +41,7 @@ pub(super) fn render(report: &Report) -> String {
         let _ = writeln!(text, "\n**{caveat}**");
     }
     ratios(&mut text, &report.cells);
-    for cell in &report.cells {
-        let (columns, rows) = table::rows(cell);
-        let _ = writeln!(text, "\n**{}**\n\n| {} |", cell.title, columns.join(" | "));
-        let _ = writeln!(text, "|---|{}", "--:|".repeat(columns.len() - 1));
-        for row in rows {
-            let mut row = row;
-            row.resize(columns.len(), String::new());
-            let _ = writeln!(text, "| {} |", row.join(" | "));
-        }
-        let notes = table::notes(cell);
-        if !notes.is_empty() {
-            let _ = writeln!(text);
-            notes.lines().for_each(|note| {
-                let _ = writeln!(text, "- {}", note.trim());
-            });
-        }
-    }
+    report.cells.iter().for_each(|one| cell(&mut text, one));
     for one in &report.clients {
         paragraph(&mut text, &clients::text(one));
     }
@@ -90,6 +74,25 @@ pub(super) fn render(report: &Report) -> String {
     }
     goals(&mut text, &report.goals);
     text
+}
+
+/// Its table, and what there is to say about it.
+fn cell(text: &mut String, cell: &CellReport) {
+    let (columns, rows) = table::rows(cell);
+    let _ = writeln!(text, "\n**{}**\n\n| {} |", cell.title, columns.join(" | "));
+    let _ = writeln!(text, "|---|{}", "--:|".repeat(columns.len() - 1));
+    for row in rows {
+        let mut row = row;
+        row.resize(columns.len(), String::new());
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+    let notes = table::notes(cell);
+    if !notes.is_empty() {
+        let _ = writeln!(text);
+        notes.lines().for_each(|note| {
+            let _ = writeln!(text, "- {}", note.trim());
+        });
+    }
 }
 
 fn goals(text: &mut String, goals: &[Goal]) {

@@ -1,6 +1,6 @@
 //! What sessions cost that do nothing: the server's private memory and threads, with the client in another process.
 //!
-//! `cargo run -p xtask -- long idle` is the long form, with `XDFS_IDLE_SESSIONS=10000`; it needs 10,100 open files here and there.
+//! `cargo run -p xtask -- long idle` is the long form, with `XDFS_IDLE_SESSIONS=5000`; visitors get half of what a server has descriptors for.
 //! `XDFS_IDLE_WATCHES=1000` and `XDFS_OPEN_HANDLES=10000` are those of what clients watch and have open.
 
 use std::io::{Read, Write};

@@ -72,6 +72,7 @@
 //! ```
 
 mod ahead;
+mod asynchronous;
 mod changes;
 mod core;
 mod flight;
@@ -83,6 +84,7 @@ mod remote;
 mod stream;
 mod unsynced;
 
+pub use asynchronous::{AsyncFile, AsyncRemote, Outcome};
 pub use changes::Changes;
 pub use core::Lease;
 pub use flight::{Changed, Flight, Opened};

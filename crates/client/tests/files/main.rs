@@ -4,6 +4,7 @@
 
 mod access;
 mod ahead;
+mod asynchronous;
 mod bad_input;
 mod leases;
 mod locks;
