@@ -20,21 +20,21 @@ fn parts(length: u64) -> impl Iterator<Item = Vec<u8>> {
 
 /// Gives `length` bytes to `producer` while `consumer` is read, and compares them.
 fn pass(mut producer: Command, mut consumer: Command, length: u64) {
-    let mut reads = consumer.stdout(Stdio::piped()).spawn().unwrap();
-    let mut writes = producer.stdin(Stdio::piped()).spawn().unwrap();
-    let (mut output, mut input) = (reads.stdout.take().unwrap(), writes.stdin.take().unwrap());
+    let mut reads = consumer.stdout(Stdio::piped()).spawn().expect("the command starts");
+    let mut writes = producer.stdin(Stdio::piped()).spawn().expect("the command starts");
+    let (mut output, mut input) = (reads.stdout.take().expect("piped"), writes.stdin.take().expect("piped"));
     let compares = std::thread::spawn(move || {
         for (number, part) in parts(length).enumerate() {
             let mut got = vec![0; part.len()];
             output.read_exact(&mut got).unwrap_or_else(|error| panic!("part {number}: {error}"));
             assert!(got == part, "part {number} is another one");
         }
-        assert_eq!(output.read(&mut [0]).unwrap(), 0, "more than was written");
+        assert_eq!(output.read(&mut [0]).expect("its end"), 0, "more than was written");
     });
     parts(length).for_each(|part| input.write_all(&part).expect("the client reads"));
     drop(input);
-    compares.join().unwrap();
-    assert!(writes.wait().unwrap().success() && reads.wait().unwrap().success());
+    compares.join().expect("what was read is what was written");
+    assert!(writes.wait().expect("it ends").success() && reads.wait().expect("it ends").success());
 }
 
 /// A server whose export grants pipes, with the FIFO `p`.
