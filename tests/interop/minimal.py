@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
 from OpenSSL import SSL
 
-CONM, UPLOAD, DOWNLOAD, EOFR, EOFT, NOOP, ZXDFS, EXCEPTION, REKEY = 1, 2, 3, 6, 7, 8, 9, 10, 26
+CONM, UPLOAD, DOWNLOAD, PATHS, FILES, EOFR, EOFT, NOOP, ZXDFS, EXCEPTION, REKEY = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 26
 ACK, GRANT, CREDIT, FENCE, FINISH, COMMITTED, DRAIN = 16, 17, 18, 20, 22, 23, 25
 HELLO, OPEN, ACCEPT, REFUSE, REQUEST, ASK = 1, 2, 3, 4, 1, 2
 LEVELS, INTEGRITY, PRIVATE = ["clear", "integrity", "private"], 1, 2
@@ -99,7 +99,7 @@ CODEC = {  # how a form is read, and how it is written
 
 def walk(kind, fields):
     for name, form, size, mark, other in FIELD.findall(FORMS[kind]):
-        given = fields.get("flags", 0) & int(other) if mark == "?" else fields.get(other)
+        given = fields.get("flags", fields.get("told", 0)) & int(other) if mark == "?" else fields.get(other)
         if not mark or bool(given) != (mark == "^"):
             yield name, form, int(size or 0)
 
@@ -281,7 +281,7 @@ def join(channel, session, number, keys):
 class Session:
     def __init__(self, address, channels, level, pin, user, key):
         first, self.said = Channel(address), {}
-        accept, join_secret = enter(first, channels, level, pin, user, key)
+        accept, join_secret = self.opened = enter(first, channels, level, pin, user, key)
         keys = lambda number: Keys(join_secret, accept["grant.secret"], accept["session"], number, accept["suite"])
         first.keys, self.channels = keys(1), [first]
         for number in range(2, accept["channels"] + 1):
@@ -296,7 +296,7 @@ class Session:
         channel = live[readable[os.urandom(1)[0] % len(readable)]]  # nobody waits for ever
         head, payload = channel.receive()
         event, kind = head["event"], f"control {head['event']}"
-        if event in (CONM, UPLOAD, DOWNLOAD, ZXDFS):
+        if event in (CONM, UPLOAD, DOWNLOAD, PATHS, FILES, ZXDFS):
             return channel, head, payload
         if kind not in FORMS and event < 128:
             raise Failed(f"event {event}")  # [P-17]
