@@ -16,9 +16,10 @@ pub use tree::{Settings, Tree};
 
 use xdfs_client::Error;
 
-/// Answers the kernel until the directory is unmounted. An error is one of the kernel's device.
-pub fn serve(attached: &Attached, tree: &Tree) -> Result<(), Error> {
-    kernel::serve(&attached.device, tree).map_err(|errno| {
+/// Answers the kernel until the directory is unmounted, and calls `ended` then: the calls that are being made may yet wait for
+/// the server. An error is one of the kernel's device.
+pub fn serve(attached: &Attached, tree: &Tree, ended: &(dyn Fn() + Sync)) -> Result<(), Error> {
+    kernel::serve(&attached.device, tree, ended).map_err(|errno| {
         let text = format!("the kernel's FUSE device: {}", std::io::Error::from(errno));
         Error::new(xdfs_client::ErrorKind::Storage, text)
     })

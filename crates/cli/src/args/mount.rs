@@ -8,16 +8,18 @@ use clap::Args;
 
 use super::LoginArgs;
 use crate::exit::exit_codes;
+use crate::size;
 
 const EXAMPLES: &str = concat!(
     "\
 The mount is POSIX as far as docs/mount.md says. A server that is lost is waited
 for (--timeout); then calls fail with EIO, and they succeed again when it is back.
 
-Options of -o: ro, noexec, allow_other, timeout=SECONDS, valid=SECONDS,
-channels=N, owner=server (show the server's owners, not you as the owner of all),
-and for fstab identity=FILE, password_file=FILE, ca=FILE, state=DIR. Those of
-mount(8) that mean nothing here, such as defaults and _netdev, are accepted.
+Options of -o: ro, noexec, allow_other, timeout=SECONDS, cache=SIZE,
+valid=SECONDS, channels=N, owner=server (show the server's owners, not you as the
+owner of all), and for fstab identity=FILE, password_file=FILE, ca=FILE,
+state=DIR. Those of mount(8) that mean nothing here, such as defaults and _netdev,
+are accepted.
 
 Examples:
   xdfs mount xdfs://anna@host/data /mnt/data
@@ -51,6 +53,11 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
 
+    /// How much of files is held in memory: half of it of what is read ahead, half of what is written and not
+    /// synced; from 4MB on [default: 512MiB]
+    #[arg(long, value_name = "SIZE", value_parser = cache)]
+    pub(crate) cache: Option<usize>,
+
     /// Stay in the foreground until it is unmounted; Ctrl-C unmounts it
     #[arg(short, long)]
     pub(crate) foreground: bool,
@@ -67,6 +74,16 @@ pub(crate) struct MountArgs {
 pub(crate) fn seconds(typed: &str) -> Result<Duration, String> {
     let number: f64 = typed.parse().map_err(|_| format!("'{typed}' is no number of seconds"))?;
     Duration::try_from_secs_f64(number).map_err(|error| format!("'{typed}': {error}"))
+}
+
+/// The least memory of a mount: half of it is more than one write of a program has.
+const CACHE_MIN: u64 = 4_000_000;
+
+/// Memory of a mount, in bytes.
+pub(crate) fn cache(typed: &str) -> Result<usize, String> {
+    let bytes = size::parse(typed).map_err(|error| error.to_string())?;
+    let fits = (bytes >= CACHE_MIN).then(|| usize::try_from(bytes).ok()).flatten();
+    fits.ok_or_else(|| format!("{} is less than {}", size::human(bytes), size::human(CACHE_MIN)))
 }
 
 /// The name by which mount(8) calls this program.

@@ -1,24 +1,27 @@
 //! `xdfs mount`: a directory of a server as a directory of this machine.
 
+mod ending;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use ending::Ending;
 use rustix::io::Errno;
 use rustix::process::{getgid, getuid, setsid};
 use xdfs_client::Error;
 use xdfs_mount::{AttachError, KernelOptions, MountPoint, Settings, Tree, attach, serve};
 use xdfs_secure::random;
 
-use super::remote::{SessionRequest, Sessions, wire_name};
+use super::remote::{SessionRequest, Sessions, remedy_without_export, wire_name};
 use crate::args::as_mount;
 use crate::exit::{Exit, Failure, Side};
-use crate::output::complain;
+use crate::output::{complain, use_system_log};
 use crate::plan::{MountPlan, words_of_background};
 use crate::signal;
 use crate::url::Url;
@@ -26,11 +29,13 @@ use crate::url::Url;
 /// What the process that stays says when it is mounted.
 const READY: &[u8] = b"mounted\n";
 
-/// How long calls that are being made may take after a signal, before the process ends anyway.
+/// How long calls that are being made may take after the end of the mount, before the process ends anyway.
 const LEAVE: Duration = Duration::from_secs(5);
 /// How often it is tried to unmount what is in use, and the time between two tries.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
+/// How long all of it may take after a signal.
+const LEAVE_BUSY: Duration = Duration::from_secs(8);
 
 pub(crate) fn run(plan: &MountPlan) -> Result<Exit, Failure> {
     if plan.foreground { stay(plan) } else { leave() }
@@ -60,8 +65,14 @@ fn stay(plan: &MountPlan) -> Result<Exit, Failure> {
     let wishes = SessionRequest { channels: plan.how.channels, ..SessionRequest::default() };
     let sessions = Sessions::new(wishes, plan.login.clone());
     let (remote, _tunnel) = sessions.lasting(&plan.url, plan.how.timeout).map_err(|(failure, _)| failure)?;
-    let of_server =
-        |error: Error| Failure::new(Exit::of_error(&error, Side::Peer), format!("{}: {}", plan.url, error.kind.text()));
+    remote.bound_memory(plan.how.cache / 2);
+    let of_server = |error: Error| {
+        let failure = |said: &str| Failure::new(Exit::of_error(&error, Side::Peer), format!("{}: {said}", plan.url));
+        match remedy_without_export(&plan.url, &error) {
+            Some(remedy) => failure(&error.message).help(remedy),
+            None => failure(error.kind.text()),
+        }
+    };
     let settings = Settings {
         read_only: plan.how.read_only,
         owner: (!plan.how.server_owners).then(|| (getuid().as_raw(), getgid().as_raw())),
@@ -70,6 +81,7 @@ fn stay(plan: &MountPlan) -> Result<Exit, Failure> {
     let token = random::array().map(u64::from_ne_bytes);
     let token = token.map_err(|error| Failure::new(Exit::Local, error.to_string()))?;
     let tree = Tree::new(Arc::clone(&remote), wire_name(&plan.url), settings, token).map_err(of_server)?;
+    let tree = Arc::new(tree);
     let local = |error: std::io::Error| Failure::new(Exit::Local, format!("{}: {error}", plan.directory.display()));
     let directory = std::path::absolute(&plan.directory).map_err(local)?;
     let kernel = KernelOptions {
@@ -84,19 +96,21 @@ fn stay(plan: &MountPlan) -> Result<Exit, Failure> {
         leave_terminal().map_err(local)?;
     }
     let (ended, end) = sync_channel::<()>(1);
-    let point = attached.point.clone();
+    let ending = Ending::start(&tree, &directory).map_err(local)?;
+    let (point, limits) = (attached.point.clone(), Arc::clone(&ending));
     let watcher = std::thread::Builder::new().name("xdfs-signals".to_owned());
-    let watching = watcher.spawn(move || unmount_on_signal(stop, &point, &end)).map_err(local)?;
-    let served = serve(&attached, &tree);
+    let watching = watcher.spawn(move || unmount_on_signal(stop, &point, &end, &limits)).map_err(local)?;
+    let served = serve(&attached, &tree, &|| ending.limit(LEAVE));
     tell_end(ended);
     drop(watching);
-    // What is still open ends with it, and the session after that.
+    tree.finish_writing();
+    let exit = ending::report(&tree, &directory);
+    // What is still open ends with it, and the session after that: a lost one is nobody's loss.
     drop(tree);
-    let closed = remote.close();
+    drop(remote.close());
+    ending.over();
     served.map_err(|error| Failure::new(Exit::Local, error.to_string()))?;
-    // Everything was settled when the last file was closed: a lost session is nobody's loss.
-    drop(closed);
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn tell_end(ended: SyncSender<()>) {
@@ -108,6 +122,7 @@ fn leave_terminal() -> std::io::Result<()> {
     let mut output = std::io::stdout();
     output.write_all(READY)?;
     output.flush()?;
+    use_system_log();
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
@@ -119,10 +134,11 @@ fn leave_terminal() -> std::io::Result<()> {
 
 /// Unmounts when a signal comes. What is in use goes when it is closed; whoever uses it longer gets
 /// an error.
-fn unmount_on_signal(mut stop: UnixStream, point: &MountPoint, end: &std::sync::mpsc::Receiver<()>) {
+fn unmount_on_signal(mut stop: UnixStream, point: &MountPoint, end: &Receiver<()>, ending: &Ending) {
     if !matches!(stop.read(&mut [0; 16]), Ok(1..)) {
         return;
     }
+    ending.limit(LEAVE_BUSY);
     let mut detached = point.detach(false);
     // A program that is being started has for a moment what the one that starts it has open.
     for _ in 1..BUSY_TRIES {
@@ -141,9 +157,7 @@ fn unmount_on_signal(mut stop: UnixStream, point: &MountPoint, end: &std::sync::
         ));
         point.detach(true);
     }
-    if end.recv_timeout(LEAVE).is_err() {
-        std::process::exit(Exit::Done as i32);
-    }
+    ending.limit(LEAVE);
 }
 
 fn refused(error: &AttachError, directory: &Path) -> Failure {
@@ -151,6 +165,10 @@ fn refused(error: &AttachError, directory: &Path) -> Failure {
     match error {
         AttachError::Stale { .. } => Failure::new(Exit::Exists, message)
             .help(format!("unmount it, then mount again: {}", MountPoint::command(directory))),
+        AttachError::Mounted { .. } => Failure::new(Exit::Exists, message).help(format!(
+            "choose another directory, or unmount what is there: {}",
+            MountPoint::command(directory)
+        )),
         AttachError::Directory { errno: Errno::NOENT, .. } => {
             Failure::new(Exit::NotFound, message).help(format!("make it: mkdir {}", directory.display()))
         }

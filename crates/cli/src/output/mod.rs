@@ -6,6 +6,7 @@
 mod json;
 mod plain;
 mod summary;
+mod system_log;
 mod terminal;
 
 use std::io::IsTerminal;
@@ -17,6 +18,8 @@ use xdfs_client::tree::{Counted, EntryAction, Summary};
 use xdfs_proto::base::{ErrorKind, Level, Safety};
 
 use summary::{Named, Summarised, Wanted};
+
+pub(crate) use system_log::use_system_log;
 
 pub(crate) use json::{JsonLines, Ready, Recovered, SumLine, told};
 
@@ -281,7 +284,9 @@ fn error_text(message: &str) -> String {
 
 /// A message for people, on standard error. A lost terminal is no reason to stop a transfer.
 pub(crate) fn complain(message: &str) {
-    write_line(&format!("xdfs: {}", without_errno(message)));
+    let message = without_errno(message);
+    write_line(&format!("xdfs: {message}"));
+    system_log::send(&shown(&message));
 }
 
 fn write_line(line: &str) {

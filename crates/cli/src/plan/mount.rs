@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{LoginPlan, PlanError, is_empty, parse_url};
-use crate::args::{MountArgs, seconds};
+use crate::args::{MountArgs, cache, seconds};
 use crate::text::printable;
 use crate::url::Url;
 
@@ -15,6 +15,10 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long names and attributes are used without another look.
 const VALID: Duration = Duration::from_secs(1);
+
+/// Memory for what is read ahead, and for what is written and not synced, unless something else is said: half of it
+/// each.
+const CACHE: usize = 512 << 20;
 
 /// Options of mount(8) and of units that mean nothing here.
 const WITHOUT_MEANING: &[&str] = &[
@@ -77,6 +81,8 @@ pub(crate) struct MountOptions {
     pub(crate) timeout: Duration,
     /// How long names and attributes are used without another look.
     pub(crate) valid: Duration,
+    /// Memory for what is read ahead, and for what is written and not synced.
+    pub(crate) cache: usize,
     /// Channels of the session.
     pub(crate) channels: u16,
 }
@@ -84,7 +90,8 @@ pub(crate) struct MountOptions {
 impl Default for MountOptions {
     fn default() -> Self {
         let (read_only, no_exec, allow_other, server_owners) = (false, false, false, false);
-        Self { read_only, no_exec, allow_other, server_owners, timeout: TIMEOUT, valid: VALID, channels: 1 }
+        let (timeout, valid, cache) = (TIMEOUT, VALID, CACHE);
+        Self { read_only, no_exec, allow_other, server_owners, timeout, valid, cache, channels: 1 }
     }
 }
 
@@ -99,6 +106,7 @@ pub(super) fn resolve(args: MountArgs) -> Result<MountPlan, PlanError> {
         }
     }
     how.timeout = args.timeout.unwrap_or(how.timeout);
+    how.cache = args.cache.unwrap_or(how.cache);
     Ok(MountPlan {
         url: parse_url(&args.url)?,
         directory: args.directory,
@@ -130,6 +138,10 @@ fn apply(option: &[u8], how: &mut MountOptions, login: &mut LoginPlan) -> Result
         },
         ("valid", true) => match seconds(&text) {
             Ok(time) => how.valid = time,
+            Err(reason) => return unknown(reason),
+        },
+        ("cache", true) => match cache(&text) {
+            Ok(bytes) => how.cache = bytes,
             Err(reason) => return unknown(reason),
         },
         ("channels", true) => match text.parse() {
@@ -180,13 +192,15 @@ mod tests {
 
     #[test]
     fn options_of_fstab_are_understood_or_refused_by_name() {
-        let options = "rw,_netdev,noexec,x-systemd.automount,timeout=5,valid=0,channels=4,owner=server,identity=/k";
+        let options =
+            "rw,_netdev,noexec,x-systemd.automount,timeout=5,valid=0,cache=8MiB,channels=4,owner=server,identity=/k";
         let plan = plan(&format!("xdfs mount xdfs://h/e /mnt -o ro -o {options}")).unwrap();
         let expected = MountOptions {
             no_exec: true,
             server_owners: true,
             timeout: Duration::from_secs(5),
             valid: Duration::ZERO,
+            cache: 8 << 20,
             channels: 4,
             ..MountOptions::default()
         };
@@ -196,10 +210,21 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_named() {
-        for bad in ["rsize=5", "timeout", "timeout=x", "channels=0", "suid", "dev", "owner=root"] {
+        for bad in ["rsize=5", "timeout", "timeout=x", "channels=0", "cache=x", "cache=1K", "suid", "dev", "owner=root"]
+        {
             let error = plan(&format!("xdfs mount xdfs://h/e /mnt -o {bad}")).unwrap_err().to_string();
             assert!(error.contains(&format!("-o {bad}:")), "{error}");
         }
+    }
+
+    #[test]
+    fn the_memory_of_a_mount_is_said_on_the_command_line_or_as_an_option_and_has_a_least_size() {
+        let cache = |line: &str| plan(&format!("xdfs mount xdfs://h/e /mnt {line}")).map(|plan| plan.how.cache);
+        assert_eq!(cache("").unwrap(), CACHE);
+        assert_eq!(cache("-o cache=8MiB --cache 16MiB").unwrap(), 16 << 20);
+        let error = crate::args::cache("1000").unwrap_err();
+        assert!(error.contains("less than"), "{error}");
+        assert!(Cli::try_parse_from("xdfs mount xdfs://h/e /mnt --cache 1000".split(' ')).is_err());
     }
 
     #[test]

@@ -12,9 +12,6 @@ use xdfs_proto::wire::file::ReadRange;
 /// Reads of one file that are on their way at a time: 8 MiB.
 pub(super) const AHEAD_MAX: usize = 32;
 
-/// What all files of a server hold together. Beyond that nothing is requested ahead.
-const AHEAD_SUM_MAX: usize = 256 << 20;
-
 /// A longer read requests all of its parts at once by itself.
 const READ_MAX: usize = 2 << 20;
 
@@ -37,11 +34,11 @@ struct Room {
 }
 
 impl Room {
-    /// None if it is used up.
+    /// None if all files of the server hold as much as they may: then nothing is requested ahead.
     fn take(remote: &Arc<Remote>, bytes: usize) -> Option<Self> {
         let before = remote.ahead.fetch_add(bytes, Ordering::Relaxed);
         let room = Self { remote: Arc::clone(remote), bytes };
-        (before + bytes <= AHEAD_SUM_MAX).then_some(room)
+        (before + bytes <= remote.memory()).then_some(room)
     }
 }
 

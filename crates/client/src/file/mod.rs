@@ -213,6 +213,11 @@ impl File {
         self.core.settle()
     }
 
+    /// Whether the server does not have all of what was written: it is on its way, or failed.
+    pub fn has_unwritten(&self) -> bool {
+        self.core.has_unwritten()
+    }
+
     /// The error of a write that is reported later, as [`File::write_behind_at`] says.
     pub fn write_error(&self) -> Option<Error> {
         self.core.write_error()

@@ -20,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Used for what is longer.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// What its open files hold of what was requested before somebody read it, and again of what was written and
+/// not synced, unless the program says otherwise.
+const MEMORY: usize = 256 << 20;
+
 /// Pauses between two tries.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -35,6 +39,8 @@ pub struct Remote {
     pub(super) unsynced: AtomicUsize,
     /// Bytes that were requested for them before somebody read them.
     pub(super) ahead: AtomicUsize,
+    /// How many there are at most, of each of the two.
+    memory: AtomicUsize,
     keeper: Arc<Keeper>,
 }
 
@@ -129,7 +135,8 @@ impl Remote {
     fn by(way: Way, patience: Duration, session: Option<Arc<Session>>) -> Arc<Self> {
         let (unsynced, ahead, keeper) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(Keeper::default()));
         let connections = AtomicU64::new(u64::from(session.is_some()));
-        let remote = Self { way, patience, session: Mutex::new(session), connections, unsynced, ahead, keeper };
+        let memory = AtomicUsize::new(MEMORY);
+        let remote = Self { way, patience, session: Mutex::new(session), connections, unsynced, ahead, memory, keeper };
         remote.lock().iter().for_each(|session| remote.hear_recalls(session));
         Arc::new(remote)
     }
@@ -148,6 +155,21 @@ impl Remote {
     /// was written since their last sync.
     pub fn unsynced_bytes(&self) -> usize {
         self.unsynced.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that were requested for its open files before somebody read them, and are kept.
+    pub fn ahead_bytes(&self) -> usize {
+        self.ahead.load(Ordering::Relaxed)
+    }
+
+    /// Its open files together hold at most this much of what was requested before somebody read it, and at
+    /// most this much, and the last write, of what was written and not synced. 256 MiB each unless it is said.
+    pub fn bound_memory(&self, bytes: usize) {
+        self.memory.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
     }
 
     pub(super) fn backoff(&self) -> Backoff {

@@ -61,6 +61,44 @@ fn what_many_files_keep_of_what_is_not_synced_has_a_bound_together() {
     assert_eq!(remote.unsynced_bytes(), 0);
 }
 
+#[test]
+fn a_program_says_how_much_of_its_files_is_kept() {
+    const FILES: usize = 8;
+    const BYTES: usize = 8 << 20;
+    const MEMORY: usize = 4 << 20;
+    const WRITE: usize = 1 << 20;
+    let serving = Serving::start();
+    let remote = remote(&serving);
+    remote.bound_memory(MEMORY);
+    let data = vec![7; BYTES];
+    let mut most = (0, 0);
+    let files: Vec<File> =
+        (0..FILES).map(|number| File::open(&remote, format!("data/f{number}"), &BOTH.create(true)).unwrap()).collect();
+    // All of them in turn, as programs do that run at a time.
+    for at in (0..BYTES).step_by(WRITE) {
+        for file in &files {
+            file.write_behind_at(&data[at..at + WRITE], at as u64).unwrap();
+            most.0 = most.0.max(remote.unsynced_bytes());
+        }
+    }
+    for file in &files {
+        file.sync_data().unwrap();
+    }
+    assert_eq!(remote.unsynced_bytes(), 0);
+    let mut part = vec![0; 64 << 10];
+    for at in (0..BYTES).step_by(part.len()) {
+        for file in &files {
+            assert_eq!(file.read_ahead_at(&mut part, at as u64), Ok(part.len()));
+            most.1 = most.1.max(remote.ahead_bytes());
+            assert!(part.iter().all(|byte| *byte == 7));
+        }
+    }
+    assert!(most.0 <= MEMORY && most.1 <= MEMORY, "{most:?}");
+    assert!(most.0 > MEMORY / 2 && most.1 > MEMORY / 2, "both use what there is: {most:?}");
+    drop(files);
+    assert_eq!(remote.ahead_bytes(), 0);
+}
+
 /// Clients that append to one file, and what each appends: a byte that says who and which one, again and again, and lines.
 const CLIENTS: u8 = 8;
 const BYTES_EACH: usize = 400;

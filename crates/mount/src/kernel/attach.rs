@@ -1,5 +1,6 @@
 //! The mount point: mounted with mount(2) by root, by fusermount3 for everybody else.
 
+use super::present;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -46,6 +47,14 @@ pub enum AttachError {
     Stale {
         /// The directory.
         directory: PathBuf,
+    },
+    /// A server's directory is mounted there already.
+    #[error("{}: '{what}' is mounted there", directory.display())]
+    Mounted {
+        /// The directory.
+        directory: PathBuf,
+        /// What is there.
+        what: String,
     },
     /// The kernel's device cannot be opened.
     #[error("/dev/fuse: {0}")]
@@ -96,6 +105,9 @@ pub fn attach(directory: &Path, options: &KernelOptions) -> Result<Attached, Att
     }
     // What is known of a mount whose process is gone may still answer the first call, but not this one.
     rustix::fs::statfs(directory).map_err(refused)?;
+    if let Some(what) = present::source(directory, stat.st_dev) {
+        return Err(AttachError::Mounted { directory: directory.to_owned(), what });
+    }
     let by_kernel = rustix::process::geteuid().is_root();
     let device = match by_kernel {
         true => by_kernel_itself(directory, options, stat.st_mode)?,
@@ -124,7 +136,7 @@ fn by_kernel_itself(directory: &Path, options: &KernelOptions, mode: u32) -> Res
         | MountFlags::NODEV
         | flag(options.read_only, MountFlags::RDONLY)
         | flag(options.no_exec, MountFlags::NOEXEC);
-    rustix::mount::mount(options.source.as_str(), directory, "fuse.xdfs", flags, data.as_c_str())
+    rustix::mount::mount(options.source.as_str(), directory, present::TYPE, flags, data.as_c_str())
         .map_err(AttachError::Kernel)?;
     Ok(device)
 }

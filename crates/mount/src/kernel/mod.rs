@@ -2,10 +2,12 @@
 //! point. Nothing here knows what is mounted: that is a [`FileSystem`].
 
 pub(crate) mod abi;
+mod agree;
 mod answer;
 mod attach;
 mod dying;
 mod in_flight;
+mod present;
 mod request;
 mod serve;
 

@@ -5,7 +5,8 @@
 //! others wait for a server that is lost. A lock that is waited for keeps no thread: one thread tries
 //! all of them again and again.
 
-use super::abi::{self, init};
+use super::abi;
+use super::agree::agree;
 use super::answer::Answer;
 use super::dying::is_dying;
 use super::in_flight::{InFlight, Waiter};
@@ -31,9 +32,6 @@ const WAITING_MAX: usize = 1024;
 /// How often a lock is tried: at first, and when it takes long.
 const ATTEMPT_MIN: Duration = Duration::from_millis(5);
 const ATTEMPT_MAX: Duration = Duration::from_millis(250);
-
-/// Reads and writes of the page cache that the kernel has on their way at a time.
-const BACKGROUND_MAX: u16 = 64;
 
 /// Something that is tried again until it succeeds.
 pub(crate) trait Waiting: Send {
@@ -84,6 +82,7 @@ struct WaitingLock {
 struct Server<'a> {
     device: &'a File,
     files: &'a dyn FileSystem,
+    ended: &'a (dyn Fn() + Sync),
     /// Whoever has it reads.
     turn: Mutex<()>,
     pool: Mutex<Pool>,
@@ -100,14 +99,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Agrees on the protocol, and answers requests until the file system is unmounted.
-pub(crate) fn serve(device: &File, files: &dyn FileSystem) -> Result<(), Errno> {
+/// Agrees on the protocol, and answers requests until the file system is unmounted; `ended` is called then.
+pub(crate) fn serve(device: &File, files: &dyn FileSystem, ended: &(dyn Fn() + Sync)) -> Result<(), Errno> {
     let mut buffer = buffer();
     agree(device, files, &mut buffer)?;
     drop(buffer);
     let server = Server {
         device,
         files,
+        ended,
         turn: Mutex::new(()),
         pool: Mutex::new(Pool { threads: 1, ..Pool::default() }),
         in_flight: Mutex::default(),
@@ -155,7 +155,7 @@ fn buffer() -> Vec<u8> {
 }
 
 /// Reads a request; none if the file system is unmounted.
-fn read(device: &File, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+pub(super) fn read(device: &File, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
     loop {
         match rustix::io::read(device, &mut *buffer) {
             Ok(length) => return Ok(Some(length)),
@@ -168,7 +168,7 @@ fn read(device: &File, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
 }
 
 /// Answers a request; an error if the kernel does not know it any more.
-fn send(device: &File, unique: u64, outcome: Result<&Answer, Errno>) -> Result<(), Errno> {
+pub(super) fn send(device: &File, unique: u64, outcome: Result<&Answer, Errno>) -> Result<(), Errno> {
     let (fields, data) = outcome.map(Answer::encode).unwrap_or_default();
     let data = data.unwrap_or_default();
     let error = outcome.err().map_or(0, |errno| -errno.raw_os_error());
@@ -203,58 +203,6 @@ fn write(device: &File, (unique, error): (u64, i32), fields: &[u8], data: &[u8])
         match rustix::io::writev(device, &parts) {
             Err(Errno::INTR) => {}
             outcome => return outcome.map(drop),
-        }
-    }
-}
-
-/// The first request: versions and what both sides can.
-fn agree(device: &File, files: &dyn FileSystem, buffer: &mut [u8]) -> Result<(), Errno> {
-    loop {
-        let length = read(device, buffer)?.ok_or(Errno::NODEV)?;
-        let call = request::decode(&buffer[..length]).ok_or(Errno::PROTO)?;
-        let Operation::Init { major, minor, readahead, flags } = call.operation else {
-            send(device, call.unique, Err(Errno::IO))?;
-            continue;
-        };
-        if major < abi::MAJOR || (major == abi::MAJOR && minor < abi::MINOR_MIN) {
-            send(device, call.unique, Err(Errno::PROTO))?;
-            return Err(Errno::PROTO);
-        }
-        let locks = if files.locks() { init::FLOCK_LOCKS | init::POSIX_LOCKS } else { 0 };
-        let wanted = init::ASYNC_READ
-            | init::ATOMIC_O_TRUNC
-            | init::BIG_WRITES
-            | init::AUTO_INVAL_DATA
-            | init::DO_READDIRPLUS
-            | init::READDIRPLUS_AUTO
-            | init::PARALLEL_DIROPS
-            | init::MAX_PAGES
-            | init::HANDLE_KILLPRIV_V2
-            | init::INIT_EXT
-            | init::DIRECT_IO_ALLOW_MMAP
-            | locks;
-        let agreed = wanted & flags;
-        let mut fields = Vec::new();
-        for field in [abi::MAJOR, abi::MINOR, readahead, agreed as u32] {
-            fields.extend(field.to_ne_bytes());
-        }
-        for field in [BACKGROUND_MAX, BACKGROUND_MAX / 4 * 3] {
-            fields.extend(field.to_ne_bytes());
-        }
-        let max_write = if agreed & init::MAX_PAGES != 0 { abi::DATA_MAX } else { 32 * abi::PAGE };
-        // Times have nanoseconds.
-        for field in [max_write as u32, 1] {
-            fields.extend(field.to_ne_bytes());
-        }
-        for field in [(abi::DATA_MAX / abi::PAGE) as u16, 0] {
-            fields.extend(field.to_ne_bytes());
-        }
-        fields.extend(((agreed >> 32) as u32).to_ne_bytes());
-        fields.resize(64, 0);
-        // It is answered in its own form only if the kernel's major version is ours.
-        send(device, call.unique, Ok(&Answer::Data(fields.into())))?;
-        if major == abi::MAJOR {
-            return Ok(());
         }
     }
 }
@@ -301,6 +249,7 @@ impl<'a> Server<'a> {
         self.interrupted.notify_all();
         self.lock_waits.notify_all();
         self.files.end_work();
+        (self.ended)();
     }
 
     /// Reads when it is this thread's turn, and works on what it read.

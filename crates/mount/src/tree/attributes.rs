@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 use xdfs_client::Facts;
 use xdfs_client::wire::{Answer as Told, Call, FileType, NewTime, Owner};
 
+/// What is told of a file system that nobody could ask about.
+const UNKNOWN_SPACE: FileSystemFacts =
+    FileSystemFacts { block: 4096, blocks: 0, free: 0, available: 0, files: 0, files_free: 0 };
+
 const NANOSECONDS: u64 = 1_000_000_000;
 
 /// The type of a file as in `st_mode`.
@@ -91,6 +95,10 @@ impl Tree {
     pub(super) fn attributes(&self, inode: u64, handle: Option<u64>) -> Outcomes {
         self.settle(inode);
         if let Some((facts, valid)) = self.known_facts(inode) {
+            return self.told_for(inode, &facts, valid);
+        }
+        if is_root(inode) {
+            let (facts, valid) = self.root_facts()?;
             return self.told_for(inode, &facts, valid);
         }
         let (then, asked) = (self.now(), Instant::now());
@@ -187,11 +195,18 @@ impl Tree {
     }
 
     pub(super) fn file_system(&self, inode: u64) -> Outcomes {
-        let path = self.path(inode).unwrap_or_default();
-        let reply = self.look(&[Call::FileSystem { path: &path }])?;
+        let space = match is_root(inode) {
+            true => self.root_space()?.unwrap_or(UNKNOWN_SPACE),
+            false => self.space_at(&self.path(inode).unwrap_or_default())?,
+        };
+        Ok(Answer::FileSystem(space))
+    }
+
+    pub(super) fn space_at(&self, path: &[u8]) -> Result<FileSystemFacts, Errno> {
+        let reply = self.look(&[Call::FileSystem { path }])?;
         let Told::FileSystem(told) = last(&reply)? else { return Err(unexpected()) };
         let block = told.block.clamp(512, 1 << 20);
-        Ok(Answer::FileSystem(FileSystemFacts {
+        Ok(FileSystemFacts {
             // At most 2^20: fits.
             block: block as u32,
             blocks: told.bytes / block,
@@ -199,7 +214,7 @@ impl Tree {
             available: told.available / block,
             files: told.files,
             files_free: told.files_free,
-        }))
+        })
     }
 
     /// For what was created: its mode is exactly this one, whatever the server's mask is.

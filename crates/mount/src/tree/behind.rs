@@ -5,7 +5,7 @@ use super::data::OpenFile;
 use super::recent_changes::Changed;
 use super::{Tree, refused};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use xdfs_client::Facts;
@@ -162,6 +162,19 @@ impl Tree {
                 }
             }
         }
+    }
+
+    /// Waits until the server has what was written, or has been lost for too long.
+    pub fn finish_writing(&self) {
+        self.settle_all();
+    }
+
+    /// The files, below the mounted directory, of which the server does not have all that was written. Waits for nothing.
+    pub fn unwritten(&self) -> Vec<Vec<u8>> {
+        let behind = self.behind.lock().files.keys().copied().collect::<Vec<u64>>();
+        let open = self.files.all().into_iter().filter(|open| open.file.has_unwritten()).map(|open| open.inode);
+        let inodes: BTreeSet<u64> = behind.into_iter().chain(open).collect();
+        inodes.into_iter().map(|inode| self.path(inode).unwrap_or_default()).collect()
     }
 
     /// Nobody writes any more.

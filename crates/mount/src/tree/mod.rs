@@ -12,6 +12,7 @@ mod lock;
 mod lost_answers;
 mod names;
 mod recent_changes;
+mod root;
 mod xattr;
 mod xattr_names;
 
@@ -29,6 +30,7 @@ use link_targets::KnownTargets;
 use lock::RangeLocker;
 use lost_answers::Fate;
 use recent_changes::RecentChanges;
+use root::Root;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -88,6 +90,7 @@ pub struct Tree {
     changes: Arc<RecentChanges>,
     ahead: Ahead,
     known_facts: KnownFacts,
+    root: Root,
     link_targets: KnownTargets,
     xattr_names: KnownNames,
     /// Hidden names, each one once.
@@ -148,6 +151,7 @@ impl Tree {
             changes: Arc::default(),
             ahead: Ahead::default(),
             known_facts: KnownFacts::default(),
+            root: Root::new(facts),
             link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),
@@ -266,6 +270,8 @@ impl FileSystem for Tree {
     fn work(&self) {
         std::thread::scope(|scope| {
             scope.spawn(|| self.keep_hidden());
+            scope.spawn(|| self.look_at_root());
+            scope.spawn(|| self.look_at_space());
             for _ in 0..ahead::WORKERS {
                 scope.spawn(|| self.list_ahead());
             }
@@ -277,6 +283,7 @@ impl FileSystem for Tree {
         self.end_writing();
         self.ahead.end();
         self.keeper.end();
+        self.root.end();
     }
 }
 
@@ -355,6 +362,7 @@ mod tests {
             changes: Arc::default(),
             ahead: Ahead::default(),
             known_facts: KnownFacts::default(),
+            root: Root::new(Facts::from(&wire::Attributes::of(wire::FileType::Directory))),
             link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
             hidden: AtomicU64::new(0),

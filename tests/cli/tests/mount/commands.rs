@@ -40,6 +40,26 @@ fn what_cannot_be_mounted_is_explained() {
     scene.run(["mount", &server.url(""), "nowhere"]).ends_with(6).says(&["nowhere", "mkdir"]);
     scene.run(["mount", &server.url(""), point, "-o", "rsize=5"]).ends_with(2).says(&["-o rsize=5"]);
     scene.run(["mount", "ftp://host/", point]).ends_with(2).says(&["FTP"]);
+    let lists = format!("xdfs ls 'xdfs://{}/", server.address());
+    scene.run(["mount", &server.url_in("dtaa", ""), point]).ends_with(6).says(&["dtaa", &lists, "lists the exports"]);
+}
+
+#[test]
+fn a_directory_on_which_a_server_is_mounted_is_not_mounted_on_again() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.directory("server/below");
+    let mount = Mount::new(&scene, &server, &[]);
+    let point = mount.point.to_str().unwrap().to_owned();
+    let there = format!("'xdfs://{}/data/' is mounted there", server.address());
+    let refused = scene.run(["mount", &server.url("below"), &point]);
+    refused.ends_with(11).says(&[&point, &there, &format!("umount {point}")]);
+    std::os::unix::fs::symlink(&point, scene.path("link")).unwrap();
+    scene.run(["mount", &server.url(""), scene.path("link").to_str().unwrap()]).ends_with(11).says(&[&there]);
+    // In it is another directory.
+    let below = Mount::of(&scene, &server.url(""), "mounted/below", &[]);
+    below.unmount();
+    mount.unmount();
 }
 
 #[test]
@@ -78,7 +98,9 @@ fn a_user_mounts_and_unmounts_without_root() {
         as='setpriv --reuid nobody --regid nogroup --clear-groups'; cp \"$2\" xdfs; chmod 755 xdfs; chmod 777 server\n\
         $as ./xdfs mount \"$1\" point\n\
         $as cat point/file; test \"$($as stat -c %u:%g point/file)\" = \"$($as id -u):$($as id -g)\"\n\
-        $as touch point/new; test -e server/new\n\
+        grep -q \"$PWD/point .*user_id=$($as id -u),\" /proc/self/mountinfo\n\
+        $as sh -c 'head -c 300000 /dev/urandom > point/new; cmp point/new server/new; wc -c < point/new' | grep -qx 300000\n\
+        $as sh -c 'mv point/new point/moved; rm point/moved'; test \"$(ls server)\" = file\n\
         ! cat point/file 2> /dev/null || { echo 'root may look into it'; exit 1; }\n\
         $as fusermount3 -u point; ! test -e point/file";
     in_namespace(&scene, &[&server.url(""), xdfs_binary().to_str().unwrap()], script);

@@ -243,6 +243,71 @@ fn who_handles_a_signal_is_not_told_that_a_look_or_an_attribute_was_interrupted(
     let server = scene.serve_with(&["--keep", "xattr"]);
     let mount = Mount::new(&scene, &server, &[]);
     run_interrupted(&scene, &server, &mount, "os.setxattr('file', 'user.a', b'1')");
-    run_interrupted(&scene, &server, &mount, "os.statvfs('.')");
+    run_interrupted(&scene, &server, &mount, "os.statvfs('file')");
     mount.unmount();
+}
+
+/// A mount whose server does not answer any more, without being gone.
+fn mount_of_silent_server(scene: &Scene, name: &str) -> (Server, Mount) {
+    let server = scene.serve();
+    let mount = Mount::of(scene, &server.url(""), name, &["-o", "valid=0"]);
+    fs::write(mount.path("file"), b"content").unwrap();
+    assert_eq!(fs::read(mount.path("file")).unwrap(), b"content");
+    (server, mount)
+}
+
+fn stop(server: &Server) {
+    server.signal(Signal::STOP);
+    while !is_stopped(server) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_mount_is_unmounted_soon_although_its_server_is_lost() {
+    let scene = Scene::new();
+    for (name, words) in [("one", ["umount", "--"]), ("two", ["fusermount3", "-u"])] {
+        let (server, mount) = mount_of_silent_server(&scene, name);
+        stop(&server);
+        let began = Instant::now();
+        crate::run(Command::new(words[0]).arg(words[1]).arg(&mount.point));
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(10), "{words:?}: {took:?} of the minute that calls wait");
+        assert!(!crate::is_mounted(&mount.point));
+        mount.end().ends_with(0).is_silent();
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(30), "{words:?}: {took:?}");
+    }
+}
+
+#[test]
+fn what_a_lost_server_did_not_get_is_said_when_a_signal_ends_the_mount() {
+    let scene = Scene::new();
+    for signal in [Signal::TERM, Signal::INT] {
+        let (server, mount) = mount_of_silent_server(&scene, "mounted");
+        let script = "import os, signal, sys\nf = os.open('file', os.O_WRONLY)\nopen('../opened', 'w')\nsys.stdin.read()\n\
+            os.write(f, bytes(1000))\nopen('../written', 'w')\nsignal.pause()\n";
+        let mut writes = Running::start({
+            let mut command = Command::new("python3");
+            command.args(["-c", script]).current_dir(&mount.point);
+            command
+        });
+        let wait_for = |name: &str, writes: &Running| {
+            while !scene.path(name).exists() {
+                assert!(writes.is_running());
+                std::thread::yield_now();
+            }
+            fs::remove_file(scene.path(name)).unwrap();
+        };
+        wait_for("opened", &writes);
+        stop(&server);
+        writes.close_input();
+        wait_for("written", &writes);
+        let began = Instant::now();
+        mount.running().signal(signal);
+        mount.end().ends_with(4).says(&["in use", "does not have all that was written to: file"]);
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(30), "{took:?} of the minute that calls wait");
+        let _ = writes.kill();
+    }
 }

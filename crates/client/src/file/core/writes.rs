@@ -9,10 +9,9 @@ use std::sync::{PoisonError, TryLockError};
 use xdfs_proto::base::Error;
 use xdfs_proto::wire::file::{FileCall, LeaseCall};
 
-/// What is kept to be written again; from there on a write waits for a sync.
+/// What is kept to be written again; from there on a write waits for a sync. All files of a server have a bound
+/// together, too: a mount may have thousands of them open.
 const UNSYNCED_BYTES_MAX: usize = 64 << 20;
-/// The same for all files of a server: a mount may have thousands of them open.
-const UNSYNCED_SUM_MAX: usize = 256 << 20;
 
 /// Writes that are on their way before the next one waits.
 const BEHIND_MAX: usize = 24;
@@ -169,6 +168,16 @@ impl Core {
         behind.sent.is_empty() && behind.gathered.is_none()
     }
 
+    /// Whether the server does not have all of what was written, or nobody knows. Waits for nothing.
+    pub(in crate::file) fn has_unwritten(&self) -> bool {
+        let behind = match self.behind.try_lock() {
+            Ok(behind) => behind,
+            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
+            Err(TryLockError::WouldBlock) => return true,
+        };
+        !behind.sent.is_empty() || behind.gathered.is_some() || behind.failed.is_some()
+    }
+
     /// Sends what was kept under the write lease, and waits for nothing that is not sent: nothing is kept
     /// for longer than a part of the lease's time.
     pub(in crate::file) fn send_kept(&self) {
@@ -286,7 +295,7 @@ impl Core {
     pub(super) fn hold_to_bounds(&self) -> Result<(), Error> {
         let own = lock(&self.connection).unsynced.bytes();
         let all = self.remote.unsynced.load(Ordering::Relaxed);
-        let many = own > UNSYNCED_BYTES_MAX || (own > 0 && all > UNSYNCED_SUM_MAX);
+        let many = own > UNSYNCED_BYTES_MAX || (own > 0 && all > self.remote.memory());
         if many { self.sync(true) } else { Ok(()) }
     }
 }
