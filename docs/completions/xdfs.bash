@@ -1744,7 +1744,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__mount)
-            opts="-o -f -h --options --timeout --foreground --report-ready --identity --password-file --ca --state --ssh --remote-command --stack --help"
+            opts="-o -f -h --options --timeout --cache --foreground --report-ready --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1759,6 +1759,10 @@ _xdfs() {
                     return 0
                     ;;
                 --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cache)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1948,7 +1952,7 @@ _xdfs() {
             return 0
             ;;
         xdfs__subcmd__stat)
-            opts="-h --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
+            opts="-h --locks --json --identity --password-file --ca --state --ssh --remote-command --stack --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

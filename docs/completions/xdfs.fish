@@ -175,6 +175,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l state -d 'The state f
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l locks -d 'Also show which clients of the server have the file open, and their locks and leases; programs of the server\'s machine are not among them'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l offset -d 'From byte N on' -r
@@ -307,6 +308,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -s n -l nonblock -d 'Do 
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -s o -l options -d 'Options, separated by commas: see below' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l timeout -d 'How long calls wait for a server that is lost, before they fail with EIO [default: 60]' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l cache -d 'How much of files is held in memory: half of it of what is read ahead, half of what is written and not synced; from 4MB on [default: 512MiB]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F

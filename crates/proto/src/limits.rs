@@ -100,6 +100,8 @@ pub const XATTR_BYTES_MAX: usize = 64 * 1024;
 pub const LOGIN_BYTES_MAX: usize = 16 * 1024;
 /// Longest name of a user.
 pub const USER_BYTES_MAX: usize = 128;
+/// Open files of which `opens` tells.
+pub const OPENERS_MAX: usize = 64;
 /// Most cipher suites in an open message.
 pub const SUITES_MAX: usize = 16;
 /// Most extended options in an open message.

@@ -48,6 +48,27 @@ fn a_lock_of_somebody_else_is_waited_for_as_long_as_is_said() {
     assert!(mark.exists());
 }
 
+#[test]
+fn stat_shows_who_has_a_file_open_and_locked_where_it_is_asked() {
+    let scene = Scene::new();
+    scene.write("server/lock", b"");
+    let server = scene.serve();
+    let url = server.url("lock");
+    let command = scene.command(["stat"]);
+    let program = command.get_program().to_str().unwrap();
+    let inside = |options: &[&str]| {
+        let words = [&["lock", &url, "--", program, "stat"][..], options, &[&url]].concat();
+        scene.run(words).ends_with(0).text().to_owned()
+    };
+    assert!(inside(&["--locks"]).contains("\n  open   (visitor): reads, writes, exclusive lock of the whole file\n"));
+    assert!(!inside(&[]).contains("open "), "only where it is asked");
+    let told: serde_json::Value = serde_json::from_str(&inside(&["--locks", "--json"])).unwrap();
+    let one = serde_json::json!({"user": null, "read": true, "write": true, "deny_read": false, "deny_write": false,
+        "lock": "exclusive", "locked_ranges": 0, "lease": null});
+    assert_eq!((&told["open"], &told["open_complete"]), (&serde_json::json!([one]), &true.into()));
+    assert!(scene.run(["stat", "--locks", &url]).ends_with(0).text().contains("open   by no client of the server"));
+}
+
 /// `xdfs lock` with a command that has begun; it ends with code 5 if it is asked to, and makes this file then.
 fn begun(scene: &Scene, url: &str) -> (Running, PathBuf) {
     let (ready, ended) = (scene.path("ready"), scene.path("ended"));

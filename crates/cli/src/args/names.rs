@@ -69,8 +69,9 @@ pub(crate) struct LsArgs {
 }
 
 const STAT_EXAMPLES: &str = "\
-Example:
-  xdfs stat xdfs://localhost/data/image.bin";
+Examples:
+  xdfs stat xdfs://localhost/data/image.bin
+  xdfs stat --locks xdfs://localhost/data/index.db";
 
 /// Shows type, size, mode, owner, links and times of files on servers; of a symbolic link its own, and where it leads.
 #[derive(Args, Debug)]
@@ -79,6 +80,11 @@ pub(crate) struct StatArgs {
     /// Files to look at: xdfs://[user@]host[:port]/EXPORT/path[#SHA256:key]
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
+
+    /// Also show which clients of the server have the file open, and their locks and leases; programs of the server's
+    /// machine are not among them
+    #[arg(long)]
+    pub(crate) locks: bool,
 
     #[command(flatten)]
     pub(crate) names: NamesArgs,

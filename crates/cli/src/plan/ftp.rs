@@ -80,7 +80,13 @@ pub(super) fn check_names(plan: &NamesPlan) -> Result<(), PlanError> {
         Verb::Find(_) => "find",
         Verb::Du { .. } => "du",
         Verb::Df { .. } => "df",
-        Verb::Ls { .. } | Verb::Stat | Verb::Mkdir { .. } | Verb::Rm { .. } | Verb::Mv { .. } | Verb::Cat => {
+        Verb::Stat { locks: true } => "stat --locks",
+        Verb::Ls { .. }
+        | Verb::Stat { locks: false }
+        | Verb::Mkdir { .. }
+        | Verb::Rm { .. }
+        | Verb::Mv { .. }
+        | Verb::Cat => {
             return Ok(());
         }
     };

@@ -32,7 +32,7 @@ pub(crate) enum Verb {
     /// Print what passes tests.
     Find(Search),
     /// Show all attributes.
-    Stat,
+    Stat { locks: bool },
     /// Make a directory.
     Mkdir { parents: bool, mode: u32 },
     /// Make a named pipe.
@@ -63,7 +63,7 @@ impl Verb {
     /// Whether an operand stands for all names that fit it: for what is there, and may be many.
     pub(crate) const fn takes_patterns(&self) -> bool {
         match self {
-            Self::Ls { .. } | Self::Find(_) | Self::Stat | Self::Rm { .. } | Self::Chmod { .. } => true,
+            Self::Ls { .. } | Self::Find(_) | Self::Stat { .. } | Self::Rm { .. } | Self::Chmod { .. } => true,
             Self::Touch { .. } | Self::Cat | Self::CatRange { .. } | Self::Du { .. } => true,
             Self::Mkdir { .. }
             | Self::Mkfifo { .. }
@@ -91,7 +91,7 @@ pub(super) fn ls(args: LsArgs) -> Result<NamesPlan, PlanError> {
 }
 
 pub(super) fn stat(args: StatArgs) -> Result<NamesPlan, PlanError> {
-    plan(Verb::Stat, &args.urls, args.names)
+    plan(Verb::Stat { locks: args.locks }, &args.urls, args.names)
 }
 
 pub(super) fn mkdir(args: MkdirArgs) -> Result<NamesPlan, PlanError> {

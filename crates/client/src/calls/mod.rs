@@ -12,7 +12,7 @@ mod verbs;
 
 pub use pages::{Page, Pages};
 pub(crate) use queue::Queue;
-pub use verbs::Facts;
+pub use verbs::{Facts, Opener, Openers};
 
 use crate::callback::Callback;
 use crate::file::Backoff;

@@ -3,7 +3,7 @@
 use super::{Batch, failed, lease_backoff, must_wait};
 use crate::session::Session;
 use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
-use xdfs_proto::wire::path::{Answer, Attributes, Call, FileSystem, FileType, NewTime, Owner, Wanted};
+use xdfs_proto::wire::path::{self, Answer, Attributes, Call, FileSystem, FileType, NewTime, OpenedFor, Owner, Wanted};
 
 /// Bytes that attributes may occupy in an answer, including the target of a link and all names.
 const ATTRIBUTES_BYTES: usize = 5 * 1024;
@@ -49,6 +49,26 @@ impl From<&Attributes<'_>> for Facts {
             xattrs: told.xattrs,
         }
     }
+}
+
+/// An open file of a client, as its server tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opener {
+    /// Whose it is; empty for visitors, and if a visitor asks.
+    pub user: Vec<u8>,
+    /// What it does, and keeps others from.
+    pub does: OpenedFor,
+    /// Ranges that it has locked.
+    pub ranges: u64,
+}
+
+/// Who has a file open.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Openers {
+    /// The open files of clients.
+    pub list: Vec<Opener>,
+    /// These are all; a server does not tell of more than 64.
+    pub complete: bool,
 }
 
 fn unexpected() -> Error {
@@ -201,6 +221,19 @@ impl Session {
     pub fn space(&self, remote: impl AsRef<[u8]>) -> Result<FileSystem, Error> {
         self.one(remote.as_ref(), &Call::FileSystem { path: b"" }, 0, |answer| match answer {
             Answer::FileSystem(room) => Some(*room),
+            _ => None,
+        })
+    }
+
+    /// Who has a file open, among the clients of its server.
+    pub fn openers(&self, remote: impl AsRef<[u8]>) -> Result<Openers, Error> {
+        let call = Call::Opens { path: b"" };
+        self.one(remote.as_ref(), &call, call.room(), |answer| match answer {
+            Answer::Openers(told) => {
+                let opener =
+                    |one: &path::Opener<'_>| Opener { user: one.user.to_vec(), does: one.does, ranges: one.ranges };
+                Some(Openers { list: told.list.iter().map(opener).collect(), complete: told.complete })
+            }
             _ => None,
         })
     }

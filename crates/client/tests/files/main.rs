@@ -9,6 +9,7 @@ mod bad_input;
 mod leases;
 mod locks;
 mod losses;
+mod openers;
 mod pipes;
 mod random;
 mod ranges;

@@ -3,8 +3,8 @@
 use super::frame::Frame;
 use xdfs_proto::base::{ErrorKind, Safety};
 use xdfs_proto::wire::path::{
-    Answer, Attributes, Batch, Call, Code, Failure, FileType, ListEntry, NewTime, Owner, Put, ReplyWriter, Wanted,
-    Watched, XattrRule,
+    Answer, Attributes, Batch, Call, Code, Failure, FileType, ListEntry, NewTime, OpenedFor, Opener, Openers, Owner,
+    Put, ReplyWriter, Wanted, Watched, XattrRule,
 };
 
 /// One call, as it is laid out: its number, and its arguments behind their length.
@@ -49,6 +49,7 @@ fn reading() -> Frame {
         Call::Hash { path, offset: 5, length: Some(1 << 40) },
         Call::Get { path, wanted, most: 65_536 },
         Call::Watch { path, watched: Watched::Names, watch: 300 },
+        Call::Opens { path },
     ];
     let named = || part().bytes("path", path);
     let bits = u64::from(wanted.0);
@@ -62,6 +63,7 @@ fn reading() -> Frame {
         (Code::Hash, named().integer("flags", 1).integer("offset", 5).integer("length", 1 << 40)),
         (Code::Get, named().integer("wanted", bits).integer("most", 65_536)),
         (Code::Watch, named().integer("flags", 1).integer("watch", 300)),
+        (Code::Opens, named()),
     ];
     let about = Batch { room: 262_144, base: b"data/x", calls, ..Batch::default() };
     batch("calls/batch-reading.txt", "Every call that reads.", &about, laid)
@@ -184,7 +186,7 @@ fn laid() -> Frame {
 
 fn reply() -> Frame {
     let room = xdfs_proto::limits::CALL_BYTES_MAX;
-    let Some(mut writer) = ReplyWriter::new(8, room) else { unreachable!("room for everything") };
+    let Some(mut writer) = ReplyWriter::new(9, room) else { unreachable!("room for everything") };
     writer.answer(&Answer::Attributes(full()));
     let mut page = writer.listing();
     page.push(&ListEntry { name: b"a", attributes: full() });
@@ -196,14 +198,16 @@ fn reply() -> Frame {
     writer.answer(&Answer::File { attributes: Attributes::of(FileType::Regular), content: b"bytes" });
     writer.answer(&Answer::Done);
     writer.answer(&Answer::Bytes(b".xdfs-staging/tree-0"));
+    let anna = Opener { user: b"anna", does: OpenedFor::ALL, ranges: 300 };
+    writer.answer(&Answer::Openers(Openers { list: vec![anna], complete: true }));
     let none = || part().byte("kind", 2).integer("told", 0);
     Frame::new(
         "calls/reply.txt",
-        "reply 1 2 9 15 20 22 3 31",
-        "Results of stat, list, readlink (failed), getxattr, hash, get, mkdir, stagetree.",
+        "reply 1 2 9 15 20 22 3 31 29",
+        "Results of stat, list, readlink (failed), getxattr, hash, get, mkdir, stagetree, opens.",
     )
     .byte("safety", 3)
-    .integer("results.count", 8)
+    .integer("results.count", 9)
     .integer("results[0].status", 0)
     .then("results[0].", laid())
     .integer("results[1].status", 0)
@@ -226,6 +230,12 @@ fn reply() -> Frame {
     .integer("results[6].status", 0)
     .integer("results[7].status", 0)
     .bytes("results[7].place", b".xdfs-staging/tree-0")
+    .integer("results[8].status", 0)
+    .integer("results[8].flags", 1)
+    .integer("results[8].count", 1)
+    .bytes("results[8].handles[0].user", b"anna")
+    .integer("results[8].handles[0].flags", 255)
+    .integer("results[8].handles[0].ranges", 300)
     .is(&writer.finish(Safety::Durable))
 }
 

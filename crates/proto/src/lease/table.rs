@@ -191,6 +191,12 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         table
     }
 
+    /// What lease an open file has.
+    pub fn kind_of(&self, holder: &Holder<U>) -> Option<LeaseKind> {
+        let file = self.files.get(self.holders.get(holder)?)?;
+        file.leases.get(holder).map(|lease| lease.state.kind())
+    }
+
     /// The numbers.
     pub const fn terms(&self) -> LeaseTerms {
         self.terms

@@ -296,6 +296,7 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
         Call::Put(put),
         Call::Get { path, wanted: Wanted::ALL, most: 9 },
         Call::Watch { path, watched: Watched::Name, watch: 1 },
+        Call::Opens { path },
         Call::StageTree { path, client: [6; 16] },
         Call::PublishTree { path, client: [6; 16] },
     ];

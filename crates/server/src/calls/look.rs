@@ -2,6 +2,8 @@
 
 use super::{CallContext, failure};
 use crate::authorise::{Authorized, Want};
+use crate::files::leases::key_of;
+use crate::files::openers::OpenerFacts;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -12,7 +14,9 @@ use xdfs_io::store::owners;
 use xdfs_io::store::tree::{ListControl, Node, NodeKind, is_reserved};
 use xdfs_io::store::{self, FileKind};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_proto::wire::path::{Answer, Attributes, FileSystem, FileType, ListEntry, ReplyWriter, Wanted, Watched};
+use xdfs_proto::wire::path::{
+    Answer, Attributes, FileSystem, FileType, ListEntry, Opener, Openers, ReplyWriter, Wanted, Watched,
+};
 
 /// How long a page is collected: the first entries of a large directory arrive soon (P-72).
 const PAGE_TIME: Duration = Duration::from_millis(20);
@@ -194,6 +198,22 @@ impl CallContext {
                 Err(error)
             }
         }
+    }
+
+    /// Who has the file open. Account names are hidden from anonymous users.
+    pub(super) fn openers(&mut self, path: &[u8], writer: &mut ReplyWriter) -> Result<(), Error> {
+        let told = self.at(path, Want::Read).and_then(|at| {
+            let node = at.store().tree()?.node(at.path())?;
+            let (facts, complete) = self.files.openers(&key_of(node.identity));
+            fn told(one: &OpenerFacts, named: bool) -> Opener<'_> {
+                Opener { user: if named { one.user.as_bytes() } else { b"" }, does: one.does, ranges: one.ranges }
+            }
+            let named = !self.base.is_visitor();
+            let list = facts.iter().map(|one| told(one, named)).collect();
+            writer.answer(&Answer::Openers(Openers { list, complete }));
+            Ok(())
+        });
+        told.inspect_err(|error| writer.fail(failure(error)))
     }
 
     pub(super) fn space(&mut self, path: &[u8]) -> Result<Answer<'static>, Error> {

@@ -261,6 +261,7 @@ impl CallContext {
                 });
             }
             Call::XattrNames { path } => return self.xattr_names(path, writer),
+            Call::Opens { path } => return self.openers(path, writer),
             Call::FileSystem { path } => self.space(path),
             Call::StageTree { path, client } => {
                 return self.tell(writer, |work| work.base.stage_tree(path, client));

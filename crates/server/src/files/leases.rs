@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Instant as Moment, SessionId};
 use xdfs_proto::bug::Bugs;
-use xdfs_proto::lease::{Access, Holder, LeaseAnswer, LeaseTable, LeaseTerms};
+use xdfs_proto::lease::{Access, Holder, LeaseAnswer, LeaseKind, LeaseTable, LeaseTerms};
 use xdfs_proto::wire::file::LeaseCall;
 
 /// Leases in all, and of one user: with 400 bytes each they stay below 8 MiB.
@@ -206,6 +206,12 @@ impl OpenFiles {
         answer
     }
 
+    /// What lease it has.
+    pub(super) fn lease_kind(&self, handle: &Handle) -> Option<LeaseKind> {
+        let who = handle.holder();
+        self.leases.with(|table, _| table.leases.kind_of(&who))?.0
+    }
+
     /// The handle's lease is over: given back, or its handle is closed.
     pub(super) fn give_back(&self, handle: &Handle) {
         let who = handle.holder();
@@ -239,7 +245,7 @@ impl OpenFiles {
         let mut told: std::collections::BTreeMap<SessionId, Vec<u64>> = std::collections::BTreeMap::new();
         let handles: Vec<Arc<Handle>> = {
             let known = lock(&self.handles);
-            recalled.iter().filter_map(|id| known.get(id)?.upgrade()).collect()
+            recalled.iter().filter_map(|id| known.get(id)?.handle.upgrade()).collect()
         };
         for handle in &handles {
             told.entry(handle.session).or_default().push(handle.id);

@@ -104,16 +104,20 @@ impl Handle {
 
     /// Locks the whole file, of which `file` is a descriptor.
     pub(super) fn lock(&self, file: &Arc<OpenFile>, exclusive: bool, wait: bool) -> Result<(), Error> {
-        let _turn = lock(&self.locking);
+        let mut whole = lock(&self.whole);
         let who = Waiter { handle: self.id, owner: [0; 8] };
         let holds = self.descriptors().pinned(self.id).is_some();
         self.in_turn((who, Wanted { scope: Scope::File, exclusive }), wait, holds, || {
             let file = self.descriptors().pin(self.id, &self.reserved.user, file).ok_or_else(too_many)?;
             match file.lock(exclusive) {
-                Ok(true) => Ok(true),
+                Ok(true) => {
+                    *whole = Some(exclusive);
+                    Ok(true)
+                }
                 refused => {
                     // A lock that it had may be lost or not: what the handle has is none, in any case.
                     self.end_lock(&file)?;
+                    *whole = None;
                     refused
                 }
             }
@@ -121,9 +125,11 @@ impl Handle {
     }
 
     pub(super) fn unlock(&self) -> Result<(), Error> {
-        let _turn = lock(&self.locking);
+        let mut whole = lock(&self.whole);
         let pinned = self.descriptors().pinned(self.id);
-        pinned.map_or(Ok(()), |file| self.end_lock(&file))
+        pinned.map_or(Ok(()), |file| self.end_lock(&file))?;
+        *whole = None;
+        Ok(())
     }
 
     fn end_lock(&self, file: &OpenFile) -> Result<(), Error> {
@@ -180,6 +186,12 @@ impl Handle {
             || self.sharing.deny_read
             || self.sharing.deny_write
             || self.descriptors().pinned(self.id).is_some()
+    }
+
+    /// How many ranges are locked through it, unless that is changing just now.
+    pub(super) fn locked_ranges(&self) -> u64 {
+        let count = |owners: &RangeOwners| owners.0.values().map(|owner| owner.held.len() as u64).sum();
+        self.ranges.try_lock().map_or(0, |owners| count(&owners))
     }
 
     /// Ends its locks, and its places in line.

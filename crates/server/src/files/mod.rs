@@ -12,6 +12,7 @@ pub(crate) mod job;
 mod lease_calls;
 pub(crate) mod leases;
 mod locks;
+pub(crate) mod openers;
 mod pipes;
 mod shares;
 #[cfg(test)]
@@ -76,9 +77,15 @@ pub(crate) struct OpenFiles {
     leases: Leases,
     hidden: HiddenFiles,
     /// Every handle, by its number.
-    handles: Mutex<BTreeMap<u64, Weak<Handle>>>,
+    handles: Mutex<BTreeMap<u64, KnownHandle>>,
     /// The oldest first.
     created: Mutex<VecDeque<Created>>,
+}
+
+/// A handle, and of which file: that is asked without taking part in the handle's life.
+struct KnownHandle {
+    identity: FileIdentity,
+    handle: Weak<Handle>,
 }
 
 /// Some of a user's limits, given back when it is dropped.
@@ -105,8 +112,8 @@ pub(crate) struct Handle {
     written: AtomicU64,
     /// Kinds of changes that are in the log, one bit for each code.
     logged: AtomicU64,
-    /// Held while its lock of the whole file changes.
-    locking: Mutex<()>,
+    /// The lock of the whole file that it has, and whether that is exclusive.
+    whole: Mutex<Option<bool>>,
     ranges: Mutex<RangeOwners>,
     /// The change number of the file when its lease was granted, and after every change since then that
     /// was made under it: another one is a program of this machine.
@@ -150,9 +157,13 @@ impl OpenFiles {
         })
     }
 
+    fn find(&self, id: u64) -> Option<Arc<Handle>> {
+        lock(&self.handles).get(&id).and_then(|known| known.handle.upgrade())
+    }
+
     /// Whether a lost session of this user created the file with that handle.
     fn is_own(&self, before: OpenedBefore, user: &str) -> bool {
-        let old = lock(&self.handles).get(&before.handle).and_then(Weak::upgrade);
+        let old = self.find(before.handle);
         if let Some(old) = old {
             let own = old.own.load(Ordering::Relaxed);
             return own && *old.reserved.user == *user && old.identity == before.identity;
@@ -175,7 +186,7 @@ impl OpenFiles {
 
     /// Closes the handle that a lost session of this user had.
     fn take_over(&self, id: u64, user: &str) {
-        let old = lock(&self.handles).get(&id).and_then(Weak::upgrade);
+        let old = self.find(id);
         if let Some(old) = old.filter(|old| *old.reserved.user == *user) {
             old.retire();
         }
@@ -227,7 +238,7 @@ impl Handle {
             unsynced_name: AtomicBool::new(false),
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
-            locking: Mutex::default(),
+            whole: Mutex::default(),
             ranges: Mutex::default(),
             leased_change: AtomicU64::new(0),
             pipe,
@@ -311,7 +322,8 @@ impl SessionFiles {
     }
 
     fn adopt(&self, handle: &Arc<Handle>) {
-        lock(&self.server.handles).insert(handle.id, Arc::downgrade(handle));
+        let known = KnownHandle { identity: handle.identity, handle: Arc::downgrade(handle) };
+        lock(&self.server.handles).insert(handle.id, known);
         lock(&self.handles).insert(handle.id, Arc::clone(handle));
     }
 

@@ -9,7 +9,7 @@ use super::shares::Sharing;
 use super::{Handle, lock, stale};
 use crate::authorise::{Authorized, Want};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use xdfs_io::store::{PipeEnd, PipeRead};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, OpenFile as OpenCall, OpenedFile};
@@ -50,7 +50,8 @@ impl Handle {
         let connected = lock(&pipe.end).end.is_some();
         if connected && self.sharing.write && !pipe.closed.load(Ordering::Relaxed) {
             // Before the end is closed: whoever finds the end of the data finds this.
-            let all: Vec<_> = lock(&self.reserved.server.handles).values().filter_map(Weak::upgrade).collect();
+            let all: Vec<_> =
+                lock(&self.reserved.server.handles).values().filter_map(|known| known.handle.upgrade()).collect();
             for other in all.iter().filter(|other| other.identity == self.identity && other.sharing.read) {
                 other.pipe.iter().for_each(|pipe| pipe.cut.store(true, Ordering::Relaxed));
             }

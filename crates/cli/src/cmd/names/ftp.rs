@@ -36,7 +36,7 @@ fn one(plan: &NamesPlan, server: &mut FtpServer, url: &Url) -> Done {
     let told = |error: client::Error| trouble(url, &error_of(error));
     match &plan.verb {
         Verb::Ls { .. } => return list(plan, server, url),
-        Verb::Stat => {
+        Verb::Stat { .. } => {
             let entry = found(server, url)?;
             if url.directory && entry.kind != Kind::Directory {
                 return Err(trouble(url, &Error::new(ErrorKind::NotDirectory, "this is not a directory")));

@@ -11,6 +11,7 @@ mod ls;
 mod mkdir;
 mod mkfifo;
 mod mv;
+mod openers;
 mod rm;
 mod stat;
 mod touch;
@@ -173,7 +174,7 @@ fn ended(plan: &NamesPlan, url: &Url, done: Done) -> Result<Exit, Failure> {
 fn one(plan: &NamesPlan, session: &Session, url: &Url, first: bool) -> Done {
     match &plan.verb {
         Verb::Ls { .. } => ls::run(plan, session, url),
-        Verb::Stat => stat::run(plan, session, url),
+        Verb::Stat { locks } => stat::run(plan, session, url, *locks),
         Verb::Mkdir { parents, mode } => mkdir::run(plan, session, url, (*parents, *mode)),
         Verb::Mkfifo { mode } => mkfifo::run(plan, session, url, *mode),
         Verb::Rm { recursive, force } => rm::run(plan, session, url, (*recursive, *force)),

@@ -1,6 +1,7 @@
 //! `xdfs stat`: all attributes that a server reports for a name. Also formats attributes for `xdfs
 //! ls`.
 
+use super::openers::{self, OpenerJson};
 use super::{Done, NameError, json_name, trouble, wire_name};
 use crate::calendar;
 use crate::exit::{Exit, Failure};
@@ -11,7 +12,7 @@ use crate::url::Url;
 use serde::Serialize;
 use std::fmt::Write;
 use xdfs_client::wire::{FileType, Wanted};
-use xdfs_client::{ErrorKind, Facts, Session};
+use xdfs_client::{ErrorKind, Facts, Openers, Session};
 
 /// The attributes that a listing shows for each name.
 pub(super) const SHOWN: Wanted = Wanted::MODE
@@ -61,28 +62,41 @@ struct StatLine {
     allocated: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open: Option<Vec<OpenerJson>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open_complete: Option<bool>,
 }
 
-pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
+pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, locks: bool) -> Done {
+    // Before anybody looks at the file, which ends a write lease.
+    let openers = match locks {
+        true => Some(session.openers(wire_name(url)).map_err(|error| trouble(url, &error))?),
+        false => None,
+    };
     let facts = session.look(wire_name(url), WANTED).map_err(|error| trouble(url, &error))?;
     if url.directory && facts.kind != FileType::Directory {
         let text = format!("{url}: this is not a directory");
         return Err(NameError::Told(Failure::new(Exit::Refused, text), ErrorKind::NotDirectory));
     }
-    show(plan, url, &facts)
+    show_with(plan, url, &facts, openers.as_ref())
 }
 
 /// Shows what is known of a name.
 pub(super) fn show(plan: &NamesPlan, url: &Url, facts: &Facts) -> Done {
+    show_with(plan, url, facts, None)
+}
+
+fn show_with(plan: &NamesPlan, url: &Url, facts: &Facts, openers: Option<&Openers>) -> Done {
     if plan.json {
-        JsonLines.write(&line(url, facts))?
+        JsonLines.write(&line(url, facts, openers))?
     } else {
-        print(&describe(url, facts))?
+        print(&format!("{}{}", describe(url, facts), openers.map(openers::describe).unwrap_or_default()))?
     }
     Ok(())
 }
 
-fn line(url: &Url, facts: &Facts) -> StatLine {
+fn line(url: &Url, facts: &Facts, openers: Option<&Openers>) -> StatLine {
     let (name, name_escaped) = url.name().map(json_name).unzip();
     let (atime, atime_nanoseconds) = facts.accessed.unzip();
     StatLine {
@@ -94,6 +108,8 @@ fn line(url: &Url, facts: &Facts) -> StatLine {
         atime_nanoseconds,
         allocated: facts.allocated,
         device: facts.device.map(|(major, minor)| format!("{major}:{minor}")),
+        open: openers.map(openers::json),
+        open_complete: openers.map(|told| told.complete),
     }
 }
 

@@ -7,6 +7,7 @@ use super::fields::{
     NewTime, Owner, Put, Watched, XattrRule, length, path as path_of, read_owners, read_times, switch, watch_number,
     write_owners, write_times, xattr_name,
 };
+use super::openers::OPENERS_BYTES_MAX;
 use super::{FileType, REPLY_CALL_BYTES, Wanted, mode, number};
 use crate::limits;
 
@@ -58,6 +59,8 @@ call_codes! {
     Get = 22, "get", false;
     /// Tells of changes of names from now on.
     Watch = 28, "watch", false;
+    /// Who has a file open.
+    Opens = 29, "opens", false;
     /// Creates a staging directory for a tree that is committed atomically.
     StageTree = 31, "stagetree", true;
     /// Renames such a tree to its final name.
@@ -165,6 +168,9 @@ pub enum Call<'a> {
         watched: Watched,
         watch: u64,
     },
+    Opens {
+        path: &'a [u8],
+    },
     StageTree {
         path: &'a [u8],
         client: [u8; 16],
@@ -206,6 +212,7 @@ impl<'a> Call<'a> {
             Self::Put(_) => Code::Put,
             Self::Get { .. } => Code::Get,
             Self::Watch { .. } => Code::Watch,
+            Self::Opens { .. } => Code::Opens,
             Self::StageTree { .. } => Code::StageTree,
             Self::PublishTree { .. } => Code::PublishTree,
             Self::Unknown { code } => return *code,
@@ -239,6 +246,7 @@ impl<'a> Call<'a> {
             | Self::Put(Put { path, .. })
             | Self::Get { path, .. }
             | Self::Watch { path, .. }
+            | Self::Opens { path }
             | Self::StageTree { path, .. }
             | Self::PublishTree { path, .. } => path,
             Self::Unknown { .. } => &[],
@@ -260,6 +268,7 @@ impl<'a> Call<'a> {
             Self::Stat { wanted, .. } => STATUS + wanted.bytes_max(),
             Self::Get { wanted, most, .. } => STATUS + wanted.bytes_max() + LENGTH + most as usize,
             Self::ReadLink { .. } => STATUS + LENGTH + limits::LINK_BYTES_MAX,
+            Self::Opens { .. } => STATUS + OPENERS_BYTES_MAX,
             Self::List { .. } | Self::XattrNames { .. } | Self::XattrValue { .. } => return None,
             _ => REPLY_CALL_BYTES,
         })
@@ -307,6 +316,7 @@ impl<'a> Call<'a> {
             | Self::Unlink { .. }
             | Self::ReadLink { .. }
             | Self::XattrNames { .. }
+            | Self::Opens { .. }
             | Self::FileSystem { .. }
             | Self::Unknown { .. } => {}
         }
@@ -382,6 +392,7 @@ impl<'a> Call<'a> {
                 Self::Get { path, wanted, most: number(reader, "size")? }
             }
             Code::Watch => Self::Watch { path, watched: Watched::read(reader)?, watch: watch_number(reader)? },
+            Code::Opens => Self::Opens { path },
             Code::StageTree => Self::StageTree { path, client: reader.array()? },
             Code::PublishTree => Self::PublishTree { path, client: reader.array()? },
         })

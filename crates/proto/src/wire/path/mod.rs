@@ -10,6 +10,7 @@ mod batch;
 mod call;
 mod fields;
 mod listing;
+mod openers;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use call::{Call, Code};
 pub(super) use fields::path as read_path;
 pub use fields::{NewTime, Owner, Put, Watched, XattrRule};
 pub use listing::{Entries, ListEntry, Listing, ListingWriter, StringList};
+pub use openers::{OpenedFor, Opener, Openers};
 pub use reply::{Answer, CallOutcome, Failure, FileSystem, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter};
 pub(super) use reply::{read_failure, read_reply_head};
 

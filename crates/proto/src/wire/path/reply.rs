@@ -4,6 +4,7 @@ use super::super::codec::{Reader, WireError, Writer};
 use super::attributes::Attributes;
 use super::call::{Call, Code};
 use super::listing::{Listing, ListingWriter, StringList};
+use super::openers::Openers;
 use crate::base::{Digest, ErrorKind, Safety};
 use crate::limits;
 use alloc::vec::Vec;
@@ -58,6 +59,8 @@ pub enum Answer<'a> {
     FileSystem(FileSystem),
     /// hash.
     Hash { length: u64, digest: Digest },
+    /// opens.
+    Openers(Openers<'a>),
     /// get.
     File { attributes: Attributes<'a>, content: &'a [u8] },
 }
@@ -148,6 +151,7 @@ fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<CallOutcome<'a
             files_free: reader.integer()?,
         }),
         Code::Hash => Answer::Hash { length: reader.integer()?, digest: reader.array()? },
+        Code::Opens => Answer::Openers(Openers::read(reader)?),
         Code::Get => {
             let attributes = Attributes::read(reader)?;
             Answer::File { attributes, content: reader.bytes(content_max, "content")? }
@@ -261,6 +265,7 @@ impl ReplyWriter {
                     writer.integer(number.min(super::super::codec::INTEGER_MAX));
                 }
             }
+            Answer::Openers(openers) => openers.write(writer),
             Answer::Hash { length, digest } => drop(writer.integer(*length).raw(digest)),
             Answer::File { attributes, content } => {
                 attributes.write(writer);

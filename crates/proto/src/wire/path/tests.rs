@@ -59,6 +59,7 @@ fn every_call() -> Vec<Call<'static>> {
         Call::Put(put(b"content")),
         Call::Get { path, wanted: Wanted::MODE, most: 65536 },
         Call::Watch { path, watched: Watched::Names, watch: 300 },
+        Call::Opens { path },
         Call::StageTree { path, client: [6; 16] },
         Call::PublishTree { path, client: [6; 16] },
         Call::Unknown { code: 99 },
@@ -109,6 +110,11 @@ fn what_is_behind_the_arguments_of_a_call_is_an_error_but_for_an_unknown_call() 
     assert_eq!(with(1000, b"\x01ab"), Ok(1));
 }
 
+fn openers() -> Openers<'static> {
+    let anna = Opener { user: b"anna", does: OpenedFor::ALL, ranges: 3 };
+    Openers { list: vec![anna, Opener { user: b"", does: OpenedFor::READING, ranges: 0 }], complete: false }
+}
+
 #[test]
 fn replies_come_back_with_every_answer() {
     let entry = |name| ListEntry { name, attributes: full() };
@@ -133,6 +139,7 @@ fn replies_come_back_with_every_answer() {
                 writer.answer(&Answer::FileSystem(room));
             }
             Some(Code::Hash) => writer.answer(&Answer::Hash { length: 9, digest: [1; 32] }),
+            Some(Code::Opens) => writer.answer(&Answer::Openers(openers())),
             Some(Code::Get) => writer.answer(&Answer::File { attributes: full(), content: b"bytes" }),
             Some(_) => writer.answer(&Answer::Done),
         }
@@ -150,6 +157,8 @@ fn replies_come_back_with_every_answer() {
     let at = codes.iter().position(|code| *code == Code::XattrNames as u64).unwrap();
     let Ok(Answer::Names(names)) = &reply.outcomes[at] else { panic!("{:?}", reply.outcomes[at]) };
     assert_eq!(names.clone().collect::<Vec<_>>(), [b"user.a", b"user.b"]);
+    let at = codes.iter().position(|code| *code == Code::Opens as u64).unwrap();
+    assert_eq!(reply.outcomes[at], Ok(Answer::Openers(openers())));
     assert_eq!(reply.encode(), payload);
     for cut in 0..payload.len() {
         assert!(Reply::decode(&payload[..cut], &codes).is_err(), "cut at {cut}");
