@@ -32,7 +32,7 @@ impl Default for Xdfs {
 }
 
 /// What differs from the limits that are shipped.
-const LIMITS: &str = "[limits]\nlogins-soft = 4096\nlogins = 4096\nlogins-per-source = 4096\nsessions = 20000\nsessions-per-user = 20000\nchannels-per-user = 20000\nvisitors-percent = 100\n";
+const LIMITS: &str = "[limits]\nlogins-soft = 4096\nlogins = 4096\nlogins-per-source = 4096\nsessions = 20000\nsessions-per-user = 20000\nchannels-per-user = 20000\nvisitors-percent = 100\nlease-seconds = 10\n";
 
 /// Starts `xdfs serve` with the memory export `m` and, where there are files, the export `f`.
 fn serve(world: &World, directory: Option<&Path>) -> Result<Option<Server>> {

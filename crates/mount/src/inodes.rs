@@ -268,6 +268,11 @@ impl Inodes {
         self.names.get(&(parent, name.to_vec())).copied()
     }
 
+    /// The latest name of an inode.
+    pub(crate) fn latest_name(&self, id: u64) -> Option<(u64, Vec<u8>)> {
+        self.inodes.get(&id)?.names.last().cloned()
+    }
+
     /// The directory of the latest name of an inode.
     pub(crate) fn parent(&self, id: u64) -> Option<u64> {
         self.inodes.get(&id)?.names.last().map(|(parent, _)| *parent)

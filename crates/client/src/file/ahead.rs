@@ -129,6 +129,14 @@ impl Ahead {
         Self { chunks: chunk.map(Arc::new).into_iter().collect(), when, ..Self::default() }
     }
 
+    /// What was requested after `own` changes counts as requested after so many `others`, which are counted from now on.
+    pub(super) fn count_from(&mut self, own: u64, others: u64) {
+        if self.when != own {
+            self.forget();
+        }
+        self.when = others;
+    }
+
     /// The file ends in this chunk, and may grow: what is at its end or behind it is asked for again. What is before it may
     /// be read by others who are on their way.
     fn end_with(&mut self, last: &Arc<Chunk>) {

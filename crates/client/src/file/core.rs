@@ -1,5 +1,6 @@
 //! An open file without a position: calls that survive the loss of the session.
 
+mod early;
 mod lease;
 mod locks;
 mod named;
@@ -173,17 +174,29 @@ impl Core {
                 Err(error) => return Err(error),
             }
         };
-        let (generation, in_flight, broken) = (0, 0, None);
-        let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
-        let (locks, path) = (Locks::default(), path.to_vec());
-        let own_path = Mutex::new(path.clone());
         let ahead = match first {
             Some((bytes, length, count)) => Ahead::of_first(remote, bytes, length, count),
             None => Ahead::default(),
         };
+        Ok(Self::opened(remote, path, options, shared, (session, opened), ahead))
+    }
+
+    /// A file that is open now.
+    fn opened(
+        remote: &Arc<Remote>,
+        path: &[u8],
+        options: &OpenOptions,
+        shared: &Shared,
+        (session, opened): (Arc<Session>, OpenedFile),
+        ahead: Ahead,
+    ) -> Self {
+        let (generation, in_flight, broken) = (0, 0, None);
+        let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
+        let (locks, path) = (Locks::default(), path.to_vec());
+        let own_path = Mutex::new(path.clone());
         let connection =
             Connection { session, opened, path, generation, unsynced, change, end, in_flight, locks, broken };
-        Ok(Self {
+        Self {
             remote: Arc::clone(remote),
             path: own_path,
             options: *options,
@@ -193,7 +206,7 @@ impl Core {
             changes: Mutex::new(shared.changes.clone()),
             ahead: Mutex::new(ahead),
             leasing: LeasingLock::default(),
-        })
+        }
     }
 
     pub(super) fn options(&self) -> &OpenOptions {
@@ -442,6 +455,12 @@ impl Core {
             let text = format!("the server of '{}' restarts again and again", self.path().escape_ascii());
             backoff.wait(Error::new(ErrorKind::ConnectionLost, text))?;
         }
+    }
+
+    /// Sends that nobody uses the handle any more; none if the session is lost.
+    pub(super) fn start_close(&self) -> Option<PendingFileReply> {
+        let (session, handle, _) = self.current().ok()?;
+        session.call_file(FileBatch { handle, calls: vec![FileCall::Close], ..FileBatch::default() }).ok()
     }
 
     /// Waits for what was written, and gives the handle back: both, whatever becomes of the other.

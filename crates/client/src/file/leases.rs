@@ -17,11 +17,16 @@ const REST: Duration = Duration::from_secs(3600);
 /// Handles whose recalls wait to be read: all that one user's leases can be.
 const RECALLS_MAX: usize = 4096;
 
+/// Those of them that are not known here, yet.
+const UNKNOWN_MAX: usize = 64;
+
 #[derive(Default)]
 struct State {
     /// Files that have a lease, or ask for one, by their present handle.
     files: BTreeMap<u64, Weak<Core>>,
     recalled: BTreeSet<u64>,
+    /// Handles that were recalled before this end knew that it has them; those of the youngest are the largest.
+    unknown: BTreeSet<u64>,
     /// The thread is there.
     runs: bool,
     ended: bool,
@@ -43,6 +48,9 @@ impl Keeper {
     pub(super) fn keep(self: &Arc<Self>, handle: u64, core: &Arc<Core>) {
         let mut state = self.lock();
         state.files.insert(handle, Arc::downgrade(core));
+        if state.unknown.remove(&handle) {
+            state.recalled.insert(handle);
+        }
         if !state.runs {
             let keeper = Arc::clone(self);
             // Without a thread leases end when their time does.
@@ -105,6 +113,10 @@ impl Keeper {
             let kept: BTreeMap<u64, Arc<Core>> = kept.map(|(handle, core)| (handle, Arc::clone(core))).collect();
             state.files = kept.iter().map(|(handle, core)| (*handle, Arc::downgrade(core))).collect();
             let told = std::mem::take(&mut state.recalled);
+            state.unknown.extend(told.iter().filter(|handle| !kept.contains_key(handle)));
+            while state.unknown.len() > UNKNOWN_MAX {
+                state.unknown.pop_first();
+            }
             let recalled: Vec<Arc<Core>> = told.iter().filter_map(|handle| kept.get(handle).cloned()).collect();
             let (now, files): (_, Vec<Arc<Core>>) = (Instant::now(), kept.into_values().collect());
             if !recalled.is_empty() || files.iter().any(|core| core.is_recalled() || core.is_due(now)) {

@@ -153,6 +153,30 @@ impl File {
         Self { core: Arc::new(core), position: 0, closed: false }
     }
 
+    /// Opens files to read before a program asks for them: all in one round trip, each with a read lease and its first bytes, at
+    /// most `first`. None of each that cannot be opened so. [`File::take_early`] tells whether it may be used.
+    pub fn open_early(remote: &Arc<Remote>, paths: &[Vec<u8>], first: u32) -> Vec<Option<Self>> {
+        let opened = Core::open_early(remote, paths, first).into_iter();
+        opened.map(|core| Some(Self { core: core?, position: 0, closed: false })).collect()
+    }
+
+    /// A program opens a file that was opened early: true if it is now what was read then. Its changes are counted with those of
+    /// other open files of the same file from now on ([`File::sharing`]).
+    #[must_use]
+    pub fn take_early(&self, changes: &Changes) -> bool {
+        self.core.take_early(changes)
+    }
+
+    /// Closes files that nobody wrote to, all in one round trip.
+    pub fn close_together(mut files: Vec<Self>) {
+        let closing: Vec<_> = files.iter().map(|file| file.core.start_close()).collect();
+        for (file, closing) in files.iter_mut().zip(closing) {
+            file.closed = true;
+            // With its session it is closed anyway.
+            let _ = closing.map(|closing| closing.wait());
+        }
+    }
+
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         must_be_below_limit(offset, 0)?;

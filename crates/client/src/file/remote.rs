@@ -7,7 +7,7 @@ use crate::session::Session;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Retry};
 use xdfs_proto::session::CallService;
@@ -194,6 +194,15 @@ impl Remote {
         self.connections.fetch_add(1, Ordering::Relaxed);
         *session = Some(Arc::clone(&fresh));
         Ok(fresh)
+    }
+
+    /// The session, if there is one; waits for nobody who connects.
+    pub(super) fn present(&self) -> Option<Arc<Session>> {
+        match self.session.try_lock() {
+            Ok(session) => session.clone(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().clone(),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Whether there was a session at any time.

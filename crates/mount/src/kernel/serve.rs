@@ -51,6 +51,8 @@ pub(crate) enum Outcome {
 pub(crate) trait FileSystem: Sync {
     /// Makes a call.
     fn call(&self, call: &Call<'_>) -> Outcome;
+    /// The answer to a call that needs nothing of the server; none if [`FileSystem::call`] has to be made. Must not wait.
+    fn at_once(&self, call: &Call<'_>) -> Option<Result<Answer, Errno>>;
     /// The kernel forgets an inode that it looked up so often. Must not wait.
     fn forget(&self, inode: u64, lookups: u64);
     /// The kernel does not know of this answer.
@@ -326,7 +328,14 @@ impl<'a> Server<'a> {
             }
             // The kernel answers nothing more by itself.
             Operation::Destroy => drop(send(self.device, call.unique, Ok(&Answer::Done))),
-            _ => return true,
+            // Another thread would have to be woken for it.
+            _ => match self.files.at_once(call) {
+                Some(outcome) if send(self.device, call.unique, outcome.as_ref().map_err(|errno| *errno)).is_err() => {
+                    let _ = outcome.map(|answer| self.files.undelivered(answer));
+                }
+                Some(_) => {}
+                None => return true,
+            },
         }
         false
     }

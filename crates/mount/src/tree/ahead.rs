@@ -5,7 +5,10 @@
 //! has asked for depends on how many of the last ones were used. What was listed holds for as long as attributes do, but for
 //! what this mount has changed since.
 
+mod files;
 mod state;
+
+pub(super) use files::{Early, WORKERS as OPENERS};
 
 use super::directories::{Listed, Page};
 use super::recent_changes::Changed;
@@ -137,6 +140,7 @@ impl Tree {
             Some(listing) => Arc::clone(&listing.page),
             None => Arc::new(self.next_page(path, &Page::default())?),
         };
+        self.has_listed(path, &page);
         let below = directories(&page, REMEMBERED_BELOW_MAX).map(<[u8]>::to_vec).collect();
         self.ahead.lock().has_read(path, below, Instant::now());
         if goes_through {

@@ -20,7 +20,7 @@ const DATA_SYNC: u32 = 0o10_000;
 const DIRECT: u32 = 0o40_000;
 
 /// So much of a file is read in the round trip that opens it.
-const FIRST_BYTES: u32 = 64 << 10;
+pub(super) const FIRST_BYTES: u32 = 64 << 10;
 
 /// Modes of fallocate(2).
 const KEEP_SIZE: u32 = 1;
@@ -112,8 +112,17 @@ impl Tree {
         // The kernel reads the start next, unless it has kept it.
         let is_unread = self.contents().get(&inode).is_none_or(|content| content.version.is_none());
         let first = if is_unread && flags & TRUNCATE == 0 { FIRST_BYTES } else { 0 };
-        let then = Instant::now();
-        let file = self.open_file(inode, &options, first)?;
+        let early = if first > 0 && flags & ACCESS_MODE == 0 { self.opened_early(inode) } else { None };
+        if flags & ACCESS_MODE != 0 {
+            self.close_early(inode);
+        }
+        let (file, then) = match early {
+            Some(early) => early,
+            None => {
+                let then = Instant::now();
+                (self.open_file(inode, &options, first)?, then)
+            }
+        };
         let is_known = self.compare_known_facts(inode, file.version().1, then);
         if flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0 {
             file.set_len(0).map_err(|error| refused(&error))?;

@@ -94,6 +94,10 @@ pub(super) struct Listed {
 }
 
 impl Page<Listed> {
+    pub(super) fn is_first(&self) -> bool {
+        self.first == 0
+    }
+
     /// The first page of a directory, asked for at `then`.
     pub(super) fn first(listing: Listing<'_>, room: usize, then: u64, until: Instant) -> Self {
         Self::behind(&Self::default(), listing, room, then, until)
@@ -170,6 +174,7 @@ impl Tree {
                 At::Unread if at == DOTS => pages.push(self.first_page(inode, &path)?),
                 At::Unread => {
                     let next = self.next_page(&path, &pages.last)?;
+                    self.has_listed(&path, &next);
                     pages.push(Arc::new(next));
                 }
             }

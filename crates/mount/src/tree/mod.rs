@@ -20,7 +20,7 @@ use crate::errno;
 use crate::handles::Handles;
 use crate::inodes::{Inodes, ROOT};
 use crate::kernel::{Answer, Call, FileSystem, Operation, Outcome};
-use ahead::Ahead;
+use ahead::{Ahead, Early};
 use behind::{Behind, Content};
 use data::OpenFile;
 use directories::OpenDirectory;
@@ -89,6 +89,7 @@ pub struct Tree {
     behind: Behind,
     changes: Arc<RecentChanges>,
     ahead: Ahead,
+    early: Early,
     known_facts: KnownFacts,
     root: Root,
     link_targets: KnownTargets,
@@ -150,6 +151,7 @@ impl Tree {
             behind: Behind::default(),
             changes: Arc::default(),
             ahead: Ahead::default(),
+            early: Early::default(),
             known_facts: KnownFacts::default(),
             root: Root::new(facts),
             link_targets: KnownTargets::default(),
@@ -238,6 +240,14 @@ impl FileSystem for Tree {
         }
     }
 
+    fn at_once(&self, call: &Call<'_>) -> Option<Outcomes> {
+        match call.operation {
+            Operation::Attributes { .. } => self.attributes_at_once(call.inode),
+            Operation::Xattr { name, .. } => self.xattr_at_once(call.inode, name),
+            _ => None,
+        }
+    }
+
     fn forget(&self, inode: u64, lookups: u64) {
         let mut inodes = self.inodes();
         inodes.forget(inode, lookups);
@@ -275,6 +285,9 @@ impl FileSystem for Tree {
             for _ in 0..ahead::WORKERS {
                 scope.spawn(|| self.list_ahead());
             }
+            for _ in 0..ahead::OPENERS {
+                scope.spawn(|| self.open_early());
+            }
             self.push_writes();
         });
     }
@@ -282,6 +295,7 @@ impl FileSystem for Tree {
     fn end_work(&self) {
         self.end_writing();
         self.ahead.end();
+        self.early.end();
         self.keeper.end();
         self.root.end();
     }
@@ -361,6 +375,7 @@ mod tests {
             behind: Behind::default(),
             changes: Arc::default(),
             ahead: Ahead::default(),
+            early: Early::default(),
             known_facts: KnownFacts::default(),
             root: Root::new(Facts::from(&wire::Attributes::of(wire::FileType::Directory))),
             link_targets: KnownTargets::default(),

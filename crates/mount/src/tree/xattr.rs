@@ -60,6 +60,14 @@ impl Tree {
         Self::sized(self.ask(&Call::XattrValue { path: &path, name })?, size)
     }
 
+    /// That a file has no such attribute, if that is known.
+    pub(super) fn xattr_at_once(&self, inode: u64, name: &[u8]) -> Option<Outcomes> {
+        let is_none = is_of_security(name)
+            || (is_listed_if_there(name)
+                && self.present_xattr_names(inode)?.split(|byte| *byte == 0).all(|one| one != name));
+        is_none.then_some(Err(Errno::NODATA))
+    }
+
     pub(super) fn xattr_names(&self, inode: u64, size: u32) -> Outcomes {
         let path = self.path(inode)?;
         if let Some(names) = self.known_xattr_names(inode)? {

@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{Scene, with_file_systems};
+use xdfs_test_cli::{Delay, Scene, Server, with_file_systems};
 
-use crate::{Mount, python};
+use crate::{Mount, python, shell};
 
 /// Two programs at a time, each with a file of its own.
 const PROGRAMS: u64 = 2;
@@ -168,5 +169,77 @@ fn what_is_below_a_directory_is_found_while_that_is_moved() {
         assert not lost, (len(lost), lost[0])\n\
         for number in range(9): os.rename(f'one/p/sub/{number}', f'two/{number}')\n";
     python(&mount.point, script);
+    mount.unmount();
+}
+
+/// A server that grants leases, and many small files on it.
+fn serve_small_files(scene: &Scene, count: usize) -> Server {
+    scene.write("server.toml", b"[limits]\nlease-seconds = 2\n");
+    for number in 0..count {
+        scene.write(format!("server/files/{number:03}"), format!("{number:01000}").as_bytes());
+    }
+    scene.serve_with(&["--config", "server.toml"])
+}
+
+/// A server that has just been started grants none until those that it may have granted before are over; until then all wait.
+fn wait_for_leases(mount: &Mount) {
+    fs::write(mount.path("first"), b"").unwrap();
+    assert_eq!(fs::read(mount.path("first")).unwrap(), b"");
+}
+
+/// Through round trips of 20 ms each open alone would take one.
+#[test]
+fn small_files_that_are_opened_in_order_cost_less_than_a_round_trip_each() {
+    const FILES: usize = 200;
+    let scene = Scene::new();
+    let server = serve_small_files(&scene, FILES);
+    let latency = Duration::from_millis(10);
+    let delay = Delay::new(&server, latency);
+    let mount = Mount::of(&scene, &delay.url_in("data", ""), "mounted", &[]);
+    wait_for_leases(&mount);
+    let began = Instant::now();
+    shell(&mount.point, &format!("cat files/* > {:?}", scene.path("read")));
+    let took = began.elapsed();
+    shell(&scene.path("server"), &format!("cat files/* | cmp - {:?}", scene.path("read")));
+    assert!(took < latency * (FILES as u32), "{took:?}");
+    mount.unmount();
+}
+
+#[test]
+fn a_file_that_was_opened_before_it_is_asked_for_is_what_it_is_when_it_is() {
+    const FILES: usize = 400;
+    let scene = Scene::new();
+    let server = serve_small_files(&scene, FILES);
+    let delay = Delay::new(&server, Duration::from_millis(3));
+    let mount = Mount::of(&scene, &delay.url_in("data", ""), "mounted", &[]);
+    let other = Mount::of(&scene, &server.url(""), "other", &[]);
+    wait_for_leases(&mount);
+    let script = format!(
+        "import os, time\n\
+         other = {:?} + '/files/'\n\
+         os.chdir('files')\n\
+         names = sorted(os.listdir('.'))\n\
+         def read(name):\n\
+         \x20with open(name) as file: return file.read()\n\
+         def write(name, text):\n\
+         \x20with open(name, 'w') as file: file.write(text)\n\
+         expected = {{name: '%01000d' % int(name) for name in names}}\n\
+         for at, name in enumerate(names):\n\
+         \x20here, there = names[min(at + 2, len(names) - 1)], names[min(at + 3, len(names) - 1)]\n\
+         \x20if at % 10 == 5:\n\
+         \x20\x20write(other + there, 'theirs'); expected[there] = 'theirs'\n\
+         \x20if at % 10 == 7:\n\
+         \x20\x20write(here, 'ours'); expected[here] = 'ours'\n\
+         \x20if at % 10 == 9:\n\
+         \x20\x20write('../new', 'moved'); os.rename('../new', here); expected[here] = 'moved'\n\
+         \x20assert read(name) == expected[name], (name, read(name)[:20], expected[name][:20])\n\
+         for name in names[:20]: read(name)\n\
+         write(other + '../new', 'replaced'); os.rename(other + '../new', other + names[22])\n\
+         until = time.monotonic() + 1.5\n\
+         while read(names[22]) != 'replaced': assert time.monotonic() < until\n",
+        other.point
+    );
+    python(&mount.point, &script);
+    other.unmount();
     mount.unmount();
 }

@@ -80,7 +80,7 @@ fn cautious(answer: LeaseAnswer) -> LeaseAnswer {
     }
 }
 
-fn told(answer: &FileAnswer<'_>) -> Option<LeaseTold> {
+pub(super) fn told(answer: &FileAnswer<'_>) -> Option<LeaseTold> {
     match answer {
         FileAnswer::Lease(told) => Some(*told),
         _ => None,
@@ -88,7 +88,17 @@ fn told(answer: &FileAnswer<'_>) -> Option<LeaseTold> {
 }
 
 impl Leasing {
-    fn on_answer(&mut self, told: LeaseTold) {
+    /// A call that asks for a lease is sent next; none if that is out of turn.
+    pub(super) fn ask(&mut self) -> Option<()> {
+        self.holding.ask(moment(Instant::now())).ok()
+    }
+
+    /// There was no answer to it.
+    pub(super) fn on_lost(&mut self) {
+        self.holding.on_lost();
+    }
+
+    pub(super) fn on_answer(&mut self, told: LeaseTold) {
         let answer = cautious(told.answer);
         if let LeaseAnswer::Granted { time, .. } = answer {
             self.time = time;
@@ -112,7 +122,7 @@ impl Leasing {
 }
 
 impl Core {
-    fn leasing(&self) -> std::sync::MutexGuard<'_, Leasing> {
+    pub(super) fn leasing(&self) -> std::sync::MutexGuard<'_, Leasing> {
         lock(&self.leasing)
     }
 
@@ -227,7 +237,14 @@ impl Core {
         self.send_lease(LeaseCall::GiveBack)
     }
 
-    fn send_lease(&self, call: LeaseCall) -> Option<PendingLease> {
+    /// The lease is given back; what was read under it is used on. False if there is none.
+    pub(super) fn end_lease(&self) -> bool {
+        let mut leasing = self.leasing();
+        leasing.used = false;
+        leasing.holding.give_back().is_ok()
+    }
+
+    pub(super) fn send_lease(&self, call: LeaseCall) -> Option<PendingLease> {
         let (session, handle, generation) = self.current().ok()?;
         let sent = self.send(&session, generation, Self::batch_of(handle, vec![FileCall::Lease(call)])).ok()?;
         Some(PendingLease { sent, generation })

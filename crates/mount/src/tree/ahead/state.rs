@@ -25,7 +25,7 @@ const WANTED_MAX: usize = 256;
 const REMEMBERED_MAX: usize = 256;
 
 /// How long a program that goes through a tree may take for one directory.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+pub(super) const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// So many names have to be looked up in a directory before it is listed.
 const LOOKS_MIN: u32 = 4;
@@ -72,20 +72,46 @@ pub(super) enum Known {
     Nothing,
 }
 
-/// A directory that a program has read: it may go through those in it.
+/// A directory that a program has read: it may go through the directories in it, or the files.
 #[derive(Debug)]
-struct Read {
-    when: Instant,
+pub(super) struct Read {
+    pub(super) when: Instant,
     /// The names of those, in the order of the listing and in their own.
     below: [Vec<Vec<u8>>; 2],
-    /// Which one was read last.
+    /// Which one was read last, and in which order after the one before.
     last: Vec<u8>,
+    order: usize,
 }
 
 impl Read {
+    pub(super) fn new(when: Instant) -> Self {
+        Self { when, below: [Vec::new(), Vec::new()], last: Vec::new(), order: 0 }
+    }
+
+    /// There are more, of which so many are remembered altogether.
+    pub(super) fn extend(&mut self, names: Vec<Vec<u8>>, most: usize, now: Instant) {
+        self.when = now;
+        let [listed, sorted] = &mut self.below;
+        listed.extend(names);
+        listed.truncate(most);
+        sorted.clone_from(listed);
+        sorted.sort();
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.below[0].len()
+    }
+
+    /// Those behind this one, in the order in which the last ones were read.
+    fn next(&self, name: &[u8]) -> &[Vec<u8>] {
+        let order = &self.below[self.order];
+        order.iter().position(|other| other == name).map_or(&[], |at| &order[at + 1..])
+    }
+
     /// Those that come next if this one is read now: in the order in which the last one was followed by this one. If that was
-    /// neither of the two, some in either.
-    fn behind(&mut self, name: &[u8]) -> Vec<Vec<u8>> {
+    /// neither of the two, some in either. Whether it was one of the two.
+    pub(super) fn behind(&mut self, name: &[u8]) -> (Vec<Vec<u8>>, bool) {
         let place = |order: &[Vec<u8>], name: &[u8]| order.iter().position(|other| other == name);
         let steps = self.below.each_ref().map(|order| {
             let (last, now) = (place(order, &self.last), place(order, name)?);
@@ -93,13 +119,15 @@ impl Read {
             Some((now, is_step))
         });
         self.last = name.to_vec();
-        let any = steps.iter().flatten().any(|(_, is_step)| *is_step);
+        let is_step = |step: &Option<(usize, bool)>| step.is_some_and(|(_, is_step)| is_step);
+        let any = steps.iter().any(is_step);
+        self.order = steps.iter().position(is_step).unwrap_or(self.order);
         let both = self.below.iter().zip(steps).filter_map(|(order, step)| {
             let (now, is_step) = step?;
             let next = order[now + 1..].iter().take(if any { BEHIND_MAX } else { BEHIND_MAX / 2 });
             (is_step || !any).then(|| next.cloned())
         });
-        both.flatten().collect()
+        (both.flatten().collect(), any)
     }
 }
 
@@ -124,7 +152,7 @@ impl State {
         let (above, name) = split(path)?;
         let read = self.read.get_mut(above).filter(|read| now < read.when + PAUSE_MAX)?;
         read.when = now;
-        let behind = read.behind(name).iter().map(|name| join(above, name)).collect();
+        let behind = read.behind(name).0.iter().map(|name| join(above, name)).collect();
         self.grant(now);
         Some(behind)
     }
@@ -139,9 +167,16 @@ impl State {
         {
             self.read.remove(&oldest);
         }
-        let mut sorted = below.clone();
-        sorted.sort();
-        self.read.insert(path.to_vec(), Read { when: now, below: [below, sorted], last: Vec::new() });
+        let mut read = Read::new(now);
+        read.extend(below, usize::MAX, now);
+        self.read.insert(path.to_vec(), read);
+    }
+
+    /// The directories that are read after this one, if the program goes on as it did.
+    pub(super) fn behind(&self, path: &[u8], most: usize) -> Vec<Vec<u8>> {
+        let Some((above, name)) = split(path) else { return Vec::new() };
+        let next = self.read.get(above).map(|read| read.next(name)).unwrap_or_default();
+        next.iter().take(most).map(|name| join(above, name)).collect()
     }
 
     /// A name was looked up in a directory, and asked for; whether the directory is to be listed.
