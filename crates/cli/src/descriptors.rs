@@ -55,12 +55,13 @@ pub(crate) fn channels_that_fit(channels: u16, limit: u64) -> (u16, Option<Strin
 }
 
 /// The limits of a server that may open `limit` files: five eighths of them for channels, three for
-/// pending logins and for files that are opened and read meanwhile, so that no client can use them
-/// up.
+/// pending logins and for files that are opened and read meanwhile, of which a transfer takes up to three at a time, so that
+/// no client can use them up.
 pub(crate) fn share(limits: ServerLimits, limit: u64) -> ServerLimits {
     let part = |eighths: u64, least| usize::try_from(limit / 8 * eighths).unwrap_or(usize::MAX).max(least);
     ServerLimits {
         channels: limits.channels.min(part(5, 1)),
+        transfers: limits.transfers.min(part(1, 1)),
         silent: limits.silent.min(part(1, 16)),
         guests: limits.guests.min(part(1, 16)),
         guests_soft: limits.guests_soft.min(part(1, 16)),

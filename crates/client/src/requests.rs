@@ -1,6 +1,7 @@
 //! Requests to a session: uploads, downloads and hashes.
 
 use crate::callback::Callback;
+use crate::calls::when_permitted;
 use crate::endpoints::{Payload, RESUME_BYTES_MIN, Target};
 use crate::options::{GetOptions, PutOptions, Verify};
 use crate::session::{INITIAL_CREDIT, Session};
@@ -81,7 +82,11 @@ impl Session {
 
     /// The hash of `remote`, or of a range of it, as its server reads it.
     pub fn sum(&self, remote: impl AsRef<[u8]>, offset: u64, length: Option<u64>) -> Result<Digest, Error> {
-        let request = Request { name: remote.as_ref().to_vec(), sum: true, offset, length, ..self.request()? };
+        when_permitted(|| self.sum_now(remote.as_ref(), offset, length))
+    }
+
+    fn sum_now(&self, remote: &[u8], offset: u64, length: Option<u64>) -> Result<Digest, Error> {
+        let request = Request { name: remote.to_vec(), sum: true, offset, length, ..self.request()? };
         let (outcome, receiver) = Callback::waiting();
         let asked = Transfer { outcome: receiver, ..self.start(request, None, None, false, outcome)? };
         asked.wait()?.hash.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no hash"))

@@ -15,6 +15,7 @@ use crate::rates::SessionRates;
 use crate::reply_cache::ReplyCache;
 use crate::sessions::{Metrics, ServerMessage};
 use crate::traffic::ExportLoad;
+use crate::transfer_slots::{TransferSlot, TransferSlots};
 use crate::watches::SessionWatches;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,6 +71,8 @@ pub(crate) struct ServerHost {
     pub audit_rate: u64,
     /// The limits of bandwidth that hold for the session.
     pub rates: Arc<SessionRates>,
+    /// The transfers of all sessions.
+    pub transfers: Arc<TransferSlots>,
     /// The current operations.
     pub operations: BTreeMap<OperationId, Operation>,
 }
@@ -90,6 +93,8 @@ pub(crate) struct Operation {
     export: Option<Arc<ExportLoad>>,
     /// While the file is read: no lease that would exclude this is granted.
     access: Arc<OnceLock<AccessGuard>>,
+    /// A transfer counts as one of its user's. Calls and what was refused do not.
+    _slot: Option<Arc<TransferSlot>>,
 }
 
 fn facts(attributes: &Attributes) -> SourceFacts {
@@ -130,6 +135,10 @@ impl ServerHost {
     fn begin(&mut self, operation: OperationId, request: &Request, upload: bool) -> Result<Authorized, Error> {
         let want = if upload { Want::Write { keep: request.keep_existing } } else { Want::Read };
         let judged = self.authority.now().authorise(&self.principal, &request.name, want, seconds_now());
+        let (judged, slot) = match judged.and_then(|at| Ok((at, self.transfers.take(&self.budget)?))) {
+            Ok((at, slot)) => (Ok(at), Some(Arc::new(slot))),
+            Err(error) => (Err(error), None),
+        };
         let share = self.share_on(judged.as_ref().ok().map(Authorized::export));
         let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(self.session_floor);
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +148,7 @@ impl ServerHost {
         let level = request.level.max(floor);
         self.operations.insert(
             operation,
-            Operation { name, upload, level, calls: false, share, pacer, export, access: Arc::default() },
+            Operation { name, upload, level, calls: false, share, pacer, export, access: Arc::default(), _slot: slot },
         );
         judged
     }
@@ -288,6 +297,7 @@ impl Host for ServerHost {
             pacer,
             export,
             access: Arc::default(),
+            _slot: None,
         };
         self.operations.insert(operation, known);
         let whom = self.owner(operation, (authority, now), traffic.clone(), stop);

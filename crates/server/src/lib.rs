@@ -43,6 +43,7 @@ mod sessions;
 mod severity;
 pub mod stores;
 mod traffic;
+mod transfer_slots;
 pub mod users;
 mod watches;
 

@@ -24,6 +24,7 @@ use crate::rates::{self, UserRates};
 use crate::recovery;
 use crate::reply_cache::ReplyCaches;
 use crate::sessions::{EndingSession, PipelineState, ServerMessage, SessionEntry};
+use crate::transfer_slots::TransferSlots;
 use crate::watches::Watches;
 pub use handle::Handle;
 use std::collections::BTreeMap;
@@ -89,6 +90,7 @@ pub struct Server {
     pub(crate) pace: Arc<Pace>,
     /// The bandwidth of each user.
     pub(crate) rates: UserRates,
+    pub(crate) transfers: Arc<TransferSlots>,
     pub(crate) letters: SyncSender<ServerMessage>,
     mailbox: Receiver<ServerMessage>,
     listener: Option<SocketId>,
@@ -167,6 +169,7 @@ impl Server {
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);
         let gate = OpeningContext { identity, directory: Arc::clone(&config.directory) };
         let rates = UserRates::new(config.limits.bandwidth_per_user);
+        let transfers = Arc::new(TransferSlots::new(config.limits.transfers));
         let admission = Admission::new(config.limits.admission(), Bugs::default());
         Ok(Self {
             dispatch,
@@ -179,6 +182,7 @@ impl Server {
             watches,
             pace: Arc::default(),
             rates,
+            transfers,
             letters,
             mailbox,
             listener: Some(listener),

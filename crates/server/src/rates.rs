@@ -7,7 +7,8 @@
 use crate::authorise::Export;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use xdfs_engine::pace::{Flow, Limit, Pacer, rate};
 use xdfs_proto::limits::BLOCK_BYTES_MIN;
 use xdfs_proto::negotiate::Granted;
@@ -16,12 +17,32 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The limits of all users with a session; anonymous users are told apart by their source.
+/// A user's limit outlives the last session for so long: what was moved too early is owed by the next one.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// Limits that are kept without a session; if there are more, those are.
+const KEPT_MAX: usize = 4096;
+
+/// The limits of all users with a session, and of those who had one a short time ago; anonymous users are told apart by
+/// their source.
 #[derive(Debug)]
 pub(crate) struct UserRates {
     /// Bytes per second of each user; 0 is no limit.
     rate: AtomicU64,
-    users: Mutex<BTreeMap<Arc<str>, Weak<Limit>>>,
+    users: Mutex<BTreeMap<Arc<str>, UserLimit>>,
+}
+
+#[derive(Debug)]
+struct UserLimit {
+    limit: Arc<Limit>,
+    /// When the last session began.
+    used: Instant,
+}
+
+impl UserLimit {
+    fn has_session(&self) -> bool {
+        Arc::strong_count(&self.limit) > 1
+    }
 }
 
 impl UserRates {
@@ -33,19 +54,24 @@ impl UserRates {
     /// Another rate holds from now on, for running transfers too.
     pub fn set(&self, rate: u64) {
         self.rate.store(rate, Ordering::Relaxed);
-        locked(&self.users).values().filter_map(Weak::upgrade).for_each(|limit| limit.set_rate(rate));
+        locked(&self.users).values().for_each(|user| user.limit.set_rate(rate));
     }
 
     /// The limit of the user whose sessions count against `budget`.
     pub fn of(&self, budget: &Arc<str>) -> Arc<Limit> {
         let mut users = locked(&self.users);
-        if let Some(limit) = users.get(budget).and_then(Weak::upgrade) {
-            return limit;
+        if let Some(user) = users.get_mut(budget) {
+            user.used = Instant::now();
+            return Arc::clone(&user.limit);
         }
-        // Those left have a session, of which there is a bounded number.
-        users.retain(|_, limit| limit.strong_count() > 0);
+        users.retain(|_, user| user.has_session() || user.used.elapsed() < KEPT);
+        let without = users.values().filter(|user| !user.has_session()).count();
+        if without >= KEPT_MAX {
+            // Those left have a session, of which there is a bounded number.
+            users.retain(|_, user| user.has_session());
+        }
         let limit = Arc::new(Limit::new(self.rate.load(Ordering::Relaxed)));
-        users.insert(Arc::clone(budget), Arc::downgrade(&limit));
+        users.insert(Arc::clone(budget), UserLimit { limit: Arc::clone(&limit), used: Instant::now() });
         limit
     }
 }
@@ -137,10 +163,10 @@ pub(crate) fn suit(granted: &mut Granted, rate: u64) {
 mod tests {
     use super::*;
     use xdfs_io::dispatch::{Allowance, Pace};
-    use xdfs_proto::base::Instant;
+    use xdfs_proto::base::Instant as Moment;
 
     /// Bytes that move through `pacer` at `now`, all at once.
-    fn moves(pacer: &Pacer, now: Instant) -> u64 {
+    fn moves(pacer: &Pacer, now: Moment) -> u64 {
         match pacer.ask(now) {
             Allowance::Bytes(bytes) => {
                 pacer.moved(bytes);
@@ -159,7 +185,7 @@ mod tests {
         let mut moved = [0_u64; 3];
         // Two seconds, in steps of a millisecond.
         for step in 0..2000_u64 {
-            let now = Instant(1_000_000_000_000 + step * 1_000_000);
+            let now = Moment(1_000_000_000_000 + step * 1_000_000);
             for (sum, session) in moved.iter_mut().zip([&one, &two, &other]) {
                 *sum += moves(&session.arriving(), now);
             }
@@ -167,9 +193,32 @@ mod tests {
         let near = |bytes: u64, rate: u64| bytes.abs_diff(2 * rate) < rate / 5;
         assert!(near(moved[0], 500_000) && near(moved[1], 500_000) && near(moved[2], 1_000_000), "{moved:?}");
         drop((one, two, other));
-        assert_eq!(Arc::strong_count(&rates.of(&ada)), 1, "limits end with the sessions");
-        rates.of(&bob);
-        assert_eq!(locked(&rates.users).len(), 1);
+    }
+
+    #[test]
+    fn what_one_session_moved_too_early_the_next_one_owes() {
+        let rates = UserRates::new(1_000_000);
+        let ada: Arc<str> = "ada".into();
+        let now = Moment(1_000_000_000_000);
+        let before = SessionRates::new(rates.of(&ada));
+        assert!(moves(&before.arriving(), now) > 0);
+        before.arriving().moved(5_000_000);
+        assert_eq!(moves(&before.arriving(), now), 0, "it owes five seconds");
+        drop(before);
+        assert_eq!(moves(&SessionRates::new(rates.of(&ada)).arriving(), now), 0, "so does another session");
+        let later = Moment(now.0 + 10_000_000_000);
+        assert!(moves(&SessionRates::new(rates.of(&ada)).arriving(), later) > 0);
+    }
+
+    #[test]
+    fn limits_without_a_session_are_bounded() {
+        let rates = UserRates::new(1);
+        let held = rates.of(&"held".into());
+        for number in 0..2 * KEPT_MAX {
+            rates.of(&number.to_string().into());
+            assert!(locked(&rates.users).len() <= KEPT_MAX + 2);
+        }
+        assert!(Arc::ptr_eq(&held, &rates.of(&"held".into())), "one with a session stays");
     }
 
     #[test]
@@ -177,7 +226,7 @@ mod tests {
         let rates = UserRates::new(0);
         let exports = [Arc::new(Limit::new(1_000_000)), Arc::new(Limit::new(0))];
         let session = SessionRates::new(rates.of(&"ada".into()));
-        let now = Instant(1 << 50);
+        let now = Moment(1 << 50);
         assert!(!session.on(&exports[1]).is_limited() && session.on(&exports[0]).is_limited());
         assert!(Arc::ptr_eq(&session.on(&exports[0]), &session.on(&exports[0])));
         assert!(!session.arriving().is_limited(), "nothing is known of what it sends");

@@ -197,16 +197,16 @@ impl Sessions {
     }
 
     /// Closes every session in order. What was moved is safe by then, so a connection that breaks
-    /// here is no failure.
+    /// here is no failure, and a server that does not end its part is not waited for longer than a moment.
     pub(super) fn close(self) {
-        for server in self.servers {
-            let Ok(session) = server.session else { continue };
+        for server in &self.servers {
+            let Ok(session) = &server.session else { continue };
             let (joined, failure) = (session.joined(), session.join_failure());
-            let _ = session.close();
             if let Some(note) = server.tunnel.as_ref().and_then(|tunnel| tunnel.note(joined, failure.as_ref())) {
                 complain(&note);
             }
         }
+        end_in_time(self.servers);
     }
 }
 

@@ -202,6 +202,17 @@ pub(crate) fn must_wait(error: &Error) -> bool {
     error.kind == ErrorKind::Busy && error.errno == 0
 }
 
+/// Does something, and again while a lease of somebody else excludes it or too much is done at a time.
+pub fn when_permitted<T>(mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    let mut backoff = lease_backoff();
+    loop {
+        match act() {
+            Err(error) if must_wait(&error) => backoff.wait(error)?,
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Converts a failed call to an error.
 pub fn failed(failure: Failure, what: &str) -> Error {
     Error::new(failure.kind, format!("{what}: {}", in_full(failure.kind))).with_errno(failure.errno)

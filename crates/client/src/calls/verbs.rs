@@ -1,6 +1,6 @@
 //! Ready-made single calls. Each is a batch of one: many calls are better put into one batch.
 
-use super::{Batch, failed, lease_backoff, must_wait};
+use super::{Batch, failed, when_permitted};
 use crate::session::Session;
 use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{self, Answer, Attributes, Call, FileSystem, FileType, NewTime, OpenedFor, Owner, Wanted};
@@ -86,13 +86,7 @@ impl Session {
     ) -> Result<T, Error> {
         let mut batch = Batch::new(base);
         batch.push_with_room(call, room.min(self.batch_bytes_max() - 1024));
-        let mut backoff = lease_backoff();
-        let reply = loop {
-            match self.call(&batch)?.wait() {
-                Err(error) if must_wait(&error) => backoff.wait(error)?,
-                outcome => break outcome?,
-            }
-        };
+        let reply = when_permitted(|| self.call(&batch)?.wait())?;
         match reply.read()?.outcomes.first() {
             Some(Ok(answer)) => read(answer).ok_or_else(unexpected),
             Some(Err(failure)) => Err(failed(*failure, &format!("'{}'", base.escape_ascii()))),

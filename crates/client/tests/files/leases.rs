@@ -305,3 +305,33 @@ fn a_user_whose_rights_end_has_no_lease_renewed() {
 fn open_to_read(serving: &Serving) -> File {
     File::open(&remote(serving), "data/f", &OpenOptions::new().read(true)).unwrap()
 }
+
+#[test]
+fn who_lists_a_directory_has_all_its_leases_recalled_and_not_one_after_the_other() {
+    let serving = serving(LONG);
+    serving.directory.write("g", b"content");
+    let file = |name: &str| {
+        let file = File::open(&remote(&serving), name, &BOTH).unwrap();
+        assert!(file.lease(LeaseKind::Write).unwrap().is_some());
+        file
+    };
+    let (one, two) = (file("data/f"), file("data/g"));
+    let (silent, heard) = (never_answers(&one), hears(&two));
+    let session = serving.connect(1);
+    let lists = std::thread::spawn(move || session.list("data", Wanted::SIZE)?.try_for_each(|page| page.map(drop)));
+    heard.recv_timeout(PATIENCE).expect("the other one is still recalled while the first one holds");
+    drop(silent);
+    lists.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_sum_and_a_hash_wait_for_the_end_of_a_lease() {
+    let serving = serving(LONG);
+    let _file = leased(&serving, LeaseKind::Write);
+    let hash = xdfs_secure::content::hash(b"content");
+    assert_eq!(serving.connect(1).sum("data/f", 0, None).unwrap(), hash);
+    serving.directory.write("g", b"content");
+    let other = File::open(&remote(&serving), "data/g", &BOTH).unwrap();
+    assert!(other.lease(LeaseKind::Write).unwrap().is_some());
+    assert_eq!(serving.connect(1).hash("data/g", 0, None).unwrap(), (7, hash));
+}

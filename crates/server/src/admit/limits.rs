@@ -35,6 +35,9 @@ pub struct ServerLimits {
     /// Channels of all sessions of one user; of one source, for anonymous users. As many as one
     /// session may ever have.
     pub channels_per_user: usize,
+    /// Transfers of all sessions, of which one user may have half of what the others leave. Each takes up to three
+    /// descriptors.
+    pub transfers: usize,
     /// Pipelines of all sessions of one user, beyond which each session has one. The pipelines of a
     /// session with several keep their threads while nothing moves.
     pub pipelines_per_user: usize,
@@ -76,6 +79,7 @@ impl Default for ServerLimits {
             sessions_per_user: 32,
             channels: 65_536,
             channels_per_user: 4096,
+            transfers: 16_384,
             pipelines_per_user: 64,
             visitors_percent: 75,
             idle: Duration::from_secs(600),

@@ -168,6 +168,9 @@ impl CallContext {
             if page.push(&ListEntry { name, attributes }) { ListControl::More } else { ListControl::Stop }
         };
         let listed = at.store().tree().and_then(|tree| tree.list(at.path(), cursor, &mut take));
+        if let (Some(_), Ok(Some(behind))) = (&excluded, &listed) {
+            self.recall_behind(&at, behind);
+        }
         // What is in front of such a file is told now.
         if let Some(error) = excluded.filter(|_| page.entries() == 0) {
             page.fail(failure(&error));
@@ -198,6 +201,18 @@ impl CallContext {
                 Err(error)
             }
         }
+    }
+
+    /// Has the leases recalled of the files that follow in a directory, so that they end together: whoever lists it waits for
+    /// one of them, and not for one after the other.
+    fn recall_behind(&self, at: &Authorized, cursor: &[u8]) {
+        let until = Instant::now() + PAGE_TIME;
+        let mut recall = |_: &[u8], node: &Node| {
+            // What excludes it is told when its page is listed.
+            let _ = self.look_at(node);
+            if Instant::now() < until { ListControl::More } else { ListControl::Stop }
+        };
+        let _ = at.store().tree().and_then(|tree| tree.list(at.path(), cursor, &mut recall));
     }
 
     /// Who has the file open. Account names are hidden from anonymous users.

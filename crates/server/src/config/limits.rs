@@ -111,6 +111,7 @@ impl LimitsTable {
             bandwidth_per_user: bandwidth("bandwidth-per-user", self.bandwidth_per_user.as_ref(), at)?,
             lease: time("lease-seconds", self.lease_seconds, 3600, shipped.lease)?,
             leased_before: shipped.leased_before,
+            transfers: shipped.transfers,
         };
         if limits.guests_soft > limits.guests {
             let text = format!(

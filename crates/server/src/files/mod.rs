@@ -44,15 +44,15 @@ const HANDLE_BYTES_MAX: usize = 16 << 20;
 /// Memory of a handle besides its path, generously.
 const HANDLE_BYTES: usize = 512;
 
-/// Files that their creators alone may write, and whose sessions ended: most that are remembered, and
-/// for how long. A client whose session is lost comes back within that time.
-const CREATED_MAX: usize = 4096;
+/// Files that their creators alone may write, and whose sessions ended: most that are remembered of a user, of how many
+/// users, and for how long. A client whose session is lost comes back within that time.
+const CREATED_MAX: usize = 1024;
+const CREATORS_MAX: usize = 256;
 const CREATED_KEPT: Duration = Duration::from_secs(600);
 
 /// A file that was created by a handle which went away with its session.
 struct Created {
     handle: u64,
-    user: Arc<str>,
     identity: FileIdentity,
     since: Instant,
 }
@@ -78,8 +78,8 @@ pub(crate) struct OpenFiles {
     hidden: HiddenFiles,
     /// Every handle, by its number.
     handles: Mutex<BTreeMap<u64, KnownHandle>>,
-    /// The oldest first.
-    created: Mutex<VecDeque<Created>>,
+    /// By user; the oldest first.
+    created: Mutex<BTreeMap<Arc<str>, VecDeque<Created>>>,
 }
 
 /// A handle, and of which file: that is asked without taking part in the handle's life.
@@ -168,17 +168,27 @@ impl OpenFiles {
             let own = old.own.load(Ordering::Relaxed);
             return own && *old.reserved.user == *user && old.identity == before.identity;
         }
-        lock(&self.created).iter().any(|one| {
-            one.handle == before.handle
-                && *one.user == *user
-                && one.identity == before.identity
-                && one.since.elapsed() < CREATED_KEPT
+        lock(&self.created).get(user).into_iter().flatten().any(|one| {
+            one.handle == before.handle && one.identity == before.identity && one.since.elapsed() < CREATED_KEPT
         })
     }
 
-    fn remember_created(&self, one: Created) {
-        let mut created = lock(&self.created);
-        while created.front().is_some_and(|one| created.len() >= CREATED_MAX || one.since.elapsed() >= CREATED_KEPT) {
+    fn remember_created(&self, user: &Arc<str>, one: Created) {
+        let is_over = |one: &Created| one.since.elapsed() >= CREATED_KEPT;
+        let mut all = lock(&self.created);
+        if !all.contains_key(user) && all.len() >= CREATORS_MAX {
+            all.retain(|_, created| !created.back().is_none_or(is_over));
+            // The one who needed it longest ago.
+            let since = |created: &VecDeque<Created>| created.back().map(|one| one.since);
+            if all.len() >= CREATORS_MAX
+                && let Some(oldest) =
+                    all.iter().min_by_key(|(_, created)| since(created)).map(|(user, _)| Arc::clone(user))
+            {
+                all.remove(&oldest);
+            }
+        }
+        let created = all.entry(Arc::clone(user)).or_default();
+        while created.front().is_some_and(|one| created.len() >= CREATED_MAX || is_over(one)) {
             created.pop_front();
         }
         created.push_back(one);
@@ -273,8 +283,8 @@ impl Handle {
             return;
         }
         if self.own.load(Ordering::Relaxed) {
-            let (user, identity) = (Arc::clone(&self.reserved.user), self.identity);
-            self.reserved.server.remember_created(Created { handle: self.id, user, identity, since: Instant::now() });
+            let one = Created { handle: self.id, identity: self.identity, since: Instant::now() };
+            self.reserved.server.remember_created(&self.reserved.user, one);
         }
         self.end_locks();
         self.reserved.server.lease_lost(self);

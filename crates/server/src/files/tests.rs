@@ -189,8 +189,14 @@ fn a_file_stays_its_creators_until_he_closes_it_and_nobody_elses() {
     assert!(own(2, &ada) && !own(2, &bob), "its session was lost");
     assert!(!scene.server.is_own(OpenedBefore { handle: 2, identity: [8; 24] }, &ada), "another file has its name");
     for id in 0..2 * CREATED_MAX as u64 {
-        let created = Created { handle: id, user: Arc::clone(&bob), identity: [7; 24], since: Instant::now() };
-        scene.server.remember_created(created);
+        let created = Created { handle: id, identity: [7; 24], since: Instant::now() };
+        scene.server.remember_created(&bob, created);
     }
-    assert_eq!(lock(&scene.server.created).len(), CREATED_MAX);
+    assert_eq!(lock(&scene.server.created)[&bob].len(), CREATED_MAX);
+    assert!(own(2, &ada), "what one user creates takes nobody else's place");
+    for number in 0..2 * CREATORS_MAX {
+        let created = Created { handle: 1, identity: [7; 24], since: Instant::now() };
+        scene.server.remember_created(&number.to_string().into(), created);
+    }
+    assert_eq!(lock(&scene.server.created).len(), CREATORS_MAX);
 }

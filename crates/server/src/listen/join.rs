@@ -240,6 +240,7 @@ impl Server {
             pace: Arc::clone(&self.pace),
             audit_rate: self.config.limits.audit_rate,
             rates: Arc::clone(&entry.rates),
+            transfers: Arc::clone(&self.transfers),
             operations: BTreeMap::new(),
         };
         let mut peers = posts.to_vec();

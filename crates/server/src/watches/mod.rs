@@ -16,6 +16,7 @@ mod tests;
 use crate::authorise::{Authorized, CurrentAuthority, Want};
 use crate::host::seconds_now;
 use round::Round;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,6 +70,8 @@ pub(crate) struct SessionWatches {
     shared: Arc<Shared>,
     queue: Arc<Queue>,
     budget: Arc<str>,
+    /// It has had one: the end of a session that never had any waits for nobody.
+    begun: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -95,7 +98,7 @@ impl Watches {
             told: AtomicBool::new(false),
         };
         let budget = principal.budget().to_string().into();
-        SessionWatches { shared: Arc::clone(&self.0), queue: Arc::new(queue), budget }
+        SessionWatches { shared: Arc::clone(&self.0), queue: Arc::new(queue), budget, begun: AtomicBool::new(false) }
     }
 }
 
@@ -109,7 +112,7 @@ impl Drop for Watches {
 impl SessionWatches {
     /// Whether it has any.
     pub(crate) fn any(&self) -> bool {
-        lock(&self.shared.table).of_session(self.queue.session) > 0
+        self.begun.load(Ordering::Relaxed) && lock(&self.shared.table).of_session(self.queue.session) > 0
     }
 
     /// What the session is to be told. More is told to the listener from now on.
@@ -134,8 +137,10 @@ impl SessionWatches {
             let text = format!("it is more than {DEPTH_MAX} directories below its export, too deep to be watched");
             return Err(Error::new(ErrorKind::LimitExceeded, text));
         }
-        let entry = Arc::new(Entry { queue: Arc::clone(&self.queue), number, scope, budget: Arc::clone(&self.budget) });
+        let (queue, budget, depth) = (Arc::clone(&self.queue), Arc::clone(&self.budget), directory.depth());
+        let entry = Arc::new(Entry { queue, number, scope, depth, budget });
         let watcher = self.shared.watcher()?;
+        self.begun.store(true, Ordering::Relaxed);
         lock(&self.shared.table).reserve(&entry)?;
         let added = self.add(&watcher, at.store(), &directory, &entry);
         if added.is_err() {
@@ -177,7 +182,7 @@ impl SessionWatches {
 
 impl Drop for SessionWatches {
     fn drop(&mut self) {
-        let watcher = lock(&self.shared.watcher).clone();
+        let watcher = self.begun.load(Ordering::Relaxed).then(|| lock(&self.shared.watcher).clone()).flatten();
         if let Some(watcher) = watcher {
             lock(&self.shared.table).end_session(&watcher, self.queue.session);
         }
@@ -194,6 +199,23 @@ fn place_of(path: &RelPath, name: &[u8], watched: Watched) -> Result<(RelPath, S
             Ok((parent, Scope::Name { component: component.to_vec(), name: name.to_vec() }))
         }
         _ => Err(Error::new(ErrorKind::InvalidPath, "an export has no name that could be watched; watch its names")),
+    }
+}
+
+/// What was judged in one round: once for each session and name, however many watches it has.
+#[derive(Default)]
+struct Judged(RefCell<BTreeMap<SessionId, BTreeMap<Vec<u8>, bool>>>);
+
+impl Judged {
+    fn of(&self, queue: &Queue, name: &[u8], judge: impl FnOnce() -> bool) -> bool {
+        let mut all = self.0.borrow_mut();
+        let of_session = all.entry(queue.session).or_default();
+        if let Some(known) = of_session.get(name) {
+            return *known;
+        }
+        let may = judge();
+        of_session.insert(name.to_vec(), may);
+        may
     }
 }
 
@@ -222,7 +244,8 @@ impl Shared {
             watcher.read(|mark: Mark, name, happened| round.happened(mark, name, happened));
             {
                 let mut table = lock(&self.table);
-                let judge = |queue: &Queue, name: &[u8]| self.may_learn(queue, name);
+                let judged = Judged::default();
+                let judge = |queue: &Queue, name: &[u8]| judged.of(queue, name, || self.may_learn(queue, name));
                 owed.extend(
                     round.tell(&mut table, Some(watcher), judge).into_iter().map(|queue| (queue.session, queue)),
                 );

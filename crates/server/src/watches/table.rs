@@ -21,8 +21,9 @@ pub(super) const ALL_MAX: usize = 65_536;
 pub(super) const USER_BYTES_MAX: usize = 16 << 20;
 pub(super) const ALL_BYTES_MAX: usize = 64 << 20;
 
-/// Memory of a watch besides its names, generously.
+/// Memory of a watch besides its names, and for each directory above it, generously.
 const WATCH_BYTES: usize = 512;
+const DIRECTORY_BYTES: usize = 96;
 
 /// What of a directory is told.
 pub(super) enum Scope {
@@ -37,6 +38,8 @@ pub(super) struct Entry {
     pub queue: Arc<Queue>,
     pub number: u64,
     pub scope: Scope,
+    /// Directories from its export to what is watched.
+    pub depth: usize,
     pub budget: Arc<str>,
 }
 
@@ -82,6 +85,7 @@ impl Entry {
 
     fn bytes(&self) -> usize {
         WATCH_BYTES
+            + self.depth * DIRECTORY_BYTES
             + match &self.scope {
                 Scope::Names { directory } => directory.len(),
                 Scope::Name { component, name } => component.len() + name.len(),

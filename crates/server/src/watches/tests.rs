@@ -31,7 +31,7 @@ fn queue(number: u8, principal: &Arc<Principal>) -> Arc<Queue> {
 }
 
 fn entry(queue: &Arc<Queue>, number: u64, scope: Scope, budget: &str) -> Arc<Entry> {
-    Arc::new(Entry { queue: Arc::clone(queue), number, scope, budget: budget.into() })
+    Arc::new(Entry { queue: Arc::clone(queue), number, scope, depth: 0, budget: budget.into() })
 }
 
 fn names(directory: &[u8]) -> Scope {
@@ -115,6 +115,35 @@ fn watches_are_bounded_by_session_by_user_by_their_names_and_in_all() {
         }
     }
     assert_eq!(all, ALL_MAX);
+}
+
+#[test]
+fn what_a_deep_watch_keeps_of_the_directories_above_it_counts() {
+    let (mut table, ada) = (Table::default(), user("ada"));
+    let deep = |number: u64| Entry {
+        queue: queue((number / SESSION_MAX as u64) as u8, &ada),
+        number,
+        scope: names(b"e"),
+        depth: DEPTH_MAX,
+        budget: "ada".into(),
+    };
+    let count = (0..).take_while(|number| table.reserve(&Arc::new(deep(*number))).is_ok()).count();
+    assert!(count < USER_MAX / 6, "{count}");
+}
+
+#[test]
+fn a_user_is_judged_once_in_a_round_for_a_name_however_many_watches_a_session_has() {
+    let (judged, asked) = (Judged::default(), AtomicUsize::new(0));
+    let (one, two) = (queue(1, &user("ada")), queue(2, &user("bob")));
+    let of = |queue: &Arc<Queue>, name: &[u8], may| {
+        judged.of(queue, name, || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            may
+        })
+    };
+    assert!((0..1000).all(|_| of(&one, b"e/f", true)));
+    assert!((0..1000).all(|_| !of(&one, b"e/g", false)) && (0..1000).all(|_| !of(&two, b"e/f", false)));
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
 }
 
 #[test]

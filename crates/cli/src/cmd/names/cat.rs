@@ -13,18 +13,20 @@ use crate::output::reader_is_gone;
 use crate::url::Url;
 use xdfs_client::file::{File, OpenOptions, PipeSide, Remote};
 use xdfs_client::watch::{Changes, Watch, Watched};
-use xdfs_client::{ErrorKind, GetOptions, Session, Target, Transfer};
+use xdfs_client::{ErrorKind, GetOptions, Session, Target, Transfer, when_permitted};
 use xdfs_io::store::Stage;
 
 pub(super) fn run(session: &Session, url: &Url) -> Done {
     let began = Arc::new(AtomicBool::new(false));
-    let begins = Arc::clone(&began);
-    let target = Target::stage(move |_, _| {
-        begins.store(true, Ordering::Release);
-        Stage::standard_output()
+    let written = when_permitted(|| {
+        let begins = Arc::clone(&began);
+        let target = Target::stage(move |_, _| {
+            begins.store(true, Ordering::Release);
+            Stage::standard_output()
+        });
+        session.get(wire_name(url), target, &GetOptions::default()).and_then(Transfer::wait)
     });
-    let transfer = session.get(wire_name(url), target, &GetOptions::default());
-    let Err(error) = transfer.and_then(Transfer::wait) else { return Ok(()) };
+    let Err(error) = written else { return Ok(()) };
     if !began.load(Ordering::Acquire) {
         return Err(trouble(url, &error));
     }
