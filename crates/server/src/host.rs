@@ -10,7 +10,7 @@ use crate::calls::leases::file_at;
 use crate::files::job::FileJob;
 use crate::files::leases::AccessGuard;
 use crate::files::{self, SessionFiles};
-use crate::log::{Log, LogEvent, LoggedName};
+use crate::log::{FirstFailure, Log, LogEvent, LoggedName};
 use crate::rates::SessionRates;
 use crate::reply_cache::ReplyCache;
 use crate::sessions::{Metrics, ServerMessage};
@@ -359,6 +359,11 @@ impl Host for ServerHost {
         self.metrics.traffic.transfer(upload, outcome.is_ok());
         if let Some(export) = export {
             export.traffic.transfer(upload, outcome.is_ok());
+        }
+        if let Err(error) = &outcome {
+            let call = if upload { "upload" } else { "download" };
+            let (path, error) = (name.clone(), error.to_string());
+            self.metrics.first_failure.get_or_init(|| FirstFailure { call, path, error });
         }
         let bytes = (self.log)(&LogEvent::Transfer {
             session: self.session,

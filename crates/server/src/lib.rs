@@ -50,7 +50,7 @@ mod watches;
 pub use admit::ServerLimits;
 pub use authorise::{Access, Anonymous, Export, Keep, Users};
 pub use listen::{Config, Handle, Server};
-pub use log::{CallLine, Log, LogEvent, LoggedName};
+pub use log::{CallLine, FirstFailure, Log, LogEvent, LoggedName};
 pub use severity::{Area, Severity};
 pub use traffic::{Count, Moved};
 pub use xdfs_engine::pump::DiskMode;

@@ -32,13 +32,14 @@ pub enum LogEvent {
         asked: u16,
         pipelines: u8,
     },
-    /// A session ended, cleanly or with an error, and what it moved.
+    /// A session ended, cleanly or with an error, what it moved, and what failed first.
     SessionEnded {
         session: SessionId,
         user: String,
         peer: String,
         lasted: Duration,
         moved: Moved,
+        first_failure: Option<FirstFailure>,
         error: Option<String>,
     },
     /// A login failed: the claimed user, the method, and the reason.
@@ -94,6 +95,17 @@ pub enum LogEvent {
     Draining { sessions: usize },
 }
 
+/// The first upload, download or call of a session that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FirstFailure {
+    /// The name of the call, or of the kind of operation.
+    pub call: &'static str,
+    /// Export and path.
+    pub path: LoggedName,
+    /// The reason.
+    pub error: String,
+}
+
 /// One call, as it is logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallLine {
@@ -127,6 +139,15 @@ impl LoggedName {
         &self.0
     }
 
+    /// The name of something below this one.
+    fn join(&self, path: &Self) -> Self {
+        match (self.0.is_empty(), path.0.is_empty()) {
+            (_, true) => self.clone(),
+            (true, _) => path.clone(),
+            _ => Self([&self.0[..], b"/", &path.0].concat()),
+        }
+    }
+
     /// For a line for people: a path may have 32 KiB, and the message follows it.
     pub(crate) fn short(&self) -> String {
         let start = self.0.get(..NAME_CHARACTERS_MAX);
@@ -137,6 +158,17 @@ impl LoggedName {
 impl fmt::Display for LoggedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+impl FirstFailure {
+    /// That of a batch below `base`: the batch as a whole, or the first of its calls that failed.
+    pub(crate) fn of_batch(base: &LoggedName, calls: &[CallLine], error: Option<&Error>) -> Option<Self> {
+        let of = |call, path, error: &Error| Self { call, path, error: error.to_string() };
+        match error {
+            Some(error) => Some(of("batch", base.clone(), error)),
+            None => calls.iter().find_map(|call| Some(of(call.call, base.join(&call.path), call.error.as_ref()?))),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::admit::ServerLimits;
 use crate::files::SessionFiles;
 use crate::host::moment_now;
+use crate::log::FirstFailure;
 use crate::metrics::Figures;
 use crate::rates::SessionRates;
 use crate::traffic::Traffic;
@@ -12,7 +13,7 @@ use crate::watches::SessionWatches;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::PipelineChannel;
@@ -62,6 +63,8 @@ pub(crate) enum ServerMessage {
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub traffic: Traffic,
+    /// What failed first.
+    pub first_failure: OnceLock<FirstFailure>,
     pub operations: AtomicU64,
     /// Operations in progress.
     pub live: AtomicU64,

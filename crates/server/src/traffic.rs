@@ -56,6 +56,13 @@ pub struct Moved {
     pub calls: Count,
 }
 
+impl Moved {
+    /// How much failed.
+    pub const fn failed(&self) -> u64 {
+        self.uploads.failed + self.downloads.failed + self.calls.failed
+    }
+}
+
 impl Traffic {
     /// Bytes of payload passed.
     pub fn moved(&self, received: bool, bytes: u64) {

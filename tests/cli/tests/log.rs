@@ -76,6 +76,33 @@ fn a_session_and_a_transfer_have_a_line_each_and_a_tree_is_summed_up() {
 }
 
 #[test]
+fn the_end_of_a_session_tells_how_much_failed_and_why_the_first() {
+    let scene = Scene::new();
+    scene.directory("server");
+    let config = "[exports.data]\ndirectory = \"server\"\nanonymous = \"ro\"\n[log]\naudit = \"audit.jsonl\"\n";
+    scene.write("server.toml", config.as_bytes());
+    let log = File::create(scene.path("log")).unwrap();
+    let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--config", "server.toml"]);
+    command.env_remove("JOURNAL_STREAM").env_remove("XDFS_LOG").stderr(log);
+    let server = Server::start(command, &[]);
+    scene.trust(server.address(), &server);
+    let names = ["a", "b", "c"].map(|name| server.url(name));
+    scene.run(["mkdir"].into_iter().chain(names.iter().map(String::as_str))).ends_with(exit::PERMISSION_DENIED);
+    let lines = until(&scene, "ended after");
+    let line = lines.iter().find(|line| line.contains("ended after")).unwrap();
+    assert!(line.contains("3 call(s) of which 3 failed; the first failure was mkdir 'data/a': "), "{line}");
+    assert!(line.ends_with("; closed by the client"), "{line}");
+    drop(server);
+    let audit = scene.json_lines("audit.jsonl");
+    let ended = audit.iter().find(|line| line["event"] == "session_ended").unwrap();
+    assert_eq!((&ended["outcome"], &ended["failed"]), (&"some failed".into(), &3.into()), "{ended}");
+    assert_eq!((&ended["first_failure"]["call"], &ended["first_failure"]["path"]), (&"mkdir".into(), &"data/a".into()));
+    let calls = audit.iter().find(|line| line["event"] == "calls").unwrap();
+    assert_eq!(calls["outcome"], "failed", "{calls}");
+    assert!(audit.iter().any(|line| line["event"] == "recovered"), "{audit:#?}");
+}
+
+#[test]
 fn journald_gets_priorities_and_no_times() {
     let scene = Scene::new();
     let of = |log: &File| log.metadata().map(|log| format!("{}:{}", log.dev(), log.ino())).unwrap();

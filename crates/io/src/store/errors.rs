@@ -210,16 +210,17 @@ pub(super) fn number(errno: Errno) -> u16 {
     u16::try_from(errno.raw_os_error()).unwrap_or(0)
 }
 
-/// A human-readable byte count: `512 B`, `1.5 MiB`. Whole units omit `.0`.
+/// A human-readable byte count: `512 B`, `1.5 MB`, in thousands as everywhere in messages. Whole units
+/// omit `.0`.
 pub fn amount(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if bytes < 1024 {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if bytes < 1000 {
         return format!("{bytes} B");
     }
-    // The largest unit in which the value is at least 1; u64 ends in EiB.
-    let power = (bytes.ilog2() / 10) as usize;
-    let unit = UNITS.get(power - 1).copied().unwrap_or("EiB");
-    let tenths = (u128::from(bytes) * 10) >> (10 * power);
+    // The largest unit in which the value is at least 1; u64 ends in EB.
+    let power = bytes.ilog10() / 3;
+    let unit = UNITS.get(power as usize - 1).copied().unwrap_or("EB");
+    let tenths = u128::from(bytes) * 10 / 1000u128.pow(power);
     if tenths.is_multiple_of(10) {
         format!("{} {unit}", tenths / 10)
     } else {
@@ -235,12 +236,12 @@ mod tests {
     fn amounts_read_as_a_person_writes_them() {
         let cases: [(u64, &str); 7] = [
             (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1 KiB"),
-            (1536, "1.5 KiB"),
-            (512 << 20, "512 MiB"),
-            (2 << 30, "2 GiB"),
-            (u64::MAX, "15.9 EiB"),
+            (999, "999 B"),
+            (1000, "1 kB"),
+            (1599, "1.5 kB"),
+            (512_000_000, "512 MB"),
+            (2 << 30, "2.1 GB"),
+            (u64::MAX, "18.4 EB"),
         ];
         for (bytes, text) in cases {
             assert_eq!(amount(bytes), text);

@@ -6,7 +6,7 @@
 
 use super::clip::{self, ascii, put_path, text};
 use super::time::rfc3339;
-use crate::log::{CallLine, LogEvent};
+use crate::log::{CallLine, FirstFailure, LogEvent};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -87,6 +87,24 @@ fn outcome<E>(error: &Option<E>) -> &'static str {
     if error.is_none() { "ok" } else { "failed" }
 }
 
+/// The outcome of something of which parts may have failed, and whether `all` of them did.
+fn outcome_of_parts<E>(error: &Option<E>, failed: u64, all: bool) -> &'static str {
+    match error {
+        None if failed == 0 => "ok",
+        None if !all => "some failed",
+        _ => "failed",
+    }
+}
+
+/// What failed first in a session, or null.
+fn first(failure: &FirstFailure) -> Value {
+    let mut all = Map::new();
+    all.insert("call".into(), failure.call.into());
+    put_path(&mut all, "path", &failure.path);
+    all.insert("error".into(), text(&failure.error).into());
+    Value::Object(all)
+}
+
 /// An error, or null.
 fn why(error: &Option<String>) -> Value {
     error.as_deref().map_or(Value::Null, |error| text(error).into())
@@ -135,15 +153,17 @@ fn operation(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
             put_path(&mut all, "path", name);
             Some(("transfer", all))
         }
-        LogEvent::Calls { session, user, operation, base, calls: _, safety, error } => {
+        LogEvent::Calls { session, user, operation, base, calls, safety, error } => {
+            let failed = calls.iter().filter(|call| call.error.is_some()).count();
             let mut all = fields(json!({
                 "session": session.to_string(),
                 "user": text(user),
                 "operation": operation,
                 "durability": safety.map(Safety::name),
-                "outcome": outcome(error),
+                "outcome": outcome_of_parts(error, failed as u64, failed == calls.len()),
                 "error": why(error),
             }));
+            all.extend((failed > 0).then(|| ("failed".into(), json!(failed))));
             put_path(&mut all, "base", base);
             Some(("calls", all))
         }
@@ -187,12 +207,14 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
     let (name, value) = match event {
         LogEvent::Transfer { .. } | LogEvent::Calls { .. } => return operation(event),
         LogEvent::SessionOpened { .. } | LogEvent::LoginFailed { .. } => return login(event),
-        LogEvent::SessionEnded { session, user, error, .. } => (
+        LogEvent::SessionEnded { session, user, moved, first_failure, error, .. } => (
             "session_ended",
             json!({
                 "session": session.to_string(),
                 "user": text(user),
-                "outcome": outcome(error),
+                "outcome": outcome_of_parts(error, moved.failed(), false),
+                "failed": moved.failed(),
+                "first_failure": first_failure.as_ref().map(first),
                 "error": why(error),
             }),
         ),

@@ -8,7 +8,7 @@ use super::{Done, Execution, exports};
 use crate::audit::Pace;
 use crate::authorise::{Authority, Base};
 use crate::files::OpenFiles;
-use crate::log::{CallLine, Log, LogEvent, LoggedName};
+use crate::log::{CallLine, FirstFailure, Log, LogEvent, LoggedName};
 use crate::reply_cache::{CacheLookup, ReplyCache, RunningBatch};
 use crate::sessions::Metrics;
 use crate::traffic::{Count, ExportLoad, Traffic};
@@ -75,9 +75,14 @@ impl BatchTraffic {
         self.each().for_each(|traffic| traffic.moved(received, bytes as u64));
     }
 
-    fn calls(&self, calls: &[CallLine]) {
+    /// Calls of a batch were executed, or the batch failed as a whole.
+    fn calls(&self, base: &LoggedName, calls: &[CallLine], error: Option<&Error>) {
+        if let Some(first) = FirstFailure::of_batch(base, calls, error) {
+            self.session.first_failure.get_or_init(|| first);
+        }
         let failed = calls.iter().filter(|call| call.error.is_some()).count() as u64;
         let done = calls.len() as u64 - failed;
+        let failed = failed + u64::from(error.is_some());
         self.each().for_each(|traffic| traffic.calls(Count { done, failed }));
     }
 }
@@ -94,7 +99,7 @@ impl BatchOwner {
 
     /// Logs the outcome of a batch.
     pub(crate) fn record(&self, base: LoggedName, calls: Vec<CallLine>, safety: Option<Safety>, error: Option<&Error>) {
-        self.traffic.calls(&calls);
+        self.traffic.calls(&base, &calls, error);
         let bytes = (self.log)(&LogEvent::Calls {
             session: self.session,
             user: self.principal.user.escape_debug().to_string(),

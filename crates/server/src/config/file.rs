@@ -155,7 +155,7 @@ fn listen(file: &Text<'_>, word: &Word) -> Result<SocketAddr, ConfigError> {
     let text = word.get_ref().strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     text.as_ref().unwrap_or(word.get_ref()).parse().map_err(|_| {
         let text = format!(
-            "listen = \"{}\" is no address and port\nhelp: write it like \"0.0.0.0:2799\" or \"[::]:2799\" (no host names)",
+            "listen = \"{}\" is no address and port\nhelp: write it like \"0.0.0.0:2799\" or \"[::]:2799\" (no host names but localhost)",
             word.get_ref().escape_debug()
         );
         file.at(word.span().start, text)

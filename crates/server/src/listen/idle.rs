@@ -157,6 +157,7 @@ impl Server {
             peer: entry.peer.clone(),
             lasted: self.dispatch.now().since(entry.opened),
             moved: entry.metrics.traffic.read(),
+            first_failure: entry.metrics.first_failure.get().cloned(),
             error,
         });
         self.ending.retain(EndingSession::has_threads);

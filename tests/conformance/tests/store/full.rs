@@ -50,7 +50,7 @@ fn inside_a_small_disk(top: &std::path::Path) {
     let asked = StageRequest { size: Some(9 << 20), ..request("x", Existing::Replace) };
     let error = store.stage(&asked).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NoSpace);
-    assert!(error.message.starts_with("cannot create 'x': no space left on device: 9 MiB needed, "), "{error}");
+    assert!(error.message.starts_with("cannot create 'x': no space left on device: 9.4 MB needed, "), "{error}");
 
     let asked = StageRequest { size: None, ..request("x", Existing::Replace) };
     let stage = store.stage(&asked).unwrap();
@@ -78,7 +78,7 @@ fn more_than_the_disk_holds_is_refused_before_data_flows() {
         let asked = StageRequest { size: Some(1 << 50), ..request("x", Existing::Replace) };
         let error = bench.store.stage(&asked).unwrap_err();
         assert_eq!(error.kind, ErrorKind::NoSpace, "{error}");
-        assert!(error.message.contains("1 PiB needed, ") && error.message.ends_with(" missing"), "{error}");
+        assert!(error.message.contains("1.1 PB needed, ") && error.message.ends_with(" missing"), "{error}");
         assert!(bench.names().is_empty());
     }
 }

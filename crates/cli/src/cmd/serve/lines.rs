@@ -3,7 +3,7 @@
 use std::fmt;
 
 use xdfs_secure::policy::Method;
-use xdfs_server::{Count, LogEvent, Moved};
+use xdfs_server::{Count, FirstFailure, LogEvent, Moved};
 
 use crate::text::shortened;
 
@@ -20,11 +20,15 @@ impl fmt::Display for Line<'_> {
                     "session {session} opened by {user} from {peer}: {channels} of {asked} channels, {pipelines} pipeline(s)"
                 )
             }
-            LogEvent::SessionEnded { session, user, peer, lasted, moved, error } => {
+            LogEvent::SessionEnded { session, user, peer, lasted, moved, first_failure, error } => {
                 let moved = Sum(moved);
                 let why = error.as_deref().unwrap_or("closed by the client");
                 let seconds = lasted.as_secs_f64();
-                write!(f, "session {session} of {user} from {peer} ended after {seconds:.1} s: {moved}; {why}")
+                write!(f, "session {session} of {user} from {peer} ended after {seconds:.1} s: {moved}; ")?;
+                if let Some(FirstFailure { call, path, error }) = first_failure {
+                    write!(f, "the first failure was {call} '{}': {error}; ", shortened(path.as_bytes()))?;
+                }
+                f.write_str(why)
             }
             LogEvent::LoginFailed { peer, user, method, key, error } => {
                 let method = method.map_or("in an unknown way", Method::name);
@@ -89,10 +93,14 @@ fn operation(event: &LogEvent, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             let failed = calls.iter().filter(|call| call.error.is_some()).count();
             let (count, base) = (calls.len(), shortened(base.as_bytes()));
             write!(f, "session {session} operation {operation}: {count} call(s) below '{base}'")?;
-            match error {
-                None if failed == 0 => Ok(()),
-                None => write!(f, ", {failed} failed"),
-                Some(error) => write!(f, ": failed: {error}"),
+            let first = calls.iter().find_map(|call| Some((call, call.error.as_ref()?)));
+            match (error, first) {
+                (Some(error), _) => write!(f, ": failed: {error}"),
+                (None, None) => Ok(()),
+                (None, Some((call, error))) => {
+                    let path = shortened(call.path.as_bytes());
+                    write!(f, ", {failed} failed, the first was {} '{path}': {error}", call.call)
+                }
             }
         }
         _ => Ok(()),

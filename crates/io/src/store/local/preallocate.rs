@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_where_it_is_known_and_else_what_was_seen() {
         let told = |needed, free| words_of("x", needed, free, Errno::NOSPC).message;
-        let known = "cannot create 'x': no space left on device: 3 MiB needed, 1 MiB free, 2 MiB missing";
-        assert_eq!(told(3 << 20, 1 << 20), known);
-        let seen = "cannot create 'x': no space left on device (quota, reserved blocks or inodes): 3 MiB needed, 3 MiB free seen";
-        assert_eq!(told(3 << 20, 3 << 20), seen);
+        let known = "cannot create 'x': no space left on device: 3 MB needed, 1 MB free, 2 MB missing";
+        assert_eq!(told(3_000_000, 1_000_000), known);
+        let seen = "cannot create 'x': no space left on device (quota, reserved blocks or inodes): 3 MB needed, 3 MB free seen";
+        assert_eq!(told(3_000_000, 3_000_000), seen);
     }
 }
