@@ -357,30 +357,30 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand user; and not __fish_seen_subc
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and not __fish_seen_subcommand_from add key password token list revoke restore help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from add" -l key -d 'A public key file, or one in the form of authorized_keys; \'-\' is standard input; may be repeated' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from add" -l password-file -d 'Take the password from the first line of FILE, which nobody else may read' -r -F
-complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from add" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from add" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from add" -l password -d 'Ask for a password on the terminal'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from add" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from key" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from key" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from key" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from password" -l password-file -d 'Take the password from the first line of FILE, which nobody else may read; without it, it is asked for' -r -F
-complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from password" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from password" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from password" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from token" -l export -d 'The export that it opens' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from token" -l path -d 'The path in the export that it opens, with all below; without it the whole export. %XX stands for a byte' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from token" -l expires -d 'When it runs out: in so many minutes, hours, days or weeks (30m, 12h, 7d, 4w), or on a day (2027-01-31, UTC)' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from token" -l out -d 'Write the token to FILE, for its owner alone, instead of standard output' -r -F
-complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from token" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from token" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from token" -l read -d 'It may read (what it may do without this option, too)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from token" -l write -d 'It may read and write'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from token" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from list" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from list" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from list" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from revoke" -l key -l token -d 'This key or token alone, by its fingerprint as \'xdfs user list\' shows it' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from revoke" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from revoke" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from revoke" -l password -d 'The password alone'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from revoke" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from restore" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from restore" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from restore" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from help" -f -a "add" -d 'Add a user'
 complete -c xdfs -n "__fish_xdfs_using_subcommand user; and __fish_seen_subcommand_from help" -f -a "key" -d 'Add keys to a user'
@@ -399,25 +399,25 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand key; and not __fish_seen_subco
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and not __fish_seen_subcommand_from create show trust import export help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from create" -l out -d 'Write the key to FILE and its public half to FILE.pub, instead of keeping it as your own' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from create" -l comment -d 'What the public half says whose it is; without it your name and that of the machine' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from create" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from create" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from create" -l json -d 'One JSON object instead of text'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from show" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from show" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from show" -l host -d 'The host key of the server whose state is here'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from show" -l all -d 'All keys that would be offered, in their order, and those that cannot be used with the reason'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from show" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from trust" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from trust" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from trust" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from import" -l out -d 'Write the key to FILE and its public half to FILE.pub, instead of keeping it as your own' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from import" -l comment -d 'What the public half says whose it is; without it your name and that of the machine' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from import" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from import" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from import" -l json -d 'One JSON object instead of text'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from export" -l name -d 'A host name or address that the certificate is for; may be repeated' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from export" -l out -d 'Where the certificate goes; without it to standard output' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from export" -l private -d 'Write the private half to FILE too, for its owner alone; it never goes to standard output' -r -F
-complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from export" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from export" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from export" -l host -d 'The host key of the server whose state is here'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "create" -d 'Make a key of your own'
@@ -431,12 +431,12 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and not __fish_seen_sub
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and not __fish_seen_subcommand_from list pin forget help" -f -a "pin" -d 'Remember a server\'s key, in place of any other'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and not __fish_seen_subcommand_from list pin forget help" -f -a "forget" -d 'Forget a server\'s key'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and not __fish_seen_subcommand_from list pin forget help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from list" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from list" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from list" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from pin" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from pin" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from pin" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from forget" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs, or ~/.local/state/xdfs' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from forget" -l state -d 'The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the users and the host key of a server that root looks after /var/lib/xdfs' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from forget" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show the servers whose keys are known'
 complete -c xdfs -n "__fish_xdfs_using_subcommand trust; and __fish_seen_subcommand_from help" -f -a "pin" -d 'Remember a server\'s key, in place of any other'

@@ -103,6 +103,7 @@ impl Exit {
             }
             ErrorKind::Corrupted => Self::Corrupted,
             ErrorKind::Busy | ErrorKind::Draining | ErrorKind::Locked => Self::Busy,
+            ErrorKind::IsDirectory | ErrorKind::NotDirectory => Self::Usage,
             // Faults of the peer are detected here, and are not errors of this machine.
             _ if side == Side::Peer || is_of_peer(error.kind) => Self::Refused,
             _ => Self::Local,
@@ -244,6 +245,7 @@ mod tests {
                 12 => (Exit::LoginRefused, Exit::LoginRefused),
                 20 => (Exit::NotFound, Exit::NotFound),
                 22 | 38 => (Exit::Exists, Exit::Exists),
+                23 | 24 => (Exit::Usage, Exit::Usage),
                 27 | 28 => (Exit::NoSpace, Exit::NoSpace),
                 31 | 35 | 37 | 41 => (Exit::Changed, Exit::Changed),
                 36 => (Exit::Corrupted, Exit::Corrupted),

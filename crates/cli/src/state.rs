@@ -1,18 +1,43 @@
-//! The default location of keys, users and known servers: one folder for `serve`, `user`, `key`,
-//! `trust` and the clients, so that all find the same without an option.
+//! The default location of keys, users and known servers: one folder for `serve` and `user`, and one
+//! for `key`, `trust` and the clients, so that all find the same without an option. They are the same
+//! folder but for root, whose folder as a server may belong to the user of a service.
 
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Exit, Failure};
 use crate::text::{printable_path, shell_word};
 
-/// The folder of a service that runs as root.
-const OF_ROOT: &str = "/var/lib/xdfs";
+/// The folder of a service that root looks after.
+const OF_SERVICE: &str = "/var/lib/xdfs";
 
-/// The state folder: the typed one, or the default for this user. It need not exist.
+/// Root's home where nobody says it, as when a file system is mounted at the start of the system.
+const HOME_OF_ROOT: &str = "/root";
+
+/// The state folder of a server: the typed one, or the default for this user. It need not exist.
 pub(crate) fn folder(typed: Option<&Path>) -> Result<PathBuf, Failure> {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    choose(typed, variable("XDG_STATE_HOME"), rustix::process::geteuid().is_root(), variable("HOME")).ok_or_else(|| {
+    match is_root() {
+        true => found(choose(typed, variable("XDG_STATE_HOME"), Some(PathBuf::from(OF_SERVICE)))),
+        false => own(typed),
+    }
+}
+
+/// The state folder of a client, with the user's own key and the servers that are known: the same for
+/// everybody but root.
+pub(crate) fn own(typed: Option<&Path>) -> Result<PathBuf, Failure> {
+    let home = home().or_else(|| is_root().then(|| PathBuf::from(HOME_OF_ROOT)));
+    found(choose(typed, variable("XDG_STATE_HOME"), home.map(|home| home.join(".local/state/xdfs"))))
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn found(folder: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    folder.ok_or_else(|| {
         Failure::new(
             Exit::Usage,
             "HOME is not set, so there is no place for keys\nhelp: name a folder with --state DIR",
@@ -24,7 +49,16 @@ pub(crate) fn folder(typed: Option<&Path>) -> Result<PathBuf, Failure> {
 /// empty if it finds that folder by default. Suggested commands without it would change what is in
 /// another folder.
 pub(crate) fn option(typed: Option<&Path>) -> String {
-    let Some(typed) = typed.filter(|typed| folder(None).ok().as_deref() != Some(typed)) else { return String::new() };
+    option_unless(typed, folder(None))
+}
+
+/// The same for commands of a client.
+pub(crate) fn own_option(typed: Option<&Path>) -> String {
+    option_unless(typed, own(None))
+}
+
+fn option_unless(typed: Option<&Path>, default: Result<PathBuf, Failure>) -> String {
+    let Some(typed) = typed.filter(|typed| default.ok().as_deref() != Some(typed)) else { return String::new() };
     format!(" --state {}", shell_word(&printable_path(typed)))
 }
 
@@ -33,18 +67,10 @@ pub(crate) fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
 }
 
-fn choose(typed: Option<&Path>, xdg: Option<PathBuf>, root: bool, home: Option<PathBuf>) -> Option<PathBuf> {
-    if let Some(typed) = typed {
-        return Some(typed.to_owned());
-    }
+fn choose(typed: Option<&Path>, xdg: Option<PathBuf>, default: Option<PathBuf>) -> Option<PathBuf> {
     // The XDG specification: a folder that is not absolute is ignored.
-    if let Some(xdg) = xdg.filter(|xdg| xdg.is_absolute()) {
-        return Some(xdg.join("xdfs"));
-    }
-    if root {
-        return Some(PathBuf::from(OF_ROOT));
-    }
-    home.filter(|home| home.is_absolute()).map(|home| home.join(".local/state/xdfs"))
+    let xdg = xdg.filter(|xdg| xdg.is_absolute()).map(|xdg| xdg.join("xdfs"));
+    typed.map(Path::to_owned).or(xdg).or(default)
 }
 
 #[cfg(test)]
@@ -66,19 +92,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts_before_what_is_set_and_root_has_its_own() {
+    fn what_is_said_counts_before_what_is_set_and_that_before_the_default() {
         let path = |text: &str| Some(PathBuf::from(text));
-        for (typed, xdg, root, home, expected) in [
-            (Some("s"), path("/x"), true, path("/h"), path("s")),
-            (None, path("/x"), true, path("/h"), path("/x/xdfs")),
-            (None, path("x"), true, path("/h"), path("/var/lib/xdfs")),
-            (None, None, true, None, path("/var/lib/xdfs")),
-            (None, None, false, path("/h"), path("/h/.local/state/xdfs")),
-            (None, path(""), false, path("/h"), path("/h/.local/state/xdfs")),
-            (None, None, false, path("h"), None),
-            (None, None, false, None, None),
+        for (typed, xdg, default, expected) in [
+            (Some("s"), path("/x"), path("/h"), path("s")),
+            (None, path("/x"), path("/h"), path("/x/xdfs")),
+            (None, path("x"), path("/h"), path("/h")),
+            (None, path(""), path("/h"), path("/h")),
+            (None, None, path("/h"), path("/h")),
+            (None, None, None, None),
         ] {
-            assert_eq!(choose(typed.map(Path::new), xdg, root, home), expected);
+            assert_eq!(choose(typed.map(Path::new), xdg, default), expected);
         }
     }
 }

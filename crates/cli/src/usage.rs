@@ -30,6 +30,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("rsync", "'xdfs sync DIR URL' sends what changed"),
 ];
 
+/// A word with more mistakes than these is another word.
+const TYPING_ERRORS_MAX: usize = 2;
+
 /// Parses the command line; a failure if that is impossible, or if it requested help.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Failure> {
     let words: Vec<OsString> = words.into_iter().collect();
@@ -70,7 +73,38 @@ fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
         None => (shown, "it has".to_owned()),
     };
     let message = format!("there is no command '{typed}' in this version{reason}; {has} {}", present.join(", "));
-    Failure::new(Exit::Usage, message).help(format!("'{path} --help' explains them"))
+    let failure = Failure::new(Exit::Usage, message);
+    let alike = present.iter().map(|present| (distance(name, present), present)).min();
+    let alike = alike
+        .filter(|(distance, _)| *distance <= if name.len() > 3 { TYPING_ERRORS_MAX } else { 1 })
+        .map(|(_, alike)| alike);
+    match alike.filter(|_| later.is_none()) {
+        Some(alike) => failure.help(format!("did you mean '{path} {alike}'? '{path} --help' explains them")),
+        None => failure.help(format!("'{path} --help' explains them")),
+    }
+}
+
+/// How many letters were mistyped, left out, added or exchanged with the next one to write `typed` for
+/// `meant`.
+fn distance(typed: &str, meant: &str) -> usize {
+    let (typed, meant) = (typed.as_bytes(), meant.as_bytes());
+    if typed.len().abs_diff(meant.len()) > TYPING_ERRORS_MAX {
+        return usize::MAX;
+    }
+    let (mut before, mut row) = (Vec::new(), (0..=meant.len()).collect::<Vec<_>>());
+    for (line, letter) in typed.iter().enumerate() {
+        let mut next = vec![line + 1];
+        for (column, other) in meant.iter().enumerate() {
+            let mut least = (row[column] + usize::from(letter != other)).min(row[column + 1] + 1).min(next[column] + 1);
+            let is_exchanged = line > 0 && column > 0 && typed[line - 1] == *other && meant[column - 1] == *letter;
+            if is_exchanged {
+                least = least.min(before[column - 1] + 1);
+            }
+            next.push(least);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row[meant.len()]
 }
 
 fn complain(error: &clap::Error, words: &[OsString]) -> Failure {
@@ -258,7 +292,7 @@ mod tests {
             (
                 "xdfs user remove anna",
                 "no command 'user remove' in this version; 'xdfs user' has add, key, password, token, list, revoke, restore\n\
-                 help: 'xdfs user --help' explains them",
+                 help: did you mean 'xdfs user revoke'? 'xdfs user --help' explains them",
             ),
             ("xdfs trust add", "no command 'trust add' in this version; 'xdfs trust' has list, pin, forget\nhelp: "),
             ("xdfs key generate", "no command 'key generate' in this version; 'xdfs key' has create, show, trust,"),
@@ -267,6 +301,22 @@ mod tests {
             let failure = failure(line);
             assert_eq!(failure.exit, Exit::Usage);
             assert!(failure.message.contains(part), "{line}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn a_mistyped_command_is_answered_with_the_one_that_is_like_it() {
+        for (line, like) in [
+            ("xdfs cpp a b", "did you mean 'xdfs cp'? 'xdfs --help'"),
+            ("xdfs sycn a b", "did you mean 'xdfs sync'?"),
+            ("xdfs user ad anna", "did you mean 'xdfs user add'?"),
+            ("xdfs key creat", "did you mean 'xdfs key create'?"),
+        ] {
+            let message = failure(line).message;
+            assert!(message.contains(&format!("\nhelp: {like}")), "{line}: {message}");
+        }
+        for line in ["xdfs frobnicate", "xdfs umount x", "xdfs tune x"] {
+            assert!(!failure(line).message.contains("did you mean"), "{line}");
         }
     }
 

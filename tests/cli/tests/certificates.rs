@@ -192,5 +192,5 @@ fn a_server_names_the_file_and_what_to_do_about_it() {
         .run(["stat", "--ca", "absent", "xdfs://localhost:1/a/b"])
         .ends_with(exit::NOT_FOUND)
         .says(&["--ca absent", "no such file"]);
-    scene.run(["stat", "--ca", "site.crt/", "xdfs://localhost:1/a/b"]).ends_with(exit::LOCAL).says(&["site.crt"]);
+    scene.run(["stat", "--ca", "site.crt/", "xdfs://localhost:1/a/b"]).ends_with(exit::USAGE).says(&["site.crt"]);
 }

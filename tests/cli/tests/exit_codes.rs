@@ -32,15 +32,20 @@ fn every_code_of_the_table_is_returned_for_what_it_stands_for() {
     let closed = Server::start(scene.command(words), &["--export", "data=server"]);
     let unreachable = format!("xdfs://127.0.0.1:1/data/x#{}", server.host_key());
     let unknown = format!("xdfs://{}/data/there", server.address());
-    let rows: [(i32, &[&str]); 11] = [
+    let rows: [(i32, &[&str]); 16] = [
         (exit::DONE, &["stat", &there]),
         (exit::SOME_FAILED, &["stat", &there, &gone]),
         (exit::USAGE, &["stat", "--no-such-option"]),
-        (exit::REFUSED, &["cp", &server.url("full"), "x"]),
+        (exit::USAGE, &["cp", &server.url("full"), "x"]),
+        (exit::USAGE, &["cp", "directory", &gone]),
+        (exit::USAGE, &["rm", &server.url("full")]),
+        (exit::REFUSED, &["cp", "--offset", "100", &there, "x"]),
         (exit::CONNECTION_LOST, &["stat", &unreachable]),
-        (exit::LOCAL, &["cp", "directory", &gone]),
+        (exit::LOCAL, &["trust", "pin", "host.example", "here"]),
         (exit::NOT_FOUND, &["stat", &gone]),
         (exit::NOT_FOUND, &["cp", "gone", &gone]),
+        (exit::NOT_FOUND, &["cp", "here", "here", &gone]),
+        (exit::NOT_FOUND, &["cp", &there, &there, "missing"]),
         (exit::PERMISSION_DENIED, &["cp", "here", &read_only.url("x")]),
         (exit::LOGIN_REFUSED, &["stat", &closed.url("there")]),
         (exit::EXISTS, &["mv", "-n", &there, &server.url("full")]),

@@ -65,10 +65,10 @@ fn what_is_no_file_is_not_copied() {
     scene.directory("d");
     scene.directory("server/d");
     scene.write("a", b"x");
-    scene.run(["cp", "d", &server.url("x")]).ends_with(exit::LOCAL).says(&["d", "directory"]);
-    scene.run(["cp", &server.url("d"), "x"]).ends_with(exit::REFUSED).says(&["d", "directory"]);
+    scene.run(["cp", "d", &server.url("x")]).ends_with(exit::USAGE).says(&["d", "directory"]);
+    scene.run(["cp", &server.url("d"), "x"]).ends_with(exit::USAGE).says(&["d", "directory"]);
     scene.directory("server/e/a");
-    scene.run(["cp", "a", &server.url("e")]).ends_with(exit::REFUSED).says(&["directory"]);
+    scene.run(["cp", "a", &server.url("e")]).ends_with(exit::USAGE).says(&["directory"]);
     let status = Command::new("mkfifo").arg(scene.path("server/fifo")).status().unwrap();
     assert!(status.success());
     scene.run(["cp", &server.url("fifo"), "x"]).ends_with(exit::REFUSED).says(&["fifo", "regular file"]);
@@ -249,7 +249,7 @@ fn a_server_that_cannot_start_says_why() {
     scene.write("file", b"x");
     scene
         .run(["serve", "--export", "data=file", "--listen", "127.0.0.1:0"])
-        .ends_with(exit::LOCAL)
+        .ends_with(exit::USAGE)
         .says(&["file", "directory"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -280,7 +280,7 @@ fn a_server_that_may_not_enter_what_it_offers_does_not_start() {
         as_somebody(&scene, &words).wait().ends_with(exit::PERMISSION_DENIED).says(&[
             named,
             "permission denied",
-            "right to enter",
+            "help: offer a directory that the user of the server may enter",
         ]);
     }
     // Files whose names are known can be fetched from a directory that only hides its names.

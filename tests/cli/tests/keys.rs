@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use xdfs_test_cli::{Scene, exit};
+use xdfs_test_cli::{Running, Scene, exit};
 
 const PLAIN: &[u8] = include_bytes!("../../../crates/secure/tests/keys/plain.key");
 const PLAIN_PUBLIC: &str = include_str!("../../../crates/secure/tests/keys/plain.pub");
@@ -19,6 +19,31 @@ fn place(scene: &Scene, person: &str, name: &str, content: &[u8], mode: u32) -> 
 
 fn mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).expect("it is there").mode() & 0o7777
+}
+
+#[test]
+fn the_key_of_whoever_runs_it_is_in_their_home_also_of_root() {
+    let scene = Scene::new();
+    let mut command = scene.command(["key", "create"]);
+    command.env_remove("XDG_STATE_HOME");
+    Running::start(command).wait().ends_with(exit::DONE);
+    let state = "home-somebody/.local/state/xdfs";
+    assert!(scene.path(format!("{state}/id_ed25519")).is_file());
+    let mut command = scene.command(["trust", "pin", "host.example", &format!("{state}/id_ed25519.pub")]);
+    command.env_remove("XDG_STATE_HOME");
+    Running::start(command).wait().ends_with(exit::DONE);
+    assert!(scene.path(format!("{state}/known_hosts")).is_file());
+}
+
+#[test]
+fn a_host_key_is_shown_with_what_is_compared_first() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let shown = scene.run(["key", "show", "--host"]);
+    let lines: Vec<&str> = shown.ends_with(exit::DONE).text().lines().collect();
+    let [fingerprint, key] = lines[..] else { panic!("{lines:?}") };
+    assert_eq!(fingerprint, server.host_key());
+    assert!(key.starts_with("ssh-ed25519 AAAA") && !shown.messages.contains("SHA256:"), "{shown:?}");
 }
 
 #[test]

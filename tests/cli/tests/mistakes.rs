@@ -52,7 +52,7 @@ fn a_tree_that_is_not_there_is_not_found_and_a_file_is_for_cp() {
         .run(["sync", "absent", &server.url("copy")])
         .ends_with(exit::NOT_FOUND)
         .says(&["'absent': no such directory"]);
-    scene.run(["sync", "file", &server.url("copy")]).ends_with(exit::LOCAL).says(&["'xdfs cp'"]);
+    scene.run(["sync", "file", &server.url("copy")]).ends_with(exit::USAGE).says(&["'xdfs cp'"]);
 }
 
 #[test]
@@ -107,6 +107,81 @@ fn the_port_of_a_server_is_no_number_of_channels() {
 }
 
 #[test]
+fn the_port_of_ssh_is_no_number_of_channels() {
+    let scene = Scene::new();
+    scene.write("a", b"x");
+    let cause = "-P 2222: this is the number of parallel channels, not a port\nhelp: ";
+    for (url, remedy) in [
+        ("ssh://anna@host/x", "a port is written in the address: ssh://anna@host:2222/x"),
+        ("ssh:host:x", "a port is named to ssh: --ssh 'ssh -p 2222'"),
+    ] {
+        for words in [["cp", "-P", "2222", "a", url], ["cp", "-P", "2222", url, "b"], ["sync", "-P", "2222", "a", url]]
+        {
+            scene.run(words).ends_with(exit::USAGE).says(&[&format!("{cause}{remedy}")]);
+        }
+    }
+}
+
+#[test]
+fn a_port_where_nothing_listens_is_told_once_with_the_url_and_the_command_for_that_port() {
+    let scene = Scene::new();
+    let told = scene.run(["ls", "xdfs://127.0.0.1:1/data/"]);
+    told.ends_with(exit::CONNECTION_LOST).says(&[
+        "error: xdfs://127.0.0.1:1/data/: cannot connect to 127.0.0.1:1: connection refused\n",
+        "xdfs serve --listen '[::]:1' --export data=DIRECTORY",
+    ]);
+}
+
+#[test]
+fn a_name_that_was_typed_as_it_is_written_in_no_url_is_found() {
+    let scene = Scene::new();
+    scene.write("server/a%20b", b"x");
+    scene.write("server/d%20/c", b"x");
+    let server = scene.serve();
+    for words in [["cat", "a%20b"], ["stat", "a%20b"], ["sum", "a%20b"], ["ls", "d%20/c"]] {
+        let told = scene.run([words[0], &server.url(words[1])]);
+        told.ends_with(exit::NOT_FOUND).says(&["help: there is '", "a '%' in a name is written %25: ", "%2520"]);
+    }
+    scene.run(["cp", &server.url("a%20b"), "x"]).ends_with(exit::NOT_FOUND).says(&["/data/a%2520b"]);
+    scene.run(["cp", "-r", &server.url("d%20"), "x"]).ends_with(exit::NOT_FOUND).says(&["/data/d%2520"]);
+    scene.run(["sync", &server.url("d%20"), "x"]).ends_with(exit::NOT_FOUND).says(&["/data/d%2520"]);
+    let none = scene.run(["cat", &server.url("e%20f")]);
+    assert!(!none.ends_with(exit::NOT_FOUND).messages.contains("help"), "{}", none.messages);
+    let several = format!("xdfs://{}//data//d%2520///c", server.address());
+    scene.run(["cat", &several]).ends_with(exit::DONE);
+}
+
+#[test]
+fn where_an_export_may_only_be_read_it_is_said_how_another_is_found() {
+    let scene = Scene::new();
+    scene.write("server/file", b"x");
+    let server = scene.serve_with(&["--allow-anonymous", "ro"]);
+    for words in [["mkdir", "new"], ["rm", "file"], ["touch", "file"]] {
+        let url = server.url(words[1]);
+        let told = scene.run([words[0], &url]);
+        told.ends_with(exit::PERMISSION_DENIED).says(&[&format!("error: {url}: "), "\nhelp: "]);
+    }
+    let read_only = scene.serve_with(&["--export", "fixed=server:ro"]);
+    for words in [["mkdir", "new"], ["rm", "file"], ["touch", "file"]] {
+        let url = read_only.url_in("fixed", words[1]);
+        let told = scene.run([words[0], &url]);
+        let list = format!("error: {url}: read-only\nhelp: choose an export that may be written: xdfs ls -l ");
+        told.ends_with(exit::PERMISSION_DENIED).says(&[&list]);
+    }
+}
+
+#[test]
+fn a_public_key_in_place_of_its_file_is_recognised() {
+    let scene = Scene::new();
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMqK8ZuxuBl4bF6Z1HKiw7eKryCWW0q6FjGF9WaOi8iB anna@laptop";
+    let told = scene.run(["user", "add", "anna", "--key", key]);
+    told.ends_with(exit::NOT_FOUND).says(&["help: this is a public key itself; give it at standard input: echo "]);
+    let words = ["user", "add", "anna", "--key"].into_iter().chain(key.split(' '));
+    let told = scene.run(words);
+    told.ends_with(exit::USAGE).says(&["help: this is a public key itself; give it at standard input: echo "]);
+}
+
+#[test]
 fn a_server_of_the_configuration_file_without_its_colon_is_recognised() {
     let scene = Scene::new();
     scene.write("home-somebody/.config/xdfs/config", b"[hosts.lab]\naddress = \"127.0.0.1:1\"\n");
@@ -149,7 +224,9 @@ fn what_is_missing_is_said_with_the_command_that_makes_it() {
     down("a")
         .ends_with(exit::USAGE)
         .says(&["a: several sources need a directory", "and this is not one\nhelp: name a "]);
-    down("new place").ends_with(exit::USAGE).says(&["\nhelp: make it first: mkdir 'new place'"]);
+    down("new place")
+        .ends_with(exit::NOT_FOUND)
+        .says(&["new place: no such directory\nhelp: make it first: mkdir -p 'new place'"]);
     for words in [["cp", &file, "no/such/x"].as_slice(), &["cp", "-r", &server.url(""), "no/such/x"]] {
         scene
             .run(words)
@@ -211,8 +288,12 @@ fn a_remedy_is_a_line_of_its_own_also_for_files_and_tests_of_find() {
     scene.write("tree/a", b"x");
     let server = scene.serve();
     for option in ["--exclude-from", "--files-from"] {
-        let absent = scene.run(["sync", option, "absent", "tree", &server.url("x")]);
-        absent.ends_with(exit::NOT_FOUND).says(&[&format!("{option} absent: no such file or directory")]);
+        // Before anything is connected to.
+        for (command, to) in [("sync", server.url("x")), ("cp", "xdfs://127.0.0.1:1/data/x".to_owned())] {
+            let recursive = if command == "cp" { "-r" } else { "-q" };
+            let absent = scene.run([command, recursive, option, "absent", "tree", &to]);
+            absent.ends_with(exit::NOT_FOUND).says(&[&format!("{option} absent: no such file or directory")]);
+        }
     }
     for (test, told) in [("-o", "all tests must hold"), ("-mmin", "-newer FILE"), ("-frob", "there are -name, -iname")]
     {

@@ -57,7 +57,7 @@ fn directories_are_made_listed_and_removed_with_all_they_hold() {
     let recursive = scene.run(["ls", "-R", &top]);
     assert!(lines(recursive.ends_with(0)).contains(&"three"), "{}", recursive.text());
     scene.run(["du", &top]).ends_with(exit::USAGE).says(&["names no export"]);
-    scene.run(["rm", &server.url("a")]).ends_with(exit::REFUSED).says(&["is a directory", "-r"]);
+    scene.run(["rm", &server.url("a")]).ends_with(exit::USAGE).says(&["is a directory", "-r"]);
     scene
         .run(["rm", &server.url("a/one"), &server.url("a/absent")])
         .ends_with(exit::SOME_FAILED)
@@ -180,13 +180,13 @@ fn a_name_that_cannot_be_moved_is_told_which_of_both_names_is_wrong() {
         ("f", "none/", exit::NOT_FOUND, "data/none/f: no such directory 'none'"),
         ("f", "none/g", exit::NOT_FOUND, "data/none/g: no such directory 'none'"),
         ("f", "d/none/g", exit::NOT_FOUND, "no such directory 'd/none'"),
-        ("f", "g/h", exit::REFUSED, "data/g/h: 'g' is not a directory"),
-        ("f", "d", exit::REFUSED, "data/d: 'd' is a directory\nhelp: write 'd/' to move into it"),
+        ("f", "g/h", exit::USAGE, "data/g/h: 'g' is not a directory"),
+        ("f", "d", exit::USAGE, "data/d: 'd' is a directory\nhelp: write 'd/' to move into it"),
         ("d", "full/", exit::EXISTS, "data/full/d: 'd' is a directory that is not empty\nhelp: write 'd/'"),
-        ("d", "g", exit::REFUSED, "data/g: not a directory"),
+        ("d", "g", exit::USAGE, "data/g: not a directory"),
         ("none", "d/", exit::NOT_FOUND, "data/none: no such file"),
         ("none", "absent/", exit::NOT_FOUND, "data/none: no such file"),
-        ("f/none", "h", exit::REFUSED, "'data/f/none': not a directory"),
+        ("f/none", "h", exit::USAGE, "'data/f/none': not a directory"),
     ] {
         // Without the key behind '#', what follows the name is the message.
         let [from, to] = [from, to].map(|path| server.url(path).replace(&format!("#{}", server.host_key()), ""));
@@ -244,8 +244,14 @@ fn a_name_commands_no_terminal_and_says_in_json_when_it_is_escaped() {
     for name in [&b"\x1b[2Jx"[..], b"line\nbreak", b"\xff\xfe", "gr\u{fc}n".as_bytes()] {
         std::fs::write(scene.path("server/n").join(OsStr::from_bytes(name)), b"").unwrap();
     }
-    for words in [vec!["ls"], vec!["ls", "-l"], vec!["ls", "--json"]] {
-        let url = server.url("n");
+    let url = server.url("n");
+    let (code, shown) = scene.terminal_as("somebody", ["ls", &url]).wait();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(!shown.chars().any(|c| c.is_control() && !"\r\n".contains(c)), "{shown:?}");
+    assert!(shown.contains("line\\nbreak") && shown.contains("\\xff\\xfe"), "{shown:?}");
+    // A program gets them as they are.
+    assert_eq!(scene.run(["ls", &url]).output, b"\x1b[2Jx\ngr\xc3\xbcn\nline\nbreak\n\xff\xfe\n");
+    for words in [vec!["ls", "-l"], vec!["ls", "--json"]] {
         let outcome = scene.run(words.iter().copied().chain([url.as_str()]));
         let text = outcome.ends_with(0).text();
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");

@@ -63,6 +63,7 @@ fn a_signal_ends_a_question_at_once_and_the_terminal_echoes_again() {
             let (code, shown) = terminal.wait();
             assert_eq!(code, Some(exit::CANCELLED), "{words:?} {signal:?}: {shown}");
             assert!(shown.contains("cancelled") && shown.contains(AS_BEFORE), "{words:?} {signal:?}: {shown}");
+            assert!(!shown.contains("copied 0") && !shown.contains("to continue"), "{words:?} {signal:?}: {shown}");
         }
     };
     check(&cases);

@@ -210,7 +210,12 @@ fn a_server_that_stays_away_is_given_up_and_it_is_said_what_to_do() {
     relay.wait_until_held();
     server.kill();
     drop(relay);
-    running.wait().ends_with(exit::CONNECTION_LOST).says(&["trying again", "times more", "xdfs serve"]);
+    running.wait().ends_with(exit::CONNECTION_LOST).says(&[
+        "trying again",
+        "times more",
+        "xdfs serve",
+        "help: run the same command to continue",
+    ]);
 }
 
 #[test]

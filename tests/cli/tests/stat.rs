@@ -87,7 +87,7 @@ fn a_directory_is_described_too() {
     let top = scene.run(["stat", &server.url("")]);
     assert!(top.ends_with(0).text().contains("(the export's top)"), "{}", top.text());
     scene.write("server/f", b"x");
-    scene.run(["stat", &server.url("f/")]).ends_with(exit::REFUSED).says(&["not a directory"]);
+    scene.run(["stat", &server.url("f/")]).ends_with(exit::USAGE).says(&["not a directory"]);
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn what_cannot_be_hashed_is_told_and_the_rest_is_hashed() {
     for (name, code, says) in [
         ("gone".to_owned(), exit::NOT_FOUND, "gone"),
         (server.url("gone"), exit::NOT_FOUND, "no such file"),
-        (server.url("folder"), exit::REFUSED, "directory"),
+        (server.url("folder"), exit::USAGE, "directory"),
         (
             "xdfs://127.0.0.1:1/data/x#SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU".to_owned(),
             exit::CONNECTION_LOST,

@@ -198,7 +198,8 @@ Examples:
   xdfs cp -P 8 random:10GB xdfs://localhost/mem/null
       the speed of the network alone, to a server with --export mem=memory:
 
-Sizes: K, M, G, T are 1000s; KiB, MiB, GiB, TiB are 1024s.
+Sizes: K, M, G, T are 1000s; KiB, MiB, GiB, TiB are 1024s. What xdfs prints is in
+1000s: kB, MB, GB.
 
 ",
     exit_codes!(),
@@ -390,8 +391,8 @@ pub(crate) struct LoginArgs {
 /// Where keys, users and known servers are.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StateArgs {
-    /// The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or for root /var/lib/xdfs,
-    /// or ~/.local/state/xdfs
+    /// The state folder, with keys, users and known servers; without it $XDG_STATE_HOME/xdfs, or ~/.local/state/xdfs, or for the
+    /// users and the host key of a server that root looks after /var/lib/xdfs
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }

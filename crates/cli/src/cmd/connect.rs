@@ -24,7 +24,7 @@ use crate::config::HostSettings;
 use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
 use crate::plan::LoginPlan;
-use crate::url::{Url, is_user_name};
+use crate::url::{PORT_DEFAULT, Url, is_user_name};
 use crate::{address, ask, calendar, stack, state};
 
 /// Connections for one URL: the first, one after the server's key was accepted, one for each of two
@@ -46,9 +46,9 @@ pub(crate) fn connect<T>(
     open: OpenFn<'_, T>,
 ) -> ConnectResult<T> {
     let (login, typed) = login;
-    let state_option = state::option(login.state.as_deref());
+    let state_option = state::own_option(login.state.as_deref());
     let here = |failure: Failure| (failure, ErrorKind::Refused);
-    let folder = state::folder(login.state.as_deref()).map_err(here)?;
+    let folder = state::own(login.state.as_deref()).map_err(here)?;
     let known = KnownHosts::read(&folder).map_err(|error| here(failed(&error)))?;
     let host = HostName::new(&url.host.to_string(), url.port);
     let host_settings = login.config.find(url);
@@ -157,7 +157,10 @@ impl Connecting<'_> {
                 Err(failed) => failed?,
             };
             if let Some(doubt) = trust.doubt() {
-                self.clear(doubt).map_err(|failure| (failure, ErrorKind::Refused))?;
+                self.clear(doubt).map_err(|failure| {
+                    let kind = if failure.exit == Exit::Cancelled { ErrorKind::Cancelled } else { ErrorKind::Refused };
+                    (failure, kind)
+                })?;
                 continue;
             }
             let more = match error.kind {
@@ -167,7 +170,7 @@ impl Connecting<'_> {
             match more {
                 Ok(true) => last = Some(error),
                 Ok(false) => return Err(self.cannot_connect(&error)),
-                Err(error) => return Err((failed(&error), error.kind)),
+                Err(error) => return Err((self.unanswered(&error), error.kind)),
             }
         }
         let busy = || Error::new(ErrorKind::LoginRefused, "the server refused the login");
@@ -254,7 +257,7 @@ impl Connecting<'_> {
              'xdfs key show --host'. Trust it and go on?"
         );
         let answer = if self.unattended { Ok(None) } else { ask::agree(&question) };
-        match answer.map_err(|error| failed(&error))? {
+        match answer.map_err(|error| self.unanswered(&error))? {
             Some(true) => {}
             Some(false) => {
                 let failure = Failure::new(Exit::NotTrusted, format!("{host} is not trusted; nothing was sent"));
@@ -273,6 +276,16 @@ impl Connecting<'_> {
         Ok(())
     }
 
+    /// Why no question was answered.
+    fn unanswered(&self, error: &Error) -> Failure {
+        match error.kind {
+            ErrorKind::Cancelled => {
+                Failure::new(Exit::Cancelled, format!("{}: cancelled; nothing was sent", self.host))
+            }
+            _ => failed(error),
+        }
+    }
+
     /// How to trust a server with the key `shown`, once somebody has compared it.
     fn pin_command(&self, shown: Fingerprint) -> String {
         format!(
@@ -283,16 +296,19 @@ impl Connecting<'_> {
 
     fn cannot_connect(&self, error: &Error) -> (Failure, ErrorKind) {
         let url = self.url;
-        let user = url.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
         let reason = match error.kind {
             // The rest of the message lists the offers with their origin, not only their
             // fingerprint.
+            ErrorKind::LoginRefused if self.offers.obstacle().is_some() => {
+                self.offers.obstacle().unwrap_or_default().to_owned()
+            }
             ErrorKind::LoginRefused if self.offers.any() => "the server refused the login".to_owned(),
             _ => error.to_string(),
         };
-        let failure =
-            Failure::new(Exit::of_error(error, Side::Peer), format!("{user}{}:{}: {reason}", url.host, url.port));
+        let shown = Url { key: None, ..url.clone() };
+        let failure = Failure::new(Exit::of_error(error, Side::Peer), format!("{shown}: {reason}"));
         let port = url.port;
+        let listen = if port == PORT_DEFAULT { String::new() } else { format!("--listen '[::]:{port}' ") };
         let failure = match error.kind {
             ErrorKind::ConnectionLost | ErrorKind::Protocol if self.stack.is_some() => failure.help(format!(
                 "is 'xdfs serve' running there, on port {port}, over the same drivers? On that machine: xdfs serve --listen \
@@ -300,7 +316,7 @@ impl Connecting<'_> {
             )),
             ErrorKind::ConnectionLost => {
                 let failure = failure.help(format!(
-                    "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve --export data=DIRECTORY"
+                    "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve {listen}--export data=DIRECTORY"
                 ));
                 // Where nothing answers, drivers change nothing.
                 match was_lost_in_opening(error) {

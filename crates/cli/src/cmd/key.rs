@@ -17,7 +17,7 @@ use super::trust;
 use crate::args::{KeepArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, complain, print};
-use crate::text::{printable, printable_path};
+use crate::text::{printable, printable_path, shell_word};
 use crate::url::parse_server;
 use crate::{ask, state};
 
@@ -76,13 +76,13 @@ fn keep(key: &KeyPair, wanted: &KeepArgs) -> Result<Exit, Failure> {
             path.to_owned()
         }
         None => {
-            let folder = state::folder(wanted.state.state.as_deref())?;
+            let folder = state::own(wanted.state.state.as_deref())?;
             keep_own(&folder, key, &comment).map_err(|error| match error.kind {
                 ErrorKind::AlreadyExists => {
                     let message = format!(
                         "you have a key already: {}\nhelp: see 'xdfs key show{}', or make another one with --out FILE",
                         printable_path(&own_key(&folder)),
-                        state::option(wanted.state.state.as_deref())
+                        state::own_option(wanted.state.state.as_deref())
                     );
                     Failure::new(Exit::Exists, message)
                 }
@@ -109,20 +109,29 @@ fn show(args: &KeyShowArgs) -> Result<Exit, Failure> {
         tell(&public_half(path)?, &printable_path(path), args.json)?;
         return Ok(Exit::Done);
     }
-    let folder = state::folder(args.state.state.as_deref())?;
+    let state = args.state.state.as_deref();
     if args.host {
+        let folder = state::folder(state)?;
         let named = NamedKey { key: host_key(&folder)?.public(), comment: "xdfs-host".to_owned() };
-        tell(&named, &format!("the host key in {}", printable_path(&folder)), args.json)?;
+        let from = format!("the host key in {}", printable_path(&folder));
+        if args.json {
+            tell(&named, &from, true)?;
+            return Ok(Exit::Done);
+        }
+        // The fingerprint is what is compared, and what was asked for.
+        print(&format!("{}\n{}\n", named.key.fingerprint(), public_line(&named, &from)?))?;
+        complain(&from);
         return Ok(Exit::Done);
     }
-    let Identities { found, unusable } = identities(&places(None, folder)).map_err(|error| failed(&error))?;
+    let Identities { found, unusable } =
+        identities(&places(None, state::own(state)?)).map_err(|error| failed(&error))?;
     if args.all {
         unusable.iter().for_each(|reason| complain(reason));
     }
     if found.is_empty() {
         let reasons =
             if args.all { String::new() } else { unusable.iter().map(|reason| format!("; {reason}")).collect() };
-        let option = state::option(args.state.state.as_deref());
+        let option = state::own_option(state);
         let message = format!("you have no key yet{reasons}");
         return Err(Failure::new(Exit::NotFound, message).help(format!("make one: xdfs key create{option}")));
     }
@@ -134,11 +143,11 @@ fn show(args: &KeyShowArgs) -> Result<Exit, Failure> {
 }
 
 fn export(args: &KeyExportArgs) -> Result<Exit, Failure> {
-    let folder = state::folder(args.state.state.as_deref())?;
+    let state = args.state.state.as_deref();
     let key = match &args.file {
         Some(path) => private_half(path)?,
-        None if args.host => host_key(&folder)?,
-        None => private_half(&own_key(&folder))?,
+        None if args.host => host_key(&state::folder(state)?)?,
+        None => private_half(&own_key(&state::own(state)?))?,
     };
     let names = args.names.iter().map(|name| certified_name(name)).collect::<Result<Vec<_>, _>>()?;
     let certificate = x509::certificate_pem(&key, &names).map_err(|error| failed(&error.into()))?;
@@ -170,14 +179,20 @@ fn certified_name(typed: &str) -> Result<String, Failure> {
 
 /// A key for a person: the line to distribute goes to standard output, the rest to standard error.
 fn tell(named: &NamedKey, from: &str, json: bool) -> Result<(), Failure> {
-    let public_key = write_public(&named.key, &named.comment).map_err(|error| unusable(Path::new(from), &error))?;
+    let public_key = public_line(named, from)?;
     let fingerprint = named.key.fingerprint().to_string();
     if json {
         return JsonLines.write(&KeyLine { public_key, fingerprint, from: from.to_owned() });
     }
-    print(&format!("{}\n", printable(public_key.as_bytes())))?;
+    print(&format!("{public_key}\n"))?;
     complain(&format!("{fingerprint}, {from}"));
     Ok(())
+}
+
+/// The line of a public key, as OpenSSH writes it.
+fn public_line(named: &NamedKey, from: &str) -> Result<String, Failure> {
+    let line = write_public(&named.key, &named.comment).map_err(|error| unusable(Path::new(from), &error))?;
+    Ok(printable(line.as_bytes()))
 }
 
 /// Where this user's keys are.
@@ -240,10 +255,25 @@ fn private_half(path: &Path) -> Result<KeyPair, Failure> {
 
 /// The text of a named file.
 pub(super) fn text_of(path: &Path, secrecy: Secrecy) -> Result<Zeroizing<String>, Failure> {
-    let missing = || Failure::new(Exit::NotFound, format!("{}: there is no such file", printable_path(path)));
+    let missing = || {
+        let failure = Failure::new(Exit::NotFound, format!("{}: there is no such file", printable_path(path)));
+        match is_public_line(path) {
+            true => failure.help(format!(
+                "this is a public key itself; give it at standard input: echo {} | xdfs user add NAME --key -",
+                shell_word(&printable_path(path))
+            )),
+            false => failure,
+        }
+    };
     let bytes = read_named(path, KEY_BYTES_MAX, secrecy).map_err(|error| failed(&error))?.ok_or_else(missing)?;
     let no_text = || Failure::new(Exit::Local, format!("{}: {}", printable_path(path), KeyFileError::NoKey));
     String::from_utf8(bytes).map(Zeroizing::new).map_err(|_| no_text())
+}
+
+/// Whether the text of a public key was given as the name of a file.
+fn is_public_line(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    ["ssh-", "ecdsa-", "sk-"].iter().any(|kind| text.starts_with(kind)) && text.contains(" AAAA")
 }
 
 /// What is wrong with a file of keys.

@@ -19,7 +19,7 @@ use xdfs_secure::login::Password;
 
 use super::key::{failed, places, text_of, unusable};
 use super::user::first_line;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, HELP};
 use crate::output::complain;
 use crate::plan::LoginPlan;
 use crate::text::printable;
@@ -90,7 +90,7 @@ impl Offers {
     pub(super) fn gather(user: User, plan: &LoginPlan, folder: PathBuf) -> Result<Self, Failure> {
         let mut offers = Self {
             user: String::new(),
-            state_option: state::option(plan.state.as_deref()),
+            state_option: state::own_option(plan.state.as_deref()),
             ready: Vec::new(),
             locked: Vec::new(),
             passwords: 0,
@@ -216,14 +216,27 @@ impl Offers {
         if std::mem::replace(&mut self.passwords, left) < PASSWORD_TRIES {
             complain("the password was not taken; try again");
         }
-        let Some(typed) = ask::secret(&format!("Password of {} on {server}: ", self.user))? else {
-            self.nobody = true;
-            return Ok(false);
-        };
+        let Some(typed) = self.typed_password(server)? else { return Ok(false) };
         let typed = password(&typed).map_err(|failure| Error::new(xdfs_client::ErrorKind::Refused, failure.message))?;
         self.ready = vec![(Offer::Password(Arc::new(typed)), "the password that was typed".to_owned())];
         self.typed = true;
         Ok(true)
+    }
+
+    /// A password that somebody types; an empty line is none, and costs no attempt at the server. `None`
+    /// if there is none.
+    fn typed_password(&mut self, server: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+        for _ in 0..PASSWORD_TRIES {
+            match ask::secret(&format!("Password of {} on {server}: ", self.user))? {
+                Some(typed) if typed.is_empty() => complain("no password was typed; Ctrl-C ends this"),
+                Some(typed) => return Ok(Some(typed)),
+                None => {
+                    self.nobody = true;
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Remembers the offers that were not accepted, and says so about keys before a person is asked
@@ -250,6 +263,13 @@ impl Offers {
         self.ready.iter().any(|(offer, _)| !matches!(offer, Offer::Anonymous))
     }
 
+    /// Why nothing was offered, if a key was not usable and there was nothing else: the refusal of the
+    /// server only follows from it.
+    pub(super) fn obstacle(&self) -> Option<&str> {
+        let nothing = self.kept_locked && self.refused.is_empty() && self.ready.is_empty();
+        self.unusable.last().filter(|_| nothing).map(|reason| reason.split(HELP).next().unwrap_or_default())
+    }
+
     /// Adds what was offered and what to do about it, for a user whose login was refused.
     pub(super) fn describe(&self, mut failure: Failure) -> Failure {
         if !self.any() && self.user.is_empty() {
@@ -263,7 +283,8 @@ impl Offers {
         for text in tried {
             failure.add_to_cause(&format!("\n  offered: {text}"));
         }
-        for reason in &self.unusable {
+        let first = self.obstacle();
+        for reason in self.unusable.iter().filter(|reason| first.is_none_or(|first| !reason.starts_with(first))) {
             failure.add_to_cause(&format!("\n  not usable: {reason}"));
         }
         self.remedies().into_iter().fold(failure, Failure::help)

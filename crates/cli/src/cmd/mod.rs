@@ -10,6 +10,7 @@ mod generate;
 mod key;
 mod lock;
 mod login;
+mod meant;
 mod mount;
 mod names;
 mod notify;

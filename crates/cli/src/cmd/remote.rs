@@ -256,6 +256,11 @@ pub(super) fn remedy_without_export(url: &Url, error: &Error) -> Option<String> 
     is_missing.then(|| format!("{} lists the exports that are open to you", list_exports(url, false)))
 }
 
+/// What to do where an export may only be read.
+pub(super) fn remedy_for_read_only(url: &Url) -> String {
+    format!("choose an export that may be written: {} shows the rights", list_exports(url, true))
+}
+
 /// The command that lists the exports of a URL's server, if wanted with one's rights.
 pub(super) fn list_exports(url: &Url, with_rights: bool) -> String {
     let top = Url { export: String::new(), path: Default::default(), directory: true, pattern: None, ..url.clone() };

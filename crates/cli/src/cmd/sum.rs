@@ -11,6 +11,7 @@ use xdfs_io::store::stream::StreamSource;
 use xdfs_io::store::{LocalPlace, Source};
 
 use super::ftp::{FtpServers, error_of};
+use super::meant::meant;
 use super::pattern;
 use super::remote::{SessionRequest, Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
@@ -89,7 +90,11 @@ fn here(local: &Local, plan: &SumPlan) -> Result<Digest, (Failure, ErrorKind)> {
 fn there(sessions: &mut Sessions, url: &Url, plan: &SumPlan) -> Result<Digest, (Failure, ErrorKind)> {
     let (session, _) = sessions.with(url)?;
     let summed = session.sum(wire_name(url), plan.offset, plan.length);
-    summed.map_err(|error| failed(&format!("{url}: "), &error, Side::Peer))
+    summed.map_err(|error| {
+        let (failure, kind) = failed(&format!("{url}: "), &error, Side::Peer);
+        let meant = if kind == ErrorKind::NotFound { meant(url, sessions) } else { None };
+        (meant.into_iter().fold(failure, Failure::help), kind)
+    })
 }
 
 /// FTP servers compute no BLAKE3: the file comes here, through a pipe, and is hashed here.

@@ -31,7 +31,7 @@ pub(crate) fn run(command: TrustCommand) -> Result<Exit, Failure> {
 }
 
 fn list(args: &TrustListArgs) -> Result<Exit, Failure> {
-    let known = KnownHosts::read(&state::folder(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
+    let known = KnownHosts::read(&state::own(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
     for (host, Remembered { fingerprint, since }) in known.iter() {
         if args.json {
             let (host, host_key) = (host.to_string(), fingerprint.to_string());
@@ -54,7 +54,7 @@ pub(super) fn pin(args: &TrustPinArgs) -> Result<Exit, Failure> {
         }
         Err(_) => public_half(args.key.as_ref())?.key.fingerprint(),
     };
-    let mut known = KnownHosts::read(&state::folder(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
+    let mut known = KnownHosts::read(&state::own(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
     let before = known.find(&host).copied();
     known.pin(&host, Remembered { fingerprint, since: calendar::now() }).map_err(|error| failed(&error))?;
     let replaced = match before {
@@ -67,11 +67,11 @@ pub(super) fn pin(args: &TrustPinArgs) -> Result<Exit, Failure> {
 
 fn forget(args: &TrustForgetArgs) -> Result<Exit, Failure> {
     let host = host_name(&args.host)?;
-    let mut known = KnownHosts::read(&state::folder(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
+    let mut known = KnownHosts::read(&state::own(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
     match known.forget(&host).map_err(|error| failed(&error))? {
         Some(before) => print(&format!("{host} with the key {} is forgotten\n", before.fingerprint))?,
         None => {
-            let option = state::option(args.state.state.as_deref());
+            let option = state::own_option(args.state.state.as_deref());
             let message = format!("{host} is not known\nhelp: 'xdfs trust list{option}' shows who is");
             return Err(Failure::new(Exit::NotFound, message));
         }

@@ -3,6 +3,7 @@
 //! Standard output carries data or JSON lines, nothing else; everything for people goes to standard
 //! error.
 
+mod causes;
 mod json;
 mod plain;
 mod summary;
@@ -19,9 +20,9 @@ use xdfs_proto::base::{ErrorKind, Level, Safety};
 
 use summary::{Named, Summarised, Wanted};
 
-pub(crate) use system_log::use_system_log;
-
+pub(crate) use causes::Causes;
 pub(crate) use json::{JsonLines, Ready, Recovered, SumLine, told};
+pub(crate) use system_log::use_system_log;
 
 use crate::exit::Failure;
 use crate::plan::{Check, Format, Progress};
@@ -126,6 +127,8 @@ pub(crate) struct CopiedTree {
     pub(crate) target: Endpoint,
     /// What was done.
     pub(crate) summary: Summary,
+    /// Why names failed.
+    pub(crate) causes: Causes,
     /// From the first connect to the last acknowledgement.
     pub(crate) elapsed: Duration,
     /// Channels of the session.
@@ -213,8 +216,14 @@ pub(crate) trait Output {
         plain::tree_notes(tree).iter().for_each(|note| self.note(note));
         Ok(())
     }
+    /// A tree copy ended without its result, after this was done.
+    fn tree_stopped(&mut self, _summary: &Summary) {}
     /// A note that stops nothing.
     fn note(&mut self, message: &str);
+    /// Something that was asked for was not done, though no single file failed.
+    fn not_done(&mut self, message: &str) {
+        report(message);
+    }
     /// A line that was asked for, without the name of the program in front.
     fn line(&mut self, text: &str);
     /// The command has done all that it can do.
@@ -260,6 +269,23 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     use std::io::Write;
     let mut output = std::io::stdout().lock();
     output.write_all(shown(text).as_bytes()).and_then(|()| output.flush()).map_err(|error| Failure::from_output(&error))
+}
+
+/// Prints names on standard output, one on a line: for people with hidden characters escaped, and as
+/// they are for a program, as `ls` does.
+pub(crate) fn print_names<'n>(names: impl Iterator<Item = &'n [u8]>) -> Result<(), Failure> {
+    use std::io::Write;
+    let for_people = std::io::stdout().is_terminal();
+    let mut lines = Vec::new();
+    for name in names {
+        match for_people {
+            true => lines.extend(printable(name).into_bytes()),
+            false => lines.extend(name),
+        }
+        lines.push(b'\n');
+    }
+    let mut output = std::io::stdout().lock();
+    output.write_all(&lines).and_then(|()| output.flush()).map_err(|error| Failure::from_output(&error))
 }
 
 /// Whether the reader of standard output has closed it: the rest is not needed then. The kernel

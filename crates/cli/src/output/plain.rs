@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use xdfs_client::tree::EntryAction;
+use xdfs_client::tree::{EntryAction, NotKept};
 use xdfs_proto::base::ErrorKind;
 
 use super::{CopiedFile, CopiedTree, CopyItem, Output, complain, report, write_line};
@@ -89,7 +89,9 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
             tree.source
         ));
     }
-    if summary.reduced > 0 {
+    // Only root gives files away, so that every other copy would say so each time.
+    let is_repeated = summary.has_made_nothing() && summary.not_kept == NotKept::OWNER;
+    if summary.reduced > 0 && !is_repeated {
         let (count, s) = (summary.reduced, plural(summary.reduced));
         let kinds = summary.not_kept.names().collect::<Vec<_>>().join(", ");
         let remedy = match looks_like_url(OsStr::new(tree.target.shown())) {
@@ -103,7 +105,7 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     }
     if summary.failed > 0 {
         let (count, s) = (summary.failed, plural(summary.failed));
-        notes.push(format!("{}: {count} name{s} failed\nhelp: the same command again tries them again", tree.target));
+        notes.push(format!("{}: {count} name{s} failed{HELP}{}", tree.target, tree.causes.remedy()));
     }
     notes
 }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use xdfs_client::tree::EntryAction;
+use xdfs_client::tree::{EntryAction, Summary};
 use xdfs_proto::base::ErrorKind;
 
 use super::plain::done_word;
@@ -29,6 +29,15 @@ struct Totals {
 }
 
 impl Totals {
+    /// Adds a tree.
+    fn add(&mut self, summary: &Summary) {
+        self.trees += 1;
+        self.files += summary.files;
+        self.bytes += summary.bytes;
+        self.left += summary.skipped;
+        self.deleted += summary.deleted;
+    }
+
     fn text(&self, elapsed: Duration) -> String {
         let (files, bytes) = (counted(self.files), human(self.bytes));
         let plural = if self.files == 1 { "" } else { "s" };
@@ -90,18 +99,20 @@ pub(super) struct Summarised {
     starts_over: bool,
     /// It was part of a message already.
     told: bool,
+    /// Something was to be copied.
+    begun: bool,
 }
 
 impl Summarised {
     pub(super) fn new(inner: Box<dyn Output>, wanted: Wanted, named: Named) -> Self {
         let (totals, started) = (Totals::default(), Instant::now());
-        Self { inner, named, totals, started, wanted, reached: 0, starts_over: false, told: false }
+        Self { inner, named, totals, started, wanted, reached: 0, starts_over: false, told: false, begun: false }
     }
 }
 
 impl Output for Summarised {
     fn begin(&mut self, item: &CopyItem) {
-        self.reached = 0;
+        (self.reached, self.begun) = (0, true);
         // What went through a pipe is gone.
         self.starts_over = item.source.shown() == "-" || item.target.shown() == "-";
         self.inner.begin(item);
@@ -141,6 +152,10 @@ impl Output for Summarised {
             return self.inner.failed(path, kind, message);
         }
         self.told = true;
+        // Somebody left at a question: there is nothing to continue.
+        if !self.begun && self.totals == Totals::default() {
+            return self.inner.failed(path, kind, message);
+        }
         // What has arrived of a file is kept.
         self.totals.bytes += self.reached;
         let totals = self.totals.text(self.started.elapsed());
@@ -171,18 +186,22 @@ impl Output for Summarised {
     }
 
     fn tree_finished(&mut self, tree: &CopiedTree) -> Result<(), Failure> {
-        let totals = &mut self.totals;
-        totals.trees += 1;
-        totals.files += tree.summary.files;
-        totals.bytes += tree.summary.bytes;
-        totals.left += tree.summary.skipped;
-        totals.deleted += tree.summary.deleted;
-        totals.dry_run |= tree.dry_run;
+        self.totals.add(&tree.summary);
+        self.totals.dry_run |= tree.dry_run;
         self.inner.tree_finished(tree)
+    }
+
+    fn tree_stopped(&mut self, summary: &Summary) {
+        self.totals.add(summary);
+        self.inner.tree_stopped(summary);
     }
 
     fn note(&mut self, message: &str) {
         self.inner.note(message);
+    }
+
+    fn not_done(&mut self, message: &str) {
+        self.inner.not_done(message);
     }
 
     fn line(&mut self, text: &str) {

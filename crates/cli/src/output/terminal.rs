@@ -259,6 +259,11 @@ impl Output for Terminal {
         self.say(&format!("xdfs: {}", without_errno(message)));
     }
 
+    fn not_done(&mut self, message: &str) {
+        self.clear();
+        self.say(&error_text(message));
+    }
+
     fn line(&mut self, text: &str) {
         self.say(text);
     }

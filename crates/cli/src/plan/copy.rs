@@ -12,7 +12,8 @@ use super::{LoginPlan, PlanError, is_empty, level_of, parse_url, show};
 use crate::args::{CopyArgs, Durability, MovingArgs, Protection, Verify};
 use crate::bandwidth::Schedule;
 use crate::size;
-use crate::url::{PORT_DEFAULT, Url, looks_like_url};
+use crate::text::shell_word;
+use crate::url::{FROM_ROOT, PORT_DEFAULT, Url, Via, looks_like_url};
 
 /// Default channels. Enough to receive in parallel with writing and to fill a path whose windows
 /// are small; more cost memory and gain nothing on one machine. The bench decides.
@@ -186,6 +187,7 @@ pub(crate) use crate::args::Progress;
 pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
     let trees = args.recursive || args.archive;
     let copies = resolve_copies(&args.sources, &args.target, trees)?;
+    must_be_channels(&args.moving, args.sources.iter().chain([&args.target]))?;
     let options = Options {
         offset: args.offset,
         length: args.length,
@@ -278,6 +280,29 @@ pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {
             Some(Durability::Written) => WhenDone::Written,
         },
     })
+}
+
+/// Ports on which many let sshd listen, besides those that are more than the channels of any server.
+const SSH_PORTS: [u16; 4] = [22, 222, 2200, 2222];
+
+/// The most channels that a server grants as it is shipped.
+const CHANNELS_GRANTED_MAX: u16 = 1024;
+
+/// Refuses a port in place of a number of channels, as scp has it, where an address of ssh has none.
+pub(super) fn must_be_channels<'t>(
+    args: &MovingArgs,
+    mut ends: impl Iterator<Item = &'t OsString>,
+) -> Result<(), PlanError> {
+    let is_port = |port: &u16| *port > CHANNELS_GRANTED_MAX || SSH_PORTS.contains(port);
+    let Some(port) = args.channels.filter(is_port) else { return Ok(()) };
+    let url = ends.find_map(|end| Url::parse(end).ok().filter(|url| url.via == Via::Ssh && url.port == 0));
+    let Some(url) = url.map(|url| Url { port, ..url }) else { return Ok(()) };
+    let remedy = match url.export == FROM_ROOT {
+        true => format!("a port is written in the address: {}", shell_word(&url.to_string())),
+        // That form has no place for one.
+        false => format!("a port is named to ssh: --ssh 'ssh -p {port}'"),
+    };
+    Err(PlanError::SshPortAsChannels { port, remedy })
 }
 
 fn resolve_copies(sources: &[OsString], target: &OsString, trees: bool) -> Result<Copies, PlanError> {

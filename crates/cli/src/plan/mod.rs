@@ -175,6 +175,14 @@ pub(crate) enum PlanError {
         "-P {0}: this is the number of parallel channels\nhelp: a port is written in the URL, as in xdfs://HOST:{0}/EXPORT/path"
     )]
     PortAsChannels(u16),
+    /// A port of ssh in its place.
+    #[error("-P {port}: this is the number of parallel channels, not a port\nhelp: {remedy}")]
+    SshPortAsChannels {
+        /// What was typed.
+        port: u16,
+        /// How a port is named.
+        remedy: String,
+    },
     /// Not an address with a port.
     #[error(
         "--listen {0}: this is no address with a port\nhelp: for example 127.0.0.1:2799, [::1]:2799 or 127.0.0.1:0"

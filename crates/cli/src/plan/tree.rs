@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use xdfs_client::tree::Keep;
 
-use super::copy::{format_of, made_in_memory, resolve_options};
+use super::copy::{format_of, made_in_memory, must_be_channels, resolve_options};
 use super::{Format, LoginPlan, Options, PlanError, is_empty, parse_url, show};
 use crate::args::{Selection, SyncArgs, TreeArgs};
 use crate::state;
@@ -113,6 +113,7 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
             return Err(PlanError::TwoServers { what });
         }
     };
+    must_be_channels(&args.moving, [&args.source, &args.target].into_iter())?;
     let options = resolve_options(&args.moving)?;
     let format = format_of(&args.moving);
     let delete = args.delete.then(|| args.max_delete.unwrap_or(u64::MAX));

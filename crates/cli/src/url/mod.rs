@@ -250,10 +250,10 @@ impl Url {
         };
         let (host, port) = parse_host_port(host_port)?;
         let port = port.unwrap_or(PORT_DEFAULT);
-        let typed = path.strip_suffix(b"/").unwrap_or(path).split(|&byte| byte == b'/').skip(1);
+        let typed = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).skip(1);
         let pattern = PathPattern::of_encoded(typed);
         let (export, path, directory) = match path {
-            b"" if server => (String::new(), RelPath::default(), true),
+            path if server && path.iter().all(|&byte| byte == b'/') => (String::new(), RelPath::default(), true),
             path => parse_path(path)?,
         };
         let (via, password, contents) = (Via::Port, None, false);
@@ -431,30 +431,19 @@ fn parse_port(port: &[u8]) -> Result<u16, UrlError> {
     }
 }
 
-/// Export, path below it, and whether it ended in a slash.
+/// Export, path below it, and whether it ended in a slash. Several slashes are one, as in every path
+/// of Unix: scripts join a directory that ends in one with a name that begins with one.
 fn parse_path(text: &[u8]) -> Result<(String, RelPath, bool), UrlError> {
     if text.contains(&b'?') {
         return Err(UrlError::Query);
     }
-    let (export, rest) = match split_once(text, b'/') {
-        Some((export, rest)) => (export, Some(rest)),
-        None => (text, None),
-    };
-    if export.is_empty() {
-        return Err(UrlError::ExportMissing);
-    }
-    let export = printable(&decode(export)?);
+    let mut names = text.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+    let export = printable(&decode(names.next().ok_or(UrlError::ExportMissing)?)?);
     if !is_export_name(&export) {
         return Err(UrlError::Export(export));
     }
-    let rest = match rest {
-        None => return Ok((export, RelPath::default(), false)),
-        Some(b"") => return Ok((export, RelPath::default(), true)),
-        Some(rest) => rest,
-    };
-    let (rest, directory) = rest.strip_suffix(b"/").map_or((rest, false), |shorter| (shorter, true));
-    let components: Result<Vec<_>, _> = rest.split(|&byte| byte == b'/').map(decode).collect();
-    Ok((export, path_of(&components?)?, directory))
+    let components: Result<Vec<_>, _> = names.map(decode).collect();
+    Ok((export, path_of(&components?)?, text.ends_with(b"/")))
 }
 
 fn path_of<C: AsRef<[u8]>>(components: &[C]) -> Result<RelPath, UrlError> {

@@ -84,10 +84,11 @@ pub(super) fn show(url: &Url, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         show_path(url, f)?;
     } else {
         // A '~' alone would be the home directory.
-        let here = if url.path.as_bytes().starts_with(b"~") { "./" } else { "" };
+        let here = if url.path.components().next() == Some(b"~") { "./" } else { "" };
         write!(f, ":{here}{}", url.path.as_bytes().escape_ascii())?;
     }
-    if url.directory { f.write_str("/") } else { Ok(()) }
+    // Behind the colon of the home directory itself it would be the root.
+    if url.directory && (from_root || !url.path.is_root()) { f.write_str("/") } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -129,7 +130,9 @@ mod tests {
         ] {
             assert_eq!(place(text), expected, "{text}");
         }
-        assert_eq!(parse("ssh:h:./~/a").unwrap().to_string(), "ssh:h:./~/a");
+        for shown in ["ssh:h:./~/a", "ssh:h:~a", "ssh:h:", "ssh:h:a/", "ssh://h/"] {
+            assert_eq!(parse(shown).unwrap().to_string(), shown);
+        }
         let url = parse("ssh://anna@h:2222/a").unwrap();
         assert_eq!((url.via, url.user.as_deref(), url.port), (Via::Ssh, Some("anna"), 2222));
         assert_eq!(parse("ssh:anna@h:a").unwrap().port, 0, "ssh's own configuration names it");

@@ -91,7 +91,15 @@ impl Typed {
                 [] => "options".to_owned(),
                 names => listed(names, "and"),
             };
-            return self.refused(format!("'{shown}': '{}' takes only {takes}", self.path)).help(self.example());
+            let failure = self.refused(format!("'{shown}': '{}' takes only {takes}", self.path));
+            // The second word of a public key that was typed without quotes.
+            if word.starts_with("AAAA") {
+                return failure.help(format!(
+                    "this is a public key itself; give it at standard input: echo 'ssh-ed25519 {shown}' | {} NAME --key -",
+                    self.path
+                ));
+            }
+            return failure.help(self.example());
         }
         let failure = self.refused(format!("{shown}: '{}' has no such option", self.path));
         if let Some(instead) = foreign::answer(self.name(), word) {

@@ -105,8 +105,9 @@ impl Identity {
             HeldKey::Locked(locked) => locked,
         };
         let refused = |because: &str| Error::new(ErrorKind::Refused, format!("{}: {because}", self.from));
-        for _ in 0..PASSPHRASE_TRIES {
-            let Some(passphrase) = ask(&format!("Passphrase of {}: ", self.from))? else {
+        for number in 0..PASSPHRASE_TRIES {
+            let wrong = if number == 0 { "" } else { "That was not the passphrase. " };
+            let Some(passphrase) = ask(&format!("{wrong}Passphrase of {}: ", self.from))? else {
                 return Err(refused(
                     "it has a passphrase and there is no terminal to ask for it\nhelp: use an SSH agent",
                 ));

@@ -45,6 +45,11 @@ pub trait Observer {
     /// A message that concerns no single file.
     fn note(&mut self, text: &str);
 
+    /// Something that was asked for was not done, though no single name failed.
+    fn not_done(&mut self, text: &str) {
+        self.note(text);
+    }
+
     /// Called now and then with the progress. False to stop.
     fn should_continue(&mut self, summary: &Summary, bytes_moving: u64) -> bool;
 }

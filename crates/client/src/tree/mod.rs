@@ -164,6 +164,8 @@ pub struct Summary {
     pub deleted: u64,
     /// Names that failed; each was reported.
     pub failed: u64,
+    /// Names that the source does not have and that were to be removed, and were not.
+    pub surplus_kept: u64,
     /// Special files that were skipped because they were not requested.
     pub passed_over: u64,
     /// What the other side did not grant: attributes of files (owner, extended attributes, mode bits)
@@ -212,6 +214,11 @@ impl NotKept {
 }
 
 impl Summary {
+    /// Whether everything that was asked for was done.
+    pub fn is_complete(&self) -> bool {
+        self.failed + self.surplus_kept == 0
+    }
+
     /// Names that are settled, directories aside.
     pub fn settled(&self) -> u64 {
         self.files + self.others + self.skipped + self.passed_over + self.failed
@@ -223,7 +230,8 @@ impl Summary {
         self.not_kept.0 |= kind.0;
     }
 
-    fn has_made_nothing(&self) -> bool {
+    /// Whether nothing at the target was made, replaced or removed.
+    pub fn has_made_nothing(&self) -> bool {
         self.files + self.directories + self.others + self.deleted == 0
     }
 

@@ -88,17 +88,17 @@ impl TreeState {
     /// most `most` may be removed.
     pub(super) fn keeps_surplus(&mut self, count: u64, most: u64) -> Option<String> {
         if self.incomplete || self.summary.failed > self.in_the_way {
-            // A name that could not be read at the target has not been reported as failed.
-            self.summary.failed += u64::from(self.summary.failed == 0);
+            self.summary.surplus_kept = count;
             let text = "names that the source does not have were not removed: part of the copy failed";
             return Some(format!("{count} {text}"));
         }
         if self.cleared.saturating_add(count) > most {
-            self.summary.failed += 1;
+            self.summary.surplus_kept = count;
             let text = format!(
                 "more than {most}: nothing was removed\nhelp: allow more with --max-delete N, or look first with --dry-run"
             );
-            return Some(format!("{count} names would be removed, {text}"));
+            let names = if count == 1 { "name" } else { "names" };
+            return Some(format!("{count} {names} would be removed, {text}"));
         }
         None
     }

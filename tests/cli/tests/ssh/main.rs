@@ -211,6 +211,51 @@ fn what_has_arrived_is_kept_when_the_client_is_interrupted() {
 }
 
 #[test]
+fn an_interrupted_tree_tells_what_was_done_and_where_the_rest_is() {
+    let scene = Scene::new();
+    let _sshd = Sshd::start(&scene, "");
+    for number in 0..20 {
+        scene.write(format!("tree/{number}"), b"small");
+    }
+    scene.write("tree/zz", &pattern(40 << 20, 8));
+    let target = url(&scene, "box", "copy");
+    let words = ["cp", "-rv", "--bwlimit", "2M", "tree", &target, &telling(&scene)];
+    let running = start(&scene, &words);
+    let process = told(&scene);
+    // They have long been acknowledged when so much of the large one is there.
+    let has_part = || {
+        let staging = std::fs::read_dir(scene.path("copy/.xdfs-staging")).into_iter().flatten().flatten();
+        let mut parts = staging.filter_map(|part| std::fs::File::open(part.path()).ok());
+        let mut bytes = [0; 100];
+        parts.any(|part| part.read_exact_at(&mut bytes, 4 << 20).is_ok() && bytes != [0; 100])
+    };
+    wait_until("the large file", || running.has_ended() || scene.path("copy/19").exists() && has_part());
+    // As Ctrl-C does it, which ends ssh as well.
+    rustix::process::kill_process(process, Signal::TERM).expect("it runs");
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    ended.ends_with(exit::CANCELLED).says(&["; run the same command to continue", "in .xdfs-staging, for seven days"]);
+    let named = ended.messages.lines().filter(|line| line.starts_with("copied ")).count();
+    assert!(ended.messages.contains(&format!(": copied {named} file")), "{}", ended.messages);
+}
+
+#[test]
+fn what_a_shell_would_have_replaced_is_answered_with_what_works() {
+    let scene = Scene::new();
+    let _sshd = Sshd::start(&scene, "");
+    scene.write("home/a", b"a");
+    run(&scene, &["cat", "ssh://box/~/a"]).ends_with(exit::NOT_FOUND).says(&["\nhelp: ", " ssh:box:a"]);
+    run(&scene, &["cp", "ssh:box:~anna/x", "x"])
+        .ends_with(exit::NOT_FOUND)
+        .says(&["error: ssh:box:~anna/x: ", "as in ssh://box/home/anna/"]);
+    let missing = url(&scene, "box", "none/x");
+    let told = run(&scene, &["cp", &missing, "x"]);
+    told.ends_with(exit::NOT_FOUND).says(&[&format!("'{}", scene.path("none").display())]);
+    let listed = run(&scene, &["ls", "--json", "ssh:box:"]).objects();
+    assert_eq!(listed[0]["directory"], "ssh:box:", "{listed:?}");
+}
+
+#[test]
 fn a_lost_connection_is_made_again_and_the_copy_continues() {
     let scene = Scene::new();
     let _sshd = Sshd::start(&scene, "");

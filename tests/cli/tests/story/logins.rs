@@ -58,6 +58,23 @@ fn a_password_that_was_mistyped_is_asked_for_again_and_not_for_ever() {
 }
 
 #[test]
+fn an_empty_line_is_no_password_and_costs_no_attempt() {
+    let scene = Scene::new();
+    write_secret(&scene, "secret", b"canary horse battery\n");
+    scene.run_as("admin", ["user", "add", "bert", "--password-file", "secret"]).ends_with(0);
+    let server = serve(&scene, &[]);
+    pin(&scene, "bert", &server);
+    let mut terminal = scene.terminal_as("bert", ["stat", &url("bert", &server, "")]);
+    for (number, line) in (1..).zip(["", "a wrong guess", "", "another", "canary horse battery"]) {
+        terminal.expect_times("Password of bert", number);
+        terminal.type_line(line);
+    }
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(0), "{shown}");
+    assert_eq!(shown.matches("no password was typed").count(), 2, "{shown}");
+}
+
+#[test]
 fn a_key_that_is_not_accepted_is_told_before_a_password_is_asked_for() {
     let scene = Scene::new();
     write_secret(&scene, "secret", b"canary horse battery\n");
@@ -130,7 +147,9 @@ fn a_key_with_a_passphrase_logs_in_when_somebody_types_it() {
     }
     let (code, shown) = terminal.wait();
     assert_eq!(code, Some(exit::LOGIN_REFUSED), "{shown}");
-    assert!(shown.contains("passphrase is wrong") && shown.contains("ssh-add"), "{shown}");
+    assert!(shown.contains("ssh-add") && shown.matches("That was not the passphrase.").count() == 2, "{shown}");
+    let cause = shown.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    assert!(cause.trim_end().ends_with("id_ed25519: the passphrase is wrong"), "{shown}");
     assert!(unsuitable.iter().all(|words| !shown.contains(words)), "{shown}");
     let mut terminal = scene.terminal_as("carl", ["stat", &target]);
     terminal.expect("Passphrase of ");

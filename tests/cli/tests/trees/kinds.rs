@@ -217,7 +217,7 @@ fn a_directory_goes_where_cp_would_put_it() {
     assert_eq!(scene.read("gets/single"), pattern(1000, 3));
     // Without -r a directory is no file, and what is no directory takes none.
     scene.run(["cp", "tree", &server.url("x")]).says(&["-r"]);
-    scene.run(["cp", "-r", "tree", &server.url("both/single")]).ends_with(exit::REFUSED).says(&["not a directory"]);
+    scene.run(["cp", "-r", "tree", &server.url("both/single")]).ends_with(exit::USAGE).says(&["not a directory"]);
     scene
         .run(["cp", "-r", "tree", &server.url("missing/inside")])
         .ends_with(exit::NOT_FOUND)
@@ -289,7 +289,7 @@ fn a_file_that_fails_stops_no_other_and_the_list_of_failures_can_be_fed_back() {
     let server = scene.serve();
     let url = server.url("copy");
     let outcome = scene.run(["sync", "--failures", "failed", "tree", &url]);
-    outcome.ends_with(exit::SOME_FAILED).says(&["file-1", "odd\\nname", "3 names failed"]);
+    outcome.ends_with(exit::SOME_FAILED).says(&["file-1", "odd\\nname", "3 names failed\nhelp: the lines above"]);
     for name in ["odd\nname", "back\\slash", "d1/e1/file-1"] {
         std::fs::remove_dir_all(scene.path(format!("server/copy/{name}"))).expect("it can be removed");
     }

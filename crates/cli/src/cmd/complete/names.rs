@@ -62,7 +62,7 @@ fn servers(word: &[u8], login: &LoginPlan) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = login.config.names().map(|name| format!("{name}:").into_bytes()).collect();
     if word.starts_with(SCHEME.as_bytes()) {
         let start = word.iter().rposition(|&byte| byte == b'@').map_or(SCHEME.len(), |at| at + 1);
-        let known = state::folder(login.state.as_deref()).ok().and_then(|folder| KnownHosts::read(&folder).ok());
+        let known = state::own(login.state.as_deref()).ok().and_then(|folder| KnownHosts::read(&folder).ok());
         let urls = known.iter().flat_map(KnownHosts::iter).filter_map(|(host, _)| {
             Url::parse_listed(OsStr::new(&format!("{SCHEME}{host}/"))).ok().map(|url| url.to_string())
         });

@@ -6,11 +6,14 @@ use std::path::Path;
 
 use xdfs_client::{Error, ErrorKind};
 
-use crate::cmd::remote::{list_exports, remedy_without_export};
+use super::Copy;
+use super::monitor::CONTINUE;
+use crate::cmd::meant::meant;
+use crate::cmd::remote::{remedy_for_read_only, remedy_without_export};
 use crate::exit::{Exit, Failure, HELP, Side, is_of_peer};
 use crate::output::CopyItem;
 use crate::text::{printable_path, shell_word};
-use crate::url::{Url, Via};
+use crate::url::{FROM_ROOT, Url, Via};
 
 /// One file that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,16 +110,18 @@ impl Failed {
     fn new(path: &str, error: Error, side: Side) -> Self {
         let exit = Exit::of_error(&error, side);
         let local = side == Side::Here && !is_of_peer(error.kind);
-        let what = error.to_string();
+        let url = Url::parse(OsStr::new(path)).ok().filter(|_| side == Side::Peer);
+        let what = match &url {
+            // The server names files below the export, and here that is the root.
+            Some(url) if url.via == Via::Ssh && url.export == FROM_ROOT => from_root(&error.to_string(), url),
+            _ => error.to_string(),
+        };
         // Messages about local files name them as they were typed; a server knows only its part of
         // a URL.
         let subject = if local { String::new() } else { format!("{path}: ") };
         let failure = Failure::new(exit, format!("{subject}{what}"));
-        let url = Url::parse(OsStr::new(path)).ok().filter(|url| side == Side::Peer && url.via == Via::Port);
-        let of_export = url.and_then(|url| match error.kind {
-            ErrorKind::ReadOnly => {
-                Some(format!("choose an export that may be written: {} shows the rights", list_exports(&url, true)))
-            }
+        let of_export = url.filter(|url| url.via == Via::Port).and_then(|url| match error.kind {
+            ErrorKind::ReadOnly => Some(remedy_for_read_only(&url)),
             _ => remedy_without_export(&url, &error),
         });
         let failure = match (of_export, advice(error.kind, side)) {
@@ -126,6 +131,28 @@ impl Failed {
         };
         let connected = side == Side::Peer || error.kind == ErrorKind::ConnectionLost;
         Self { path: path.to_owned(), kind: Some(error.kind), failure, connected }
+    }
+}
+
+impl Copy<'_> {
+    /// The failure of a source that does not exist, with what was probably meant.
+    pub(super) fn with_meant(&mut self, mut failed: Failed, source: &Url) -> Failed {
+        let is_missing = failed.kind == Some(ErrorKind::NotFound) && failed.path == source.to_string();
+        if is_missing && !failed.failure.message.contains(HELP) && !source.is_ftp() {
+            let meant = meant(source, &mut self.sessions);
+            failed.failure = meant.into_iter().fold(failed.failure, Failure::help);
+        }
+        failed
+    }
+}
+
+/// A message with the path of a URL, or one above it, as it is from the root.
+fn from_root(message: &str, url: &Url) -> String {
+    let path = url.path.as_bytes().escape_ascii().to_string();
+    let first = path.split('/').next().unwrap_or_default();
+    match first.is_empty() {
+        true => message.to_owned(),
+        false => message.replace(&format!("'{first}"), &format!("'/{first}")),
     }
 }
 
@@ -144,10 +171,10 @@ pub(super) fn of_local_target(path: &Path, error: &Error) -> Failure {
 /// Several sources need a directory, and the local target is none.
 pub(super) fn not_for_several_here(path: &Path) -> Failure {
     let shown = printable_path(path);
-    let failure = Failure::new(Exit::Usage, several(&shown));
     match path.exists() {
-        true => failure.help(NOT_A_DIRECTORY),
-        false => failure.help(format!("make it first: mkdir {}", shell_word(&shown))),
+        true => Failure::new(Exit::Usage, several(&shown)).help(NOT_A_DIRECTORY),
+        false => Failure::new(Exit::NotFound, format!("{shown}: no such directory"))
+            .help(format!("make it first: mkdir -p {}", shell_word(&shown))),
     }
 }
 
@@ -162,9 +189,7 @@ fn several(target: &str) -> String {
 /// What to do, if that is not obvious from the error.
 fn advice(kind: ErrorKind, side: Side) -> &'static str {
     match (kind, side) {
-        (ErrorKind::ConnectionLost | ErrorKind::TimedOut, _) => {
-            "run the same command again: what has arrived is not sent twice"
-        }
+        (ErrorKind::ConnectionLost | ErrorKind::TimedOut, _) => CONTINUE,
         (ErrorKind::NoSpace | ErrorKind::QuotaExceeded, Side::Here) => {
             "make room, or choose another place: 'df -h' shows where there is some"
         }

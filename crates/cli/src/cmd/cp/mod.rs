@@ -50,6 +50,7 @@ pub(super) use tree::sync;
 
 /// Carries out a copy; files that fail are reported and do not stop the others.
 pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
+    plan.tree.iter().try_for_each(tree::names::must_have_lists)?;
     if matches!(plan.copies, Copies::Download { .. }) && !plan.options.dry_run {
         load_journal_key(&plan.login);
     }
@@ -73,7 +74,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
 /// are trusted. Without a writable folder, data of an interrupted copy are compared with their
 /// source.
 fn load_journal_key(login: &LoginPlan) {
-    let folder = state::folder(login.state.as_deref()).ok();
+    let folder = state::own(login.state.as_deref()).ok();
     let key = folder.and_then(|folder| StateFolder::create(&folder).and_then(|state| state.journal_key()).ok());
     key.into_iter().for_each(xdfs_client::use_journal_key);
 }
@@ -180,7 +181,11 @@ impl Copy<'_> {
                     None => outcome,
                 };
             }
-            exits.push(self.monitor.tell(outcome)?);
+            let exit = self.monitor.tell(outcome)?;
+            if matches!(source, Local::File(path) if path.is_file()) {
+                self.monitor.tell_staged_there(target, exit);
+            }
+            exits.push(exit);
         }
         Ok(exits)
     }
@@ -394,6 +399,7 @@ impl Copy<'_> {
                 Ok(pair) => self.download_with_patience(&pair, numbered(index, sources.len())),
                 Err(failure) => Err(Failed::local(source.to_string(), failure)),
             };
+            let outcome = outcome.map_err(|failed| self.with_meant(failed, source));
             let exit = self.monitor.tell(outcome)?;
             if let (Exit::Cancelled, LocalTarget::Path(path)) = (exit, target) {
                 self.monitor.tell_staged(if into_directory { Some(path) } else { path.parent() });

@@ -15,11 +15,14 @@ use crate::output::{self, CopyItem, Output, PlannedCopy};
 use crate::plan::{Check, Options, WhenDone};
 use crate::signal::StopFlag;
 use crate::text::printable_path;
+use crate::url::{Url, Via};
 
 /// Interval between checks of Ctrl-C and the progress: short for a person, long for a processor.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Where part files are, beside their targets.
 const STAGING: &str = ".xdfs-staging";
+/// What to do after a connection that was lost and could not be made again.
+pub(super) const CONTINUE: &str = "run the same command to continue: what has arrived is not sent twice";
 /// Time for both sides to agree on a cancelled transfer before this one exits.
 const CANCEL_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -81,6 +84,16 @@ impl<'a> TransferMonitor<'a> {
         }
     }
 
+    /// The same of an upload to the user's own directory, where nobody else looks after it.
+    pub(super) fn tell_staged_there(&mut self, target: &Url, exit: Exit) {
+        let has_ended = matches!(exit, Exit::Cancelled | Exit::ConnectionLost) && self.reached > 0;
+        if target.via == Via::Ssh && has_ended {
+            let text = "what has arrived of an unfinished file is kept beside it";
+            let until = "for seven days, for the same command to go on with";
+            self.output.note(&format!("{target}: {text}, in {STAGING}, {until}"));
+        }
+    }
+
     /// Starts the next file.
     pub(super) fn begin(&mut self) {
         (self.reached, self.told_loss) = (0, false);
@@ -108,6 +121,10 @@ impl<'a> TransferMonitor<'a> {
         }
         if !again {
             failed.failure.add_to_cause(&patience.story());
+            // It had begun.
+            if patience.attempts() > 0 && !failed.failure.message.contains("the same command") {
+                failed.failure = failed.failure.help(CONTINUE);
+            }
             return Err(failed);
         }
         self.tell_again(&failed);

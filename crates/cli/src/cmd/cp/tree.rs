@@ -70,6 +70,9 @@ pub(super) trait DirectionRun {
 
     fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended;
 
+    /// What was done over all sessions so far.
+    fn summary(&self) -> Summary;
+
     /// Why nothing of the tree can be copied.
     fn refused(&self, target: &str, error: Error) -> Failed;
 }
@@ -84,6 +87,10 @@ impl DirectionRun for Upload {
             Link::Session(session) => self.run(session, observer),
             Link::Ftp(remote) => self.run_over(remote, observer),
         }
+    }
+
+    fn summary(&self) -> Summary {
+        self.summary()
     }
 
     fn refused(&self, target: &str, error: Error) -> Failed {
@@ -103,6 +110,10 @@ impl DirectionRun for Download {
         }
     }
 
+    fn summary(&self) -> Summary {
+        self.summary()
+    }
+
     fn refused(&self, target: &str, error: Error) -> Failed {
         Failed::of_local(target, error)
     }
@@ -110,6 +121,7 @@ impl DirectionRun for Download {
 
 /// Carries out a `sync`.
 pub(in crate::cmd) fn sync(plan: &SyncPlan) -> Result<Exit, Failure> {
+    names::must_have_lists(&plan.tree)?;
     if matches!(plan.sides, Sides::Down(..)) {
         super::load_journal_key(&plan.login);
     }
@@ -159,6 +171,7 @@ impl Copy<'_> {
         let ends = (&Endpoint::from(source), &Endpoint::from(target));
         let Some(whole) = whole else {
             let exit = self.carry(&mut upload, (target, &local), ends, plan, listed.as_deref())?;
+            self.monitor.tell_staged_there(target, exit);
             if let Some(mark) = named.filter(|_| exit == Exit::Done) {
                 self.end_named_before(mark, source, target);
             }
@@ -206,7 +219,10 @@ impl Copy<'_> {
         })();
         let (mut download, listed, way, local) = match outcome {
             Ok(both) => both,
-            Err(failed) => return self.monitor.tell(Err(failed)),
+            Err(failed) => {
+                let failed = self.with_meant(failed, source);
+                return self.monitor.tell(Err(failed));
+            }
         };
         let exit =
             self.carry(&mut download, (source, &local), (&source.into(), &target.into()), plan, listed.as_deref())?;
@@ -272,25 +288,26 @@ impl Copy<'_> {
                 Err(failed) => Failed::of_session(&server.to_string(), failed),
             };
             if let Err(failed) = self.monitor.wait_for_another(&mut patience, failed) {
+                self.monitor.output().tree_stopped(&course.summary());
                 return self.monitor.tell(Err(failed));
             }
             self.sessions.forget(server);
             self.ftp.forget(server);
         };
-        failures.close()?;
+        let causes = failures.close()?;
         let (summary, stopped) = match ended {
             Ended::Stopped(summary) => (summary, true),
             Ended::Complete(summary) => (summary, false),
             Ended::Lost(_) => (Summary::default(), true),
             Ended::Refused(error) => return self.monitor.tell(Err(course.refused(target.shown(), error))),
         };
-        let failed = if summary.failed == 0 { Exit::Done } else { Exit::SomeFailed };
+        let failed = if summary.is_complete() { Exit::Done } else { Exit::SomeFailed };
         let exit = if stopped { Exit::Cancelled } else { failed };
         let (source, target) = (source.clone(), target.clone());
         let ((channels, level, in_place), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
         let elapsed = started.elapsed();
-        let tree =
-            CopiedTree { source, target, summary, elapsed, channels, level, retries, dry_run, ok: exit == Exit::Done };
+        let ok = exit == Exit::Done;
+        let tree = CopiedTree { source, target, summary, causes, elapsed, channels, level, retries, dry_run, ok };
         self.monitor.tell_tree(&tree)?;
         self.note_ftp_tree(server, &tree.summary, in_place);
         if stopped {

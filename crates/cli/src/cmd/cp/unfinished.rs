@@ -55,7 +55,7 @@ impl UnfinishedMark {
         let [here, there] = ends(here, there);
         let id = naming::transfer_id(&[way, &here, &there]);
         let id = format!("{:032x}", u128::from_be_bytes(id));
-        Self { state: state::folder(login.state.as_deref()).ok(), id }
+        Self { state: state::own(login.state.as_deref()).ok(), id }
     }
 
     /// Whether this copy was begun and is incomplete.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use xdfs_client::tree::{Ended, Observer, Total, Upload};
+use xdfs_client::tree::{Ended, Observer, Summary, Total, Upload};
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Facts};
 use xdfs_proto::base::Retry;
@@ -55,6 +55,10 @@ impl DirectionRun for IntoPlace<'_> {
             Err(error) if error.kind.retry() == Retry::Temporary => Ended::Lost(error),
             Err(error) => Ended::Refused(refusal(error)),
         }
+    }
+
+    fn summary(&self) -> Summary {
+        self.upload.summary()
     }
 
     fn refused(&self, target: &str, error: Error) -> Failed {
@@ -128,7 +132,7 @@ impl Copy<'_> {
 /// This client's id of the tree: the same for the same command, and unknown to others. Without a
 /// state folder it differs each time, and nothing is resumed.
 fn name_of(login: &LoginPlan, source: &Path, target: &Url) -> Result<[u8; 16], Error> {
-    let folder = state::folder(login.state.as_deref()).ok();
+    let folder = state::own(login.state.as_deref()).ok();
     let key = folder.and_then(|folder| StateFolder::create(&folder).and_then(|state| state.journal_key()).ok());
     let mut name = [0; 16];
     match key {

@@ -6,7 +6,7 @@ pub(super) const KEYS: &[(&str, &str, &str)] = &[
     (
         "listen",
         "[::]:2799",
-        "address and port; [::] accepts IPv4 and IPv6; where the system has no IPv6 the default is 0.0.0.0:2799; no host names",
+        "address and port; [::] accepts IPv4 and IPv6; where the system has no IPv6 the default is 0.0.0.0:2799; no host names but localhost, which is 127.0.0.1",
     ),
     (
         "stack",

@@ -4,7 +4,10 @@
 pub(super) const EXIT_STATUS: &[(u8, &str)] = &[
     (0, "Everything that was requested is done."),
     (1, "Some of it was done, or there were failures of several kinds; each has its message."),
-    (2, "The command line, or the configuration of a server, is invalid. Nothing was done."),
+    (
+        2,
+        "The command line, or the configuration of a server, is invalid; or a directory was named where a file is needed, or something else where a directory is needed. Nothing was done.",
+    ),
     (
         3,
         "The server refused or failed for a reason without a code of its own: it does not offer a call, a limit is exceeded, a name is invalid, the other end does not speak the protocol.",
@@ -12,7 +15,7 @@ pub(super) const EXIT_STATUS: &[(u8, &str)] = &[
     (4, "No connection could be made or kept, within the time of --retry. A server returns it if it cannot listen."),
     (
         5,
-        "A file, a directory or the system of this machine failed for a reason without a code of its own: an I/O error, a directory in place of a file, an unusable key file.",
+        "A file, a directory or the system of this machine failed for a reason without a code of its own: an I/O error, an unusable key file.",
     ),
     (6, "A file, directory, export, user or key that was named does not exist."),
     (7, "The mode of a file, a read-only file system or export, or your rights on the server do not allow it."),
@@ -66,7 +69,7 @@ pub(super) const LOGIN_FILES: &[Entry] = &[
 /// Of all commands.
 pub(super) const FILES: &[Entry] = &[(
     "~/.local/state/xdfs",
-    "The state folder: keys, users, known servers and what was interrupted. For root it is /var/lib/xdfs.",
+    "The state folder: keys, users, known servers and what was interrupted. Of a server that root looks after it is /var/lib/xdfs.",
 )];
 
 /// Of the server.

@@ -3,7 +3,7 @@
 use super::stat::{SHOWN, StatAttributes, letters};
 use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, json_name, trouble, unnameable, wire_name};
 use crate::calendar;
-use crate::output::{JsonLines, print};
+use crate::output::{JsonLines, print, print_names};
 use crate::plan::{NamesPlan, Verb};
 use crate::text::printable;
 use crate::url::Url;
@@ -141,15 +141,15 @@ impl<'p> Listing<'p> {
 
     /// Shows these names of a directory.
     pub(super) fn show(&self, url: &Url, entries: &[LsEntry]) -> Done {
+        if !self.plan.json && !self.long {
+            return Ok(print_names(entries.iter().map(|entry| entry.name.as_slice()))?);
+        }
         let mut text = String::new();
         for entry in entries {
             if self.plan.json {
                 JsonLines.write(&line(url, entry))?;
-            } else if self.long {
-                text.push_str(&self.row(entry));
             } else {
-                text.push_str(&printable(&entry.name));
-                text.push('\n');
+                text.push_str(&self.row(entry));
             }
         }
         if !text.is_empty() {

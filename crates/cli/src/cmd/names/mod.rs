@@ -20,14 +20,15 @@ use serde::Serialize;
 use xdfs_client::{Error, ErrorKind, Level, Session};
 
 use super::ftp::FtpServers;
+use super::meant::meant;
 use super::pattern;
-use super::remote::{SessionRequest, Sessions, remedy_without_export, wire_name};
-use crate::exit::{Exit, Failure, Side};
+use super::remote::{SessionRequest, Sessions, remedy_for_read_only, remedy_without_export, wire_name};
+use crate::exit::{Exit, Failure, HELP, Side};
 use crate::output::{JsonLines, report, told};
 use crate::plan::{NamesPlan, Verb};
 use crate::signal::StopFlag;
 use crate::text::printable;
-use crate::url::Url;
+use crate::url::{Url, Via};
 use xdfs_proto::base::path::{DEPTH_MAX, PATH_BYTES_MAX};
 
 /// Memory for names that were listed and are still pending: a million of usual length. What a
@@ -59,13 +60,14 @@ type Done = Result<(), NameError>;
 /// The error message for a URL.
 fn trouble(url: &Url, error: &Error) -> NameError {
     // Only the text of the kind: the error of a call names the remote name as the wire has it.
-    let said = match error.errno {
-        0 => shortened(error),
-        _ => error.kind.text().to_owned(),
+    let said = match (error.errno, error.kind) {
+        (0, kind) if kind != ErrorKind::ReadOnly => shortened(error),
+        (_, kind) => kind.text().to_owned(),
     };
     let failure = Failure::new(Exit::of_error(error, Side::Peer), format!("{}: {said}", shortened(url)));
     let failure = match remedy_without_export(url, error) {
         Some(remedy) => failure.help(remedy),
+        None if error.kind == ErrorKind::ReadOnly && url.via == Via::Port => failure.help(remedy_for_read_only(url)),
         None => helped(failure, error.kind),
     };
     NameError::Told(failure, error.kind)
@@ -143,6 +145,10 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
         let done = match done {
             Err(NameError::Told(failure, ErrorKind::NotRegular)) if plan.verb == Verb::Cat && !url.is_ftp() => {
                 cat::pipe(&sessions, &url).unwrap_or(Err(NameError::Told(failure, ErrorKind::NotRegular)))
+            }
+            Err(NameError::Told(failure, ErrorKind::NotFound)) if !failure.message.contains(HELP) => {
+                let meant = meant(&url, &mut sessions);
+                Err(NameError::Told(meant.into_iter().fold(failure, Failure::help), ErrorKind::NotFound))
             }
             done => done,
         };

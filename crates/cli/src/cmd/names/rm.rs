@@ -38,7 +38,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (recursive, fo
 pub(super) fn may_remove_all(url: &Url, recursive: bool, force: bool) -> Done {
     if !recursive {
         let text = format!("{url}: is a directory\nhelp: -r removes it with all it holds");
-        return Err(NameError::Told(Failure::new(Exit::Refused, text), ErrorKind::IsDirectory));
+        return Err(NameError::Told(Failure::new(Exit::Usage, text), ErrorKind::IsDirectory));
     }
     if !force {
         let asked = ask::agree(&format!("Remove {url} with all it holds?"));

@@ -77,7 +77,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, locks: bool) -
     let facts = session.look(wire_name(url), WANTED).map_err(|error| trouble(url, &error))?;
     if url.directory && facts.kind != FileType::Directory {
         let text = format!("{url}: this is not a directory");
-        return Err(NameError::Told(Failure::new(Exit::Refused, text), ErrorKind::NotDirectory));
+        return Err(NameError::Told(Failure::new(Exit::Usage, text), ErrorKind::NotDirectory));
     }
     show_with(plan, url, &facts, openers.as_ref())
 }

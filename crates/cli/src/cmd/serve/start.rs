@@ -27,10 +27,8 @@ pub(super) fn check_entry(plan: &ServePlan, needs: &Needs) -> Result<(), Failure
         let name =
             plan.exports.iter().find(of_path).map_or(String::new(), |export| format!("--export {}=", export.name));
         let message = format!("{name}{}: permission denied", printable_path(path));
-        let remedy = format!(
-            "give the user who runs the server the right to enter it, or offer another directory:\n  chmod o+rx '{}'",
-            printable_path(path)
-        );
+        let remedy = "offer a directory that the user of the server may enter, such as one below /srv, or run the server as the \
+                      owner of this one";
         return Err(Failure::new(Exit::PermissionDenied, message).help(remedy));
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::plan::{EntryPlan, FirstStep, plan};
 use crate::tree::scheduler::TreeCopy;
-use crate::tree::{NotKept, STUCK, content, is_stuck, join, must_not_be_reserved};
+use crate::tree::{NotKept, STUCK, Summary, content, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::btree_map;
 use xdfs_io::store::tree::{ListControl, is_reserved};
@@ -15,6 +15,11 @@ use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, FileType, ListEntry as Listed, Listing, StringList};
 
 impl Download {
+    /// What was done over all sessions so far.
+    pub const fn summary(&self) -> Summary {
+        self.state.summary
+    }
+
     /// Handles the answer to one call; a small file joins those that `arrived` with the same
     /// `reply`.
     pub(super) fn answer(

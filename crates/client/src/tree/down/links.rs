@@ -185,7 +185,7 @@ impl Download {
             return;
         }
         if let Some(why) = self.state.keeps_surplus(count, most) {
-            return observer.note(&why);
+            return observer.not_done(&why);
         }
         for pair in self.state.drained(observer, &mut self.surplus) {
             let Some((path, _)) = self.state.read_back(observer, pair) else { continue };

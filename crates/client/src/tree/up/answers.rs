@@ -7,13 +7,18 @@ use super::walk::is_special;
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
-use crate::tree::{NotKept, STUCK, content, is_stuck, noted, same_time};
+use crate::tree::{NotKept, STUCK, Summary, content, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::tree::NodeKind;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{Answer, FileType, Listing};
 
 impl Upload {
+    /// What was done over all sessions so far.
+    pub const fn summary(&self) -> Summary {
+        self.state.summary
+    }
+
     pub(super) fn answer(
         &mut self,
         observer: &mut dyn Observer,

@@ -383,7 +383,7 @@ impl Upload {
             return false;
         }
         if let Some(why) = self.state.keeps_surplus(count, most) {
-            observer.note(&why);
+            observer.not_done(&why);
             return false;
         }
         true

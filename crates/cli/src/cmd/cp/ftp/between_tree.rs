@@ -18,7 +18,7 @@ use super::super::tree::names;
 use crate::cmd::ftp::error_of;
 use crate::cmd::ftp::part::is_part;
 use crate::exit::{Exit, Failure};
-use crate::output::{CopiedTree, Endpoint};
+use crate::output::{Causes, CopiedTree, Endpoint};
 use crate::plan::TreePlan;
 use crate::url::Url;
 
@@ -36,6 +36,7 @@ pub(super) struct Tree<'p> {
     /// Directories that are still to be copied.
     waiting: Vec<Directory>,
     pub(super) summary: Summary,
+    causes: Causes,
     pub(super) exits: Vec<Exit>,
     pub(super) plan: &'p TreePlan,
     filter: Option<Filter>,
@@ -74,7 +75,8 @@ impl Copy<'_> {
         let (filter, _) = names::filter(plan)?;
         let top = Directory { from: from.clone(), to: to.clone(), path: Vec::new(), is_missing: false };
         let (summary, exits, surplus) = (Summary::default(), Vec::new(), Vec::new());
-        let mut tree = Tree { waiting: vec![top], summary, exits, plan, filter, surplus };
+        let causes = Causes::default();
+        let mut tree = Tree { waiting: vec![top], summary, causes, exits, plan, filter, surplus };
         let mut prepared = self.prepare_ftp_tree(from, plan.delete);
         if plan.delete.is_some() {
             prepared = prepared.and_then(|()| self.prepare_ftp_tree(to, plan.delete));
@@ -109,6 +111,7 @@ impl Copy<'_> {
             source: Endpoint::from(from),
             target: Endpoint::from(to),
             summary: tree.summary,
+            causes: tree.causes,
             elapsed: began.elapsed(),
             channels: self.options.channels,
             level: self.ftp.level(from).min(self.ftp.level(to)),
@@ -223,6 +226,7 @@ impl Copy<'_> {
 
     pub(super) fn tell_failed(&mut self, failed: Failed, tree: &mut Tree<'_>) -> Result<(), Failure> {
         tree.summary.failed += 1;
+        failed.kind.into_iter().for_each(|kind| tree.causes.add(kind));
         tree.exits.push(self.monitor.tell(Err(failed))?);
         Ok(())
     }

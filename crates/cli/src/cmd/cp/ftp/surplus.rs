@@ -8,7 +8,7 @@ use super::super::Copy;
 use super::super::failure::Failed;
 use super::between_tree::{Surplus, Tree, below};
 use crate::cmd::ftp::part::is_part;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::url::Url;
 
 /// Most names that are removed: all of them are held.
@@ -23,8 +23,9 @@ impl Copy<'_> {
         }
         let (most, count) = (tree.plan.delete.unwrap_or(0), found.len());
         if !tree.exits.is_empty() {
+            tree.summary.surplus_kept = count as u64;
             let text = "names that the source does not have were not removed: part of the copy failed";
-            self.monitor.output().note(&format!("{count} {text}"));
+            self.monitor.output().not_done(&format!("{to}: {count} {text}"));
             return Ok(());
         }
         let all = match self.expanded(found, tree) {
@@ -37,8 +38,10 @@ impl Copy<'_> {
                  look first with --dry-run",
                 all.len()
             );
-            return self
-                .tell_failed(Failed::of_peer(&to.to_string(), Error::new(ErrorKind::LimitExceeded, text)), tree);
+            tree.summary.surplus_kept = all.len() as u64;
+            tree.exits.push(Exit::SomeFailed);
+            self.monitor.output().not_done(&format!("{to}: {text}"));
+            return Ok(());
         }
         // What a directory holds stands behind it.
         for surplus in all.iter().rev() {

@@ -7,10 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use xdfs_client::ErrorKind;
 use xdfs_client::tree::Filter;
 
 use super::patterns;
+use crate::args::Selection;
 use crate::exit::{Exit, Failure};
+use crate::output::Causes;
 use crate::plan::TreePlan;
 use crate::text::printable_path;
 
@@ -30,6 +33,23 @@ pub(in crate::cmd::cp) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Opt
         listed && patterns.as_ref().is_none_or(|patterns| patterns::takes(patterns, path, directory))
     };
     Ok((Some(Arc::new(filter)), listed))
+}
+
+/// Fails if a file of patterns or names is missing, before anybody is connected to or asked.
+pub(in crate::cmd::cp) fn must_have_lists(plan: &TreePlan) -> Result<(), Failure> {
+    let patterns = plan.patterns.iter().filter_map(|selection| match selection {
+        Selection::File { include, path } => {
+            Some((if *include { "--include-from" } else { "--exclude-from" }, path.as_path()))
+        }
+        Selection::Pattern(_) => None,
+    });
+    for (option, path) in patterns.chain(plan.files_from.as_deref().map(|path| ("--files-from", path))) {
+        // A pipe is opened only once.
+        if path.as_os_str() != "-" {
+            path.metadata().map_err(|error| unreadable(option, path, &error))?;
+        }
+    }
+    Ok(())
 }
 
 /// The names of a list, each with whether the source has it, and their ancestors. The top is the
@@ -75,14 +95,15 @@ pub(super) fn read_bounded(option: &str, path: &Path, max: u64) -> Result<Vec<u8
     } else {
         File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut text))
     };
-    let failed = |error: std::io::Error| {
-        Failure::new(Exit::of_io(&error), format!("{option} {}: {error}", printable_path(path)))
-    };
-    if read.map_err(failed)? as u64 > max {
+    if read.map_err(|error| unreadable(option, path, &error))? as u64 > max {
         let message = format!("{option} {}: it has more than {max} bytes", printable_path(path));
         return Err(Failure::new(Exit::Local, message));
     }
     Ok(text)
+}
+
+fn unreadable(option: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::of_io(error), format!("{option} {}: {error}", printable_path(path)))
 }
 
 fn read_list(path: &Path) -> Result<Only, Failure> {
@@ -134,22 +155,24 @@ fn unescaped(line: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Where failed names are written.
+/// Where failed names are written, and what kinds of failures there were.
 #[derive(Debug)]
 pub(super) struct Failures {
     file: Option<(BufWriter<File>, String)>,
+    causes: Causes,
 }
 
 impl Failures {
     /// Opens the file; it exists, but is empty, if nothing failed.
     pub(super) fn open(path: Option<&Path>) -> Result<Self, Failure> {
-        let Some(path) = path else { return Ok(Self { file: None }) };
+        let Some(path) = path else { return Ok(Self { file: None, causes: Causes::default() }) };
         let shown = printable_path(path);
         let file = File::create(path).map_err(|error| failed(&shown, &error))?;
-        Ok(Self { file: Some((BufWriter::new(file), shown)) })
+        Ok(Self { file: Some((BufWriter::new(file), shown)), causes: Causes::default() })
     }
 
-    pub(super) fn add(&mut self, name: &[u8]) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, name: &[u8], kind: ErrorKind) -> Result<(), Failure> {
+        self.causes.add(kind);
         let Some((file, shown)) = &mut self.file else { return Ok(()) };
         // The top has no name; an empty line would be meaningless.
         let mut line = if name.is_empty() { b".".to_vec() } else { escaped(name) };
@@ -157,9 +180,12 @@ impl Failures {
         file.write_all(&line).map_err(|error| failed(shown, &error))
     }
 
-    pub(super) fn close(self) -> Result<(), Failure> {
-        let Some((mut file, shown)) = self.file else { return Ok(()) };
-        file.flush().map_err(|error| failed(&shown, &error))
+    /// Ends the list; the kinds of failures that there were.
+    pub(super) fn close(self) -> Result<Causes, Failure> {
+        if let Some((mut file, shown)) = self.file {
+            file.flush().map_err(|error| failed(&shown, &error))?;
+        }
+        Ok(self.causes)
     }
 }
 

@@ -66,12 +66,16 @@ impl Observer for TreeReporter<'_, '_> {
         let start = if path.is_empty() { b".".as_slice() } else { path };
         let message = if named { text } else { format!("{}: {text}", shortened(start)) };
         let told = self.moving.output().failed(&name, kind, &message);
-        let listed = self.failures.add(path);
+        let listed = self.failures.add(path, kind);
         self.keep(told.and(listed));
     }
 
     fn note(&mut self, text: &str) {
         self.moving.output().note(text);
+    }
+
+    fn not_done(&mut self, text: &str) {
+        self.moving.output().not_done(&format!("{}: {text}", self.target));
     }
 
     fn should_continue(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
