@@ -164,6 +164,11 @@ where
         }
         // Cannot fail: a batch is held before the machine learns of it.
         let Some(held) = self.batches.held.get(&operation) else { return };
+        if held.room > self.session.calls_bytes_max() as usize {
+            // Afterwards is too late: what was executed would not be answered (P-69).
+            let text = "the room for the reply is more than a block of this session";
+            return self.refuse_calls(operation, Error::new(ErrorKind::LimitExceeded, text));
+        }
         let lane = CallLane::of(held.service, &held.payload, channel, operation);
         let queue = self.batches.queues.entry(lane).or_default();
         queue.push_back(operation);
