@@ -196,6 +196,11 @@ impl Relay {
         assert!(!waited.timed_out(), "too little passed within {DEADLINE:?}");
     }
 
+    /// Bytes that have passed so far, in both directions.
+    pub fn passed_in_all(&self) -> u64 {
+        self.shared.lock().connections.iter().flat_map(|connection| connection.passed).sum()
+    }
+
     /// Bytes that have come from clients so far.
     pub fn passed(&self) -> u64 {
         self.shared.lock().passed_up()

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, exit, pattern, xdfs_binary};
+use xdfs_test_cli::{Relay, Running, Scene, exit, pattern, xdfs_binary};
 
 /// More than all buffers between a pipe and a server's disk hold, so once it is fed, data arrived.
 const ENOUGH: usize = 40_000_000;
@@ -173,4 +173,27 @@ fn the_ready_line_has_the_real_port_and_the_host_key() {
     assert_eq!(ready["host_key"], shown[0]["fingerprint"]);
     assert!(!server.address().ends_with(":0"), "{ready}");
     assert_eq!(ready.as_object().map(|fields| fields.len()), Some(3), "{ready}");
+}
+
+/// A command that is done does not wait for a server that keeps the last message of the session back, or the last few.
+#[test]
+fn a_server_that_does_not_end_its_session_is_not_waited_for() {
+    let scene = Scene::new();
+    scene.write("server/f", b"content");
+    let server = scene.serve();
+    let through = Relay::holding(&server, 0, u64::MAX);
+    scene.run(["stat", &through.url("f")]).ends_with(0);
+    let all = through.passed_in_all();
+    for kept in [16, 48] {
+        let relay = Relay::holding(&server, 0, all - kept);
+        let began = Instant::now();
+        let stat = scene.start(["stat", &relay.url("f")]).wait_within(Duration::from_secs(60));
+        assert!(stat.ends_with(0).text().contains("7 bytes"));
+        println!(
+            "{kept} bytes kept back: {:.1} s, {} of {all} passed",
+            began.elapsed().as_secs_f64(),
+            relay.passed_in_all()
+        );
+        assert!(began.elapsed() < Duration::from_secs(20), "it waits");
+    }
 }
