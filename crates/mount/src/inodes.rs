@@ -7,6 +7,7 @@
 //! bounds the table.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// The number of the directory that is mounted.
 pub(crate) const ROOT: u64 = 1;
@@ -26,8 +27,9 @@ struct Inode {
     directory: bool,
     /// The last one is the latest that was seen; none if it was removed.
     names: Vec<Name>,
-    /// How often the kernel was told of it.
+    /// How often the kernel was told of it, and until when it may use a name without asking.
     lookups: u64,
+    told_until: Option<Instant>,
     /// Names below it.
     children: usize,
     /// Files of it that are open.
@@ -54,11 +56,18 @@ pub(crate) struct Inodes {
     next: u64,
 }
 
+impl Inode {
+    /// Nobody was told of it.
+    const fn new(identity: Identity, directory: bool) -> Self {
+        let names = Vec::new();
+        Self { identity, directory, names, lookups: 0, told_until: None, children: 0, opened: 0, hidden: false }
+    }
+}
+
 impl Inodes {
     /// The mounted directory alone.
     pub(crate) fn new(identity: Identity) -> Self {
-        let root =
-            Inode { identity, directory: true, names: Vec::new(), lookups: 1, children: 0, opened: 0, hidden: false };
+        let root = Inode { lookups: 1, ..Inode::new(identity, true) };
         Self {
             inodes: BTreeMap::from([(ROOT, root)]),
             names: BTreeMap::new(),
@@ -107,6 +116,17 @@ impl Inodes {
         Some(id)
     }
 
+    /// The kernel may use the names that it was told of until then.
+    pub(crate) fn told(&mut self, id: u64, until: Instant) {
+        self.inodes.get_mut(&id).into_iter().for_each(|inode| inode.told_until = Some(until));
+    }
+
+    /// Whether the kernel may still use the name, and has another reason to ask: a program wants to make it, say.
+    pub(crate) fn is_told(&self, parent: u64, name: &[u8], now: Instant) -> bool {
+        let inode = self.named(parent, name).and_then(|id| self.inodes.get(&id));
+        inode.is_some_and(|inode| inode.lookups > 0 && inode.told_until.is_some_and(|until| now < until))
+    }
+
     /// Something new has this identity. What had it before is gone, also if the answer that tells so has
     /// not come yet: the kernel would take the two for one.
     pub(crate) fn made(&mut self, identity: Identity) {
@@ -123,9 +143,7 @@ impl Inodes {
     fn insert(&mut self, identity: Identity, directory: bool) -> u64 {
         let id = self.next;
         self.next += 1;
-        let names = Vec::new();
-        let inode = Inode { identity, directory, names, lookups: 0, children: 0, opened: 0, hidden: false };
-        self.inodes.insert(id, inode);
+        self.inodes.insert(id, Inode::new(identity, directory));
         self.identities.insert(identity, id);
         id
     }

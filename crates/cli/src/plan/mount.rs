@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn the_memory_of_a_mount_is_said_on_the_command_line_or_as_an_option_and_has_a_least_size() {
         let cache = |line: &str| plan(&format!("xdfs mount xdfs://h/e /mnt {line}")).map(|plan| plan.how.cache);
-        assert_eq!(cache("").unwrap(), CACHE);
+        assert_eq!(cache("-o ro").unwrap(), CACHE);
         assert_eq!(cache("-o cache=8MiB --cache 16MiB").unwrap(), 16 << 20);
         let error = crate::args::cache("1000").unwrap_err();
         assert!(error.contains("less than"), "{error}");

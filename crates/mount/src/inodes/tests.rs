@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn identity(of: u8) -> Identity {
     [of; 16]
@@ -134,6 +135,20 @@ fn another_file_under_a_known_name_is_another_inode() {
     table.unlinked(ROOT, b"a");
     let reused = table.look_up(ROOT, b"b", a_file(2)).unwrap();
     assert_ne!(reused, new);
+}
+
+#[test]
+fn a_name_that_the_kernel_may_still_use_is_asked_for_with_a_reason() {
+    let mut table = table();
+    let file = table.look_up(ROOT, b"a", a_file(1)).unwrap();
+    let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(1));
+    assert!(!table.is_told(ROOT, b"a", now), "nobody said until when");
+    table.told(file, later);
+    assert!(table.is_told(ROOT, b"a", now) && !table.is_told(ROOT, b"a", later));
+    assert!(!table.is_told(ROOT, b"b", now), "another name");
+    table.open(file);
+    table.forget(file, 1);
+    assert!(!table.is_told(ROOT, b"a", now), "the kernel has forgotten it");
 }
 
 #[test]

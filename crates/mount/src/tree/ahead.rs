@@ -163,9 +163,9 @@ impl Tree {
     }
 
     /// What a name leads to, if its directory is listed or it is one. Else the directory is listed if many names are looked up
-    /// there.
+    /// there. A name that the kernel knows is asked for because it must be right, as when a program wants to make it.
     pub(super) fn looked_up_ahead(&self, parent: u64, name: &[u8], path: &[u8]) -> Option<Entry> {
-        if self.settings.valid.is_zero() {
+        if self.settings.valid.is_zero() || self.inodes().is_told(parent, name, Instant::now()) {
             return None;
         }
         let find = |path: &[u8]| self.ahead.find(path, Duration::ZERO);

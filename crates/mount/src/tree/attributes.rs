@@ -72,7 +72,12 @@ impl Tree {
         let identity = facts.inode.ok_or(Errno::OPNOTSUPP)?;
         let directory = facts.kind == FileType::Directory;
         let found = Found { identity, directory, only_name: directory || facts.links == Some(1) };
-        let id = self.inodes().look_up(parent, name, found).ok_or(Errno::STALE)?;
+        let id = {
+            let mut inodes = self.inodes();
+            let id = inodes.look_up(parent, name, found).ok_or(Errno::STALE)?;
+            inodes.told(id, Instant::now() + self.settings.valid);
+            id
+        };
         self.tell(id, facts);
         Ok(Entry { id, attributes: self.shown(facts), valid: self.settings.valid })
     }

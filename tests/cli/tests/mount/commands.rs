@@ -35,7 +35,7 @@ fn what_cannot_be_mounted_is_explained() {
     scene.write("server/file", b"content");
     let point = scene.directory("point");
     let point = point.to_str().unwrap();
-    scene.run(["mount", &server.url("file"), point]).ends_with(7 - 4).says(&["not a directory"]);
+    scene.run(["mount", &server.url("file"), point]).ends_with(2).says(&["not a directory"]);
     scene.run(["mount", &server.url("missing"), point]).ends_with(6).says(&["no such file"]);
     scene.run(["mount", &server.url(""), "nowhere"]).ends_with(6).says(&["nowhere", "mkdir"]);
     scene.run(["mount", &server.url(""), point, "-o", "rsize=5"]).ends_with(2).says(&["-o rsize=5"]);

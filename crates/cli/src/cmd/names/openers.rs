@@ -91,7 +91,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(
             lines[0],
-            "open   an\\x1bna: reads, writes, lets nobody else read, lets nobody else write, \
+            "open   an\\u{1b}na: reads, writes, lets nobody else read, lets nobody else write, \
              exclusive lock of the whole file, 2 locked ranges, write lease"
         );
         assert_eq!(
