@@ -162,6 +162,11 @@ impl Tree {
         self.is_of(inode, &listing).then(|| (listing.facts.clone(), left))
     }
 
+    /// The server says that there is no such name.
+    pub(super) fn is_gone(&self, path: &[u8]) {
+        split(path).into_iter().for_each(|(above, name)| self.ahead.lock().is_gone(above, name));
+    }
+
     /// What a name leads to, if its directory is listed or it is one. Else the directory is listed if many names are looked up
     /// there. A name that the kernel knows is asked for because it must be right, as when a program wants to make it.
     pub(super) fn looked_up_ahead(&self, parent: u64, name: &[u8], path: &[u8]) -> Option<Entry> {

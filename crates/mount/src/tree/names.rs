@@ -26,6 +26,7 @@ impl Tree {
         let found = match self.facts_at(|tree| tree.path_in(parent, name)) {
             Err(Errno::NOENT) => {
                 self.inodes().unlinked(parent, name);
+                self.is_gone(&path);
                 return Err(Errno::NOENT);
             }
             found => found?,

@@ -251,6 +251,13 @@ impl State {
         }
     }
 
+    /// The server says that a directory has no such name: a listing with it is old.
+    pub(super) fn is_gone(&mut self, path: &[u8], name: &[u8]) {
+        if self.listed.get(path).is_some_and(|listing| listing.find(name).is_some()) {
+            self.listed.remove(path);
+        }
+    }
+
     pub(super) fn known(&self, path: &[u8], now: Instant) -> Known {
         match self.listed.get(path).filter(|listing| now < listing.until) {
             Some(listing) => Known::Listed(Arc::clone(listing)),
