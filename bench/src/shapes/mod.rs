@@ -20,7 +20,7 @@ mod trees;
 
 use crate::args::{Args, PeerName, Shape};
 use crate::cell::{self, Cell, CellReport};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::{Report, table};
 use crate::world::World;
 
@@ -75,6 +75,18 @@ fn run_cell(world: &World, report: &mut Report, cell: &Cell) -> Result<()> {
     print!("{}", table::terminal(&done));
     report.cells.push(done);
     Ok(())
+}
+
+/// Why a measurement ended early, told as it happens; an interruption ends the run.
+fn failure(shape: &str, outcome: Result<()>) -> Result<Option<String>> {
+    match outcome {
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        Err(error) => {
+            eprintln!("xdfs-bench: {shape}: {error}");
+            Ok(Some(error.to_string()))
+        }
+        Ok(()) => Ok(None),
+    }
 }
 
 /// The systems of a shape: those of the command line, in the order of `fitting`.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::rounds;
+use super::{failure, rounds};
 use crate::args::PeerName;
 use crate::error::{Context, Error, Result};
 use crate::files;
@@ -129,14 +129,7 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
                 goal: work.goals[at],
                 ..MountsReport::default()
             };
-            match scene.measure(work, delay, &mut one) {
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
-                Err(error) => {
-                    eprintln!("xdfs-bench: mounts: {error}");
-                    one.failure = Some(error.to_string());
-                }
-                Ok(()) => {}
-            }
+            one.failure = failure("mounts", scene.measure(work, delay, &mut one))?;
             print!("{}", text(&one));
             report.mounts.push(one);
         }

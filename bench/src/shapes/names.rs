@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::rounds;
+use super::{failure, rounds};
 use crate::error::{Context, Error, Result};
 use crate::peers::{Server, System, Xdfs, state};
 use crate::process::{Account, Command};
@@ -44,14 +44,7 @@ pub struct NamesReport {
 pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     let names = if world.args.quick { QUICK_NAMES } else { NAMES };
     let mut one = NamesReport { names, ..NamesReport::default() };
-    match measure(world, &mut one) {
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(error) => {
-            eprintln!("xdfs-bench: names: {error}");
-            one.failure = Some(error.to_string());
-        }
-        Ok(()) => {}
-    }
+    one.failure = failure("names", measure(world, &mut one))?;
     print!("{}", text(&one));
     report.names.push(one);
     Ok(())

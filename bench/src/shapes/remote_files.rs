@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::login::holder;
-use super::{rounds, size};
+use super::{failure, rounds, size};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::peers::{Server, System, Xdfs, json_events, state};
@@ -73,14 +73,7 @@ fn best(seconds: &[f64]) -> Option<f64> {
 
 pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     let mut one = RemoteFilesReport { bytes: size(&world.args, BYTES), ..RemoteFilesReport::default() };
-    match measure(world, &mut one) {
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(error) => {
-            eprintln!("xdfs-bench: remote files: {error}");
-            one.failure = Some(error.to_string());
-        }
-        Ok(()) => {}
-    }
+    one.failure = failure("remote files", measure(world, &mut one))?;
     print!("{}", text(&one));
     report.remote_files = Some(one);
     Ok(())

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::{rounds, size};
+use super::{failure, rounds, size};
 use crate::args::FileSystem;
 use crate::error::{Context, Error, Result};
 use crate::files;
@@ -55,14 +55,7 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
         return Ok(());
     }
     let mut one = ResumeReport { bytes: size(&world.args, BYTES), ..ResumeReport::default() };
-    match measure(world, &mut one) {
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(error) => {
-            eprintln!("xdfs-bench: resume: {error}");
-            one.failure = Some(error.to_string());
-        }
-        Ok(()) => {}
-    }
+    one.failure = failure("resume", measure(world, &mut one))?;
     print!("{}", text(&one));
     report.resumes.push(one);
     Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::login::holder;
-use super::rounds;
+use super::{failure, rounds};
 use crate::args::FileSystem;
 use crate::error::{Context, Error, Result};
 use crate::files;
@@ -53,14 +53,7 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
         return Ok(());
     }
     let mut one = SmallFilesReport { files: FILES, size: BYTES, ..SmallFilesReport::default() };
-    match measure(world, &mut one) {
-        Err(Error::Interrupted) => return Err(Error::Interrupted),
-        Err(error) => {
-            eprintln!("xdfs-bench: small files: {error}");
-            one.failure = Some(error.to_string());
-        }
-        Ok(()) => {}
-    }
+    one.failure = failure("small files", measure(world, &mut one))?;
     print!("{}", text(&one));
     report.small_files.push(one);
     Ok(())
