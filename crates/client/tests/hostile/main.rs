@@ -15,6 +15,7 @@ mod parting;
 mod raw;
 mod records;
 mod replay;
+mod rooms;
 mod sealed;
 mod stalling;
 mod strangers;
