@@ -6,6 +6,7 @@ use crate::pace::Pacer;
 use crate::pipeline::Pipeline;
 use crate::schedule::QuotaClass;
 use crate::transfer::TransferStats;
+use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Poll;
@@ -63,7 +64,7 @@ pub trait Host: Send {
         &mut self,
         _operation: OperationId,
         _service: CallService,
-        _batch: Vec<u8>,
+        _batch: Bytes,
         _stop: Arc<AtomicBool>,
         _memory: Vec<u8>,
     ) -> (QuotaClass, SlicedJob<Vec<u8>>) {

@@ -7,6 +7,7 @@
 //!   [`blocking`]: the threads that run them;
 //! - [`opening`]: the handshake and JOIN of both sides, without input or output;
 //! - [`control`]: sealing and opening of records without a block;
+//! - [`payload`]: the memory of batches and replies, used again;
 //! - [`pipeline`]: a pipeline's channels and machine as a plain value that moves between threads.
 //!
 //! This crate opens no socket and no file by name: links come from `client` and `server`, files
@@ -22,6 +23,7 @@ pub mod kinds;
 pub mod mailbox;
 pub mod opening;
 pub mod pace;
+pub mod payload;
 pub mod pipeline;
 pub mod pump;
 pub mod schedule;

@@ -5,6 +5,7 @@ use crate::pipeline::PipelineChannel;
 use crate::pump::CallLane;
 use crate::transfer::commit::CommittedFile;
 use crate::transfer::{SharedFile, SourceSide, Written};
+use bytes::Bytes;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::Wake;
@@ -23,7 +24,7 @@ pub enum Command {
     /// identifies it until it has a number.
     Open { ticket: u64, request: Request, source: Option<SourceSide> },
     /// Execute the calls of this batch.
-    Calls { ticket: u64, service: CallService, batch: Vec<u8> },
+    Calls { ticket: u64, service: CallService, batch: Bytes },
     /// The session's first download was opened inside the handshake, as this operation.
     Opened { ticket: u64, operation: OperationId },
     /// Cancel an operation.

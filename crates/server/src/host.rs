@@ -17,6 +17,7 @@ use crate::sessions::{Metrics, ServerMessage};
 use crate::traffic::ExportLoad;
 use crate::transfer_slots::{TransferSlot, TransferSlots};
 use crate::watches::SessionWatches;
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -257,7 +258,7 @@ impl Host for ServerHost {
         &mut self,
         operation: OperationId,
         service: CallService,
-        batch: Vec<u8>,
+        batch: Bytes,
         stop: Arc<AtomicBool>,
         memory: Vec<u8>,
     ) -> (QuotaClass, SlicedJob<Vec<u8>>) {

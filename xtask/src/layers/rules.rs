@@ -75,7 +75,8 @@ pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-engine",
         ours: &["xdfs-proto", "xdfs-secure", "xdfs-io"],
-        foreign: &["thiserror"],
+        // bytes: batches and replies, whose memory is used again when nobody reads them any more.
+        foreign: &["bytes", "thiserror"],
         why: "the engine joins protocol and kernel and knows neither client nor server",
     },
     CrateRule {
@@ -98,7 +99,18 @@ pub(super) const CRATES: &[CrateRule] = &[
         ours: &["xdfs-proto", "xdfs-secure", "xdfs-io", "xdfs-engine"],
         // toml, serde: the configuration; serde_json: the audit log; landlock, seccompiler, rustix, libc (numbers of
         // system calls): what the process gives up.
-        foreign: &["httparse", "landlock", "libc", "rustix", "seccompiler", "serde", "serde_json", "thiserror", "toml"],
+        foreign: &[
+            "bytes",
+            "httparse",
+            "landlock",
+            "libc",
+            "rustix",
+            "seccompiler",
+            "serde",
+            "serde_json",
+            "thiserror",
+            "toml",
+        ],
         why: "the server stands on the engine and does not know the client",
     },
     CrateRule {

@@ -5,7 +5,6 @@
 //! session has as many operations in flight as allowed. The methods of `verbs` and `pages` are
 //! ready-made single calls.
 
-mod memory;
 mod pages;
 mod queue;
 mod verbs;
@@ -243,7 +242,7 @@ impl Session {
     pub fn call(&self, batch: &Batch) -> Result<PendingReply, Error> {
         let payload = batch.encode(self.batch_bytes_max())?;
         let (teller, outcome) = Callback::waiting();
-        let (ticket, post) = self.send_calls(CallService::Path, payload, batch.room, teller)?;
+        let (ticket, post) = self.send_calls(CallService::Path, payload.into(), batch.room, teller)?;
         Ok(PendingReply { outcome, codes: batch.calls.codes().to_vec(), ticket, post })
     }
 
@@ -252,7 +251,7 @@ impl Session {
     pub(crate) fn send_calls(
         &self,
         service: CallService,
-        payload: Vec<u8>,
+        payload: Bytes,
         room: usize,
         outcome: Callback<Bytes>,
     ) -> Result<(u64, PumpSender), Error> {

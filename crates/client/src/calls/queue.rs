@@ -1,16 +1,19 @@
 //! Calls in flight and their limits: shared between the application, which waits for room, and the
 //! pipelines, which answer.
 
-use super::memory::ReplyPool;
 use crate::callback::Callback;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use xdfs_engine::payload::PayloadPool;
 use xdfs_proto::base::{Error, PipelineId};
 use xdfs_proto::limits;
 
 /// Concurrent batches of one pipeline: the rest of its operations is for transfers.
 const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
+
+/// Replies whose memory is kept for reuse: as many as are read and written concurrently.
+const SPARE_MAX: usize = 32;
 
 struct QueuedBatch {
     pipeline: usize,
@@ -37,7 +40,7 @@ struct QueueState {
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
     changed: Condvar,
-    memory: ReplyPool,
+    replies: PayloadPool,
 }
 
 impl Queue {
@@ -46,7 +49,7 @@ impl Queue {
         let mut loads = vec![Load::default(); usize::from(pipelines.max(1))];
         loads[0].open = true;
         let state = Mutex::new(QueueState { entries: BTreeMap::new(), loads, ended: false });
-        Self { state, changed: Condvar::new(), memory: ReplyPool::default() }
+        Self { state, changed: Condvar::new(), replies: PayloadPool::new(SPARE_MAX) }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
@@ -88,7 +91,7 @@ impl Queue {
 
     /// The reply has arrived; its outcome follows.
     pub(crate) fn replied(&self, ticket: u64, reply: &[u8]) {
-        let reply = self.memory.keep(reply);
+        let reply = self.replies.copy(reply);
         if let Some(entry) = self.lock().entries.get_mut(&ticket) {
             entry.reply = Some(reply);
         }

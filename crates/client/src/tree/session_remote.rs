@@ -63,7 +63,7 @@ impl Remote for SessionRemote<'_> {
 
     fn call(&mut self, number: u64, payload: Vec<u8>, room: usize) -> Result<(), Error> {
         let answer = self.callback(move |reply| Event::Reply(number, reply));
-        self.session.send_calls(CallService::Path, payload, room, answer).map(drop)
+        self.session.send_calls(CallService::Path, payload.into(), room, answer).map(drop)
     }
 
     fn send(&mut self, number: u64, path: &RelPath, to: &[u8], options: &PutOptions) -> Result<(), NotBegun> {

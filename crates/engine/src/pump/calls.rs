@@ -3,6 +3,8 @@
 
 use super::{Host, Pump};
 use crate::mailbox::Message;
+use crate::payload::PayloadPool;
+use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +56,7 @@ fn room_of(service: CallService, payload: &[u8]) -> usize {
 struct HeldBatch {
     service: CallService,
     /// The batch; at the server, the reply once the batch was executed.
-    payload: Vec<u8>,
+    payload: Bytes,
     /// Longest reply that the client accepts. (Server.)
     room: usize,
     /// Bytes that count against the session's share.
@@ -63,22 +65,24 @@ struct HeldBatch {
     stop: Arc<AtomicBool>,
 }
 
-/// Reply buffers that are kept for reuse: as many as are made and sent at a time.
-const SPARE_MAX: usize = 4;
-
-/// Allocating shorter buffers anew is faster than keeping them.
-const SPARE_BYTES_MIN: usize = 16 << 10;
+/// Batches and replies whose memory is kept for reuse: as many as are executed and sent at a time.
+const SPARE_MAX: usize = 8;
 
 /// Batches of calls, executed by the pool one after the other per lane (P-70, P-83).
-#[derive(Default)]
 pub(super) struct Batches {
     held: BTreeMap<OperationId, HeldBatch>,
     /// Pending batches of each lane; the first one is being executed.
     queues: BTreeMap<CallLane, VecDeque<OperationId>>,
     /// Bytes that `held` counts.
     bytes: usize,
-    /// Buffers of replies that were sent: fresh pages cost more than writing their content.
-    spare: Vec<Vec<u8>>,
+    pool: PayloadPool,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        let (held, queues) = (BTreeMap::new(), BTreeMap::new());
+        Self { held, queues, bytes: 0, pool: PayloadPool::new(SPARE_MAX) }
+    }
 }
 
 impl Batches {
@@ -86,7 +90,7 @@ impl Batches {
         self.held.is_empty()
     }
 
-    fn hold(&mut self, operation: OperationId, service: CallService, payload: Vec<u8>, room: usize) {
+    fn hold(&mut self, operation: OperationId, service: CallService, payload: Bytes, room: usize) {
         let counted = payload.len() + room;
         self.bytes += counted;
         self.held.insert(operation, HeldBatch { service, payload, room, counted, stop: Arc::default() });
@@ -95,9 +99,6 @@ impl Batches {
     fn forget(&mut self, operation: OperationId) {
         if let Some(held) = self.held.remove(&operation) {
             self.bytes -= held.counted;
-            if held.room > 0 && held.payload.capacity() >= SPARE_BYTES_MIN && self.spare.len() < SPARE_MAX {
-                self.spare.push(held.payload);
-            }
         }
     }
 
@@ -105,7 +106,7 @@ impl Batches {
     fn answered(&mut self, operation: OperationId, payload: Vec<u8>) {
         if let Some(held) = self.held.get_mut(&operation) {
             self.bytes = self.bytes - held.counted + payload.len();
-            (held.counted, held.payload) = (payload.len(), payload);
+            (held.counted, held.payload) = (payload.len(), self.pool.payload(payload));
         }
     }
 }
@@ -117,7 +118,7 @@ where
     H: Host,
 {
     /// The application submits calls. (Client.)
-    pub(super) fn open_calls(&mut self, ticket: u64, service: CallService, payload: Vec<u8>) {
+    pub(super) fn open_calls(&mut self, ticket: u64, service: CallService, payload: Bytes) {
         let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let result = self.session.open_calls(service, bytes);
         if let Ok(operation) = result {
@@ -138,7 +139,8 @@ where
             if head.flags.has(Flags::REQUEST) {
                 let service = Event::from_code(head.event).and_then(CallService::of).unwrap_or(CallService::Path);
                 let room = room_of(service, payload);
-                self.batches.hold(head.operation, service, payload.to_vec(), room);
+                let payload = self.batches.pool.copy(payload);
+                self.batches.hold(head.operation, service, payload, room);
             } else {
                 self.host.replied(head.operation, payload);
             }
@@ -181,7 +183,7 @@ where
         // Cannot fail: a batch is held until it was answered.
         let Some(held) = self.batches.held.get_mut(&operation) else { return };
         let (service, payload, stop) = (held.service, std::mem::take(&mut held.payload), Arc::clone(&held.stop));
-        let memory = self.batches.spare.pop().unwrap_or_default();
+        let memory = self.batches.pool.memory(held.room);
         let (share, job) = self.host.execute(operation, service, payload, stop, memory);
         self.call_sliced(&share, job, move |result| Message::Answered { operation, lane, result });
     }

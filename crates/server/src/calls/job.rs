@@ -13,6 +13,7 @@ use crate::reply_cache::{CacheLookup, ReplyCache, RunningBatch};
 use crate::sessions::Metrics;
 use crate::traffic::{Count, ExportLoad, Traffic};
 use crate::watches::SessionWatches;
+use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -120,7 +121,7 @@ impl BatchOwner {
 
 /// The execution of a batch, from its payload to its reply, in slices.
 pub(crate) struct BatchJob {
-    payload: Vec<u8>,
+    payload: Bytes,
     whom: BatchOwner,
     state: BatchState,
 }
@@ -139,19 +140,17 @@ pub(crate) fn malformed(error: &WireError) -> Error {
 
 impl BatchJob {
     /// A batch that has not started; `base` is its authorised base, none for the list of exports.
-    pub(crate) fn new(payload: Vec<u8>, base: Result<Option<Base>, Error>, memory: Vec<u8>, whom: BatchOwner) -> Self {
+    pub(crate) fn new(payload: Bytes, base: Result<Option<Base>, Error>, memory: Vec<u8>, whom: BatchOwner) -> Self {
         Self { payload, whom, state: BatchState::Judged(Box::new(base), memory) }
     }
 
     /// Continues until the slice is over.
     pub(crate) fn advance(&mut self, slice: &Slice) -> Poll<Result<Vec<u8>, Error>> {
-        let payload = std::mem::take(&mut self.payload);
-        let reply = match Batch::decode(&payload) {
+        let payload = self.payload.clone();
+        match Batch::decode(&payload) {
             Ok(batch) => self.go_on(&batch, slice),
             Err(error) => Poll::Ready(Err(malformed(&error))),
-        };
-        self.payload = payload;
-        reply
+        }
     }
 
     fn go_on(&mut self, batch: &Batch<'_>, slice: &Slice) -> Poll<Result<Vec<u8>, Error>> {

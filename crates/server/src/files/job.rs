@@ -12,6 +12,7 @@ use crate::calls::job::{BatchOwner, malformed};
 use crate::calls::{failure, reply_writer};
 use crate::log::{CallLine, LoggedName};
 use crate::reply_cache::{CacheLookup, RunningBatch};
+use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -22,7 +23,7 @@ use xdfs_proto::wire::path::ReplyWriter;
 
 /// A batch that is executed in slices.
 pub(crate) struct FileJob {
-    payload: Vec<u8>,
+    payload: Bytes,
     whom: BatchOwner,
     files: Arc<SessionFiles>,
     state: JobState,
@@ -56,19 +57,17 @@ pub(crate) fn name_of(payload: &[u8], files: &SessionFiles) -> Result<Vec<u8>, E
 }
 
 impl FileJob {
-    pub(crate) fn new(payload: Vec<u8>, memory: Vec<u8>, files: Arc<SessionFiles>, whom: BatchOwner) -> Self {
+    pub(crate) fn new(payload: Bytes, memory: Vec<u8>, files: Arc<SessionFiles>, whom: BatchOwner) -> Self {
         Self { payload, whom, files, state: JobState::Waiting(memory) }
     }
 
     /// Continues until the slice is over.
     pub(crate) fn advance(&mut self, slice: &Slice) -> Poll<Result<Vec<u8>, Error>> {
-        let payload = std::mem::take(&mut self.payload);
-        let reply = match FileBatch::decode(&payload) {
+        let payload = self.payload.clone();
+        match FileBatch::decode(&payload) {
             Ok(batch) => self.go_on(&batch, slice),
             Err(error) => Poll::Ready(Err(malformed(&error))),
-        };
-        self.payload = payload;
-        reply
+        }
     }
 
     fn go_on(&mut self, batch: &FileBatch<'_>, slice: &Slice) -> Poll<Result<Vec<u8>, Error>> {

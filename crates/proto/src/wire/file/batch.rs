@@ -72,11 +72,16 @@ impl<'a> FileBatch<'a> {
         Ok(Self { stop, unordered, room, request, age_ms, handle: reader.integer()?, calls: Vec::new() })
     }
 
-    /// The payload on the wire.
+    /// The payload on the wire. The bytes of a write in its last call are at its end.
     pub fn encode(&self) -> Vec<u8> {
+        self.encode_within(Vec::new())
+    }
+
+    /// The same in this memory; previous content is discarded.
+    pub fn encode_within(&self, memory: Vec<u8>) -> Vec<u8> {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let flags = flag(self.stop, STOP) | flag(self.unordered, UNORDERED) | flag(self.age_ms.is_some(), REPEATED);
-        let mut writer = Writer::new();
+        let mut writer = Writer::within(memory);
         writer.integer(flags).integer(self.room.into()).raw(&self.request);
         if let Some(age_ms) = self.age_ms {
             writer.integer(age_ms);
@@ -85,8 +90,9 @@ impl<'a> FileBatch<'a> {
         let mut arguments = Writer::new();
         for call in &self.calls {
             arguments.truncate(0);
-            call.write(&mut arguments);
-            writer.integer(call.code()).bytes(arguments.as_bytes());
+            let last = call.write(&mut arguments);
+            let length = arguments.as_bytes().len() + last.len();
+            writer.integer(call.code()).integer(length as u64).raw(arguments.as_bytes()).raw(last);
         }
         writer.finish()
     }

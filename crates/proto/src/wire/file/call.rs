@@ -310,7 +310,8 @@ impl<'a> FileCall<'a> {
         .max(REPLY_CALL_BYTES)
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) {
+    /// Writes its arguments, up to the bytes that they end with; those are returned.
+    pub(super) fn write<'b>(&'b self, writer: &mut Writer) -> &'b [u8] {
         match self {
             Self::Open(open) => open.write(writer),
             Self::Read { ranges } => {
@@ -319,8 +320,14 @@ impl<'a> FileCall<'a> {
                     writer.integer(range.offset).integer(range.length.into());
                 }
             }
-            Self::Write { offset, data } => drop(writer.integer(*offset).bytes(data)),
-            Self::Append { data } => drop(writer.bytes(data)),
+            Self::Write { offset, data } => {
+                writer.integer(*offset).integer(data.len() as u64);
+                return data;
+            }
+            Self::Append { data } => {
+                writer.integer(data.len() as u64);
+                return data;
+            }
             Self::SetLength { length } => drop(writer.integer(*length)),
             Self::Sync { data_only } => drop(writer.integer((*data_only).into())),
             Self::Allocate { offset, length, keep_size } => {
@@ -341,9 +348,13 @@ impl<'a> FileCall<'a> {
                 write_range(lock.range, writer);
             }
             Self::ReadPipe { length, wait_ms } => drop(writer.integer((*length).into()).integer(*wait_ms)),
-            Self::WritePipe { offset, wait_ms, data } => drop(writer.integer(*offset).integer(*wait_ms).bytes(data)),
+            Self::WritePipe { offset, wait_ms, data } => {
+                writer.integer(*offset).integer(*wait_ms).integer(data.len() as u64);
+                return data;
+            }
             Self::Close | Self::Unlock | Self::Unknown { .. } => {}
         }
+        &[]
     }
 
     pub(super) fn decode(number: u64, arguments: &'a [u8]) -> Result<Self, WireError> {
