@@ -5,13 +5,14 @@ mod lease;
 mod locks;
 mod named;
 mod recovery;
+mod syncs;
 mod writes;
 
 use super::ahead::Ahead;
 use super::changes::Changes;
 use super::flight::Flown;
 use super::options::OpenOptions;
-use super::remote::{Answered, PendingFileReply, Remote, is_lost};
+use super::remote::{Answered, BatchFacts, PendingFileReply, Remote, is_lost};
 use super::unsynced::{Change, Unsynced};
 use crate::calls::failed;
 use crate::session::Session;
@@ -20,7 +21,7 @@ pub use lease::Lease;
 use lease::LeasingLock;
 pub(super) use lease::PendingLease;
 use locks::Locks;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use writes::Behind;
@@ -86,6 +87,8 @@ pub(super) struct Core {
     changes: Mutex<Changes>,
     ahead: Mutex<Ahead>,
     leasing: LeasingLock,
+    /// Nobody uses it any more: in another session it is not opened again.
+    closed: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -206,6 +209,7 @@ impl Core {
             changes: Mutex::new(shared.changes.clone()),
             ahead: Mutex::new(ahead),
             leasing: LeasingLock::default(),
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -254,7 +258,18 @@ impl Core {
     }
 
     fn send(&self, session: &Session, generation: u64, batch: FileBatch<'_>) -> Result<Sent, Error> {
-        let changes = batch.calls.iter().any(FileCall::changes);
+        let (payload, facts) = session.encode_file(batch, Vec::new())?;
+        self.send_encoded(session, generation, payload.into(), facts)
+    }
+
+    fn send_encoded(
+        &self,
+        session: &Session,
+        generation: u64,
+        payload: Bytes,
+        facts: BatchFacts,
+    ) -> Result<Sent, Error> {
+        let changes = facts.changes;
         let count = |by: isize| {
             let mut connection = lock(&self.connection);
             if changes && connection.generation == generation {
@@ -262,7 +277,7 @@ impl Core {
             }
         };
         count(1);
-        match session.call_file(batch) {
+        match session.send_file(payload, facts) {
             Ok(pending) => Ok(Sent { pending, generation, changes }),
             Err(error) => {
                 count(-1);
@@ -437,28 +452,9 @@ impl Core {
         Err(unknown)
     }
 
-    /// Waits until everything changed so far is on stable storage.
-    pub(super) fn sync(&self, data_only: bool) -> Result<(), Error> {
-        self.settle()?;
-        let mut backoff = self.remote.backoff();
-        loop {
-            let last = lock(&self.connection).unsynced.last_made();
-            let told = self.call(FileCall::Sync { data_only }, "sync", |answer| match answer {
-                FileAnswer::Synced { verifier } => Some(*verifier),
-                _ => None,
-            })?;
-            if lock(&self.connection).opened.verifier == told {
-                self.unsynced(|unsynced| unsynced.synced(last));
-                return Ok(());
-            }
-            // The server restarted, and what it may have lost was written again after that.
-            let text = format!("the server of '{}' restarts again and again", self.path().escape_ascii());
-            backoff.wait(Error::new(ErrorKind::ConnectionLost, text))?;
-        }
-    }
-
     /// Sends that nobody uses the handle any more; none if the session is lost.
     pub(super) fn start_close(&self) -> Option<PendingFileReply> {
+        self.closed.store(true, Ordering::SeqCst);
         let (session, handle, _) = self.current().ok()?;
         session.call_file(FileBatch { handle, calls: vec![FileCall::Close], ..FileBatch::default() }).ok()
     }
@@ -466,6 +462,7 @@ impl Core {
     /// Waits for what was written, and gives the handle back: both, whatever becomes of the other.
     pub(super) fn close(&self) -> Result<(), Error> {
         let settled = self.settle();
+        self.closed.store(true, Ordering::SeqCst);
         let (session, handle, _) = self.current()?;
         let batch = FileBatch { handle, calls: vec![FileCall::Close], ..FileBatch::default() };
         let closed = match session.call_file(batch).and_then(PendingFileReply::wait) {
@@ -479,7 +476,11 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        let kept = lock(&self.connection).unsynced.bytes();
-        self.remote.unsynced.fetch_sub(kept, Ordering::Relaxed);
+        let unsynced = std::mem::take(&mut lock(&self.connection).unsynced);
+        let kept = unsynced.bytes();
+        drop(unsynced);
+        if self.remote.unsynced.fetch_sub(kept, Ordering::Relaxed) == kept {
+            self.remote.writes.clear();
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! time. It must not decide what a lease permits: that is `proto/lease`, as each file keeps it.
 
 use super::core::{Core, PendingLease};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,16 +17,17 @@ const REST: Duration = Duration::from_secs(3600);
 /// Handles whose recalls wait to be read: all that one user's leases can be.
 const RECALLS_MAX: usize = 4096;
 
-/// Those of them that are not known here, yet.
+/// Those of them that are not known here, yet, and how long they are kept: the answer to an open is on its way.
 const UNKNOWN_MAX: usize = 64;
+const UNKNOWN_KEPT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 struct State {
     /// Files that have a lease, or ask for one, by their present handle.
     files: BTreeMap<u64, Weak<Core>>,
     recalled: BTreeSet<u64>,
-    /// Handles that were recalled before this end knew that it has them; those of the youngest are the largest.
-    unknown: BTreeSet<u64>,
+    /// Handles that were recalled before this end knew that it has them, or after it gave them back; the oldest first.
+    unknown: VecDeque<(u64, Instant)>,
     /// The thread is there.
     runs: bool,
     ended: bool,
@@ -48,7 +49,8 @@ impl Keeper {
     pub(super) fn keep(self: &Arc<Self>, handle: u64, core: &Arc<Core>) {
         let mut state = self.lock();
         state.files.insert(handle, Arc::downgrade(core));
-        if state.unknown.remove(&handle) {
+        if let Some(at) = state.unknown.iter().position(|(recalled, _)| *recalled == handle) {
+            state.unknown.remove(at);
             state.recalled.insert(handle);
         }
         if !state.runs {
@@ -113,12 +115,16 @@ impl Keeper {
             let kept: BTreeMap<u64, Arc<Core>> = kept.map(|(handle, core)| (handle, Arc::clone(core))).collect();
             state.files = kept.iter().map(|(handle, core)| (*handle, Arc::downgrade(core))).collect();
             let told = std::mem::take(&mut state.recalled);
-            state.unknown.extend(told.iter().filter(|handle| !kept.contains_key(handle)));
-            while state.unknown.len() > UNKNOWN_MAX {
-                state.unknown.pop_first();
+            let now = Instant::now();
+            state.unknown.extend(told.iter().filter(|handle| !kept.contains_key(handle)).map(|handle| (*handle, now)));
+            let surplus = |unknown: &VecDeque<(u64, Instant)>| {
+                unknown.len() > UNKNOWN_MAX || unknown.front().is_some_and(|(_, then)| now - *then > UNKNOWN_KEPT)
+            };
+            while surplus(&state.unknown) {
+                state.unknown.pop_front();
             }
             let recalled: Vec<Arc<Core>> = told.iter().filter_map(|handle| kept.get(handle).cloned()).collect();
-            let (now, files): (_, Vec<Arc<Core>>) = (Instant::now(), kept.into_values().collect());
+            let files: Vec<Arc<Core>> = kept.into_values().collect();
             if !recalled.is_empty() || files.iter().any(|core| core.is_recalled() || core.is_due(now)) {
                 drop(state);
                 return Some((recalled, files));

@@ -98,7 +98,6 @@ pub use xdfs_proto::range_locks::RangeLock;
 pub use xdfs_proto::wire::file::range_to_the_end;
 
 use crate::calls::Facts;
-use bytes::Bytes;
 use core::{Core, Shared};
 use flight::Flown;
 use std::sync::Arc;
@@ -211,10 +210,7 @@ impl File {
         must_be_below_limit(offset, data.len())?;
         // Read once: another session may have another one.
         let chunk = self.core.chunk();
-        self.core.write_all((0..).zip(data.chunks(chunk)).map(|(at, part)| {
-            let offset = offset + at * chunk as u64;
-            Change::Write { offset, data: Bytes::copy_from_slice(part) }
-        }))
+        self.core.write_all((0..).zip(data.chunks(chunk)).map(|(at, part)| (offset + at * chunk as u64, part)))
     }
 
     /// Writes all of `data` at `offset` without waiting for anything but earlier writes, if there are many.
@@ -230,6 +226,11 @@ impl File {
     #[must_use]
     pub fn push(&self) -> bool {
         self.core.push()
+    }
+
+    /// Whether every write is answered, well or not. Sends and waits for nothing: while another thread writes it is not.
+    pub fn is_settled(&self) -> bool {
+        self.core.is_settled()
     }
 
     /// Waits for the answers to all writes; an error may be that of an earlier one.

@@ -10,6 +10,9 @@ use xdfs_proto::limits;
 use xdfs_proto::wire::file::{FileAnswer, FileCall, ReadRange};
 use xdfs_proto::wire::path::Wanted;
 
+/// What is read at a time of a long range.
+const LONG_READ_BYTES: usize = 16 << 20;
+
 fn call_of(range: ReadRange) -> Vec<FileCall<'static>> {
     vec![FileCall::Read { ranges: vec![range] }]
 }
@@ -89,16 +92,27 @@ impl Core {
             } else if let Some((some, sent)) = pending.pop_front() {
                 all.extend(self.received_ranges(some, sent)?);
             } else if let Some((&(offset, length), behind)) = rest.split_first() {
-                // Longer than a reply.
-                let mut bytes = vec![0; length];
-                let read = self.read_at(&mut bytes, offset)?;
-                bytes.truncate(read);
-                all.push(bytes);
+                all.push(self.read_long(offset, length)?);
                 rest = behind;
             } else {
                 return Ok(all);
             }
         }
+    }
+
+    /// Reads a range that is longer than a reply; memory is taken for what there is, not for what is asked for.
+    pub(super) fn read_long(&self, offset: u64, length: usize) -> Result<Vec<u8>, Error> {
+        let mut all = Vec::new();
+        while all.len() < length {
+            let (done, part) = (all.len(), (length - all.len()).min(LONG_READ_BYTES));
+            all.resize(done + part, 0);
+            let read = self.read_at(&mut all[done..], offset + done as u64)?;
+            all.truncate(done + read);
+            if read < part {
+                break;
+            }
+        }
+        Ok(all)
     }
 
     fn received_ranges(&self, asked: &[(u64, usize)], sent: Option<Sent>) -> Result<Vec<Vec<u8>>, Error> {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
+use xdfs_engine::payload::PayloadPool;
 use xdfs_proto::base::{Error, ErrorKind, Retry};
 use xdfs_proto::session::CallService;
 use xdfs_proto::wire::file::{FileBatch, FileCall, FileOutcome, FileReply, LeaseCall};
@@ -24,6 +25,10 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// not synced, unless the program says otherwise.
 const MEMORY: usize = 256 << 20;
 
+/// Writes whose memory is kept for reuse, as long as anything is not synced: as many as one file keeps to write them
+/// again.
+const SPARE_WRITES_MAX: usize = 256;
+
 /// Pauses between two tries.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -37,6 +42,8 @@ pub struct Remote {
     connections: AtomicU64,
     /// Bytes that its open files keep to write them again.
     pub(super) unsynced: AtomicUsize,
+    /// Memory of writes that are synced.
+    pub(super) writes: PayloadPool,
     /// Bytes that were requested for them before somebody read them.
     pub(super) ahead: AtomicUsize,
     /// How many there are at most, of each of the two.
@@ -136,7 +143,8 @@ impl Remote {
         let (unsynced, ahead, keeper) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(Keeper::default()));
         let connections = AtomicU64::new(u64::from(session.is_some()));
         let memory = AtomicUsize::new(MEMORY);
-        let remote = Self { way, patience, session: Mutex::new(session), connections, unsynced, ahead, memory, keeper };
+        let (session, writes) = (Mutex::new(session), PayloadPool::new(SPARE_WRITES_MAX));
+        let remote = Self { way, patience, session, connections, unsynced, writes, ahead, memory, keeper };
         remote.lock().iter().for_each(|session| remote.hear_recalls(session));
         Arc::new(remote)
     }
@@ -352,9 +360,22 @@ impl Answered {
     }
 }
 
+/// What is known of a batch besides its payload.
+pub(super) struct BatchFacts {
+    room: usize,
+    codes: Vec<u64>,
+    under: bool,
+    /// A call of it changes the file.
+    pub(super) changes: bool,
+}
+
 impl Session {
-    /// Sends a batch about a file; its room is what its results take at most.
-    pub(super) fn call_file(&self, mut batch: FileBatch<'_>) -> Result<PendingFileReply, Error> {
+    /// The payload of a batch about a file, in this memory; its room is what its results take at most.
+    pub(super) fn encode_file(
+        &self,
+        mut batch: FileBatch<'_>,
+        memory: Vec<u8>,
+    ) -> Result<(Vec<u8>, BatchFacts), Error> {
         if !batch.calls.iter().all(FileCall::fits_the_wire) {
             return Err(Error::new(ErrorKind::TooLarge, "a range is empty, or reaches behind 2^62 - 1"));
         }
@@ -362,14 +383,27 @@ impl Session {
         let room = batch.calls.iter().map(FileCall::result_bytes_max).fold(REPLY_BYTES, usize::saturating_add);
         // At most 256 KiB: fits.
         batch.room = room.min(most) as u32;
-        let payload = batch.encode();
+        let payload = batch.encode_within(memory);
         if payload.len() > most || room > most {
             let text = format!("calls and results of {} and {room} bytes are longer than {most}", payload.len());
             return Err(Error::new(ErrorKind::LimitExceeded, text));
         }
+        let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
+        let changes = batch.calls.iter().any(FileCall::changes);
+        Ok((payload, BatchFacts { room, codes: batch.codes(), under, changes }))
+    }
+
+    /// Sends the payload of a batch about a file.
+    pub(super) fn send_file(&self, payload: Bytes, facts: BatchFacts) -> Result<PendingFileReply, Error> {
+        let BatchFacts { room, codes, under, changes: _ } = facts;
         let (callback, outcome) = Callback::waiting();
         self.send_calls(CallService::File, payload, room, callback)?;
-        let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
-        Ok(PendingFileReply { outcome: Mutex::new(outcome), come: None, codes: batch.codes(), under })
+        Ok(PendingFileReply { outcome: Mutex::new(outcome), come: None, codes, under })
+    }
+
+    /// Encodes and sends a batch about a file.
+    pub(super) fn call_file(&self, batch: FileBatch<'_>) -> Result<PendingFileReply, Error> {
+        let (payload, facts) = self.encode_file(batch, Vec::new())?;
+        self.send_file(payload.into(), facts)
     }
 }

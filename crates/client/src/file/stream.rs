@@ -1,8 +1,6 @@
 //! A file with a position: reading ahead, writing behind.
 
-use super::unsynced::Change;
 use super::{File, must_be_below_limit};
-use bytes::Bytes;
 use std::io::{Read, Seek, SeekFrom, Write};
 use xdfs_proto::base::{Error, ErrorKind};
 
@@ -54,8 +52,7 @@ impl Write for File {
             return Ok(part.len());
         }
         must_be_below_limit(self.position, part.len()).map_err(to_io)?;
-        let change = Change::Write { offset: self.position, data: Bytes::copy_from_slice(part) };
-        self.core.write_behind(change).map_err(to_io)?;
+        self.core.write_behind(self.position, part).map_err(to_io)?;
         self.position += part.len() as u64;
         Ok(part.len())
     }

@@ -33,12 +33,10 @@ impl Change {
         }
     }
 
-    /// Whether the order of the two matters.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Write { offset, data }, Self::Write { offset: at, data: more }) => {
-                *offset < at + more.len() as u64 && *at < offset + data.len() as u64
-            }
+    /// Whether the order of this and a write matters.
+    pub(super) fn overlaps(&self, at: u64, length: usize) -> bool {
+        match self {
+            Self::Write { offset, data } => *offset < at + length as u64 && at < offset + data.len() as u64,
             _ => true,
         }
     }

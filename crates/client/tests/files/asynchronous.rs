@@ -6,8 +6,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use xdfs_client::ErrorKind;
 use xdfs_client::file::{AsyncRemote, File, OpenOptions};
+use xdfs_client::{Error, ErrorKind};
 
 struct Unpark(Thread);
 
@@ -28,6 +28,9 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         }
     }
 }
+
+/// More than there are.
+const THREADS: usize = 20;
 
 const WRITES: u64 = 250;
 const READS: usize = 3000;
@@ -70,6 +73,37 @@ fn every_call_does_to_the_file_what_the_blocking_one_does() {
         file.close().await.unwrap();
     });
     assert_eq!(serving.directory.read("f"), b"one three");
+}
+
+#[test]
+fn one_read_is_not_answered_with_the_trouble_of_another() {
+    let serving = Serving::start();
+    serving.directory.write("f", &[7; 100_000]);
+    let server = AsyncRemote::new(remote(&serving));
+    block_on(async {
+        let file = server.open("data/f", &OpenOptions::new().read(true)).await.unwrap();
+        // What lies behind the largest offset of the wire is refused before it is sent, and with it all that is sent with it.
+        let (most, far) = (file.read_at(0, usize::MAX), file.read_at((1 << 62) - 1, 100));
+        let near = file.read_at(5, 3);
+        assert_eq!(most.await.unwrap().len(), 100_000, "there is no more, and no memory is taken for it");
+        assert_eq!(near.await.unwrap(), [7; 3]);
+        assert!(far.await.unwrap_or_default().is_empty());
+        file.close().await.unwrap();
+    });
+}
+
+#[test]
+fn calls_that_panic_cost_no_thread() {
+    let serving = Serving::start();
+    let server = AsyncRemote::new(remote(&serving));
+    block_on(async {
+        let file = server.open("data/f", &BOTH.create(true)).await.unwrap();
+        for _ in 0..THREADS {
+            assert!(file.call(|_| -> Result<(), Error> { panic!("the program's own trouble") }).await.is_err());
+        }
+        assert_eq!(file.length().await.unwrap(), 0);
+        file.close().await.unwrap();
+    });
 }
 
 #[test]

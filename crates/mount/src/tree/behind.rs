@@ -59,10 +59,11 @@ impl Behind {
         Arc::ptr_eq(known, open)
     }
 
-    /// An open file was settled. It stays if something was written meanwhile.
+    /// An open file was settled. It stays if something was written meanwhile. Nothing is sent: who reads requests of the kernel
+    /// may wait for this lock.
     fn remove(&self, open: &Arc<OpenFile>) {
         let mut state = self.lock();
-        if state.files.get(&open.inode).is_some_and(|known| Arc::ptr_eq(known, open) && open.file.push()) {
+        if state.files.get(&open.inode).is_some_and(|known| Arc::ptr_eq(known, open) && open.file.is_settled()) {
             state.files.remove(&open.inode);
         }
     }

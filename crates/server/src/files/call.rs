@@ -119,8 +119,7 @@ impl FileCalls {
             let text = "somebody else has the file open in a way that excludes this one; try again later";
             return Err(Error::new(ErrorKind::Locked, text));
         }
-        let handle =
-            Arc::new(Handle::new((self.files.session, id, open.path.to_vec()), identity, sharing, reserved, None));
+        let handle = Arc::new(Handle::new((&self.files, id, open.path.to_vec()), identity, sharing, reserved, None));
         if open.again.is_some() {
             self.claim_hidden(open.path, &handle);
         }
@@ -240,7 +239,9 @@ impl FileCalls {
         let (file, _) = self.opened(Want::Change)?;
         match *call {
             FileCall::Write { offset, data } => {
+                let turn = self.handle.as_ref().map(|handle| super::lock(&handle.writing));
                 file.write_at(data, offset)?;
+                drop(turn);
                 self.wrote(data);
             }
             FileCall::SetLength { length } => file.set_length(length)?,

@@ -100,6 +100,8 @@ pub(crate) struct Handle {
     id: u64,
     /// Whose it is.
     session: SessionId,
+    /// His name, as others see it: empty for visitors.
+    shown: Arc<str>,
     /// `EXPORT/path`, as it was opened.
     name: Vec<u8>,
     identity: FileIdentity,
@@ -110,6 +112,9 @@ pub(crate) struct Handle {
     unsynced_name: AtomicBool,
     /// Bytes that were written through it; through a pipe, in either direction.
     written: AtomicU64,
+    /// Held while something is written: the kernel has one write of a file after the other, too, and threads that wait for
+    /// their turn there take a processor each.
+    writing: Mutex<()>,
     /// Kinds of changes that are in the log, one bit for each code.
     logged: AtomicU64,
     /// The lock of the whole file that it has, and whether that is exclusive.
@@ -128,6 +133,7 @@ pub(crate) struct Handle {
 /// The open files of one session.
 pub(crate) struct SessionFiles {
     session: SessionId,
+    shown: Arc<str>,
     server: Arc<OpenFiles>,
     handles: Mutex<BTreeMap<u64, Arc<Handle>>>,
     next: AtomicU64,
@@ -232,7 +238,7 @@ impl Drop for Reservation {
 
 impl Handle {
     fn new(
-        (session, id, name): (SessionId, u64, Vec<u8>),
+        (files, id, name): (&SessionFiles, u64, Vec<u8>),
         identity: FileIdentity,
         sharing: Sharing,
         reserved: Reservation,
@@ -240,7 +246,8 @@ impl Handle {
     ) -> Self {
         Self {
             id,
-            session,
+            session: files.session,
+            shown: Arc::clone(&files.shown),
             name,
             identity,
             sharing,
@@ -251,6 +258,7 @@ impl Handle {
             whole: Mutex::default(),
             ranges: Mutex::default(),
             leased_change: AtomicU64::new(0),
+            writing: Mutex::default(),
             pipe,
             retired: RwLock::new(false),
             reserved,
@@ -303,9 +311,15 @@ impl Drop for Handle {
 }
 
 impl SessionFiles {
-    /// A session that has nothing open.
-    pub(crate) fn new(server: &Arc<OpenFiles>, session: SessionId) -> Self {
-        Self { session, server: Arc::clone(server), handles: Mutex::default(), next: AtomicU64::new(0) }
+    /// A session that has nothing open; `user` is whose it is, as others see it: empty for visitors.
+    pub(crate) fn new(server: &Arc<OpenFiles>, session: SessionId, user: &str) -> Self {
+        Self {
+            session,
+            shown: user.into(),
+            server: Arc::clone(server),
+            handles: Mutex::default(),
+            next: AtomicU64::new(0),
+        }
     }
 
     /// The open files of all sessions.

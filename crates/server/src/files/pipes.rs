@@ -85,7 +85,7 @@ impl FileCalls {
         let end = Mutex::new(EndState { end: opened.end.map(Arc::new), passed: 0 });
         let pipe = Pipe { end, closed: AtomicBool::new(false), cut: AtomicBool::new(false), _slot: slot };
         self.adopt(Arc::new(Handle::new(
-            (self.files.session, id, open.path.to_vec()),
+            (&self.files, id, open.path.to_vec()),
             identity,
             sharing,
             reserved,

@@ -27,8 +27,8 @@ impl Scene {
         let sharing = Sharing { write: true, ..Sharing::default() };
         assert!(lock(&self.server.shares).open(&[7; 24], sharing));
         let reserved = self.server.reserve(user, 6).unwrap();
-        let handle =
-            Arc::new(Handle::new((SessionId([1; 16]), id, b"data/f".to_vec()), [7; 24], sharing, reserved, None));
+        let session = SessionFiles::new(&self.server, SessionId([1; 16]), user);
+        let handle = Arc::new(Handle::new((&session, id, b"data/f".to_vec()), [7; 24], sharing, reserved, None));
         handle.keep(self.file());
         handle
     }
@@ -85,7 +85,7 @@ fn handles_and_the_memory_of_their_paths_are_bounded_for_each_user() {
 fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
     let scene = Scene::new(4);
     let ada: Arc<str> = "ada".into();
-    let (handle, session) = (scene.handle(1, &ada), SessionFiles::new(&scene.server, SessionId([1; 16])));
+    let (handle, session) = (scene.handle(1, &ada), SessionFiles::new(&scene.server, SessionId([1; 16]), "ada"));
     session.adopt(&handle);
     let retired = || *handle.retired.read().unwrap();
     scene.server.take_over(1, "bob");
@@ -102,7 +102,7 @@ fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
 fn handles_of_other_sessions_closed_ones_and_made_up_ones_are_stale() {
     let scene = Scene::new(4);
     let ada: Arc<str> = "ada".into();
-    let session = |number| SessionFiles::new(&scene.server, SessionId([number; 16]));
+    let session = |number| SessionFiles::new(&scene.server, SessionId([number; 16]), "ada");
     let (own, other) = (session(1), session(2));
     own.adopt(&scene.handle(1, &ada));
     let kind = |session: &SessionFiles, id| session.handle(id).err().map(|error| error.kind);
@@ -119,7 +119,7 @@ fn handles_of_other_sessions_closed_ones_and_made_up_ones_are_stale() {
 #[test]
 fn numbers_of_handles_are_never_zero_and_differ() {
     let scene = Scene::new(4);
-    let session = SessionFiles::new(&scene.server, SessionId([1; 16]));
+    let session = SessionFiles::new(&scene.server, SessionId([1; 16]), "ada");
     let ids: std::collections::BTreeSet<u64> = (0..1000).map(|_| session.next_id().unwrap()).collect();
     assert!(ids.len() == 1000 && !ids.contains(&0) && ids.iter().all(|id| *id < 1 << 62));
     assert_eq!(session.handle(*ids.first().unwrap()).err().map(|error| error.kind), Some(ErrorKind::Stale));
@@ -173,7 +173,7 @@ fn a_lock_stays_whatever_is_opened_and_closed_beside_it() {
 fn a_file_stays_its_creators_until_he_closes_it_and_nobody_elses() {
     let scene = Scene::new(4);
     let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
-    let session = SessionFiles::new(&scene.server, SessionId([1; 16]));
+    let session = SessionFiles::new(&scene.server, SessionId([1; 16]), "ada");
     let create = |id| {
         let handle = scene.handle(id, &ada);
         handle.own.store(true, Ordering::Relaxed);

@@ -26,15 +26,22 @@
 mod workers;
 
 use super::core::Core;
+use super::remote::is_lost;
 use super::{File, OpenOptions, Remote};
 use crate::callback::Callback;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 pub use workers::Outcome;
 use workers::{WAITING_MAX, Workers, too_many};
 use xdfs_proto::base::Error;
 
 /// Reads that are carried out by one call of a thread.
 const TOGETHER_MAX: usize = 1024;
+
+/// A read waits for others for this part of the time that answers take, within bounds: for less no thread sleeps.
+const HOLD_PART: u32 = 128;
+const HOLD_MIN: Duration = Duration::from_micros(100);
+const HOLD_MAX: Duration = Duration::from_millis(1);
 
 /// A server whose files are used by tasks.
 #[derive(Clone)]
@@ -77,11 +84,32 @@ enum Use {
     Closed,
 }
 
+/// Reads of a file that are carried out together.
+#[derive(Default)]
+struct Reads {
+    waiting: Vec<WaitingRead>,
+    /// Those that a thread has taken and that are not answered.
+    on_their_way: usize,
+    /// How long the last answer took.
+    took: Duration,
+}
+
+impl Reads {
+    /// How long the first of those that wait may wait for others: they are likely to come if there are others already, and
+    /// it costs little beside the answer.
+    fn hold(&self) -> Duration {
+        let hold = if self.on_their_way == 0 { Duration::ZERO } else { self.took / HOLD_PART };
+        if hold < HOLD_MIN { Duration::ZERO } else { hold.min(HOLD_MAX) }
+    }
+}
+
 /// An open file, as the calls on it share it.
 struct Shared {
     core: Arc<Core>,
     used: Mutex<Use>,
-    reads: Mutex<Vec<WaitingRead>>,
+    reads: Mutex<Reads>,
+    /// As many reads wait as are carried out together.
+    full: Condvar,
 }
 
 /// A call that was begun.
@@ -134,7 +162,7 @@ impl Shared {
                 drop(used);
                 let core = Arc::clone(&self.core);
                 // The callback says so if nobody does it.
-                let _ = workers.post(move || told.complete(core.close()));
+                let _ = workers.post_last(move || told.complete(core.close()));
             }
             Use::Open { calls } => *used = Use::Closing { calls: *calls, told },
             // It is done already.
@@ -145,13 +173,29 @@ impl Shared {
     /// Carries out reads that waited, as one call.
     fn read_together(&self) {
         let waiting: Vec<WaitingRead> = {
-            let mut reads = lock(&self.reads);
-            let count = reads.len().min(TOGETHER_MAX);
-            reads.drain(..count).collect()
+            let reads = lock(&self.reads);
+            let hold = reads.hold();
+            let held = self.full.wait_timeout_while(reads, hold, |reads| reads.waiting.len() < TOGETHER_MAX);
+            let (mut reads, _) = held.unwrap_or_else(PoisonError::into_inner);
+            let count = reads.waiting.len().min(TOGETHER_MAX);
+            reads.on_their_way += count;
+            reads.waiting.drain(..count).collect()
         };
+        let (began, count) = (Instant::now(), waiting.len());
         let ranges: Vec<(u64, usize)> = waiting.iter().map(|read| (read.offset, read.length)).collect();
-        match self.core.read_ranges(&ranges) {
+        let parts = self.core.read_ranges(&ranges);
+        {
+            let mut reads = lock(&self.reads);
+            reads.on_their_way -= count;
+            reads.took = began.elapsed();
+        }
+        match parts {
             Ok(parts) => waiting.into_iter().zip(parts).for_each(|(read, part)| read.outcome.complete(Ok(part))),
+            // One of them may have failed for a reason of its own.
+            Err(error) if count > 1 && !is_lost(&error) => waiting.into_iter().for_each(|read| {
+                let part = self.core.read_ranges(&[(read.offset, read.length)]);
+                read.outcome.complete(part.map(|mut parts| parts.pop().unwrap_or_default()));
+            }),
             Err(error) => waiting.into_iter().for_each(|read| read.outcome.complete(Err(error.clone()))),
         }
     }
@@ -174,10 +218,11 @@ impl AsyncFile {
     fn new(mut file: File, workers: Arc<Workers>) -> Self {
         file.closed = true;
         let (core, used) = (Arc::clone(&file.core), Mutex::new(Use::Open { calls: 0 }));
-        Self { shared: Arc::new(Shared { core, used, reads: Mutex::default() }), workers }
+        Self { shared: Arc::new(Shared { core, used, reads: Mutex::default(), full: Condvar::new() }), workers }
     }
 
-    /// Makes any call of [`File`].
+    /// Makes any call of [`File`]. It keeps one of the server's 16 threads until it returns: what waits for another task of this
+    /// program, as a lock may, is better tried again than waited for.
     pub fn call<T: Send + 'static>(&self, act: impl FnOnce(&File) -> Result<T, Error> + Send + 'static) -> Outcome<T> {
         let call = Call::begin(&self.shared);
         self.workers.begin(move || act(&call.file()))
@@ -190,22 +235,31 @@ impl AsyncFile {
             callback.complete(Err(error));
             return outcome;
         }
+        // It would keep those that are carried out with it.
+        if length > self.shared.core.chunk() {
+            return self.call(move |file| file.core.read_long(offset, length));
+        }
         let mut reads = lock(&self.shared.reads);
-        let count = reads.len();
+        let count = reads.waiting.len();
         if count >= WAITING_MAX {
             drop(reads);
             callback.complete(Err(too_many()));
             return outcome;
         }
-        reads.push(WaitingRead { offset, length, outcome: callback });
-        drop(reads);
         // Whoever comes behind the first one is carried out with it.
         if count.is_multiple_of(TOGETHER_MAX) {
             let call = Call::begin(&self.shared);
             if let Err(error) = self.workers.post(move || call.0.read_together()) {
-                let refused = std::mem::take(&mut *lock(&self.shared.reads));
-                refused.into_iter().for_each(|read| read.outcome.complete(Err(error.clone())));
+                drop(reads);
+                callback.complete(Err(error));
+                return outcome;
             }
+        }
+        // The thread that takes it waits for the lock.
+        reads.waiting.push(WaitingRead { offset, length, outcome: callback });
+        drop(reads);
+        if count + 1 == TOGETHER_MAX {
+            self.shared.full.notify_one();
         }
         outcome
     }

@@ -3,6 +3,7 @@
 use crate::callback::Callback;
 use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -98,7 +99,7 @@ impl Workers {
         act: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Outcome<T> {
         let (callback, outcome) = Outcome::pending();
-        match self.room() {
+        match self.room(WAITING_MAX) {
             Ok(mut state) => state.jobs.push_back(Box::new(move || callback.complete(act()))),
             Err(error) => callback.complete(Err(error)),
         }
@@ -108,15 +109,24 @@ impl Workers {
 
     /// Has a thread do something that tells its outcomes itself. An error if nobody will.
     pub(super) fn post(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        self.room()?.jobs.push_back(Box::new(job));
+        self.post_within(WAITING_MAX, job)
+    }
+
+    /// The same for what gives something back: it is not refused because others wait.
+    pub(super) fn post_last(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        self.post_within(usize::MAX, job)
+    }
+
+    fn post_within(&self, most: usize, job: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        self.room(most)?.jobs.push_back(Box::new(job));
         self.0.news.notify_one();
         Ok(())
     }
 
-    /// Room for one call, and a thread for it.
-    fn room(&self) -> Result<MutexGuard<'_, State>, Error> {
+    /// Room for one call among so many, and a thread for it.
+    fn room(&self, most: usize) -> Result<MutexGuard<'_, State>, Error> {
         let mut state = lock(&self.0.state);
-        if state.jobs.len() >= WAITING_MAX {
+        if state.jobs.len() >= most {
             return Err(too_many());
         }
         if state.idle <= state.jobs.len() && state.threads < THREADS_MAX {
@@ -148,7 +158,8 @@ impl Shared {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                job();
+                // What panics in it is the program's; the next call is not. Who waits is told by the callback's end.
+                let _ = catch_unwind(AssertUnwindSafe(job));
                 state = lock(&self.state);
             } else if state.over {
                 state.threads -= 1;

@@ -6,6 +6,7 @@ use super::super::unsynced::Change;
 use super::{Core, change_number, lock, open_with};
 use crate::session::Session;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileBatch, FileCall, OpenedFile};
 
@@ -28,9 +29,18 @@ impl Core {
         if lock(&self.connection).generation != generation {
             return Ok(());
         }
+        let is_closed = || self.closed.load(Ordering::SeqCst);
         loop {
+            if is_closed() {
+                return Err(Error::new(ErrorKind::Stale, "the file is closed"));
+            }
             let session = Self::reconnect(&self.remote, backoff)?;
             let error = match self.open_again(&session) {
+                // It was closed meanwhile, in the session before.
+                Ok(()) if is_closed() => {
+                    drop(self.start_close());
+                    return Ok(());
+                }
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };

@@ -1,20 +1,17 @@
 //! Changes of an open file: sent without waiting, answered in order, kept until they are synced.
 
 use super::super::unsynced::{Change, Unsynced};
+use super::syncs::PendingSync;
 use super::{Answered, Core, Sent, change_number, is_lost, lock};
-use bytes::BytesMut;
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{PoisonError, TryLockError};
+use std::sync::{MutexGuard, PoisonError, TryLockError};
 use xdfs_proto::base::Error;
-use xdfs_proto::wire::file::{FileCall, LeaseCall};
-
-/// What is kept to be written again; from there on a write waits for a sync. All files of a server have a bound
-/// together, too: a mount may have thousands of them open.
-const UNSYNCED_BYTES_MAX: usize = 64 << 20;
+use xdfs_proto::wire::file::{FileBatch, FileCall, LeaseCall};
 
 /// Writes that are on their way before the next one waits.
-const BEHIND_MAX: usize = 24;
+const BEHIND_MAX: usize = 30;
 
 /// A write that was sent, unless that failed.
 struct SentWrite {
@@ -31,15 +28,15 @@ type WriteQueue = VecDeque<SentWrite>;
 /// Small writes that follow each other, sent as one.
 struct Gathered {
     offset: u64,
-    data: BytesMut,
+    data: Vec<u8>,
     /// It is kept under a write lease.
     under: bool,
 }
 
 /// The calls that make a change, under the lease that it was kept under if it was.
-fn calls_of(change: &Change, under: bool) -> Vec<FileCall<'_>> {
+fn calls_of(change: FileCall<'_>, under: bool) -> Vec<FileCall<'_>> {
     let under = under.then_some(FileCall::Lease(LeaseCall::Under));
-    under.into_iter().chain([change.call()]).collect()
+    under.into_iter().chain([change]).collect()
 }
 
 impl Gathered {
@@ -54,8 +51,18 @@ pub(super) struct Behind {
     sent: WriteQueue,
     /// Behind all of those.
     gathered: Option<Gathered>,
+    /// Memory of what was gathered before.
+    memory: Vec<u8>,
+    pub(super) syncing: Option<PendingSync>,
     /// Of a write that nobody was told of yet.
     failed: Option<Error>,
+}
+
+impl Behind {
+    /// Nothing is on its way, and nothing waits to be.
+    fn is_settled(&self) -> bool {
+        self.sent.is_empty() && self.gathered.is_none()
+    }
 }
 
 impl Core {
@@ -110,12 +117,13 @@ impl Core {
     }
 
     /// Sends a write without waiting for its answer; the error may be one of an earlier write.
-    pub(in crate::file) fn write_behind(&self, change: Change) -> Result<(), Error> {
+    pub(in crate::file) fn write_behind(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
         {
             let mut behind = lock(&self.behind);
             self.report(&mut behind)?;
             self.send_gathered(&mut behind)?;
-            self.send_behind(&mut behind.sent, change, false)?;
+            self.send_behind(&mut behind.sent, offset, data, false)?;
+            self.sync_beside(&mut behind);
         }
         self.hold_to_bounds()
     }
@@ -132,8 +140,9 @@ impl Core {
                 if behind.gathered.as_ref().is_some_and(|gathered| gathered.end() != offset) {
                     self.send_gathered(&mut behind)?;
                 }
+                let Behind { gathered, memory, .. } = &mut *behind;
                 let gathered =
-                    behind.gathered.get_or_insert_with(|| Gathered { offset, data: BytesMut::new(), under: false });
+                    gathered.get_or_insert_with(|| Gathered { offset, data: std::mem::take(memory), under: false });
                 gathered.under |= keep;
                 let (part, rest) = data.split_at(data.len().min(most.saturating_sub(gathered.data.len())));
                 gathered.data.extend_from_slice(part);
@@ -145,6 +154,7 @@ impl Core {
             if behind.sent.is_empty() && !keep {
                 self.send_gathered(&mut behind)?;
             }
+            self.sync_beside(&mut behind);
         }
         self.hold_to_bounds()
     }
@@ -152,12 +162,7 @@ impl Core {
     /// Sends what was gathered, and takes answers that have come; waits for nothing. Whether there is
     /// nothing more to wait for.
     pub(in crate::file) fn push(&self) -> bool {
-        let mut behind = match self.behind.try_lock() {
-            Ok(behind) => behind,
-            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-            // Whoever has it writes, or waits.
-            Err(TryLockError::WouldBlock) => return false,
-        };
+        let Some(mut behind) = self.behind_now() else { return false };
         self.take_answers(&mut behind);
         if behind.sent.len() < BEHIND_MAX
             && !self.may_keep_changes()
@@ -165,17 +170,26 @@ impl Core {
         {
             behind.failed.get_or_insert(error);
         }
-        behind.sent.is_empty() && behind.gathered.is_none()
+        behind.is_settled()
     }
 
     /// Whether the server does not have all of what was written, or nobody knows. Waits for nothing.
     pub(in crate::file) fn has_unwritten(&self) -> bool {
-        let behind = match self.behind.try_lock() {
-            Ok(behind) => behind,
-            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
-            Err(TryLockError::WouldBlock) => return true,
-        };
-        !behind.sent.is_empty() || behind.gathered.is_some() || behind.failed.is_some()
+        self.behind_now().is_none_or(|behind| !behind.is_settled() || behind.failed.is_some())
+    }
+
+    /// Whether every write is known to be answered, well or not. Sends and waits for nothing.
+    pub(in crate::file) fn is_settled(&self) -> bool {
+        self.behind_now().is_some_and(|behind| behind.is_settled())
+    }
+
+    /// None while another thread writes, or waits for what it wrote.
+    fn behind_now(&self) -> Option<MutexGuard<'_, Behind>> {
+        match self.behind.try_lock() {
+            Ok(behind) => Some(behind),
+            Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Sends what was kept under the write lease, and waits for nothing that is not sent: nothing is kept
@@ -194,19 +208,22 @@ impl Core {
 
     fn send_gathered(&self, behind: &mut Behind) -> Result<(), Error> {
         match behind.gathered.take() {
-            Some(Gathered { offset, data, under }) => {
-                self.send_behind(&mut behind.sent, Change::Write { offset, data: data.freeze() }, under)
+            Some(Gathered { offset, mut data, under }) => {
+                let outcome = self.send_behind(&mut behind.sent, offset, &data, under);
+                data.clear();
+                behind.memory = data;
+                outcome
             }
             None => Ok(()),
         }
     }
 
-    fn send_behind(&self, queue: &mut WriteQueue, change: Change, under: bool) -> Result<(), Error> {
+    fn send_behind(&self, queue: &mut WriteQueue, offset: u64, data: &[u8], under: bool) -> Result<(), Error> {
         // Writes that are on their way have no order among them.
-        if queue.iter().any(|one| one.change.overlaps(&change)) {
+        if queue.iter().any(|one| one.change.overlaps(offset, data.len())) {
             self.settle_all(queue, Ok(()))?;
         }
-        self.send_write(queue, change, under)
+        self.send_write(queue, offset, data, under)
     }
 
     /// Takes the answers that have come, up to the first that has not.
@@ -222,12 +239,12 @@ impl Core {
 
     /// Makes writes that do not overlap, and waits for the answers to them: to these and to no others,
     /// since each thread that writes is to learn what became of its own.
-    pub(in crate::file) fn write_all(&self, changes: impl Iterator<Item = Change>) -> Result<(), Error> {
+    pub(in crate::file) fn write_all<'a>(&self, writes: impl Iterator<Item = (u64, &'a [u8])>) -> Result<(), Error> {
         self.settle()?;
         let mut own = WriteQueue::new();
         let mut sent = Ok(());
-        for change in changes {
-            sent = self.send_write(&mut own, change, false);
+        for (offset, data) in writes {
+            sent = self.send_write(&mut own, offset, data, false);
             if sent.is_err() {
                 break;
             }
@@ -237,12 +254,33 @@ impl Core {
     }
 
     /// Sends a write, and waits for the first of those before it if there are many.
-    fn send_write(&self, queue: &mut WriteQueue, change: Change, under: bool) -> Result<(), Error> {
-        let number = self.note(&change);
-        let sent = self.start(calls_of(&change, under));
+    fn send_write(&self, queue: &mut WriteQueue, offset: u64, data: &[u8], under: bool) -> Result<(), Error> {
+        let (number, change, sent) = self.start_write(offset, data, under);
         queue.push_back(SentWrite { number, change, under, sent });
         let early = if queue.len() > BEHIND_MAX { queue.pop_front() } else { None };
         early.map_or(Ok(()), |early| self.settle_one(early, None))
+    }
+
+    /// Sends a write if there is a session; what is kept of it is the payload that is sent, not a copy.
+    fn start_write(&self, offset: u64, data: &[u8], under: bool) -> (u64, Change, Option<Sent>) {
+        let encoded = self.current().and_then(|(session, handle, generation)| {
+            let calls = calls_of(FileCall::Write { offset, data }, under);
+            let batch = FileBatch { unordered: true, handle, calls, ..FileBatch::default() };
+            let (payload, facts) = session.encode_file(batch, self.remote.writes.memory(data.len()))?;
+            Ok((session, generation, self.remote.writes.payload(payload), facts))
+        });
+        match encoded {
+            Ok((session, generation, payload, facts)) => {
+                let data = payload.slice(payload.len() - data.len()..);
+                let change = Change::Write { offset, data };
+                let number = self.note(&change);
+                (number, change, self.send_encoded(&session, generation, payload, facts).ok())
+            }
+            Err(_) => {
+                let change = Change::Write { offset, data: Bytes::copy_from_slice(data) };
+                (self.note(&change), change, None)
+            }
+        }
     }
 
     /// Waits for the answer to a write. Without one it is made again, unless the server was `lost` for
@@ -252,7 +290,7 @@ impl Core {
         let answered = match (sent.map(|sent| self.wait(sent)), lost) {
             (Some(Ok(answered)), _) => Ok(answered),
             (_, Some(lost)) => Err(lost.clone()),
-            (_, None) => self.exchange([0; 16], calls_of(&change, under)),
+            (_, None) => self.exchange([0; 16], calls_of(change.call(), under)),
         };
         self.changed(number, &change, answered)
     }
@@ -290,12 +328,5 @@ impl Core {
             }
             first = first.and(settled);
         }
-    }
-
-    pub(super) fn hold_to_bounds(&self) -> Result<(), Error> {
-        let own = lock(&self.connection).unsynced.bytes();
-        let all = self.remote.unsynced.load(Ordering::Relaxed);
-        let many = own > UNSYNCED_BYTES_MAX || (own > 0 && all > self.remote.memory());
-        if many { self.sync(true) } else { Ok(()) }
     }
 }

@@ -1,0 +1,98 @@
+//! Stable storage: waits for it, and bounds what is kept because it is not there yet.
+
+use super::writes::Behind;
+use super::{Core, Sent, lock};
+use std::sync::atomic::Ordering;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::file::{FileAnswer, FileCall, Verifier};
+
+/// What is kept to be written again; from there on a write waits for a sync. All files of a server have a bound
+/// together, too: a mount may have thousands of them open.
+const UNSYNCED_BYTES_MAX: usize = 64 << 20;
+
+/// For less a sync that nobody waits for is not started: many small files would have the server sync all the time.
+const SYNC_BESIDE_BYTES_MIN: usize = 4 << 20;
+
+/// A sync that nobody waits for, while more is written.
+pub(super) struct PendingSync {
+    /// It covers the changes up to this one.
+    last: u64,
+    sent: Sent,
+}
+
+fn verifier_of(answer: &FileAnswer<'_>) -> Option<Verifier> {
+    match answer {
+        FileAnswer::Synced { verifier } => Some(*verifier),
+        _ => None,
+    }
+}
+
+impl Core {
+    /// Waits until everything changed so far is on stable storage.
+    pub(in crate::file) fn sync(&self, data_only: bool) -> Result<(), Error> {
+        self.settle()?;
+        let mut backoff = self.remote.backoff();
+        loop {
+            let last = lock(&self.connection).unsynced.last_made();
+            let told = self.call(FileCall::Sync { data_only }, "sync", verifier_of)?;
+            if self.synced(last, told) {
+                return Ok(());
+            }
+            // The server restarted, and what it may have lost was written again after that.
+            let text = format!("the server of '{}' restarts again and again", self.path().escape_ascii());
+            backoff.wait(Error::new(ErrorKind::ConnectionLost, text))?;
+        }
+    }
+
+    /// The server told this verifier in a sync of the changes up to `last`; false if it restarted.
+    fn synced(&self, last: u64, told: Verifier) -> bool {
+        let same = lock(&self.connection).opened.verifier == told;
+        if same {
+            self.unsynced(|unsynced| unsynced.synced(last));
+        }
+        same
+    }
+
+    /// Whether more is kept of this file than so many bytes, or of all files of the server than their bound over
+    /// `divisor`; of a file that keeps less than `least` it does not matter.
+    fn keeps_more(&self, own_max: usize, divisor: usize, least: usize) -> bool {
+        let own = lock(&self.connection).unsynced.bytes();
+        let all = self.remote.unsynced.load(Ordering::Relaxed);
+        own > own_max || (own >= least && all > self.remote.memory() / divisor)
+    }
+
+    fn keeps_too_much(&self) -> bool {
+        self.keeps_more(UNSYNCED_BYTES_MAX, 1, 1)
+    }
+
+    /// Starts a sync long before the bound is reached, so that who writes seldom waits for one.
+    pub(super) fn sync_beside(&self, behind: &mut Behind) {
+        let has_come = |pending: &mut PendingSync| pending.sent.pending.has_come();
+        if behind.syncing.as_mut().is_some_and(has_come) {
+            self.finish_sync(behind);
+        }
+        if behind.syncing.is_none() && self.keeps_more(UNSYNCED_BYTES_MAX / 4, 4, SYNC_BESIDE_BYTES_MIN) {
+            let last = lock(&self.connection).unsynced.last_made();
+            let sent = self.start(vec![FileCall::Sync { data_only: true }]);
+            behind.syncing = sent.map(|sent| PendingSync { last, sent });
+        }
+    }
+
+    /// Waits for the sync that is on its way. If it fails, the one that is waited for says why.
+    fn finish_sync(&self, behind: &mut Behind) {
+        let Some(PendingSync { last, sent }) = behind.syncing.take() else { return };
+        let told = self.wait(sent).and_then(|answered| self.answer(&answered, "sync", verifier_of));
+        if let Ok(told) = told {
+            self.synced(last, told);
+        }
+    }
+
+    /// Waits for a sync if too much is kept.
+    pub(super) fn hold_to_bounds(&self) -> Result<(), Error> {
+        if !self.keeps_too_much() {
+            return Ok(());
+        }
+        self.finish_sync(&mut lock(&self.behind));
+        if self.keeps_too_much() { self.sync(true) } else { Ok(()) }
+    }
+}
