@@ -35,7 +35,7 @@ pub(crate) struct UserRates {
 #[derive(Debug)]
 struct UserLimit {
     limit: Arc<Limit>,
-    /// When the last session began.
+    /// When the last session ended, or began if that is not known yet.
     used: Instant,
 }
 
@@ -55,6 +55,13 @@ impl UserRates {
     pub fn set(&self, rate: u64) {
         self.rate.store(rate, Ordering::Relaxed);
         locked(&self.users).values().for_each(|user| user.limit.set_rate(rate));
+    }
+
+    /// A session of this user ended.
+    pub fn left(&self, budget: &str) {
+        if let Some(user) = locked(&self.users).get_mut(budget) {
+            user.used = Instant::now();
+        }
     }
 
     /// The limit of the user whose sessions count against `budget`.
@@ -208,6 +215,22 @@ mod tests {
         assert_eq!(moves(&SessionRates::new(rates.of(&ada)).arriving(), now), 0, "so does another session");
         let later = Moment(now.0 + 10_000_000_000);
         assert!(moves(&SessionRates::new(rates.of(&ada)).arriving(), later) > 0);
+    }
+
+    #[test]
+    fn what_is_owed_is_kept_from_the_end_of_a_session_and_not_from_its_beginning() {
+        let rates = UserRates::new(1);
+        let ada = rates.of(&"ada".into());
+        let long_ago = Instant::now().checked_sub(2 * KEPT).unwrap();
+        locked(&rates.users).get_mut("ada").unwrap().used = long_ago;
+        let kept = Arc::downgrade(&ada);
+        drop(ada);
+        rates.left("ada");
+        drop(rates.of(&"bob".into()));
+        assert!(kept.upgrade().is_some());
+        locked(&rates.users).get_mut("ada").unwrap().used = long_ago;
+        drop(rates.of(&"eve".into()));
+        assert!(kept.upgrade().is_none(), "and not for ever");
     }
 
     #[test]

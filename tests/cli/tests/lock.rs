@@ -69,6 +69,29 @@ fn stat_shows_who_has_a_file_open_and_locked_where_it_is_asked() {
     assert!(scene.run(["stat", "--locks", &url]).ends_with(0).text().contains("open   by no client of the server"));
 }
 
+#[test]
+fn a_named_user_sees_names_of_users_and_of_visitors_and_tokens_nothing_else() {
+    let scene = Scene::new();
+    scene.write("server/lock", b"");
+    scene.run(["user", "add", "anna"]).ends_with(0);
+    scene.run(["user", "token", "anna", "--export", "data", "--write", "--out", "token"]).ends_with(0);
+    let server = scene.serve();
+    let url = server.url("lock");
+    let command = scene.command(["stat"]);
+    let program = command.get_program().to_str().unwrap();
+    let token = format!("XDFS_TOKEN_FILE={}", scene.path("token").display());
+    for (opener, shown) in [(true, "anna"), (false, "(visitor)")] {
+        let asked = ["lock", &url, "--", "env", &token, program, "stat", "--locks", &url];
+        let mut command = scene.command(asked);
+        if opener {
+            command.env("XDFS_TOKEN_FILE", scene.path("token"));
+        }
+        let text = Running::start(command).wait().ends_with(0).text().to_owned();
+        let line = format!("\n  open   {shown}: reads, writes, exclusive lock of the whole file\n");
+        assert!(text.contains(&line), "{text}");
+    }
+}
+
 /// `xdfs lock` with a command that has begun; it ends with code 5 if it is asked to, and makes this file then.
 fn begun(scene: &Scene, url: &str) -> (Running, PathBuf) {
     let (ready, ended) = (scene.path("ready"), scene.path("ended"));

@@ -133,6 +133,7 @@ impl Server {
     pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
         self.roster.end(id);
         let Some(entry) = self.sessions.remove(&id) else { return };
+        self.rates.left(&entry.principal.budget().to_string());
         for pipe in &entry.pipes {
             match pipe {
                 PipelineState::Idle { channels, .. } => {

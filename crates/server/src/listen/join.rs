@@ -23,7 +23,7 @@ use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
 use xdfs_proto::negotiate::Granted;
 use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
 use xdfs_secure::keys::RoleKeys;
-use xdfs_secure::policy::Principal;
+use xdfs_secure::policy::{Method, Principal};
 
 impl Server {
     /// The answer to OPEN was sent: channel 1 carries records from now on.
@@ -56,7 +56,8 @@ impl Server {
         let pipes = (0..granted.pipelines).map(pipe).collect();
         self.tell_opened(id, &guest.peer, &principal, (&granted, open.channels));
         let rates = SessionRates::new(self.rates.of(&principal.budget().to_string().into()));
-        let files = SessionFiles::new(&self.files, id);
+        let shown = if principal.method == Method::Anonymous { "" } else { &principal.user };
+        let files = SessionFiles::new(&self.files, id, shown);
         let shared = (files, self.watches.of_session(id, &principal), rates);
         let mut entry = SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, shared);
         let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
