@@ -40,24 +40,34 @@ impl Default for HttpLimits {
 /// Fields of a request that are read: more are refused.
 const FIELDS_MAX: usize = 32;
 
+/// Time of a connection that is open when the server stops, to its answer and its end.
+const LAST: Duration = Duration::from_secs(1);
+
 /// Pause after a failure to accept: no descriptor was left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Answers on `listener`, which does not block, until the other end of `stop` is closed. `figures` is
-/// the text, if the server has one in time.
+/// Answers on `listener`, which does not block, until the other end of `stop` is closed; who is connected then still has
+/// an answer. `figures` is the text, if the server has one in time.
 pub fn serve(listener: &OwnedFd, stop: &OwnedFd, limits: HttpLimits, figures: impl Fn() -> Option<String>) {
     let mut connections: Vec<Connection> = Vec::new();
     let mut known: Option<(Instant, String)> = None;
     let mut accept_at: Option<Instant> = None;
+    let mut stopped = false;
     loop {
         let now = Instant::now();
         connections.retain(|connection| connection.until > now);
-        let accepting = accept_at.is_none_or(|at| at <= now);
+        if stopped && connections.is_empty() {
+            return;
+        }
+        let accepting = !stopped && accept_at.is_none_or(|at| at <= now);
         let again = accept_at.filter(|_| !accepting);
         let next = connections.iter().map(|connection| connection.until).chain(again).min();
-        let mut watched = vec![PollFd::new(stop, PollFlags::IN)];
+        let many = connections.len();
+        let mut watched: Vec<_> = connections.iter().map(|one| PollFd::new(&one.socket, one.waits_for())).collect();
         watched.push(PollFd::new(listener, if accepting { PollFlags::IN } else { PollFlags::empty() }));
-        watched.extend(connections.iter().map(|one| PollFd::new(&one.socket, one.waits_for())));
+        if !stopped {
+            watched.push(PollFd::new(stop, PollFlags::IN));
+        }
         let timeout = next.map(|at| timespec(at.saturating_duration_since(now)));
         match poll(&mut watched, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -67,8 +77,9 @@ pub fn serve(listener: &OwnedFd, stop: &OwnedFd, limits: HttpLimits, figures: im
         let now = Instant::now();
         let ready: Vec<bool> = watched.iter().map(|one| !one.revents().is_empty()).collect();
         drop(watched);
-        if ready[0] {
-            return;
+        if ready.get(many + 1) == Some(&true) {
+            (stopped, accept_at) = (true, None);
+            connections.iter_mut().for_each(|connection| connection.until = connection.until.min(now + LAST));
         }
         let mut text = || {
             let stale = known.as_ref().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= limits.fresh);
@@ -77,13 +88,12 @@ pub fn serve(listener: &OwnedFd, stop: &OwnedFd, limits: HttpLimits, figures: im
             }
             known.as_ref().map(|(_, text)| text.clone())
         };
-        let mut index = 2;
+        let mut turns = ready.iter().copied();
         connections.retain_mut(|connection| {
-            let turn = ready[index];
-            index += 1;
+            let turn = turns.next().unwrap_or(false);
             !turn || connection.advance(limits.request_bytes, &mut text)
         });
-        if ready[1] && accepting {
+        if ready[many] && accepting && !stopped {
             accept_at = match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
                     if connections.len() >= limits.connections {
@@ -242,8 +252,13 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    /// Runs `clients` against a listener with these limits.
+    /// Runs `clients` against a listener with these limits; it stops when they end.
     fn with(limits: HttpLimits, clients: impl FnOnce(&dyn Fn() -> TcpStream)) {
+        with_stop(limits, |connect, _stop| clients(connect));
+    }
+
+    /// The same; it stops when `clients` drop what they are given.
+    fn with_stop(limits: HttpLimits, clients: impl FnOnce(&dyn Fn() -> TcpStream, OwnedFd)) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
@@ -251,8 +266,7 @@ mod tests {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || serve(&listener, &theirs.into(), limits, || Some("xdfs_sessions 1\n".into())));
-            clients(&|| TcpStream::connect(address).unwrap());
-            drop(ours);
+            clients(&|| TcpStream::connect(address).unwrap(), ours.into());
         });
     }
 
@@ -297,6 +311,20 @@ mod tests {
             assert!(never.recv_timeout(limits.time + Duration::from_millis(200)).is_err());
             let answer = asks(connect(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
             assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        });
+    }
+
+    #[test]
+    fn who_is_connected_when_it_stops_has_an_answer_and_who_is_silent_keeps_nobody() {
+        with_stop(HttpLimits::default(), |connect, stop| {
+            let (silent, early) = (connect(), connect());
+            // Connections are accepted in their order.
+            assert!(asks(connect(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 200 "));
+            let began = Instant::now();
+            drop(stop);
+            assert!(asks(early, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 200 "));
+            assert!(matches!((&silent).read(&mut [0; 8]), Ok(0) | Err(_)));
+            assert!(began.elapsed() < HttpLimits::default().time, "the silent one was not waited for as ever");
         });
     }
 

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread::JoinHandle;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -69,11 +70,11 @@ fn open_unix(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// The thread that answers; it stops when this is dropped.
+/// The thread that answers; it stops when this is dropped, which waits for who is connected then: a second at most.
 #[derive(Debug)]
 pub(super) struct Answering {
     socket: OwnedFd,
-    _running: UnixStream,
+    running: Option<(UnixStream, JoinHandle<()>)>,
 }
 
 impl Answering {
@@ -81,15 +82,25 @@ impl Answering {
     pub(super) fn start(socket: OwnedFd, handle: Handle) -> std::io::Result<Self> {
         let (running, stopped) = UnixStream::pair()?;
         let listener = socket.as_fd().try_clone_to_owned()?;
-        std::thread::Builder::new().name("xdfs-metrics".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name("xdfs-metrics".into()).spawn(move || {
             let figures = || handle.figures().map(|figures| figures.to_text());
             serve(&listener, &stopped.into(), HttpLimits::default(), figures);
         })?;
-        Ok(Self { socket, _running: running })
+        Ok(Self { socket, running: Some((running, thread)) })
     }
 
     /// The socket, for the process that takes over.
     pub(super) const fn socket(&self) -> &OwnedFd {
         &self.socket
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if let Some((running, thread)) = self.running.take() {
+            drop(running);
+            // A panic in it was said by the runtime.
+            let _ = thread.join();
+        }
     }
 }
