@@ -104,7 +104,7 @@ fn stay(plan: &MountPlan) -> Result<Exit, Failure> {
     tell_end(ended);
     drop(watching);
     tree.finish_writing();
-    let exit = ending::report(&tree, &directory);
+    let exit = ending.report(&tree, &directory);
     // What is still open ends with it, and the session after that: a lost one is nobody's loss.
     drop(tree);
     drop(remote.close());

@@ -11,6 +11,7 @@ use super::answer::Answer;
 use super::dying::is_dying;
 use super::in_flight::{InFlight, Waiter};
 use super::request::{self, Call, Operation};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -132,6 +133,9 @@ pub(crate) fn serve(device: &File, files: &dyn FileSystem, ended: &(dyn Fn() + S
 fn waiter(call: &Call<'_>) -> Waiter {
     match call.operation {
         Operation::Lock(_) => Waiter::Locking,
+        Operation::Open { flags } if OFlags::from_bits_retain(flags).contains(OFlags::TRUNC) => {
+            Waiter::Changing(call.caller.thread)
+        }
         Operation::Write { .. }
         | Operation::Create { .. }
         | Operation::SetAttributes(_)

@@ -23,6 +23,8 @@ pub(super) struct Ending {
 #[derive(Debug, Default)]
 struct State {
     until: Option<Instant>,
+    /// What was said of what the server did not get.
+    reported: Option<Exit>,
     over: bool,
 }
 
@@ -34,8 +36,10 @@ impl Ending {
         let thread = std::thread::Builder::new().name("xdfs-ending".to_owned());
         thread.spawn(move || {
             if own.wait() {
-                let exit = tree.upgrade().map_or(Exit::Done, |tree| report(&tree, &directory));
-                std::process::exit(exit as i32);
+                let reported = own.lock().reported;
+                // The tree is there until something was said of it.
+                let exit = reported.or_else(|| Some(own.report(&*tree.upgrade()?, &directory)));
+                std::process::exit(exit.unwrap_or(Exit::Done) as i32);
             }
         })?;
         Ok(ending)
@@ -60,6 +64,12 @@ impl Ending {
         self.changed.notify_all();
     }
 
+    /// Says of which files the server does not have all that was written, and ends with that if the time is over later.
+    pub(super) fn report(&self, tree: &Tree, directory: &Path) -> Exit {
+        let exit = report(tree, directory);
+        *self.lock().reported.insert(exit)
+    }
+
     /// True when the time is over, false if everything is done before.
     fn wait(&self) -> bool {
         let mut state = self.lock();
@@ -74,8 +84,7 @@ impl Ending {
     }
 }
 
-/// Says of which files the server does not have all that was written.
-pub(super) fn report(tree: &Tree, directory: &Path) -> Exit {
+fn report(tree: &Tree, directory: &Path) -> Exit {
     let unwritten = tree.unwritten();
     match said(&unwritten, directory) {
         None => Exit::Done,

@@ -24,9 +24,11 @@ pub(super) fn run(session: &Session, url: &Url) -> Done {
             begins.store(true, Ordering::Release);
             Stage::standard_output()
         });
-        session.get(wire_name(url), target, &GetOptions::default()).and_then(Transfer::wait)
+        let outcome = session.get(wire_name(url), target, &GetOptions::default()).and_then(Transfer::wait);
+        // What was written cannot be taken back: from there on it is not begun anew.
+        if began.load(Ordering::Acquire) { Ok(outcome) } else { outcome.map(Ok) }
     });
-    let Err(error) = written else { return Ok(()) };
+    let Err(error) = written.and_then(|outcome| outcome) else { return Ok(()) };
     if !began.load(Ordering::Acquire) {
         return Err(trouble(url, &error));
     }

@@ -106,8 +106,10 @@ impl Tree {
                     let files = File::open_early(&self.remote, &full, FIRST_BYTES);
                     let mut state = self.early.lock();
                     let (now, until) = (Instant::now(), asked + self.settings.valid);
-                    let any_lease = files.iter().flatten().any(|file| file.leased().is_some());
-                    state.answered(any_lease, now);
+                    // Files that cannot be opened, and a lost session, tell nothing of leases.
+                    if files.iter().any(Option::is_some) {
+                        state.answered(files.iter().flatten().any(|file| file.leased().is_some()), now);
+                    }
                     for (path, file) in paths.iter().zip(files) {
                         state.keep(path, file.map(|file| Opened { file, then, asked }), until);
                     }
