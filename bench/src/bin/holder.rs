@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use serde_json::json;
 use xdfs_bench::error::{Result, exit_code};
-use xdfs_bench::holder::remote_files::{self, Way};
+use xdfs_bench::holder::remote_files::{self, Readers, Way};
 use xdfs_bench::holder::{self, Login};
 
 /// A client of xdfs that does what the command line cannot be asked for.
@@ -77,6 +77,9 @@ enum Command {
         remote: String,
         /// The same file on this machine, to compare with.
         local: PathBuf,
+        /// Who reads.
+        #[arg(long, default_value = "tasks")]
+        readers: Readers,
         /// Reads on their way at a time.
         #[arg(long, default_value_t = 32)]
         in_flight: usize,
@@ -116,10 +119,12 @@ fn run(command: Command) -> Result<()> {
         Command::Copy { login, way, remote, local, channels } => {
             remote_files::copy(&login, channels, way, &remote, &local)
         }
-        Command::RandomReads { login, remote, local, in_flight, count, delay_ms } => {
+        Command::RandomReads { login, remote, local, readers, in_flight, count, delay_ms } => {
             let delay = Duration::from_millis(delay_ms);
-            remote_files::random_reads(&login, &remote, &local, in_flight, count, delay)
-                .map(|rate| println!("{}", json!({"event": "random_reads", "per_second": rate})))
+            remote_files::random_reads(&login, &remote, &local, (readers, in_flight), count, delay)
+                .map(|rate| println!("{}", json!({
+                    "event": "random_reads", "per_second": rate.per_second, "round_trip": rate.round_trip.as_secs_f64(),
+                })))
         }
         Command::FirstByte { login, count, delay_ms } => {
             let times = holder::first_bytes(&login, count, Duration::from_millis(delay_ms))?;

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU64;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +15,10 @@ const PIECE: usize = 64 << 10;
 
 /// Pieces under way in one direction.
 const PIECES: usize = 256;
+
+/// Bytes of a message whose round trip is timed, and how many are.
+const MESSAGE: usize = 64;
+const ROUND_TRIPS: usize = 51;
 
 /// Listens on loopback.
 #[derive(Debug)]
@@ -54,11 +59,40 @@ impl Relay {
     }
 }
 
+/// What a round trip through such a relay takes, its own wakes included: the middle one of some with bare sockets.
+pub(crate) fn round_trip(delay: Duration) -> Result<Duration> {
+    let here = || "relay".to_owned();
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context(here)?;
+    let relay = Relay::listen(server.local_addr().context(here)?, delay)?;
+    relay.carry_next()?;
+    thread::spawn(move || {
+        // Whoever waits for an answer sees the connection end, and says so.
+        let Ok((mut stream, _)) = server.accept() else { return };
+        let _ = stream.set_nodelay(true);
+        let mut message = [0; MESSAGE];
+        while stream.read_exact(&mut message).and_then(|()| stream.write_all(&message)).is_ok() {}
+    });
+    let mut stream = TcpStream::connect(relay.address()?).context(here)?;
+    stream.set_nodelay(true).context(here)?;
+    let mut message = [0; MESSAGE];
+    let mut times = Vec::new();
+    for _ in 0..ROUND_TRIPS {
+        let began = Instant::now();
+        stream.write_all(&message).and_then(|()| stream.read_exact(&mut message)).context(here)?;
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[ROUND_TRIPS / 2])
+}
+
 fn direction(from: TcpStream, to: TcpStream, delay: Duration) {
     let (sender, receiver) = sync_channel(PIECES);
     thread::spawn(move || take(from, &sender, delay));
     thread::spawn(move || give(to, &receiver));
 }
+
+/// Else a thread that sleeps wakes up to 50 us later than it asked to.
+const SLACK: Option<NonZeroU64> = NonZeroU64::new(1);
 
 fn take(mut from: TcpStream, pieces: &SyncSender<(Instant, Vec<u8>)>, delay: Duration) {
     let mut buffer = vec![0; PIECE];
@@ -70,6 +104,8 @@ fn take(mut from: TcpStream, pieces: &SyncSender<(Instant, Vec<u8>)>, delay: Dur
 }
 
 fn give(mut to: TcpStream, pieces: &Receiver<(Instant, Vec<u8>)>) {
+    // Without it the relay is a little slower than it says.
+    let _ = rustix::thread::set_current_timer_slack(SLACK);
     while let Ok((due, bytes)) = pieces.recv() {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         if to.write_all(&bytes).is_err() {
@@ -82,6 +118,13 @@ fn give(mut to: TcpStream, pieces: &Receiver<(Instant, Vec<u8>)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_round_trip_is_what_both_directions_hold_back_and_a_little_more() {
+        const DELAY: Duration = Duration::from_millis(2);
+        let took = round_trip(DELAY).expect("an echo");
+        assert!(took >= 2 * DELAY && took < 10 * DELAY, "{took:?}");
+    }
 
     #[test]
     fn each_direction_is_held_back_and_every_byte_arrives() {

@@ -35,6 +35,9 @@ pub const WAYS: [&str; 2] = ["down", "up"];
 /// Who copies it.
 const SYSTEMS: [&str; 2] = ["File", "xdfs cp"];
 
+/// Who reads at random: tasks of one thread, and a thread for each read that is on its way.
+pub const READERS: [&str; 2] = ["tasks", "threads"];
+
 /// What came out.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RemoteFilesReport {
@@ -42,8 +45,10 @@ pub struct RemoteFilesReport {
     pub bytes: u64,
     /// Seconds of each round, by `WAYS`: a program with an open file, and `xdfs cp`.
     pub seconds: [[Vec<f64>; 2]; 2],
-    /// Reads a second of each round.
-    pub random_reads: Vec<f64>,
+    /// Reads a second of each round, by `READERS`.
+    pub random_reads: [Vec<f64>; 2],
+    /// The same over what so many reads on their way could be, if each took the relay's round trip and nothing else.
+    pub random_ratios: [Vec<f64>; 2],
     /// Why it ended early.
     pub failure: Option<String>,
 }
@@ -55,20 +60,18 @@ impl RemoteFilesReport {
         Some(best(other)? / best(own)?)
     }
 
-    /// Of the best round, reads a second over what the round trip allows.
+    /// Of the best round, reads a second of the tasks over what the round trip allows.
     pub fn random_ratio(&self) -> Option<f64> {
-        let most = self.random_reads.iter().copied().reduce(f64::max)?;
-        Some(most / allowed())
+        most(&self.random_ratios[0])
     }
-}
-
-/// Reads a second, when each takes one round trip and nothing else.
-fn allowed() -> f64 {
-    IN_FLIGHT as f64 / (2.0 * DELAY.as_secs_f64())
 }
 
 fn best(seconds: &[f64]) -> Option<f64> {
     seconds.iter().copied().reduce(f64::min)
+}
+
+fn most(rates: &[f64]) -> Option<f64> {
+    rates.iter().copied().reduce(f64::max)
 }
 
 pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
@@ -90,11 +93,13 @@ pub fn text(report: &RemoteFilesReport) -> String {
         }
         text.push('\n');
     }
-    let most = report.random_reads.iter().copied().reduce(f64::max);
-    if let (Some(middle), Some(most)) = (median(&report.random_reads), most) {
-        let allowed = allowed();
+    for (at, readers) in READERS.iter().enumerate() {
+        let (rates, ratios) = (&report.random_reads[at], &report.random_ratios[at]);
+        let (Some(middle), Some(best)) = (median(rates), most(rates)) else { continue };
+        let (Some(ratio), Some(best_ratio)) = (median(ratios), most(ratios)) else { continue };
         text += &format!(
-            "  {IN_FLIGHT} reads of 4 KiB on their way over 20 ms: {middle:.0}/s (best {most:.0}) of {allowed:.0}\n"
+            "  {IN_FLIGHT} reads of 4 KiB on their way over 20 ms, by {readers}: {middle:.0}/s (best {best:.0}), {ratio:.3} \
+             (best {best_ratio:.3}) of what the relay's round trip allows\n"
         );
     }
     text + &report.failure.as_ref().map(|failure| format!("  failed: {failure}\n")).unwrap_or_default()
@@ -122,14 +127,20 @@ fn measure(world: &World, report: &mut RemoteFilesReport) -> Result<()> {
                 files::check_equal(SYSTEMS[system], &source, target)?;
             }
         }
-        let command = holder(world, &server, "random-reads")
-            .args(["--in-flight", &IN_FLIGHT.to_string(), "--count", &RANDOM_READS.to_string()])
-            .args(["--delay-ms", &DELAY.as_millis().to_string(), "f/random"])
-            .arg(served.path().join("random"));
-        let (_, output) = time(world, command)?;
-        let unreadable = || Error::Unreadable { program: "holder".to_owned(), detail: "no rate".to_owned() };
-        let rate = json_events(&output).iter().find_map(|event| event["per_second"].as_f64());
-        report.random_reads.push(rate.ok_or_else(unreadable)?);
+        for (at, readers) in READERS.iter().enumerate() {
+            let command = holder(world, &server, "random-reads")
+                .args(["--readers", readers, "--in-flight", &IN_FLIGHT.to_string()])
+                .args(["--count", &RANDOM_READS.to_string(), "--delay-ms", &DELAY.as_millis().to_string()])
+                .arg("f/random")
+                .arg(served.path().join("random"));
+            let (_, output) = time(world, command)?;
+            let unreadable = || Error::Unreadable { program: "holder".to_owned(), detail: "no rate".to_owned() };
+            let events = json_events(&output);
+            let told = |key: &str| events.iter().find_map(|event| event[key].as_f64()).ok_or_else(unreadable);
+            let (rate, round_trip) = (told("per_second")?, told("round_trip")?);
+            report.random_reads[at].push(rate);
+            report.random_ratios[at].push(rate * round_trip / IN_FLIGHT as f64);
+        }
         files::remove(&copied)?;
         files::remove(&uploaded)?;
     }
