@@ -2,6 +2,8 @@
 //! ends; the keys of the session are made for it and travel inside ssh. Channel 1 is ssh's pipe;
 //! the others connect to the host directly where they can.
 
+mod said;
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -9,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,9 @@ const WORTH_A_NOTE: Duration = Duration::from_secs(1);
 /// Time for ssh to end after its input has ended.
 const END_DEADLINE: Duration = Duration::from_secs(5);
 
+/// Time for what ssh said to be shown, after its end.
+const SAID_DEADLINE: Duration = Duration::from_millis(500);
+
 /// The exit code of a shell that does not find a program.
 const NOT_FOUND: i32 = 127;
 
@@ -45,6 +50,8 @@ const SSH_FAILED: i32 = 255;
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     ssh: Child,
+    /// Disconnected when all that ssh said was shown.
+    said: Option<Receiver<()>>,
     /// The words that start it by hand.
     by_hand: String,
     host: String,
@@ -57,6 +64,14 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
+    /// Waits for the end of ssh, and until what it said is shown; its exit code, if it ended in time.
+    fn end(&mut self) -> Option<i32> {
+        let code = end(&mut self.ssh, END_DEADLINE);
+        // A connection that other commands share may keep the pipe open.
+        let _ = self.said.as_ref().map(|said| said.recv_timeout(SAID_DEADLINE));
+        code
+    }
+
     /// What a user should know of how the data moved, unless it took too short a time to matter.
     /// `failure` says why no other channel joined.
     pub(super) fn note(&self, joined: usize, failure: Option<&Error>) -> Option<String> {
@@ -82,7 +97,7 @@ impl Drop for Tunnel {
     fn drop(&mut self) {
         // The session's end of the pipe is closed by now, so that the server there ends, and ssh
         // with it.
-        if end(&mut self.ssh, END_DEADLINE).is_none() {
+        if self.end().is_none() {
             let _ = self.ssh.kill();
             let _ = self.ssh.wait();
         }
@@ -105,12 +120,13 @@ pub(super) fn connect<T>(
     let lost = |message: String| (Failure::new(Exit::ConnectionLost, message), ErrorKind::ConnectionLost);
     let host = url.host.to_string();
     let key = KeyPair::generate().map_err(|error| lost(error.to_string()))?;
-    let (mut socket, ssh, by_hand) = start(url, login).map_err(lost)?;
+    let (mut socket, mut ssh, by_hand) = start(url, login).map_err(lost)?;
     let request = Request { version: VERSION, key: hexadecimal(&key.public().0), channels: wishes.channels > 1 };
     let program = login.remote_command.clone().filter(|command| !command.contains(char::is_whitespace));
     let channels = wishes.channels;
     let since = Instant::now();
-    let mut tunnel = Tunnel { ssh, by_hand, host: host.clone(), program, address: None, channels, since };
+    let said = ssh.stderr.take().map(said::show);
+    let mut tunnel = Tunnel { ssh, said, by_hand, host: host.clone(), program, address: None, channels, since };
     let greeting = greet(&mut socket, &request, &mut tunnel).map_err(|reason| lost(format!("{url}: {reason}")))?;
     let fingerprint = greeting.host_key.parse::<Fingerprint>().ok().filter(|_| greeting.version == VERSION);
     let another =
@@ -170,7 +186,7 @@ fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child, String), St
     let by_hand = std::iter::once(command.get_program()).chain(command.get_args());
     let by_hand = by_hand.map(|word| shell_word(&printable(word.as_encoded_bytes()))).collect::<Vec<_>>().join(" ");
     command.arg(login.remote_command.as_deref().unwrap_or("xdfs serve --stdio"));
-    command.stdin(Stdio::from(theirs)).stdout(Stdio::from(both)).stderr(Stdio::inherit());
+    command.stdin(Stdio::from(theirs)).stdout(Stdio::from(both)).stderr(Stdio::piped());
     let ssh =
         command.spawn().map_err(|error| format!("cannot start {program}: {error}\nhelp: install OpenSSH's client"))?;
     // The command keeps the other end open otherwise, and the end of ssh would not be seen.
@@ -201,7 +217,7 @@ fn greet(socket: &mut UnixStream, request: &Request, tunnel: &mut Tunnel) -> Res
 
 fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> String {
     let install = "install it there, or name it with --remote-command '/path/to/xdfs serve --stdio'";
-    match (end(&mut tunnel.ssh, END_DEADLINE), &tunnel.program) {
+    match (tunnel.end(), &tunnel.program) {
         (Some(NOT_FOUND), _) => format!("{} has no program 'xdfs'\nhelp: {install}", tunnel.host),
         (Some(SSH_FAILED), _) => format!(
             "ssh could not connect or log in; it says why above\nhelp: try ssh alone first: {} true",

@@ -315,6 +315,11 @@ pub(crate) fn complain(message: &str) {
     system_log::send(&shown(&message));
 }
 
+/// A line that another program of this command said, on standard error.
+pub(crate) fn pass_on(line: &str) {
+    write_line(line);
+}
+
 fn write_line(line: &str) {
     use std::io::Write;
     // In one piece: standard error has no buffer, and a busy server writes many lines.

@@ -311,6 +311,7 @@ fn what_is_missing_there_is_said_with_the_remedy() {
     with("echo hello").ends_with(exit::CONNECTION_LOST).says(&["instead it said 'hello'"]);
     with("yes").ends_with(exit::CONNECTION_LOST).says(&["instead it said 'y'"]);
     with("printf 'a\\033[2Jb\\n'").ends_with(exit::CONNECTION_LOST).says(&["a\\u{1b}[2Jb"]);
+    with("printf 'a\\033[2Jb\\n' >&2; xdfs serve --stdio").ends_with(0).says(&["a\\u{1b}[2Jb"]);
     with("printf 'xdfs-stdio {}\\n'").ends_with(exit::CONNECTION_LOST).says(&["is not xdfs"]);
     let newer = r#"printf 'xdfs-stdio {"version":2,"host_key":"","user":"","address":null}\n'"#;
     with(newer).ends_with(exit::CONNECTION_LOST).says(&["another version"]);
