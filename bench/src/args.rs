@@ -113,6 +113,8 @@ pub enum Shape {
     Mounts,
     /// A remote file as programs use it, beside `xdfs cp` of it.
     RemoteFiles,
+    /// Servers of GridFTP: this client beside globus-url-copy.
+    Gridftp,
     /// Directory trees, copied and compared.
     Trees,
     /// What the same command sends when it was killed at 90 %.
@@ -159,6 +161,14 @@ pub enum PeerName {
     GridftpPrivate,
     /// nginx and curl over TLS 1.3.
     Nginx,
+    /// globus-url-copy, each file of a tree asked for when the last one has come.
+    GridftpSerial,
+    /// The same, many asked for at a time, in one session.
+    GridftpPipelined,
+    /// xdfs as a client of globus-gridftp-server, no encryption.
+    XdfsGridftp,
+    /// The same with an encrypted data channel.
+    XdfsGridftpPrivate,
 }
 
 /// Where files live.

@@ -2,6 +2,7 @@
 //! for a goal whose shape was not run: a goal is never met by absence.
 
 mod durable;
+mod gridftp;
 mod private;
 mod trees;
 
@@ -75,6 +76,7 @@ pub fn check(report: &Report) -> Vec<Goal> {
             Shape::File => file(cell, &mut goals),
             Shape::Levels => levels(cell, &mut goals),
             Shape::Private => private::check(cell, &mut goals),
+            Shape::Gridftp => gridftp::check(cell, &mut goals),
             Shape::Durable => durable::check(cell, &mut goals),
             Shape::Small => small(cell, &mut goals),
             Shape::Trees => trees::check(cell, &mut goals),

@@ -193,6 +193,10 @@ pub fn systems(names: &[PeerName]) -> Vec<Box<dyn System>> {
             PeerName::Gridftp => Box::new(gridftp::GridFtp::Clear),
             PeerName::GridftpSafe => Box::new(gridftp::GridFtp::Safe),
             PeerName::GridftpPrivate => Box::new(gridftp::GridFtp::Private),
+            PeerName::GridftpSerial => Box::new(gridftp::GridFtp::Serial),
+            PeerName::GridftpPipelined => Box::new(gridftp::GridFtp::Pipelined),
+            PeerName::XdfsGridftp => Box::new(gridftp::Client::Clear),
+            PeerName::XdfsGridftpPrivate => Box::new(gridftp::Client::Private),
             PeerName::Cp => Box::new(cp::Cp::Written),
             PeerName::CpSync => Box::new(cp::Cp::Synced),
             PeerName::Rsync => Box::new(rsync::Rsync::Written),
@@ -210,7 +214,8 @@ pub fn systems(names: &[PeerName]) -> Vec<Box<dyn System>> {
 
 /// Fails when a program of the system is not there.
 pub fn check_installed(system: &dyn System, world: &World) -> Result<()> {
-    if system.name() == PeerName::Xdfs && !world.xdfs.exists() {
+    let own = matches!(system.name(), PeerName::Xdfs | PeerName::XdfsGridftp | PeerName::XdfsGridftpPrivate);
+    if own && !world.xdfs.exists() {
         return Err(Error::NoXdfs { path: world.xdfs.clone() });
     }
     match system.programs().iter().find(|(program, _)| find_program(program).is_none()) {

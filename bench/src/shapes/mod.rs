@@ -3,6 +3,7 @@
 pub mod clients;
 mod durable;
 mod file;
+mod gridftp;
 pub mod idle;
 mod levels;
 pub mod login;
@@ -41,6 +42,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
         Shape::Names => names::run(world, report),
         Shape::Mounts => mounts::run(world, report),
         Shape::RemoteFiles => remote_files::run(world, report),
+        Shape::Gridftp => gridftp::run(world, report),
         Shape::Resume => resume::run(world, report),
         Shape::Stall => stall::run(world, report),
         Shape::Trees => trees::run(world, report),
@@ -56,6 +58,7 @@ pub fn run(world: &World, shape: Shape, report: &mut Report) -> Result<()> {
                 Shape::Names,
                 Shape::Mounts,
                 Shape::RemoteFiles,
+                Shape::Gridftp,
                 Shape::Resume,
                 Shape::Small,
                 Shape::Clients,

@@ -4,6 +4,7 @@
 //! the command is taken; 20 to 25 ms of it are its start, more where it first proves who it is.
 
 mod certificates;
+mod client;
 
 use std::path::Path;
 
@@ -14,22 +15,35 @@ use crate::error::Result;
 use crate::process::Command;
 use crate::world::World;
 use certificates::{Certificates, HOST};
+pub(super) use client::Client;
 
 /// globus-gridftp-server, one process per session, and globus-url-copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GridFtp {
-    /// Anonymous, nothing protected.
+    /// Anonymous, nothing protected; trees in as many sessions as there are channels.
     Clear,
+    /// The same, trees in one session, a file after the other.
+    Serial,
+    /// The same, trees in one session, many files asked for at a time.
+    Pipelined,
     /// Data channel authenticated, with integrity.
     Safe,
     /// Data channel authenticated and encrypted.
     Private,
 }
 
+impl GridFtp {
+    fn is_protected(self) -> bool {
+        matches!(self, Self::Safe | Self::Private)
+    }
+}
+
 impl System for GridFtp {
     fn name(&self) -> PeerName {
         match self {
             Self::Clear => PeerName::Gridftp,
+            Self::Serial => PeerName::GridftpSerial,
+            Self::Pipelined => PeerName::GridftpPipelined,
             Self::Safe => PeerName::GridftpSafe,
             Self::Private => PeerName::GridftpPrivate,
         }
@@ -38,6 +52,8 @@ impl System for GridFtp {
     fn label(&self) -> String {
         match self {
             Self::Clear => "gridftp".to_owned(),
+            Self::Serial => "gridftp serial".to_owned(),
+            Self::Pipelined => "gridftp -pp".to_owned(),
             Self::Safe => "gridftp integrity".to_owned(),
             Self::Private => "gridftp private".to_owned(),
         }
@@ -47,7 +63,7 @@ impl System for GridFtp {
         const CLEAR: [(&str, &str); 2] =
             [("globus-gridftp-server", "globus-gridftp-server-progs"), ("globus-url-copy", "globus-gass-copy-progs")];
         match self {
-            Self::Clear => &CLEAR,
+            Self::Clear | Self::Serial | Self::Pipelined => &CLEAR,
             Self::Safe | Self::Private => const { &[CLEAR[0], CLEAR[1], ("openssl", "openssl")] },
         }
     }
@@ -68,7 +84,7 @@ impl System for GridFtp {
         if root {
             command = command.arg("-allow-root");
         }
-        if *self == Self::Clear {
+        if !self.is_protected() {
             command = command.arg("-aa");
             if root {
                 command = command.args(["-anonymous-user", "root"]);
@@ -87,7 +103,7 @@ impl System for GridFtp {
     fn command(&self, world: &World, server: Option<&Server>, work: &Work) -> Result<Command> {
         let port = port_of(server, "gridftp")?;
         let command = program("globus-url-copy").args(["-p", &work.channels().to_string()]);
-        let (command, remote) = if *self == Self::Clear {
+        let (command, remote) = if !self.is_protected() {
             (command, format!("ftp://127.0.0.1:{port}"))
         } else {
             let made = certificates(world)?;
@@ -100,8 +116,12 @@ impl System for GridFtp {
         Ok(match work {
             Work::Tree { direction, channels, source, target, .. }
             | Work::Same { direction, channels, source, target, .. } => {
-                let command = program("globus-url-copy").args(["-q", "-r", "-cd", "-fast", "-pp", "-cc"]);
-                let command = command.arg(channels.to_string());
+                let command = program("globus-url-copy").args(["-q", "-r", "-cd", "-fast"]);
+                let command = match self {
+                    Self::Serial => command,
+                    Self::Pipelined => command.arg("-pp"),
+                    _ => command.args(["-pp", "-cc"]).arg(channels.to_string()),
+                };
                 let (source, target) = (source.display(), target.display());
                 match direction {
                     Direction::Down => command.arg(format!("{remote}{source}/")).arg(format!("file://{target}/")),
