@@ -208,9 +208,18 @@ impl File {
     /// Writes all of `data` at `offset`, and waits until everybody sees it.
     pub fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Error> {
         must_be_below_limit(offset, data.len())?;
+        self.write_ranges(&[(offset, data)])
+    }
+
+    /// Writes ranges, each an offset and its bytes, in their order, and waits until everybody sees them: many are on their
+    /// way at a time, as for one long range.
+    pub fn write_ranges(&self, ranges: &[(u64, &[u8])]) -> Result<(), Error> {
+        ranges.iter().try_for_each(|(offset, data)| must_be_below_limit(*offset, data.len()))?;
         // Read once: another session may have another one.
         let chunk = self.core.chunk();
-        self.core.write_all((0..).zip(data.chunks(chunk)).map(|(at, part)| (offset + at * chunk as u64, part)))
+        self.core.write_all(ranges.iter().flat_map(|&(offset, data)| {
+            (0..).zip(data.chunks(chunk)).map(move |(at, part)| (offset + at * chunk as u64, part))
+        }))
     }
 
     /// Writes all of `data` at `offset` without waiting for anything but earlier writes, if there are many.

@@ -1,7 +1,7 @@
 //! A file with a position: reading ahead, writing behind.
 
 use super::{File, must_be_below_limit};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{IoSlice, Read, Seek, SeekFrom, Write};
 use xdfs_proto::base::{Error, ErrorKind};
 
 /// EPIPE, as errors carry it.
@@ -55,6 +55,17 @@ impl Write for File {
         self.core.write_behind(self.position, part).map_err(to_io)?;
         self.position += part.len() as u64;
         Ok(part.len())
+    }
+
+    /// As many of the buffers as one call carries go in one call.
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> std::io::Result<usize> {
+        let most = self.core.chunk();
+        let mut data = Vec::new();
+        for buffer in buffers {
+            let part = buffer.len().min(most - data.len());
+            data.extend_from_slice(&buffer[..part]);
+        }
+        self.write(&data)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -1,14 +1,16 @@
 //! What each call does to the file, and how files are opened.
 
-use super::support::serving::Serving;
-use super::support::{PATIENCE, assert_same, pattern};
+use super::support::serving::{Serving, Setup};
+use super::support::{PATIENCE, Scratch, assert_same, pattern};
 use super::{BOTH, refused, remote};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::Arc;
 use xdfs_client::ErrorKind;
 use xdfs_client::file::{File, FileAccess, FileMode, FileShare, OpenOptions};
 use xdfs_client::wire::Wanted;
-use xdfs_server::LogEvent;
+use xdfs_io::store::LocalStore;
+use xdfs_server::{Access, Anonymous, Export, Keep, LogEvent};
 
 #[test]
 fn every_call_does_to_the_file_what_it_says() {
@@ -111,6 +113,46 @@ fn writes_to_one_place_happen_in_their_order() {
 }
 
 #[test]
+fn many_ranges_are_written_in_their_order_whatever_their_length() {
+    let serving = Serving::start();
+    let mut file = File::open(&remote(&serving), "data/f", &BOTH.create(true)).unwrap();
+    let long = vec![7; 600_000];
+    let numbers: Vec<[u8; 2]> = (0..500_u16).map(u16::to_be_bytes).collect();
+    let mut ranges: Vec<(u64, &[u8])> = vec![(1_000, &long)];
+    ranges.extend(numbers.iter().enumerate().map(|(at, number)| (at as u64 * 4, &number[..])));
+    ranges.extend([(2, &b"early"[..]), (4, b"late"), (9, b"")]);
+    file.write_ranges(&ranges).unwrap();
+    let mut expected = vec![0; 601_000];
+    for (offset, data) in &ranges {
+        expected[*offset as usize..][..data.len()].copy_from_slice(data);
+    }
+    assert!(serving.directory.read("f") == expected);
+    assert!(file.write_ranges(&[(0, b"never"), (u64::MAX, b"x")]).is_err());
+    assert!(serving.directory.read("f") == expected, "nothing of it is written");
+    file.seek(SeekFrom::Start(0)).unwrap();
+    let parts = [IoSlice::new(b"one"), IoSlice::new(b""), IoSlice::new(b"two")];
+    assert_eq!(file.write_vectored(&parts).unwrap(), 6);
+    file.close().unwrap();
+    assert_eq!(serving.directory.read("f")[..6], *b"onetwo");
+}
+
+#[test]
+fn a_new_file_has_the_bits_of_its_mode_that_the_export_keeps() {
+    let directory = Scratch::new();
+    let keep = Keep { modes: true, ..Keep::default() };
+    let access = Access { writable: true, anonymous: Anonymous::Write, keep, ..Access::default() };
+    let kept = Export::new("kept", Arc::new(LocalStore::open_root(directory.path(), true).unwrap()), access);
+    let serving = Serving::with(Setup { more: vec![kept], ..Setup::default() });
+    let remote = remote(&serving);
+    for (path, here, expected) in
+        [("kept/f", directory.file("f"), 0o7750), ("data/f", serving.directory.file("f"), 0o750)]
+    {
+        File::open(&remote, path, &BOTH.create(true).mode(0o7750)).unwrap().close().unwrap();
+        assert_eq!(std::fs::metadata(here).unwrap().permissions().mode() & 0o7777, expected, "{path}");
+    }
+}
+
+#[test]
 fn a_mode_does_with_an_existing_and_with_a_missing_file_what_the_table_says() {
     let serving = Serving::start();
     let remote = remote(&serving);
@@ -140,8 +182,20 @@ fn a_mode_does_with_an_existing_and_with_a_missing_file_what_the_table_says() {
             assert_eq!(serving.directory.read(name), written.as_bytes(), "{mode:?}");
         }
     }
-    let create = OpenOptions::stream(FileMode::Create, FileAccess::Read, FileShare::ReadWrite);
-    assert_eq!(refused(&remote, "data/there", &create), ErrorKind::Protocol);
+    for mode in [FileMode::CreateNew, FileMode::Create, FileMode::OpenOrCreate, FileMode::Truncate] {
+        let reads = OpenOptions::stream(mode, FileAccess::Read, FileShare::ReadWrite);
+        assert_eq!(refused(&remote, "data/there", &reads), ErrorKind::Protocol, "{mode:?} and read alone");
+        let _ = std::fs::remove_file(serving.directory.file("written"));
+        if mode == FileMode::Truncate {
+            serving.directory.write("written", b"old");
+        }
+        let writes = OpenOptions::stream(mode, FileAccess::Write, FileShare::ReadWrite);
+        let file = File::open(&remote, "data/written", &writes).unwrap();
+        file.write_at(b"new", 0).unwrap();
+        assert!(file.read_at(&mut [0; 3], 0).is_err(), "{mode:?} and write alone");
+        file.close().unwrap();
+        assert_eq!(serving.directory.read("written"), b"new");
+    }
 }
 
 #[test]

@@ -140,6 +140,7 @@ impl Pair {
 #[test]
 fn a_file_is_what_a_buffer_is_after_random_operations_and_restarts() {
     let (seed, operations) = (setting("XDFS_SEED", 20), setting("XDFS_OPERATIONS", OPERATIONS));
+    println!("XDFS_SEED={seed}");
     let mut serving = Serving::with(Setup { unix: true, ..Setup::default() });
     let file = File::open(&remote(&serving), "data/f", &BOTH.create(true)).unwrap();
     let mut pair = Pair { file, buffer: Vec::new(), random: Random(seed) };
@@ -161,6 +162,7 @@ fn a_file_is_what_a_buffer_is_after_random_operations_and_restarts() {
 #[test]
 fn a_file_is_what_a_buffer_is_though_its_server_ends_in_the_middle_of_calls() {
     let (seed, operations) = (setting("XDFS_SEED", 21), setting("XDFS_OPERATIONS", OPERATIONS));
+    println!("XDFS_SEED={seed}");
     let life = Duration::from_millis(setting("XDFS_SERVER_MS", LIFE_MS));
     let mut serving = Serving::with(Setup { unix: true, ..Setup::default() });
     // What is found of a lost append is its own only where nobody else writes.

@@ -6,9 +6,11 @@ use super::support::{PATIENCE, within};
 use super::{BOTH, remote};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use xdfs_client::ErrorKind;
 use xdfs_client::file::{Extent, File, OpenOptions, RangeLock, range_to_the_end};
+use xdfs_client::wire::Wanted;
 
 fn lock(from: u64, to: u64, exclusive: bool) -> RangeLock {
     RangeLock { range: Extent::new(from, to - from).unwrap(), exclusive }
@@ -170,6 +172,36 @@ fn who_waits_for_a_range_has_it_before_those_who_came_later() {
     assert_eq!(try_range(&late, 1, lock(0, 10, true)), Ok(()));
 }
 
+#[test]
+fn a_user_waits_for_a_bounded_number_of_locks_and_everybody_is_served_meanwhile() {
+    const WAITERS: u64 = 1_100;
+    let serving = serving_f();
+    let holder = open(&serving);
+    holder.try_lock_range(1, lock(0, WAITERS, true)).unwrap();
+    let file = Arc::new(open(&serving));
+    let (ended, refused) = sync_channel(WAITERS as usize);
+    let waits: Vec<_> = (0..WAITERS)
+        .map(|byte| {
+            let (file, ended) = (Arc::clone(&file), ended.clone());
+            let wait = move || {
+                let outcome = file.lock_range(1, lock(byte, byte + 1, true), PATIENCE);
+                ended.send(outcome.map_err(|error| error.kind)).unwrap();
+            };
+            std::thread::Builder::new().stack_size(256 << 10).spawn(wait).unwrap()
+        })
+        .collect();
+    // Those that are too many are refused; the others wait.
+    assert_eq!(refused.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::LimitExceeded));
+    let other = serving.connect(1);
+    let asked = Instant::now();
+    other.look("data/f", Wanted::SIZE).unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(1));
+    holder.unlock_range(1, Extent::new(0, WAITERS).unwrap()).unwrap();
+    within(PATIENCE, "the locks", move || waits.into_iter().for_each(|one| one.join().unwrap()));
+    let outcomes: Vec<_> = refused.try_iter().collect();
+    assert!(outcomes.iter().filter(|outcome| outcome.is_ok()).count() >= 1_000, "{}", outcomes.len());
+}
+
 /// A session may have 128 operations at a time; each of these would be one.
 #[test]
 fn two_hundred_locks_of_a_session_wait_and_keep_no_operation_and_no_thread() {
@@ -187,6 +219,11 @@ fn two_hundred_locks_of_a_session_wait_and_keep_no_operation_and_no_thread() {
     for _ in 0..300 {
         assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 7, "the session's other calls are answered");
     }
+    let other = serving.connect(1);
+    let asked = std::time::Instant::now();
+    other.look("data/f", Wanted::SIZE).unwrap();
+    assert!(asked.elapsed() < std::time::Duration::from_secs(1), "others are served meanwhile");
+    other.close().unwrap();
     serving.wait_for_status("no thread between two tries", |[sessions, _, threads]| (sessions, threads) == (2, 0));
     holder.unlock_range(1, Extent::new(0, 200).unwrap()).unwrap();
     let all = move || waits.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>();

@@ -67,7 +67,7 @@ impl Waiting for WaitingLock {
                 Some(Ok(Answer::Locked { inode: self.open.inode }))
             }
             Err(error) if error.kind == ErrorKind::Locked => None,
-            Err(error) => Some(Err(errno::of(&error))),
+            Err(error) => Some(Err(why_not(&error))),
         }
     }
 
@@ -78,6 +78,11 @@ impl Waiting for WaitingLock {
             Some((owner, range)) => self.open.file.unlock_range(owner, range),
         };
     }
+}
+
+/// The number of an error of a lock: too many locks, or too many that wait, have one of their own (fcntl(2)).
+fn why_not(error: &Error) -> Errno {
+    if error.kind == ErrorKind::LimitExceeded { Errno::NOLCK } else { errno::of(error) }
 }
 
 /// The bytes of a lock.
@@ -111,7 +116,7 @@ impl Tree {
                 None => open.unlock(),
                 Some((owner, range)) => open.unlock_range(owner, range),
             };
-            return Outcome::Now(done.map(|()| Answer::Done).map_err(|error| refused(&error)));
+            return Outcome::Now(done.map(|()| Answer::Done).map_err(|error| why_not(&error)));
         }
         match waiting.attempt() {
             Some(outcome) => Outcome::Now(outcome),

@@ -37,6 +37,9 @@ pub(super) struct FileCalls {
 /// Permission bits that every user may set.
 const PLAIN: u32 = 0o777;
 
+/// The same where the export keeps modes.
+const ALL_BITS: u32 = 0o7777;
+
 impl FileCalls {
     /// Executes one call and writes its result.
     pub(super) fn call(&mut self, call: &FileCall<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {
@@ -96,12 +99,14 @@ impl FileCalls {
         }
         let at = at.ok_or_else(|| Error::new(ErrorKind::Protocol, "opened neither to read nor to write"))?;
         let reserved = self.files.server.reserve(&self.budget, open.path.len())?;
+        let export = self.authority.exports().get(at.export() as usize);
+        let bits = if export.is_some_and(|export| export.access().keep.modes) { ALL_BITS } else { PLAIN };
         let request = OpenRequest {
             read: open.read,
             write: open.write,
             create: open.create,
             exclusive: open.exclusive,
-            mode: open.mode & PLAIN,
+            mode: open.mode & bits,
         };
         if let Some(before) = open.again {
             self.files.server.take_over(before.handle, &self.budget);

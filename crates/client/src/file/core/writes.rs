@@ -237,14 +237,14 @@ impl Core {
         }
     }
 
-    /// Makes writes that do not overlap, and waits for the answers to them: to these and to no others,
+    /// Makes writes in their order, and waits for the answers to them: to these and to no others,
     /// since each thread that writes is to learn what became of its own.
     pub(in crate::file) fn write_all<'a>(&self, writes: impl Iterator<Item = (u64, &'a [u8])>) -> Result<(), Error> {
         self.settle()?;
         let mut own = WriteQueue::new();
         let mut sent = Ok(());
         for (offset, data) in writes {
-            sent = self.send_write(&mut own, offset, data, false);
+            sent = self.send_behind(&mut own, offset, data, false);
             if sent.is_err() {
                 break;
             }
