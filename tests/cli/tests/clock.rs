@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use xdfs_client::file::{File, LeaseKind, OpenOptions, Remote};
+use xdfs_client::{ConnectOptions, ErrorKind, Pinned};
 use xdfs_test_cli::{Relay, Running, Scene, Server, pattern};
 
 const SIZE: usize = 12 << 20;
@@ -39,8 +43,13 @@ impl SetClock {
     }
 
     fn serve(&self, scene: &Scene) -> Server {
+        self.serve_with(scene, &[])
+    }
+
+    fn serve_with(&self, scene: &Scene, words: &[&str]) -> Server {
         let command = self.follow(scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]));
-        let server = Server::start(command, &["--quiet", "--export", "data=server", "--allow-anonymous", "rw"]);
+        let usual = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw"];
+        let server = Server::start(command, &[&usual, words].concat());
         scene.trust(server.address(), &server);
         server
     }
@@ -84,5 +93,46 @@ fn who_comes_back_after_the_clock_was_set_back_goes_on_with_the_transfer() {
     assert_eq!(scene.read("server/file"), source);
     first.kill();
     drop(relay);
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// What a lease and a lock keep from others, and for how long, is not told by the clock that somebody sets.
+#[test]
+fn a_clock_that_is_set_while_a_lease_and_a_lock_are_held_ends_neither() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let scene = Scene::new();
+    let Some(clock) = SetClock::new(&scene) else { return };
+    scene.write("server.toml", b"[limits]\nlease-seconds = 4\n");
+    let server = clock.serve_with(&scene, &["--config", "server.toml"]);
+    let remote = || {
+        let address: std::net::SocketAddr = server.address().parse().expect("an address");
+        let host_check = Arc::new(Pinned(server.host_key().parse().expect("a fingerprint")));
+        Remote::new(ConnectOptions { host_check, ..ConnectOptions::to(address) })
+    };
+    let options = OpenOptions::new().read(true).write(true).create(true);
+    let (one, other) = (remote(), remote());
+    let open = |remote, name: &str| File::open(remote, name, &options).expect("it is opened");
+    let (locked, wants) = (open(&one, "data/locked"), open(&other, "data/locked"));
+    locked.lock(true, PATIENCE).expect("nobody has it");
+    for (turn, jump) in [HOUR, -HOUR, 400 * 24 * HOUR].into_iter().enumerate() {
+        // Another one each time: who was just recalled gets no lease for a while.
+        let name = format!("leased{turn}");
+        let (leased, reads) = (open(&one, &format!("data/{name}")), open(&other, &format!("data/{name}")));
+        let lease = leased.lease(LeaseKind::Write).expect("it may").map(|lease| lease.kind);
+        assert_eq!(lease, Some(LeaseKind::Write), "turn {turn}");
+        leased.write_behind_at(b"kept", 0).expect("it is kept here");
+        assert_eq!(scene.read(format!("server/{name}")), b"", "under a write lease it is not sent at once");
+        clock.set(&scene, jump);
+        let began = Instant::now();
+        let mut read = [0; 4];
+        // The lease is recalled, and what was kept is sent before somebody else reads.
+        assert_eq!(reads.read_at(&mut read, 0), Ok(4), "turn {turn}");
+        assert_eq!(&read, b"kept");
+        assert!(began.elapsed() < PATIENCE / 2, "it waited {:?}", began.elapsed());
+        assert_eq!(wants.try_lock(false).map_err(|error| error.kind), Err(ErrorKind::Locked), "turn {turn}");
+    }
+    locked.unlock().expect("it has it");
+    wants.try_lock(true).expect("nobody has it");
+    drop((locked, wants, one, other));
     assert_eq!(server.stop(), Some(0));
 }

@@ -232,14 +232,14 @@ impl Room {
 }
 
 /// strace on a program that runs.
-pub(crate) struct Tracer {
+pub struct Tracer {
     child: Child,
     messages: BufReader<std::process::ChildStderr>,
 }
 
 impl Tracer {
     /// Returns when every thread is held by it.
-    pub(crate) fn attach(mut command: Command, process: Pid) -> Self {
+    pub fn attach(mut command: Command, process: Pid) -> Self {
         command.args(["-p", &process.as_raw_nonzero().to_string()]).stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("strace runs");
         let mut messages = BufReader::new(child.stderr.take().expect("it is a pipe"));
@@ -251,7 +251,7 @@ impl Tracer {
 
     /// Beside a program that may be dead strace waits for ever: that ends only when the program is waited for. It then has to go at
     /// once, and its log says nothing.
-    pub(crate) fn detach(mut self, at_once: bool) {
+    pub fn detach(mut self, at_once: bool) {
         // Fails where it has ended with the program.
         let _ = kill_process(Pid::from_child(&self.child), if at_once { Signal::KILL } else { Signal::TERM });
         // A few lines about threads: they fit into the pipe until here.

@@ -174,6 +174,7 @@ impl Reader {
 fn a_file_is_what_a_buffer_is_though_its_server_loses_what_was_not_synced() {
     let Some(disk) = Disk::new() else { return };
     let (seed, operations) = (number("XDFS_SEED", 22), number("XDFS_OPERATIONS", OPERATIONS));
+    println!("XDFS_SEED={seed}");
     let scene = Arc::new(Scene::new());
     let server = serve(&scene, &disk, "127.0.0.1:0");
     let file = File::open(&remote(&server), "data/f", &OPTIONS.deny(false, true)).unwrap();

@@ -5,6 +5,7 @@
 mod access;
 mod ahead;
 mod asynchronous;
+mod audit;
 mod bad_input;
 mod leases;
 mod locks;

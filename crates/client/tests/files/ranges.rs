@@ -174,7 +174,7 @@ fn who_waits_for_a_range_has_it_before_those_who_came_later() {
 
 #[test]
 fn a_user_waits_for_a_bounded_number_of_locks_and_everybody_is_served_meanwhile() {
-    const WAITERS: u64 = 1_100;
+    const WAITERS: u64 = 1_040;
     let serving = serving_f();
     let holder = open(&serving);
     holder.try_lock_range(1, lock(0, WAITERS, true)).unwrap();
@@ -184,7 +184,7 @@ fn a_user_waits_for_a_bounded_number_of_locks_and_everybody_is_served_meanwhile(
         .map(|byte| {
             let (file, ended) = (Arc::clone(&file), ended.clone());
             let wait = move || {
-                let outcome = file.lock_range(1, lock(byte, byte + 1, true), PATIENCE);
+                let outcome = file.lock_range(1, lock(byte, byte + 1, true), 4 * PATIENCE);
                 ended.send(outcome.map_err(|error| error.kind)).unwrap();
             };
             std::thread::Builder::new().stack_size(256 << 10).spawn(wait).unwrap()
@@ -197,7 +197,7 @@ fn a_user_waits_for_a_bounded_number_of_locks_and_everybody_is_served_meanwhile(
     other.look("data/f", Wanted::SIZE).unwrap();
     assert!(asked.elapsed() < Duration::from_secs(1));
     holder.unlock_range(1, Extent::new(0, WAITERS).unwrap()).unwrap();
-    within(PATIENCE, "the locks", move || waits.into_iter().for_each(|one| one.join().unwrap()));
+    within(4 * PATIENCE, "the locks", move || waits.into_iter().for_each(|one| one.join().unwrap()));
     let outcomes: Vec<_> = refused.try_iter().collect();
     assert!(outcomes.iter().filter(|outcome| outcome.is_ok()).count() >= 1_000, "{}", outcomes.len());
 }

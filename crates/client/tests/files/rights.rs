@@ -14,7 +14,7 @@ use xdfs_server::{Access, Anonymous, Export, ServerLimits};
 
 /// What the user may do when the call is made; the file was opened when he might do everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Right {
+pub(super) enum Right {
     Everything,
     /// What exists may not be changed.
     Add,
@@ -70,14 +70,14 @@ fn expected(right: Right, code: FileCode) -> Option<ErrorKind> {
     }
 }
 
-struct Scene {
-    serving: Serving,
+pub(super) struct Scene {
+    pub(super) serving: Serving,
     store: Arc<dyn Store>,
     remote: Arc<Remote>,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let usual = Setup::default();
         let limits = ServerLimits { lease: Duration::from_secs(600), leased_before: false, ..usual.limits };
         let serving = Serving::with(Setup { limits, ..usual });
@@ -89,7 +89,7 @@ impl Scene {
         scene
     }
 
-    fn grant(&self, right: Right) {
+    pub(super) fn grant(&self, right: Right) {
         let anonymous = match right {
             Right::Everything | Right::Fixed => Anonymous::Write,
             Right::Add => Anonymous::Create,
@@ -102,22 +102,47 @@ impl Scene {
         self.serving.handle.reload(vec![export], limits, Default::default());
     }
 
-    /// Makes one call of this kind with this right.
-    fn call(&self, code: FileCode, right: Right) -> Result<(), Error> {
+    /// A new file, and both ends of the pipe, opened with every right.
+    pub(super) fn open(&self, name: &str) -> Opened {
         self.grant(Right::Everything);
-        let name = format!("{}-{right:?}", code.name());
-        self.serving.directory.write(&name, b"content");
+        self.serving.directory.write(name, b"content");
         let path = format!("e/{name}");
         let file = File::open(&self.remote, &path, &BOTH).unwrap();
-        let range = RangeLock { range: Extent::new(0, 4).unwrap(), exclusive: true };
-        let pipe = |side| Pipe::open(&self.remote, "e/p", side);
-        let (mut reads, mut writes) = (pipe(PipeSide::Read)?, pipe(PipeSide::Write)?);
-        writes.write_within(b"there", PATIENCE)?;
-        writes.settle_within(PATIENCE)?;
+        let pipe = |side| Pipe::open(&self.remote, "e/p", side).unwrap();
+        let (reads, mut writes) = (pipe(PipeSide::Read), pipe(PipeSide::Write));
+        writes.write_within(b"there", PATIENCE).unwrap();
+        writes.settle_within(PATIENCE).unwrap();
+        Opened { remote: Arc::clone(&self.remote), path, file: Some(file), reads, writes }
+    }
+
+    /// Makes one call of this kind with this right.
+    fn call(&self, code: FileCode, right: Right) -> Result<(), Error> {
+        let mut opened = self.open(&format!("{}-{right:?}", code.name()));
         self.grant(right);
+        opened.call(code)
+    }
+}
+
+/// What is open, and calls on it.
+pub(super) struct Opened {
+    remote: Arc<Remote>,
+    path: String,
+    /// None once it is closed.
+    file: Option<File>,
+    reads: Pipe,
+    writes: Pipe,
+}
+
+impl Opened {
+    pub(super) fn call(&mut self, code: FileCode) -> Result<(), Error> {
+        let range = RangeLock { range: Extent::new(0, 4).unwrap(), exclusive: true };
+        if code == FileCode::Close {
+            return self.file.take().map_or(Ok(()), File::close);
+        }
+        let file = self.file.as_ref().unwrap();
         match code {
-            FileCode::Open => File::open(&self.remote, &path, &OpenOptions::new().write(true)).map(drop),
-            FileCode::Close => file.close(),
+            FileCode::Open => File::open(&self.remote, &self.path, &OpenOptions::new().write(true)).map(drop),
+            FileCode::Close => Ok(()),
             FileCode::Read => file.read_at(&mut [0; 4], 0).map(drop),
             FileCode::Write => file.write_at(b"x", 0),
             FileCode::Append => file.append(b"x").map(drop),
@@ -133,10 +158,10 @@ impl Scene {
             FileCode::LockRange => file.try_lock_range(1, range),
             FileCode::UnlockRange => file.unlock_range(1, range.range),
             FileCode::FindLock => file.find_lock(1, range).map(drop),
-            FileCode::ReadPipe => reads.read_within(&mut [0; 9], PATIENCE).map(drop),
+            FileCode::ReadPipe => self.reads.read_within(&mut [0; 9], PATIENCE).map(drop),
             FileCode::WritePipe => {
-                writes.write_within(b"more", PATIENCE)?;
-                writes.settle_within(PATIENCE).map(drop)
+                self.writes.write_within(b"more", PATIENCE)?;
+                self.writes.settle_within(PATIENCE).map(drop)
             }
         }
     }

@@ -1,11 +1,14 @@
 //! Rights of users, visitors and tokens from end to end: what an export demands, what a reload changes, and logins that
 //! do not hold any more.
 
+use super::support::relay::{Cut, Relay};
 use super::support::serving::{Serving, Setup};
 use super::support::{BLOCK, PATIENCE, Scratch, download_to, finish, pattern, pipe_payload};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use xdfs_client::file::{File, OpenOptions, Remote};
+use xdfs_client::wire::Wanted;
 use xdfs_client::{ConnectOptions, ErrorKind, GetOptions, Level, Offer, Payload, PutOptions, Session, Target};
 use xdfs_io::store::{LocalStore, Source};
 use xdfs_proto::base::RelPath;
@@ -234,6 +237,48 @@ fn a_login_that_is_taken_away_while_data_flows_is_told_so_in_both_directions() {
             let told = error.message.contains("was revoked") && error.kind == ErrorKind::Refused;
             assert!(told, "{channels} channels, {level:?}, upload {upload}: {error}");
         }
+    }
+}
+
+/// B23: what she had open goes with her login, and nobody waits for her to come back; also if her link is down then.
+#[test]
+fn a_user_who_is_revoked_with_a_locked_file_open_keeps_nothing_and_delays_nobody() {
+    for cut in [false, true] {
+        let site = Site::new();
+        site.serving.directory.write("f", b"content");
+        let relay = Relay::to(&site.serving.address);
+        let remote = |user: &str, seed| {
+            let options = site.options(user, Offer::Key(Arc::new(key_of(seed))));
+            Remote::with_patience(ConnectOptions { address: relay.address.clone(), ..options }, PATIENCE)
+        };
+        let (alice, bob) = (remote("alice", 1), remote("bob", 2));
+        let both = OpenOptions::new().read(true).write(true);
+        let hers = File::open(&alice, "data/f", &both).unwrap();
+        let links = relay.connections();
+        hers.lock(true, PATIENCE).unwrap();
+        let his = File::open(&bob, "data/f", &both).unwrap();
+        assert_eq!(kind(his.try_lock(false)), Some(ErrorKind::Locked));
+
+        let revoked = Instant::now();
+        site.edit(|accounts| accounts.named("alice").map(|alice| alice.revoked = true));
+        if cut {
+            (0..links).for_each(|link| relay.cut(link, Cut::Rst));
+        }
+        // Until the server has heard of it; what she writes changes nothing.
+        let tries = std::iter::repeat_with(|| hers.write_at(b"c", 0)).take_while(|_| revoked.elapsed() < AT_ONCE);
+        let error = tries.filter_map(Result::err).next().unwrap();
+        let told = error.kind == ErrorKind::Refused && error.message.contains("was revoked");
+        assert!(told || error.kind == ErrorKind::LoginRefused, "{error}");
+        his.lock(true, AT_ONCE).unwrap();
+        let asked = Instant::now();
+        assert_eq!(bob.run(|session| session.look("data/f", Wanted::SIZE)).unwrap().size, Some(7));
+        assert!(asked.elapsed() < Duration::from_secs(1), "a stat took {:?}", asked.elapsed());
+        assert_eq!(kind(File::open(&remote("alice", 1), "data/f", &both)), Some(ErrorKind::LoginRefused));
+        // What she still has open writes nothing, however often she tries.
+        hers.write_at(b"X", 0).unwrap_err();
+        hers.sync_all().unwrap_err();
+        hers.close().unwrap_err();
+        assert_eq!(site.serving.directory.read("f"), b"content");
     }
 }
 

@@ -135,7 +135,10 @@ impl FileCalls {
         }
         let node = file.node()?;
         handle.keep(Arc::new(file));
-        self.adopt(handle);
+        self.adopt(Arc::clone(&handle));
+        if open.again.is_some() {
+            self.files.inherit_failed_sync(&handle);
+        }
         Ok(OpenedFile {
             handle: id,
             identity,
@@ -262,19 +265,6 @@ impl FileCalls {
         let offset = file.append(data)?;
         self.wrote(data);
         Ok(FileAnswer::Appended { offset, change: self.changed(&file)? })
-    }
-
-    fn sync(&self, data_only: bool) -> Result<FileAnswer<'static>, Error> {
-        let (file, at) = self.opened_anyhow()?;
-        file.sync(data_only)?;
-        if let Some(handle) = &self.handle
-            && handle.unsynced_name.load(Ordering::Relaxed)
-            && let Some(parent) = at.path().parent()
-        {
-            at.store().tree()?.sync(&parent)?;
-            handle.unsynced_name.store(false, Ordering::Relaxed);
-        }
-        Ok(FileAnswer::Synced { verifier: self.files.server.verifier })
     }
 
     /// The file's change number after a change of its own.

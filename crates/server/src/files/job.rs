@@ -2,7 +2,8 @@
 //! log, cut into slices.
 //!
 //! A change is logged once for each handle and kind, and what a handle wrote when it is closed: a
-//! line for every write would be longer than what is written. What failed is always logged.
+//! line for every write would be longer than what is written. A change that failed is always logged,
+//! any other call that failed once for each handle and kind.
 
 use super::call::FileCalls;
 use super::lease_calls::{access_of, access_of_batch};
@@ -188,19 +189,25 @@ impl Execution {
 /// What the log says about a call.
 fn line(call: &FileCall<'_>, handle: Option<&Handle>, result: &Result<(), Error>) -> Option<CallLine> {
     let code = FileCode::from_number(call.code())?;
-    let bytes = match (code, handle) {
-        (FileCode::Open, _) => None,
-        (FileCode::Close, Some(handle)) => Some(handle.written.load(Ordering::Relaxed)),
-        _ if !call.changes() => return None,
-        (_, Some(handle)) if result.is_ok() => {
-            let bit = 1 << call.code();
-            if handle.logged.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
-                return None;
-            }
-            None
-        }
-        _ => None,
+    let is_first = || {
+        let bit = 1 << call.code();
+        handle.is_none_or(|handle| handle.logged.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     };
+    let is_logged = match (code, result) {
+        (FileCode::Open, _) => true,
+        (FileCode::Close, Ok(())) => handle.is_some(),
+        (_, Ok(())) => call.changes() && is_first(),
+        (_, Err(error)) => call.changes() || !is_answer(error) && is_first(),
+    };
+    if !is_logged {
+        return None;
+    }
+    let bytes = handle.filter(|_| code == FileCode::Close).map(|handle| handle.written.load(Ordering::Relaxed));
     let error = result.as_ref().err().cloned();
     Some(CallLine { call: code.name(), path: LoggedName::from(&b""[..]), to: None, bytes, unchanged: false, error })
+}
+
+/// Whether it is what a program expects that asks for a lock or a lease.
+fn is_answer(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::Locked | ErrorKind::Unsupported)
 }

@@ -15,6 +15,7 @@ mod locks;
 pub(crate) mod openers;
 mod pipes;
 mod shares;
+mod syncs;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -27,8 +28,9 @@ use pipes::Pipe;
 use shares::{Shares, Sharing};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
+use syncs::FailedSyncs;
 use waiting::Waiting;
 use xdfs_io::store::OpenFile;
 use xdfs_proto::base::{Error, ErrorKind, SessionId};
@@ -76,6 +78,7 @@ pub(crate) struct OpenFiles {
     waiting: Mutex<Waiting>,
     leases: Leases,
     hidden: HiddenFiles,
+    failed_syncs: FailedSyncs,
     /// Every handle, by its number.
     handles: Mutex<BTreeMap<u64, KnownHandle>>,
     /// By user; the oldest first.
@@ -110,6 +113,10 @@ pub(crate) struct Handle {
     own: AtomicBool,
     /// The directory does not have its name on stable storage yet.
     unsynced_name: AtomicBool,
+    /// Held while it is synced.
+    syncing: Mutex<()>,
+    /// Why not all that was written is on stable storage, and never will be.
+    sync_failed: OnceLock<Error>,
     /// Bytes that were written through it; through a pipe, in either direction.
     written: AtomicU64,
     /// Held while something is written: the kernel has one write of a file after the other, too, and threads that wait for
@@ -158,6 +165,7 @@ impl OpenFiles {
             waiting: Mutex::default(),
             leases: Leases::none(),
             hidden: HiddenFiles::default(),
+            failed_syncs: FailedSyncs::default(),
             handles: Mutex::default(),
             created: Mutex::default(),
         })
@@ -253,6 +261,8 @@ impl Handle {
             sharing,
             own: AtomicBool::new(false),
             unsynced_name: AtomicBool::new(false),
+            syncing: Mutex::default(),
+            sync_failed: OnceLock::new(),
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
             whole: Mutex::default(),

@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use xdfs_io::store::{CommitRequest, Existing, FileKind, LocalStore, StageRequest, Store};
+use xdfs_io::store::{CommitRequest, Existing, FileKind, LocalStore, OpenRequest, StageRequest, Store, Watcher};
 use xdfs_proto::base::ErrorKind;
 use xdfs_test_conformance::store::bench::{Bench, commit, path, request, stage};
 
@@ -28,19 +28,7 @@ fn answers_at_once<T>(what: &str, mut call: impl FnMut() -> T) -> T {
 fn special_files_answer_an_error_at_once_and_are_never_opened() {
     let bench = LocalBench::on_tmpfs();
     let top = bench.scratch.path();
-    make_fifo(&top.join("fifo"));
-    let _listener = UnixListener::bind(top.join("socket")).unwrap();
-    std::fs::create_dir(top.join("directory")).unwrap();
-    let mut names = vec!["fifo", "socket", "directory"];
-    for (name, minor) in [("zero", 5), ("full", 7)] {
-        let device = rustix::fs::makedev(1, minor);
-        let mode = rustix::fs::Mode::from_raw_mode(0o666);
-        let kind = rustix::fs::FileType::CharacterDevice;
-        // Needs a privilege that a test may lack.
-        if rustix::fs::mknodat(rustix::fs::CWD, top.join(name), kind, mode, device).is_ok() {
-            names.push(name);
-        }
-    }
+    let (names, _listener) = special_files(top);
     let watch = Watch::on(&names.iter().map(|name| top.join(name)).collect::<Vec<_>>());
     for name in names {
         let expected = if name == "directory" { ErrorKind::IsDirectory } else { ErrorKind::NotRegular };
@@ -55,6 +43,56 @@ fn special_files_answer_an_error_at_once_and_are_never_opened() {
         assert_ne!(kind, FileKind::Regular);
     }
     // A FIFO that is opened wakes its writer, a device may act: looking must not be opening.
+    assert_eq!(watch.opened(), 0);
+}
+
+/// What no client opens, by name; and what a socket belongs to.
+fn special_files(top: &Path) -> (Vec<&'static str>, UnixListener) {
+    make_fifo(&top.join("fifo"));
+    let listener = UnixListener::bind(top.join("socket")).unwrap();
+    std::fs::create_dir(top.join("directory")).unwrap();
+    let mut names = vec!["fifo", "socket", "directory"];
+    for (name, minor) in [("zero", 5), ("full", 7)] {
+        let device = rustix::fs::makedev(1, minor);
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        let kind = rustix::fs::FileType::CharacterDevice;
+        // Needs a privilege that a test may lack.
+        if rustix::fs::mknodat(rustix::fs::CWD, top.join(name), kind, mode, device).is_ok() {
+            names.push(name);
+        }
+    }
+    (names, listener)
+}
+
+/// Every way to open a file in place; the last one makes it.
+const IN_PLACE: [OpenRequest; 4] = {
+    let read = OpenRequest { read: true, write: false, create: false, exclusive: false, mode: 0o600 };
+    let write = OpenRequest { read: false, write: true, ..read };
+    [read, write, OpenRequest { write: true, ..read }, OpenRequest { write: true, create: true, ..read }]
+};
+
+#[test]
+fn special_files_are_never_opened_in_place_as_pipes_or_to_be_watched() {
+    let bench = LocalBench::on_tmpfs();
+    let top = bench.scratch.path();
+    let (names, _listener) = special_files(top);
+    let watch = Watch::on(&names.iter().map(|name| top.join(name)).collect::<Vec<_>>());
+    let watcher = Watcher::new().unwrap();
+    for name in names {
+        let expected = if name == "directory" { ErrorKind::IsDirectory } else { ErrorKind::NotRegular };
+        for request in IN_PLACE {
+            let error = answers_at_once(name, || bench.store.open_file(&path(name), &request).unwrap_err());
+            assert_eq!(error.kind, expected, "{request:?}: {error}");
+            assert!(error.message.contains(&format!("'{name}'")), "{error}");
+        }
+        for write in [false, true].into_iter().filter(|_| name != "fifo") {
+            let error = answers_at_once(name, || bench.store.open_pipe(&path(name), write).unwrap_err());
+            assert_eq!(error.kind, ErrorKind::NotRegular, "{error}");
+        }
+        let mut marks = Vec::new();
+        let watched = answers_at_once(name, || bench.store.watch(&path(name), &watcher, &mut marks));
+        assert_eq!(watched.is_ok(), name == "directory", "{name}: {watched:?}");
+    }
     assert_eq!(watch.opened(), 0);
 }
 
@@ -92,6 +130,10 @@ fn files_that_the_kernel_generates_are_refused_and_not_copied_as_empty() {
     for name in ["mem", "status", "maps", "cwd", "exe", "fd/0", "root/etc/passwd"] {
         let error = answers_at_once(name, || store.open(&path(name)).unwrap_err());
         assert!(matches!(error.kind, ErrorKind::NotRegular | ErrorKind::PermissionDenied), "{name}: {error:?}");
+        let error = answers_at_once(name, || store.open_file(&path(name), &IN_PLACE[0]).unwrap_err());
+        assert!(matches!(error.kind, ErrorKind::NotRegular | ErrorKind::PermissionDenied), "{name}: {error:?}");
+        let error = answers_at_once(name, || store.open_pipe(&path(name), false).unwrap_err());
+        assert!(matches!(error.kind, ErrorKind::NotRegular | ErrorKind::PermissionDenied), "{name}: {error:?}");
     }
 }
 
@@ -111,16 +153,20 @@ fn a_symbolic_link_is_refused_at_every_position() {
         let at = path(&names.join("/"));
         let before = bench.names();
 
+        let in_place = IN_PLACE.map(|request| bench.store.open_file(&at, &request).unwrap_err());
+        let pipes = [false, true].map(|write| bench.store.open_pipe(&at, write).unwrap_err());
         let errors = [
             bench.store.open(&at).unwrap_err(),
             bench.store.stage(&request(&names.join("/"), Existing::Replace)).unwrap_err(),
             bench.store.stage(&request(&names.join("/"), Existing::Keep)).unwrap_err(),
         ];
-        for error in errors {
+        for error in errors.into_iter().chain(in_place).chain(pipes) {
             assert_eq!(error.kind, ErrorKind::NotRegular, "position {position}: {error:?}");
             assert!(error.message.contains("symbolic link"), "{error}");
             assert!(position == DEPTH || error.message.contains(&format!("'{prefix}'")), "{error}");
         }
+        let watcher = Watcher::new().unwrap();
+        bench.store.watch(&at, &watcher, &mut Vec::new()).unwrap_err();
         let seen = bench.store.attributes(&at);
         match position {
             // The last component is looked at without being followed.

@@ -14,6 +14,7 @@ mod holes;
 mod kept;
 mod paths;
 mod race;
+mod race_open;
 mod race_tree;
 mod resume;
 mod small;

@@ -30,6 +30,7 @@ fn verifier_of(answer: &FileAnswer<'_>) -> Option<Verifier> {
 impl Core {
     /// Waits until everything changed so far is on stable storage.
     pub(in crate::file) fn sync(&self, data_only: bool) -> Result<(), Error> {
+        self.finish_sync(&mut lock(&self.behind));
         self.settle()?;
         let mut backoff = self.remote.backoff();
         loop {
@@ -78,12 +79,17 @@ impl Core {
         }
     }
 
-    /// Waits for the sync that is on its way. If it fails, the one that is waited for says why.
+    /// Waits for the sync that is on its way. Without an answer it is as if there was none; an error of the disk is
+    /// reported by the next call, since a second sync may succeed and prove nothing.
     fn finish_sync(&self, behind: &mut Behind) {
         let Some(PendingSync { last, sent }) = behind.syncing.take() else { return };
-        let told = self.wait(sent).and_then(|answered| self.answer(&answered, "sync", verifier_of));
-        if let Ok(told) = told {
-            self.synced(last, told);
+        let Ok(answered) = self.wait(sent) else { return };
+        match self.answer(&answered, "sync", verifier_of) {
+            Ok(told) => {
+                self.synced(last, told);
+            }
+            Err(error) if error.kind == ErrorKind::Stale => {}
+            Err(error) => behind.fail(error),
         }
     }
 

@@ -59,6 +59,11 @@ pub(super) struct Behind {
 }
 
 impl Behind {
+    /// The next call that writes, locks, syncs or closes reports it, unless there is an earlier one.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
+    }
+
     /// Nothing is on its way, and nothing waits to be.
     fn is_settled(&self) -> bool {
         self.sent.is_empty() && self.gathered.is_none()

@@ -1,0 +1,121 @@
+//! Stable storage. The kernel tells once that it could not write, and takes what it lost for written: a second sync
+//! succeeds and proves nothing. So everybody who had the file open then is told at each sync until he closes it.
+
+use super::call::FileCalls;
+use super::{Handle, OpenFiles, SessionFiles, lock, stale};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::file::{FileAnswer, FileIdentity};
+
+/// Files whose sync failed: most that are remembered for handles that are opened again in another session, and for how
+/// long, as for a file's creator.
+const FAILED_MAX: usize = 1024;
+const FAILED_KEPT: Duration = super::CREATED_KEPT;
+
+/// The files whose sync failed; the oldest first.
+#[derive(Default)]
+pub(super) struct FailedSyncs(Mutex<VecDeque<FailedSync>>);
+
+struct FailedSync {
+    identity: FileIdentity,
+    error: Error,
+    since: Instant,
+}
+
+impl FailedSyncs {
+    fn add(&self, identity: FileIdentity, error: Error) {
+        let mut all = lock(&self.0);
+        all.retain(|one| one.identity != identity && one.since.elapsed() < FAILED_KEPT);
+        while all.len() >= FAILED_MAX {
+            all.pop_front();
+        }
+        all.push_back(FailedSync { identity, error, since: Instant::now() });
+    }
+
+    fn of(&self, identity: &FileIdentity) -> Option<Error> {
+        let all = lock(&self.0);
+        let found = all.iter().find(|one| one.identity == *identity && one.since.elapsed() < FAILED_KEPT);
+        found.map(|one| one.error.clone())
+    }
+}
+
+impl OpenFiles {
+    /// The kernel did not write all of this file.
+    fn sync_failed(&self, identity: FileIdentity, error: &Error) {
+        self.failed_syncs.add(identity, error.clone());
+        let known: Vec<_> = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
+        for handle in known.iter().filter(|handle| handle.identity == identity) {
+            // The first error stays.
+            let _ = handle.sync_failed.set(error.clone());
+        }
+    }
+}
+
+impl SessionFiles {
+    /// The handle takes the place of one that another session had, which may have written what was lost. It is known
+    /// already: what fails from now on is told to it.
+    pub(super) fn inherit_failed_sync(&self, handle: &Handle) {
+        if let Some(error) = self.server.failed_syncs.of(&handle.identity) {
+            let _ = handle.sync_failed.set(error);
+        }
+    }
+}
+
+impl Handle {
+    fn must_have_lost_nothing(&self) -> Result<(), Error> {
+        self.sync_failed.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+}
+
+impl FileCalls {
+    pub(super) fn sync(&self, data_only: bool) -> Result<FileAnswer<'static>, Error> {
+        let (file, at) = self.opened_anyhow()?;
+        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+        // Of two at the same time the kernel tells one.
+        let _turn = lock(&handle.syncing);
+        handle.must_have_lost_nothing()?;
+        let lost = |error: &Error| self.files.server.sync_failed(handle.identity, error);
+        file.sync(data_only).inspect_err(lost)?;
+        if handle.unsynced_name.load(Ordering::Relaxed)
+            && let Some(parent) = at.path().parent()
+        {
+            let synced = at.store().tree()?.sync(&parent);
+            // A directory that is not found has lost nothing.
+            synced.inspect_err(|error| {
+                if error.kind == ErrorKind::Storage {
+                    lost(error)
+                }
+            })?;
+            handle.unsynced_name.store(false, Ordering::Relaxed);
+        }
+        // Another handle of the file may have been told instead.
+        handle.must_have_lost_nothing()?;
+        Ok(FileAnswer::Synced { verifier: self.files.server.verifier })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_failed_syncs_are_remembered_by_file() {
+        let failed = FailedSyncs::default();
+        let identity = |number: usize| {
+            let mut identity = [0; 24];
+            identity[..8].copy_from_slice(&number.to_be_bytes());
+            identity
+        };
+        for number in 0..=FAILED_MAX {
+            failed.add(identity(number), Error::new(ErrorKind::Storage, number.to_string()));
+        }
+        failed.add(identity(7), Error::new(ErrorKind::Storage, "again"));
+        let told = |number| failed.of(&identity(number)).map(|error| error.message.clone());
+        assert_eq!((told(0), told(1)), (None, Some("1".to_owned())));
+        assert_eq!(told(7).as_deref(), Some("again"));
+        assert_eq!(lock(&failed.0).len(), FAILED_MAX);
+    }
+}
