@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::task::Poll;
 use std::time::Duration;
 use xdfs_io::store::{Source, Stage};
-use xdfs_proto::base::{Error, ErrorKind, Level, OperationId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId};
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
@@ -109,6 +109,11 @@ pub trait Host: Send {
 
     /// Any other event of the session.
     fn event(&mut self, event: SessionEvent);
+
+    /// A channel was lost of a session that is closing and has nothing left to do.
+    fn lost_at_end(&mut self, channel: ChannelId, error: Error) {
+        self.event(SessionEvent::ChannelLost { channel, error });
+    }
 }
 
 /// Why a pump ended.

@@ -222,6 +222,10 @@ pub trait Directory: Send + Sync {
     }
     /// The token whose public half is `key`, where it exists, is not revoked and has not run out.
     fn token(&self, key: &PublicKey) -> Option<TokenRecord>;
+    /// Whether there is a user of this name who is revoked; for the server's log only.
+    fn is_revoked(&self, _user: &str) -> bool {
+        false
+    }
     /// Whether anonymous clients are accepted.
     fn anonymous(&self) -> bool;
     /// Reads what has changed, so that a login from now on sees every change that was made before.

@@ -31,7 +31,7 @@ use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
 use xdfs_io::dispatch::{DescriptorWaker, Wake};
 use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
-use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, SessionId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId, SessionId};
 use xdfs_proto::lease::Access;
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
@@ -135,7 +135,8 @@ impl ServerHost {
     /// other end.
     fn begin(&mut self, operation: OperationId, request: &Request, upload: bool) -> Result<Authorized, Error> {
         let want = if upload { Want::Write { keep: request.keep_existing } } else { Want::Read };
-        let judged = self.authority.now().authorise(&self.principal, &request.name, want, seconds_now());
+        let authority = self.authority.now();
+        let judged = authority.authorise(&self.principal, &request.name, want, seconds_now());
         let (judged, slot) = match judged.and_then(|at| Ok((at, self.transfers.take(&self.budget)?))) {
             Ok((at, slot)) => (Ok(at), Some(Arc::new(slot))),
             Err(error) => (Err(error), None),
@@ -144,8 +145,10 @@ impl ServerHost {
         let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(self.session_floor);
         self.metrics.live.fetch_add(1, Ordering::Relaxed);
         let name = LoggedName::from(request.name.as_slice());
-        let export = judged.as_ref().ok().map(|file| Arc::clone(file.load()));
-        let pacer = export.as_ref().map_or_else(|| self.rates.arriving(), |export| self.rates.on(&export.limit));
+        let limit = judged.as_ref().ok().map(|file| &file.load().limit);
+        let pacer = limit.map_or_else(|| self.rates.arriving(), |limit| self.rates.on(limit));
+        // What is refused counts as failed, too.
+        let export = authority.load_of(&self.principal, &request.name);
         let level = request.level.max(floor);
         self.operations.insert(
             operation,
@@ -201,6 +204,13 @@ impl ServerHost {
             self.wanted.store(0, Ordering::Relaxed);
         }
         self.waker.wake();
+    }
+
+    /// A channel was lost; a session that is `closing` needs it no more.
+    fn lost(&self, channel: ChannelId, error: &Error, closing: bool) {
+        self.metrics.channels.fetch_sub(1, Ordering::Relaxed);
+        let (session, channel, error) = (self.session, channel.0, error.to_string());
+        (self.log)(&LogEvent::ChannelLost { session, channel, error, closing });
     }
 }
 
@@ -386,15 +396,12 @@ impl Host for ServerHost {
             SessionEvent::ChannelsWanted { count } => {
                 self.want(count);
             }
-            SessionEvent::ChannelLost { channel, error } => {
-                self.metrics.channels.fetch_sub(1, Ordering::Relaxed);
-                (self.log)(&LogEvent::ChannelLost {
-                    session: self.session,
-                    channel: channel.0,
-                    error: error.to_string(),
-                });
-            }
+            SessionEvent::ChannelLost { channel, error } => self.lost(channel, &error, false),
             _ => {}
         }
+    }
+
+    fn lost_at_end(&mut self, channel: ChannelId, error: Error) {
+        self.lost(channel, &error, true);
     }
 }

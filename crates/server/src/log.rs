@@ -47,8 +47,8 @@ pub enum LogEvent {
     /// A connection was refused or disconnected before it belonged to a session; or its client `left`
     /// by itself, as one does whose user does not trust the key, or let its time pass.
     GuestRefused { peer: String, error: String, left: bool },
-    /// A channel was lost; its session continues.
-    ChannelLost { session: SessionId, channel: u16, error: String },
+    /// A channel was lost; its session continues, or is `closing` and needs it no more.
+    ChannelLost { session: SessionId, channel: u16, error: String, closing: bool },
     /// A transfer ended. For an upload: how durable it is, and whether the target existed already.
     Transfer {
         session: SessionId,
@@ -62,8 +62,8 @@ pub enum LogEvent {
         unchanged: bool,
         error: Option<String>,
     },
-    /// A batch of calls ended: the calls that changed something or read a file and how durable the
-    /// changes are, or why none was executed.
+    /// A batch of calls ended: the calls that changed something, read a file or were refused and how
+    /// durable the changes are, or why none was executed.
     Calls {
         session: SessionId,
         user: String,

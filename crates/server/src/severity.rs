@@ -78,6 +78,7 @@ impl LogEvent {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::GuestRefused { left: true, .. } | Self::Calls { error: None, .. } => Severity::Debug,
+            Self::ChannelLost { closing: true, .. } => Severity::Debug,
             Self::Recovered { parts: 0, others: 0, expired: 0, .. } => Severity::Debug,
             Self::SessionEnded { error: None, .. } | Self::Transfer { error: None, .. } => Severity::Info,
             Self::SessionOpened { .. } | Self::Draining { .. } | Self::Recovered { .. } => Severity::Info,

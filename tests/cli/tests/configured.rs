@@ -1,12 +1,13 @@
 //! Servers that follow a configuration file: what it says holds, mistakes are named, and a reload loses nobody.
 
 use std::io::Write;
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use xdfs_test_cli::{Relay, Scene, Server, exit, pattern};
+use xdfs_test_cli::{Relay, Running, Scene, Server, exit, pattern, xdfs_binary};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -108,6 +109,41 @@ fn a_file_with_a_mistake_stops_the_start_with_its_line() {
         let outcome = scene.run(["serve", "--config", "server.toml"]);
         outcome.ends_with(exit::USAGE).says(&[words]);
     }
+}
+
+#[test]
+fn a_check_finds_places_that_are_missing_or_may_not_be_written() {
+    if !xdfs_test_needs::namespaces() {
+        return;
+    }
+    let scene = scene();
+    let files = export("files", "a", "");
+    scene.directory("fixed");
+    let check = |config: &str| {
+        scene.write("server.toml", config.as_bytes());
+        // As root everything may be written: root of a namespace has no right to what others own.
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user"]).arg(xdfs_binary()).current_dir(scene.path(""));
+        command.args(["serve", "--check", "--config", "server.toml"]);
+        scene.dress("somebody", &mut command);
+        Running::start(command).wait()
+    };
+    let audit = check(&format!("{files}[log]\naudit = \"nodir/audit.jsonl\"\n"));
+    audit.ends_with(exit::USAGE).says(&["server.toml:6: the audit log needs the directory", "nodir"]);
+    let metrics = check(&format!("metrics = \"unix:nodir/m.sock\"\n{files}"));
+    metrics.ends_with(exit::NOT_FOUND).says(&["the socket of the metrics", "nodir/m.sock: no such file"]);
+    let fine = format!("state = \"b/state\"\nmetrics = \"unix:log/m.sock\"\n{AUDIT}{files}");
+    check(&fine).ends_with(0).is_silent();
+    assert!(scene.names("b").is_empty() && scene.names("log").is_empty(), "nothing is made");
+    std::fs::set_permissions(scene.path("fixed"), PermissionsExt::from_mode(0o555)).unwrap();
+    std::os::unix::fs::chown(scene.path("fixed"), Some(12_345), Some(12_345)).unwrap();
+    for (key, what) in
+        [("state = \"fixed/x/state\"", "the state folder"), ("metrics = \"unix:fixed/m\"", "the metrics")]
+    {
+        check(&format!("{key}\n{files}")).ends_with(exit::PERMISSION_DENIED).says(&[what, "fixed/", "denied"]);
+    }
+    let audit = check(&format!("{files}[log]\naudit = \"fixed/audit.jsonl\"\n"));
+    audit.ends_with(exit::PERMISSION_DENIED).says(&["the audit log", "fixed/audit.jsonl"]);
 }
 
 #[test]
@@ -265,9 +301,15 @@ fn a_login_that_fails_is_told_with_who_how_and_why() {
     assert!(told["key"].as_str().is_some_and(|key| key.starts_with("SHA256:")), "{told}");
     assert!(told["error"].as_str().is_some_and(|error| error.contains("nobody of this name")), "{told}");
     as_user("alice").ends_with(0);
-    assert_eq!(server.stop(), Some(0));
     let count = |name: &str| events(&scene).iter().filter(|event| event["event"] == name).count();
     assert_eq!((count("login_failed"), count("refused")), (1, 0), "{:#?}", events(&scene));
+    scene.run(["user", "revoke", "alice"]).ends_with(0);
+    let refused = as_user("alice");
+    refused.ends_with(exit::LOGIN_REFUSED);
+    assert!(!refused.messages.contains("revoked"), "{}", refused.messages);
+    let revoked = |event: &Value| event["error"].as_str().is_some_and(|error| error.contains("xdfs user restore"));
+    assert_eq!(event(&scene, "the revoked user", revoked)["user"], "alice");
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use xdfs_test_cli::{Scene, Server, exit, pattern};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -100,6 +100,61 @@ fn the_end_of_a_session_tells_how_much_failed_and_why_the_first() {
     let calls = audit.iter().find(|line| line["event"] == "calls").unwrap();
     assert_eq!(calls["outcome"], "failed", "{calls}");
     assert!(audit.iter().any(|line| line["event"] == "recovered"), "{audit:#?}");
+}
+
+#[test]
+fn what_a_token_does_not_open_is_told_whether_it_is_listed_or_looked_at() {
+    let scene = Scene::new();
+    scene.write("server/in/file", b"x");
+    scene.run(["key", "create", "--out", "id"]).ends_with(0);
+    scene.run(["user", "add", "anna", "--key", "id.pub"]).ends_with(0);
+    scene.run(["user", "token", "anna", "--export", "data", "--path", "in", "--out", "token"]).ends_with(0);
+    scene.write("server.toml", b"[exports.data]\ndirectory = \"server\"\n[log]\naudit = \"audit.jsonl\"\n");
+    let log = File::create(scene.path("log")).unwrap();
+    let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--config", "server.toml"]);
+    command.env_remove("JOURNAL_STREAM").env_remove("XDFS_LOG").stderr(log);
+    let server = Server::start(command, &[]);
+    for words in [["ls", "out"], ["stat", "out/file"], ["ls", ""]] {
+        let mut command = scene.command([words[0], &server.url(words[1])]);
+        command.env("XDFS_TOKEN_FILE", scene.path("token"));
+        xdfs_test_cli::Running::start(command).wait().ends_with(exit::PERMISSION_DENIED);
+    }
+    until(&scene, "the token opens 'data/in' and nothing else; closed by the client");
+    assert_eq!(server.stop(), Some(0));
+    let audit = scene.json_lines("audit.jsonl");
+    let calls: Vec<_> = audit.iter().filter(|line| line["event"] == "calls").collect();
+    assert!(calls.len() >= 3, "{audit:#?}");
+    for line in calls {
+        let error = line["calls"][0]["error"].as_str().unwrap_or_default();
+        assert!(line["outcome"] == "failed" && error.contains("the token opens 'data/in'"), "{line}");
+    }
+    let ended: Vec<_> = audit.iter().filter(|line| line["event"] == "session_ended").collect();
+    assert!(ended.iter().all(|line| line["outcome"] == "some failed"), "{ended:#?}");
+}
+
+#[test]
+fn a_hand_over_tells_which_process_serves_on() {
+    let scene = Scene::new();
+    let export = |name: &str| {
+        scene.directory(name);
+        format!("[exports.{name}]\ndirectory = \"{name}\"\nanonymous = \"ro\"\n")
+    };
+    let (one, two) = (export("one"), export("two"));
+    scene.write("server.toml", one.as_bytes());
+    let log = File::create(scene.path("log")).unwrap();
+    let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--config", "server.toml"]);
+    command.env_remove("JOURNAL_STREAM").env_remove("XDFS_LOG").stderr(log);
+    let server = Server::start(command, &[]);
+    scene.write("server.toml", (one + &two).as_bytes());
+    server.signal(Signal::HUP);
+    let told = until(&scene, "info server: process ");
+    let process = told.iter().find_map(|line| line.split_once("process ")?.1.strip_suffix(" serves on")?.parse().ok());
+    let process = Pid::from_raw(process.unwrap()).unwrap();
+    assert_ne!(process, server.process());
+    let url = server.url_in("two", "");
+    assert_eq!(server.wait(), Some(0));
+    scene.run(["ls", &url]).ends_with(0);
+    kill_process(process, Signal::TERM).unwrap();
 }
 
 #[test]

@@ -93,6 +93,23 @@ fn figures_are_on_a_socket_of_the_server_s_group_and_outlive_a_hand_over() {
 }
 
 #[test]
+fn an_upload_to_a_read_only_export_counts_as_failed() {
+    let scene = Scene::new();
+    let fixed = export("one").replace("\"rw\"", "\"ro\"") + "access = \"ro\"\n";
+    let server = serve(&scene, &("metrics = \"unix:metrics.sock\"\n".to_owned() + &fixed));
+    scene.write("file", &pattern(300_000, 1));
+    scene.run(["cp", "file", &server.url_in("one", "file")]).ends_with(exit::PERMISSION_DENIED);
+    let text = until(
+        &scene.path("metrics.sock"),
+        "xdfs_operations_total{export=\"one\",kind=\"upload\",outcome=\"failed\"} 1",
+    );
+    assert!(
+        text.lines().any(|one| one == "xdfs_payload_bytes_total{export=\"one\",direction=\"received\"} 0"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_socket_that_was_left_is_replaced_and_one_in_use_is_not() {
     let scene = Scene::new();
     scene.directory("server");

@@ -117,8 +117,8 @@ fn a_check_names_what_would_keep_the_server_from_starting() {
         ("[exports.x]\ndirectory = \".\"\nusers = [\"anna\"]\n", exit::USAGE, "anna"),
         (
             "[exports.x]\ndirectory = \"memory:\"\n[log]\naudit = \"absent/log\"\n",
-            exit::NOT_FOUND,
-            "absent\nhelp: make it",
+            exit::USAGE,
+            "server.toml:4: the audit log needs the directory absent\nhelp: make it",
         ),
     ] {
         check(config).ends_with(code).says(&[told]);

@@ -325,6 +325,7 @@ impl Serving {
             .hand_over(socket, metrics)
             .map_err(|error| format!("process {process} could not take over: {error}"))?;
         notify::notify(&format!("MAINPID={process}"));
+        self.logger.say(Severity::Info, &format!("process {process} serves on"));
         self.answering = None;
         self.socket = None;
         self.handle.retire();

@@ -289,10 +289,11 @@ pub(crate) fn parse(path: &[u8]) -> Result<RelPath, Error> {
 const NOTED_BYTES_MAX: usize = 440;
 const START_BYTES: usize = 200;
 
-/// A path in a note: of a very long one, its beginning and its length.
+/// A path in a note, '.' for the top: of a very long one, its beginning and its length.
 pub(crate) fn noted(path: &[u8]) -> String {
     match path.get(..START_BYTES) {
         Some(start) if path.len() > NOTED_BYTES_MAX => format!("{}... ({} bytes)", start.escape_ascii(), path.len()),
+        _ if path.is_empty() => ".".to_owned(),
         _ => path.escape_ascii().to_string(),
     }
 }

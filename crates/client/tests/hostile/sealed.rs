@@ -149,7 +149,7 @@ fn b20_a_record_of_another_channel_or_session_loses_the_channel_and_nothing_else
         let mut second = session.join(&serving, 2).unwrap();
         second.stream.write_all(if level == Level::Clear { &of_foreign } else { &of_third }).unwrap();
         serving.heard_within(SOON, "the loss of channel 2", |event| match event {
-            LogEvent::ChannelLost { session: id, channel: 2, error } if *id == session.id => {
+            LogEvent::ChannelLost { session: id, channel: 2, error, .. } if *id == session.id => {
                 assert!(error.contains("tag is wrong"), "{error}");
                 Some(())
             }

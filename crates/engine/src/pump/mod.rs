@@ -378,6 +378,9 @@ where
                 self.end.reached = Some(error.clone());
                 self.host.event(event);
             }
+            SessionEvent::ChannelLost { channel, error } if self.session.is_closing() && !self.session.is_at_work() => {
+                self.host.lost_at_end(channel, error);
+            }
             other => self.host.event(other),
         }
     }

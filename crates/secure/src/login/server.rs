@@ -83,6 +83,7 @@ pub struct FailedLogin {
 
 const MALFORMED: &str = "its message breaks the form of a login";
 const BAD_SIGNATURE: &str = "the signature is not of this key and this connection";
+const REVOKED: &str = "the user is revoked; 'xdfs user restore NAME' lets them in again";
 
 fn failed(method: Option<Method>, cause: &'static str) -> FailedLogin {
     FailedLogin { user: String::new(), method, key: None, cause }
@@ -171,7 +172,11 @@ impl ServerLogin {
                 LoginDecision::Accepted { principal, proof }
             }
             None => {
-                let cause = if verifier.is_some() { "wrong password" } else { "nobody of this name has a password" };
+                let cause = match verifier {
+                    Some(_) => "wrong password",
+                    None if directory.is_revoked(&user) => REVOKED,
+                    None => "nobody of this name has a password",
+                };
                 self.fail(FailedLogin { user, ..failed(Some(Method::Password), cause) })
             }
         }
@@ -206,7 +211,11 @@ impl ServerLogin {
         if known & right {
             return Ok(Principal { user, method, key: Some(key), scope: None });
         }
-        let cause = if known { BAD_SIGNATURE } else { "the key lets in nobody of this name" };
+        let cause = match known {
+            true => BAD_SIGNATURE,
+            false if directory.is_revoked(&user) => REVOKED,
+            false => "the key lets in nobody of this name",
+        };
         Err(FailedLogin { user, key: Some(key), ..failed(Some(method), cause) })
     }
 

@@ -219,7 +219,7 @@ fn describe(event: &LogEvent) -> Option<(&'static str, Map<String, Value>)> {
             }),
         ),
         LogEvent::GuestRefused { peer, error, .. } => ("refused", json!({"peer": text(peer), "error": text(error)})),
-        LogEvent::ChannelLost { session, channel, error } => {
+        LogEvent::ChannelLost { session, channel, error, .. } => {
             ("channel_lost", json!({"session": session.to_string(), "channel": channel, "error": text(error)}))
         }
         LogEvent::Limits { drops, untold } => {

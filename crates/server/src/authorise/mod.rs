@@ -151,6 +151,12 @@ impl Authority {
             load: Arc::clone(export.load()),
         })
     }
+
+    /// What the sessions on the export that `name` begins with share, whatever `who` may do there; none if it is hidden.
+    pub fn load_of(&self, who: &Principal, name: &[u8]) -> Option<Arc<ExportLoad>> {
+        let (first, _) = split(name).ok()?;
+        self.find(who, &first).ok().map(|(_, export, _)| Arc::clone(export.load()))
+    }
 }
 
 /// The location of a path in a staged tree.

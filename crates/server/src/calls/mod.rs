@@ -31,7 +31,7 @@ use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Failure, FileType,
 pub(crate) struct Done {
     /// The payload of the reply.
     pub reply: Vec<u8>,
-    /// For the log: the calls that changed something or read a file.
+    /// For the log: the calls that changed something, read a file, or were refused.
     pub lines: Vec<CallLine>,
     /// How durable the changes are; none if the batch was to change nothing.
     pub safety: Option<Safety>,
@@ -178,7 +178,8 @@ impl Execution {
 
     fn note(&mut self, call: &Call<'_>, result: Result<&bool, &Error>) {
         self.done += 1;
-        if call.changes() || matches!(call, Call::Get { .. }) {
+        let refused = result.is_err_and(|error| error.kind == ErrorKind::Refused);
+        if call.changes() || matches!(call, Call::Get { .. }) || refused {
             self.lines.push(CallLine::of(call, result));
         }
     }
@@ -194,6 +195,7 @@ impl Execution {
 /// Executes a batch on the list of exports: it can be read, and nothing else.
 pub(crate) fn exports(batch: &Batch<'_>, shown: &[(&str, Rights)]) -> Result<Done, Error> {
     let mut writer = reply_writer(Vec::new(), batch.calls.len(), batch.room)?;
+    let mut lines = Vec::new();
     let root = Attributes::of(FileType::Directory);
     for call in &batch.calls {
         match call {
@@ -209,10 +211,14 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[(&str, Rights)]) -> Result<Don
                 page.finish(all, b"");
             }
             Call::Unknown { .. } => writer.fail(Failure { kind: ErrorKind::Unsupported, errno: 0 }),
-            _ => writer.fail(Failure { kind: ErrorKind::Refused, errno: 0 }),
+            _ => {
+                let error = Error::new(ErrorKind::Refused, "the list of exports can be read, and nothing else");
+                writer.fail(failure(&error));
+                lines.push(CallLine::of(call, Err(&error)));
+            }
         }
     }
-    Ok(Done { reply: writer.finish(Safety::Written), lines: Vec::new(), safety: None })
+    Ok(Done { reply: writer.finish(Safety::Written), lines, safety: None })
 }
 
 /// The reply's writer, if the room suffices for any outcome.

@@ -130,6 +130,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
         confinement: confinement.transpose()?.unwrap_or_default(),
         log: log(&file, &table.log)?,
         origin: ConfigFile::new(path),
+        audit_line: table.log.audit.as_ref().map_or(0, |word| line_of(text, word.span().start)),
     })
 }
 

@@ -58,6 +58,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// The file, for errors that are found later.
     origin: error::ConfigFile,
+    /// Line of the audit log's file.
+    audit_line: usize,
 }
 
 /// One export, as given in the file.
@@ -163,6 +165,18 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the directory of the audit log exists.
+    pub fn check_audit(&self, is_directory: impl Fn(&Path) -> bool) -> Result<(), ConfigError> {
+        let Audit::File(path) = &self.log.audit else { return Ok(()) };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if is_directory(folder) {
+            return Ok(());
+        }
+        let shown = folder.display().to_string();
+        let text = format!("the audit log needs the directory {}\nhelp: make it", shown.escape_debug());
+        Err(self.origin.at(self.audit_line, text))
     }
 
     /// Opens the directories of all exports, whose journals are authenticated under `key`.

@@ -157,8 +157,8 @@ impl Server {
                 }
                 Some(Output::Event(SessionEvent::ChannelLost { channel, error })) => {
                     entry.metrics.channels.fetch_sub(1, Ordering::Relaxed);
-                    let error = error.to_string();
-                    (self.config.log)(&LogEvent::ChannelLost { session: id, channel: channel.0, error });
+                    let (channel, error) = (channel.0, error.to_string());
+                    (self.config.log)(&LogEvent::ChannelLost { session: id, channel, error, closing: leaving });
                 }
                 Some(Output::Event(SessionEvent::Over { error })) => return self.drop_session(id, error),
                 // The remaining outputs concern operations, which an idle session does not have,

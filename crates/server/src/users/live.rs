@@ -186,6 +186,10 @@ impl Directory for LiveAccounts {
         (now < record.scope.until).then_some(record)
     }
 
+    fn is_revoked(&self, user: &str) -> bool {
+        self.known().accounts.find(user).is_some_and(|account| account.revoked)
+    }
+
     fn anonymous(&self) -> bool {
         self.anonymous.load(Ordering::Relaxed)
     }

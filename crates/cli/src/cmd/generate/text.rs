@@ -31,7 +31,10 @@ pub(super) const EXIT_STATUS: &[(u8, &str)] = &[
         "Somebody else changed the source or the target during the copy, or another command continues the same transfer. The same command can be run again.",
     ),
     (13, "What arrived, or what was read back, is not what was sent, and sending it again did not help."),
-    (14, "The server has no capacity, is shutting down, or somebody else holds a lock. Try again later."),
+    (
+        14,
+        "The server has no capacity, is shutting down, or refuses this machine for a while after too many wrong passwords; or somebody else holds a lock. Try again later.",
+    ),
     (130, "Ctrl-C, SIGTERM or a closed terminal. What has arrived is kept: the same command continues."),
 ];
 

@@ -37,7 +37,7 @@ impl fmt::Display for Line<'_> {
             }
             LogEvent::GuestRefused { peer, error, left: false } => write!(f, "connection of {peer} refused: {error}"),
             LogEvent::GuestRefused { peer, error, left: true } => write!(f, "connection of {peer} ended: {error}"),
-            LogEvent::ChannelLost { session, channel, error } => {
+            LogEvent::ChannelLost { session, channel, error, .. } => {
                 write!(f, "session {session} lost channel {channel}: {error}")
             }
             LogEvent::Transfer { .. } | LogEvent::Calls { .. } => operation(event, f),

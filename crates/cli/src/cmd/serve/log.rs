@@ -215,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn a_channel_that_a_closing_session_loses_is_a_detail() {
+        let severity = |closing| {
+            let session = xdfs_proto::base::SessionId([7; 16]);
+            LogEvent::ChannelLost { session, channel: 2, error: "connection reset by peer".into(), closing }.severity()
+        };
+        assert_eq!((severity(false), severity(true)), (Severity::Warning, Severity::Debug));
+    }
+
+    #[test]
     fn a_line_begins_with_its_time_or_as_journald_wants_it() {
         let at = Timestamp::from_millisecond(1_700_000_000_007).unwrap();
         let start = |form: Form, severity| form.start(at, Area::Session, severity);

@@ -17,7 +17,7 @@ use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCer
 
 use super::super::key::failed;
 use super::inside::{self, Offered, OwnFile};
-use super::site;
+use super::{site, start};
 use crate::descriptors;
 use crate::exit::{Exit, Failure, Side};
 use crate::plan::{ExportPlan, Root, ServePlan};
@@ -123,13 +123,7 @@ impl ServerOffer {
             }
             None => Accounts::default(),
         };
-        if let Audit::File(path) = &fixed.audit {
-            let folder = folder_of(path);
-            if !folder.is_dir() {
-                let message = format!("the audit log needs the directory {}\nhelp: make it", printable_path(&folder));
-                return Err(Failure::new(Exit::NotFound, message));
-            }
-        }
+        start::check_places(&fixed)?;
         // Nothing is resumed, so no journal is read or written with it.
         let key = Arc::new(JournalKey::new(&[0; JournalKey::BYTES]));
         let folder = fixed.state.clone();
@@ -147,6 +141,7 @@ impl ServerOffer {
     ) -> Result<Self, Failure> {
         let known = |user: &str| accounts.find(user).is_some();
         settings.check_users(known).map_err(|error| invalid(&error))?;
+        settings.check_audit(Path::is_dir).map_err(|error| invalid(&error))?;
         let mut needs = Needs::default();
         // The users are reloaded when they change.
         needs.readable.push(folder.to_owned());

@@ -34,12 +34,7 @@ impl Download {
             (DownloadTask::List { id, .. }, Ok(Answer::Listing(listing))) => self.listed(observer, id, &listing),
             (DownloadTask::List { id, .. }, outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no listing"));
-                let path = self.state.directories.get(id).map(|directory| directory.path.clone()).unwrap_or_default();
-                self.state.incomplete = true;
-                self.state.summary.failed += 1;
-                observer.failed(&path, &error);
-                self.listed.remove(&id);
-                self.settle(id);
+                self.not_listed(observer, id, &error);
             }
             (DownloadTask::Entry(entry), Ok(Answer::File { attributes, content })) => match parse(&entry.path) {
                 Ok(target) => match self.make_way(observer, &entry) {
@@ -88,6 +83,18 @@ impl Download {
             }
             (DownloadTask::Enter { .. } | DownloadTask::Finish(_), _) => {}
         }
+    }
+
+    fn not_listed(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: &Error) {
+        let directory = self.state.directories.get_mut(id).map(|directory| {
+            directory.unknown = true;
+            directory.path.clone()
+        });
+        self.state.incomplete = true;
+        self.state.summary.failed += 1;
+        observer.failed(&directory.unwrap_or_default(), error);
+        self.listed.remove(&id);
+        self.settle(id);
     }
 
     /// Requests each extended attribute that may be kept.

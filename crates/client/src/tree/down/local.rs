@@ -220,7 +220,8 @@ impl Download {
                 true => self.store.sync(&at),
                 false => Ok(()),
             });
-            if let Err(error) = synced {
+            // One that could not be listed has failed already.
+            if let Err(error) = synced.or_else(|error| if directory.unknown { Ok(()) } else { Err(error) }) {
                 self.state.summary.failed += 1;
                 observer.failed(&directory.path, &error);
             }
