@@ -63,7 +63,8 @@ fn build(folder: &Path) -> Result<PathBuf, Failure> {
     let made = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
     let made: Vec<PathBuf> = made.flatten().map(|entry| entry.path()).collect();
     match &made[..] {
-        [wheel] => Ok(wheel.clone()),
+        [wheel] if wheel.to_string_lossy().contains("-abi3-") => Ok(wheel.clone()),
+        [wheel] => Err(format!("{}: it is for one version of Python alone", wheel.display()).into()),
         _ => Err(format!("{}: {} wheels instead of one", wheels.display(), made.len()).into()),
     }
 }

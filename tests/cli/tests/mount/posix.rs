@@ -281,7 +281,7 @@ fn what_another_client_renamed_is_not_what_is_opened_and_cut() {
 }
 
 #[test]
-fn a_shared_mapping_is_at_the_server_after_msync() {
+fn a_shared_mapping_is_at_the_server_after_msync_or_fsync() {
     let scene = Scene::new();
     let server = scene.serve();
     scene.write("server/file", &pattern(100_000, 2));
@@ -293,6 +293,9 @@ fn a_shared_mapping_is_at_the_server_after_msync() {
         m[50000:50005] = b'hello'\n\
         m.flush()\n\
         assert open('../server/file', 'rb').read()[50000:50005] == b'hello'\n\
+        m[7:9] = b'fs'\n\
+        os.fsync(f)\n\
+        assert open('../server/file', 'rb').read()[7:9] == b'fs'\n\
         os.close(f)\n\
         m[0:3] = b'end'\n\
         m.close()\n";

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use xdfs_test_cli::{Delay, Scene};
 
+use crate::torture::is_the_servers;
 use crate::{Mount, python, shell};
 
 #[test]
@@ -64,6 +65,7 @@ fn a_database_lives_on_the_mount() {
         &scene.path("server"),
         "import sqlite3\nassert sqlite3.connect('wal.db').execute('pragma integrity_check').fetchone() == ('ok',)",
     );
+    is_the_servers(&scene, &mount);
     mount.unmount();
 }
 
@@ -94,6 +96,7 @@ fn a_database_is_changed_through_two_mounts() {
          assert c.execute('pragma integrity_check').fetchone() == ('ok',)\n\
          assert c.execute('select a, (select count(*) from r) from t').fetchone() == (180, 180)",
     );
+    is_the_servers(&scene, &mount);
     other.unmount();
     mount.unmount();
 }
