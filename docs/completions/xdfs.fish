@@ -92,7 +92,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l retry -d 'After a lost 
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s P -l channels -d 'Parallel TCP channels [default: what the configuration file has for the server, or 4]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s b -l block -d 'Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l bwlimit -d 'Move at most RATE bytes a second, all channels together: 512K, 10M, 1.5G (KiB, MiB, GiB, as rsync and rclone write rates) or \'off\'; by the time of day as \'08:00,10M 19:00,off\'' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l bwlimit -d 'Move at most RATE bytes a second, all channels together: 512K, 10M, 1.5G (KiB, MiB, GiB, as rsync and rclone write rates; a number alone is KiB, and 10MB is 1000s) or \'off\'; by the time of day as \'08:00,10M 19:00,off\'' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l congestion -d 'TCP congestion control, such as cubic or bbr; without it xdfs chooses' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone [default: what the configuration file has for the server, or private]' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
@@ -106,7 +106,7 @@ durable\t'All bytes are on the disk'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l progress -d 'What a terminal shows: a bar, a bar and each channel\'s share when a file is done, or nothing' -r -f -a "none\t'Nothing'
 total\t'A bar'
 channels\t'A bar, and the channels\' shares at the end'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -136,7 +136,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l retry -d 'After a los
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s P -l channels -d 'Parallel TCP channels [default: what the configuration file has for the server, or 4]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s w -l window -d 'TCP window (socket buffer) of each channel; without it the system tunes it, which is nearly always faster' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s b -l block -d 'Block size: a power of two from 64KiB to 4MiB; without it xdfs chooses' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l bwlimit -d 'Move at most RATE bytes a second, all channels together: 512K, 10M, 1.5G (KiB, MiB, GiB, as rsync and rclone write rates) or \'off\'; by the time of day as \'08:00,10M 19:00,off\'' -r
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l bwlimit -d 'Move at most RATE bytes a second, all channels together: 512K, 10M, 1.5G (KiB, MiB, GiB, as rsync and rclone write rates; a number alone is KiB, and 10MB is 1000s) or \'off\'; by the time of day as \'08:00,10M 19:00,off\'' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l congestion -d 'TCP congestion control, such as cubic or bbr; without it xdfs chooses' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l protection -d 'What is done to the data on the way: \'private\' encrypts and authenticates every block, \'integrity\' authenticates it, \'clear\' authenticates its head alone [default: what the configuration file has for the server, or private]' -r -f -a "private\t'Encrypted and authenticated'
 integrity\t'Authenticated'
@@ -150,7 +150,7 @@ durable\t'All bytes are on the disk'"
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l progress -d 'What a terminal shows: a bar, a bar and each channel\'s share when a file is done, or nothing' -r -f -a "none\t'Nothing'
 total\t'A bar'
 channels\t'A bar, and the channels\' shares at the end'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -168,7 +168,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -l stats -d 'Say in one 
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s v -l verbose -d 'Like --stats, and name each file that was copied or removed, on standard error'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s q -l quiet -d 'Only errors'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -180,7 +180,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -l json -d 'One JSON obj
 complete -c xdfs -n "__fish_xdfs_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l offset -d 'From byte N on' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l length -d 'N bytes' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -189,21 +189,21 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l remote-command -d 'For
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand sum" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l ssh -d 'For ssh:// and ssh: the program that connects, with its first arguments, such as \'ssh -i FILE\'; XDFS_SSH says the same' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l remote-command -d 'For ssh:// and ssh: what is started there [default: xdfs serve --stdio]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s l -l long -d 'Type, mode, owner, size and time of each'
+complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s l -l long -d 'Type, mode, owner, size and time of each; times are UTC'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s n -l numeric -d 'The same, with owners and groups as numbers'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s R -l recursive -d 'With all that is below'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -s h -l human -d 'Sizes such as 12.3 MB'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l sort -d 'Sort by name whatever the number of entries'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ls" -l json -d 'One JSON object a line'
-complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -212,7 +212,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l remote-command -d 'Fo
 complete -c xdfs -n "__fish_xdfs_using_subcommand find" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand find" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s m -l mode -d 'Permission bits, in octal, less the server\'s umask' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -223,7 +223,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s p -l parents -d 'Mak
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkdir" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -s m -l mode -d 'Permission bits, in octal, less the server\'s umask' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -232,7 +232,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -l remote-command -d '
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mkfifo" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -243,7 +243,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s r -l recursive -d 'Dire
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s f -l force -d 'Ask nothing, and be content where nothing is there'
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand rm" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -253,7 +253,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l stack -d 'Pass every ch
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -s n -l no-clobber -d 'Replace nothing'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mv" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -263,7 +263,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l stack -d 'Pass every ch
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -s s -l symbolic -d 'A symbolic link'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand ln" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -273,7 +273,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l stack -d 'Pass every
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -l json -d 'One JSON object a line'
 complete -c xdfs -n "__fish_xdfs_using_subcommand chmod" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s d -l date -d 'Not now but TIME: 2027-01-31, \'2027-01-31 13:47:26\' (both UTC), 2027-01-31T13:47:26+01:00, or @SECONDS since 1970' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -285,7 +285,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -l json -d 'One JSON ob
 complete -c xdfs -n "__fish_xdfs_using_subcommand touch" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l offset -d 'From byte N on; a file that is shorter has nothing there' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l length -d 'N bytes at most' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -296,7 +296,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -s f -l follow -d 'Write 
 complete -c xdfs -n "__fish_xdfs_using_subcommand cat" -s h -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -s w -l timeout -d 'Wait so long for the lock; otherwise it is waited for as long as it takes' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -s E -l conflict-exit-code -d 'The exit code if somebody else has the lock' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -309,7 +309,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand lock" -s h -l help -d 'Print h
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -s o -l options -d 'Options, separated by commas: see below' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l timeout -d 'How long calls wait for a server that is lost, before they fail with EIO [default: 60]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l cache -d 'How much of files is held in memory: half of it of what is read ahead, half of what is written and not synced; from 4MB on [default: 512MiB]' -r
-complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -319,7 +319,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l stack -d 'Pass every
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -s f -l foreground -d 'Stay in the foreground until it is unmounted; Ctrl-C unmounts it'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -l report-ready -d 'Say on standard output when it is mounted, and then leave the terminal'
 complete -c xdfs -n "__fish_xdfs_using_subcommand mount" -s h -l help -d 'Print help'
-complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F
@@ -329,7 +329,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l stack -d 'Pass every ch
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -s h -l human -d 'Sizes such as 12.3 MB'
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l help -d 'Print help'
 complete -c xdfs -n "__fish_xdfs_using_subcommand du" -l json -d 'One JSON object a line'
-complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered, where the URL names a user' -r -F
+complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l identity -d 'Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your own (\'xdfs key create\') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase, to servers that are known or in the configuration file' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l password-file -d 'Log in with the password in the first line of FILE, which nobody else may read; XDFS_PASSWORD_FILE says the same' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l ca -d 'Believe servers whose certificate is good for their name under the authorities in FILE (PEM), or under those of this machine where FILE is \'system\'; XDFS_CA says the same. A server whose key is known is known by its key' -r -F
 complete -c xdfs -n "__fish_xdfs_using_subcommand df" -l state -d 'The state folder, with your key and known servers (see \'xdfs key --help\')' -r -F

@@ -45,8 +45,11 @@ pub(crate) fn secret(question: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error
     ask(question, false)
 }
 
-/// Asks for a new password, typed twice.
-pub(crate) fn new_password(user: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+/// Asks for a new password, typed twice. One that `check` refuses is not asked for again.
+pub(crate) fn new_password(
+    user: &str,
+    check: &dyn Fn(&[u8]) -> Result<(), Failure>,
+) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let of_error = |error: Error| Failure::new(Exit::of_error(&error, crate::exit::Side::Here), error.to_string());
     let nobody = || {
         let message =
@@ -54,6 +57,7 @@ pub(crate) fn new_password(user: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
         Failure::new(Exit::Usage, message)
     };
     let first = secret(&format!("New password of {user}: ")).map_err(of_error)?.ok_or_else(nobody)?;
+    check(&first)?;
     let second = secret("Once more: ").map_err(of_error)?.ok_or_else(nobody)?;
     if first != second {
         return Err(Failure::new(Exit::Usage, "the two passwords differ; nothing was changed"));

@@ -22,6 +22,12 @@ const ANSWERS: &[Answer] = &[
     ),
     (COPY, &["-e", "--rsh"], "name the program that connects with --ssh COMMAND, and the machine as ssh:HOST:path"),
     (COPY, &["--rsync-path"], "what is started at the other end is named with --remote-command COMMAND"),
+    (
+        &["sync"],
+        &["-i"],
+        "-n prints what would be done, -v names each file that was copied or removed; a key to log in with is named with \
+         --identity FILE",
+    ),
     (ANY, &["-i"], "the private key to log in with is named with --identity FILE; over ssh with --ssh 'ssh -i FILE'"),
     (
         &["serve"],
@@ -34,9 +40,19 @@ const ANSWERS: &[Answer] = &[
         "a port is written in the URL, as in xdfs://HOST:PORT/EXPORT/path; the number of channels is for cp and sync",
     ),
     (
-        &["chmod", "touch"],
+        &["chmod"],
         &["-R", "-r", "--recursive"],
         "it takes the names that are given; for all below a directory: xdfs find URL -print0 | xargs -0 xdfs chmod MODE",
+    ),
+    (
+        &["touch"],
+        &["-r", "--reference"],
+        "the time of a file on this machine is given with -d: xdfs touch -d @$(stat -c %Y FILE) URL",
+    ),
+    (
+        &["touch"],
+        &["-R", "--recursive"],
+        "it takes the names that are given; for all below a directory: xdfs find URL -print0 | xargs -0 xdfs touch",
     ),
     (
         ANY,
@@ -137,6 +153,12 @@ const ANSWERS: &[Answer] = &[
         "a copy does not change attributes; 'xdfs chmod' does afterwards",
     ),
     (&["ls"], &["-a", "-A", "--all"], "names that begin with a dot are listed without an option"),
+    (
+        &["ls"],
+        &["-t", "-S", "-r", "--reverse"],
+        "names are sorted by name alone; --json tells time and size of each, for a program that sorts otherwise",
+    ),
+    (&["du"], &["-s", "--summarize"], "it shows the sum of each URL without an option"),
     (COPY, &["--daemon", "--server"], "a server is started with 'xdfs serve'"),
 ];
 

@@ -29,9 +29,10 @@ mod text;
 mod url;
 mod usage;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use exit::Failure;
+use exit::{Exit, Failure};
 use output::JsonLines;
 use plan::PlanError;
 
@@ -45,8 +46,18 @@ pub fn main() -> ExitCode {
     })
 }
 
+/// Whether a command line that cannot be read asks for objects.
+fn is_json_asked_for(words: impl Iterator<Item = OsString>) -> bool {
+    words.take_while(|word| word != "--").any(|word| word == "--json")
+}
+
 fn run() -> Result<ExitCode, Failure> {
-    let mut typed = usage::parse(args::as_mount(std::env::args_os()))?;
+    let mut typed = usage::parse(args::as_mount(std::env::args_os())).inspect_err(|failure| {
+        if failure.exit == Exit::Usage && !failure.message.is_empty() && is_json_asked_for(std::env::args_os()) {
+            // Where nothing can be written, the message for people says it.
+            let _ = JsonLines.usage(&failure.message);
+        }
+    })?;
     let applied = config::apply(&mut typed)?;
     let json = typed.command.wants_json();
     let plan = plan::resolve(typed).map_err(|error| {

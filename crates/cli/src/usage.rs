@@ -173,7 +173,17 @@ mod tests {
                 "xdfs chmod -R 755 xdfs://h/e/d",
                 &["-R: 'xdfs chmod' has no such option\nhelp: ", "xdfs find URL -print0 |"],
             ),
-            ("xdfs touch -R xdfs://h/e/d", &["-R: ", "xdfs find URL -print0 |"]),
+            ("xdfs touch -R xdfs://h/e/d", &["-R: ", "xdfs find URL -print0 | xargs -0 xdfs touch"]),
+            ("xdfs touch -r a xdfs://h/e/d", &["-r: ", "xdfs touch -d @$(stat -c %Y FILE) URL"]),
+            ("xdfs ls -lt xdfs://h/e", &["-t: ", "by name alone; --json"]),
+            ("xdfs du -s xdfs://h/e", &["-s: ", "without an option"]),
+            ("xdfs sync -i a b", &["-i: ", "-n prints what would be done, -v names each file"]),
+            ("xdfs sync --no-perms a b", &["--no-perms: ", "help: 'xdfs sync --help' lists the options there are"]),
+            ("xdfs cp --no-clober a b", &["did you mean --no-clobber?"]),
+            (
+                "xdfs lock xdfs://h/e/l make -j",
+                &["'make': ", "help: write '--' before the command: xdfs lock URL -- make"],
+            ),
             ("xdfs cp -H a b", &["-H: ", "-a keeps owners"]),
         ] {
             let failure = failure(line);

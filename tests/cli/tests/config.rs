@@ -40,6 +40,8 @@ fn a_short_name_stands_for_a_server_in_every_command() {
     assert_eq!(run(&["cat", "lab:/data/run7/two"]).ends_with(0).output, b"content");
     assert_eq!(run(&["ls", "lab:/"]).ends_with(0).text(), "data\n");
     assert_eq!(run(&["ls", "lab:run7"]).ends_with(0).text(), "a b#.bin\ntwo\n");
+    assert_eq!(run(&["ls", "lab:r*/[s-u]*"]).ends_with(0).text(), "two\n");
+    run(&["ls", "lab:run7/*.jpg"]).ends_with(6).says(&["/data/run7/*.jpg", "no name fits this pattern"]);
     run(&["ln", "lab:run7/two", "lab:run7/three"]).ends_with(0);
     run(&["ln", "-s", "lab:two", "lab:run7/link"]).ends_with(0);
     assert_eq!(std::fs::read_link(scene.path("server/run7/link")).unwrap(), std::path::Path::new("lab:two"));
@@ -146,7 +148,27 @@ fn a_key_of_the_file_is_the_one_that_is_offered() {
     configure(&scene, "somebody", &format!("{entry}identity = \"{}\"\n", own.display()));
     scene.run(["cp", "file", "lab:one"]).ends_with(0);
     configure(&scene, "somebody", &format!("{entry}identity = \"missing\"\n"));
-    scene.run(["cp", "file", "lab:two"]).ends_with(6).says(&["missing"]);
+    scene.run(["cp", "file", "lab:two"]).ends_with(6).says(&["missing: there is no such key file"]);
+    // Without a user it is named, too.
+    let entry = entry.replace("user = \"anna\"\n", "");
+    configure(&scene, "somebody", &format!("{entry}identity = \"missing\"\n"));
+    scene.run(["ls", "lab:"]).ends_with(6).says(&["missing: there is no such key file"]);
+}
+
+#[test]
+fn another_key_than_that_of_the_file_is_told_with_its_place() {
+    let scene = Scene::new();
+    let server = scene.serve_for("anna", "anna");
+    let other = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
+    let text = format!("[hosts.lab]\naddress = \"{}\"\nhost-key = \"{other}\"\n", server.address());
+    configure(&scene, "anna", &text);
+    for file in ["lab:/data", "bob@lab:/data"] {
+        let refused = scene.run_as("anna", ["ls", file]);
+        refused.ends_with(9).says(&["host-key of [hosts.lab] in ", "/.config/xdfs/config:3\n"]);
+        refused.says(&[&format!("write host-key = \"{}\" there, below [hosts.lab]", server.host_key())]);
+    }
+    let typed = format!("xdfs://{}/data#{}", server.address(), &other.replace("47DEQ", "48DEQ"));
+    scene.run_as("anna", ["ls", &typed]).ends_with(9).says(&["pinned by the URL", "at the end of the URL"]);
 }
 
 /// The keys of the table in docs/config.md.

@@ -94,6 +94,7 @@ fn trees_are_listed_as_sync_does_also_where_they_would_be_new() {
     atomic.ends_with(exit::DONE);
     assert_eq!(sorted(&atomic.output), ["copy a", "copy d/b", "make d"]);
     let json = scene.run(["cp", "-r", "--dry-run", "--json", "tree", &server.url("new/")]);
+    assert!(json.objects().iter().all(|line| line["durability"].is_null()), "nothing was written");
     let last = json.objects().pop().expect("the tree");
     assert_eq!((&last["target"], &last["dry_run"]), (&server.url("new/tree").into(), &true.into()));
     let synced = scene.run(["sync", "--dry-run", &server.url("far"), "fresh"]);

@@ -45,6 +45,9 @@ fn names_are_found_by_tests_as_find_finds_them() {
     scene.run(["stat", &format!("{top}/deep/d%20e.bin")]).ends_with(0);
     scene.run(["find", &top, "-nmae", "x"]).ends_with(2).says(&["-nmae: there is no such test", "-mtime"]);
     scene.run(["find", "-name", "x"]).ends_with(2).says(&["no URL"]);
+    for words in [["find", "--json", &top], ["find", &top, "--json"]] {
+        scene.run(words).ends_with(2).says(&["--json: 'xdfs find' has no such option", "xdfs ls -R --json URL"]);
+    }
     scene.run(["find", &format!("{top}/absent")]).ends_with(6).says(&["no such file"]);
 }
 

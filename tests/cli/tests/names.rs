@@ -94,6 +94,17 @@ fn names_move_and_multiply_and_their_attributes_change() {
     scene.run(["mv", &server.url("d"), &server.url("d/e/in")]).ends_with(exit::USAGE).says(&["below itself"]);
     scene.run(["mv", &server.url(""), &server.url("e")]).ends_with(exit::USAGE).says(&["top of an export"]);
     scene.run(["ln", "-s", "", &server.url("e")]).ends_with(exit::USAGE).says(&["empty name"]);
+    for (text, relative) in [
+        (server.url("f"), "../../f"),
+        (server.url("d/g h"), "'../g h'"),
+        (server.url("d/e"), "."),
+        (server.url("d/e/x"), "x"),
+        ("ssh:host:f".to_owned(), "../NAME"),
+        (server.url_in("other", "f"), "../NAME"),
+    ] {
+        let refused = scene.run(["ln", "-s", &text, &server.url("d/e/s")]);
+        refused.ends_with(exit::USAGE).says(&[&format!("xdfs ln -s {relative} URL")]);
+    }
     let before = std::fs::metadata(scene.path("server/d/g")).unwrap().mtime();
     scene.run(["touch", &server.url("d/g"), &server.url("new")]).ends_with(0);
     scene.run(["touch", "-c", &server.url("none")]).ends_with(0);
@@ -232,7 +243,10 @@ fn room_below_a_directory_that_cannot_be_read_is_told_as_not_all() {
     counted.ends_with(exit::PERMISSION_DENIED).says(&["t/locked", "permission denied"]);
     let line = &counted.objects()[0];
     assert_eq!((&line["bytes"], &line["unread"]), (&1000.into(), &1.into()));
-    scene.run(["ls", "-R", &server.url("t")]).ends_with(exit::PERMISSION_DENIED);
+    scene.write("server/t/other/g", b"");
+    let listed = scene.run(["ls", "-R", &server.url("t")]);
+    listed.ends_with(exit::PERMISSION_DENIED).says(&["t/locked", "permission denied"]);
+    assert!(listed.text().ends_with(":\ng\n"), "the others are listed all the same: {}", listed.text());
     scene.run(["du", &server.url("t/f")]).ends_with(0).is_silent();
 }
 

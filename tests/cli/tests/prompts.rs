@@ -90,6 +90,17 @@ fn a_signal_ends_the_second_question_as_it_ends_the_first() {
 }
 
 #[test]
+fn a_password_that_is_too_short_is_not_asked_for_again() {
+    let scene = Scene::new();
+    let mut terminal = asked(&scene, &["user", "add", "carl", "--password", "--state", "other"]);
+    terminal.expect("New password of carl: ");
+    terminal.type_line("short");
+    let (code, shown) = terminal.wait();
+    assert_eq!(code, Some(exit::USAGE), "{shown}");
+    assert!(shown.contains("at least 8 characters") && !shown.contains("Once more"), "{shown}");
+}
+
+#[test]
 fn a_signal_after_a_question_ends_the_command_too() {
     let scene = Scene::new();
     scene.write("server/log", b"line\n");

@@ -31,6 +31,17 @@ fn no_command_at_all_shows_the_help_as_an_error() {
 }
 
 #[test]
+fn a_line_that_cannot_be_read_is_an_object_too_where_objects_are_asked_for() {
+    for line in ["ls --json", "ls --json xdfs://localhost/data --bad", "cp a --json"] {
+        let outcome = Scene::new().run(line.split_whitespace());
+        let objects = outcome.ends_with(exit::USAGE).objects();
+        assert_eq!((objects.len(), &objects[0]["code"]), (1, &"usage".into()), "{line}");
+    }
+    // What belongs to another command is not ours.
+    refused("lock --bad xdfs://localhost/data -- program --json", &["--bad"]);
+}
+
+#[test]
 fn an_unknown_command_is_told_which_exist() {
     refused("frobnicate", &["frobnicate", "serve", "cp", "stat", "demo"]);
     refused("tune xdfs://localhost/data", &["'tune'", "comes with tuning"]);

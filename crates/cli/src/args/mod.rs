@@ -279,7 +279,7 @@ pub(crate) struct MovingArgs {
     pub(crate) block: Option<u64>,
 
     /// Move at most RATE bytes a second, all channels together: 512K, 10M, 1.5G (KiB, MiB, GiB, as rsync and rclone write
-    /// rates) or 'off'; by the time of day as '08:00,10M 19:00,off'
+    /// rates; a number alone is KiB, and 10MB is 1000s) or 'off'; by the time of day as '08:00,10M 19:00,off'
     #[arg(long, value_name = "RATE", value_parser = bandwidth::parse, help_heading = "Speed")]
     pub(crate) bwlimit: Option<Schedule>,
 
@@ -352,7 +352,8 @@ pub(crate) struct DemoArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LoginArgs {
     /// Log in with the key in FILE and no other; XDFS_IDENTITY says the same. Without it the keys of the SSH agent, your
-    /// own ('xdfs key create') and ~/.ssh/id_ed25519 are offered, where the URL names a user
+    /// own ('xdfs key create') and ~/.ssh/id_ed25519 are offered; where the URL names no user, those that need no passphrase,
+    /// to servers that are known or in the configuration file
     #[arg(long, value_name = "FILE", help_heading = "Login")]
     pub(crate) identity: Option<PathBuf>,
 

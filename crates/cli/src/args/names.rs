@@ -40,7 +40,7 @@ pub(crate) struct LsArgs {
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<OsString>,
 
-    /// Type, mode, owner, size and time of each
+    /// Type, mode, owner, size and time of each; times are UTC
     #[arg(short, long)]
     pub(crate) long: bool,
 

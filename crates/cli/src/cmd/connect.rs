@@ -20,7 +20,7 @@ use super::cp::Backoff;
 use super::key::failed;
 use super::login::{Offers, TypedSecrets, User, variable};
 use super::remote::SessionRequest;
-use crate::config::HostSettings;
+use crate::config::{Config, HostSettings};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
 use crate::plan::LoginPlan;
@@ -84,6 +84,7 @@ pub(crate) fn connect<T>(
         typed,
         patience,
         unattended,
+        config: &login.config,
     };
     connecting.run(open)
 }
@@ -142,6 +143,7 @@ struct Connecting<'a> {
     patience: Backoff,
     /// Nobody is asked.
     unattended: bool,
+    config: &'a Config,
 }
 
 impl Connecting<'_> {
@@ -249,7 +251,7 @@ impl Connecting<'_> {
     /// Handles a rejected server key: a person confirms it, or the command ends.
     fn clear(&mut self, doubt: KeyRejection) -> Result<(), Failure> {
         let KeyRejection::Unknown { shown } = doubt else {
-            return Err(changed(self.url, &self.host, doubt, &self.state_option));
+            return Err(changed((self.url, self.config), &self.host, doubt, &self.state_option));
         };
         let host = &self.host;
         let question = format!(
@@ -344,18 +346,22 @@ impl Connecting<'_> {
 }
 
 /// A key that is not the expected one: a loud error, and never accepted without confirmation.
-fn changed(url: &Url, host: &HostName, doubt: KeyRejection, state_option: &str) -> Failure {
+fn changed((url, config): (&Url, &Config), host: &HostName, doubt: KeyRejection, state_option: &str) -> Failure {
     let KeyRejection::Changed { shown, expected, since } = doubt else {
         let remedy = "connect by the name that the certificate is for, and name the authority that signed it with --ca; or leave \
                       --ca out, and know the server by its own key ('xdfs key show --host' there)";
         return Failure::new(Exit::NotTrusted, format!("{}; nothing was sent", doubt.describe(host))).help(remedy);
     };
-    let (from, remedy) = match since {
-        Some(since) => (
+    let (from, remedy) = match (since, config.pin(url)) {
+        (Some(since), _) => (
             format!("known here since {} UTC", calendar::shown_unsigned(since)),
             format!("xdfs trust pin {host} {shown}{state_option}"),
         ),
-        None => (
+        (None, Some((place, name))) => (
+            format!("host-key of [hosts.{name}] in {place}"),
+            format!("write host-key = \"{shown}\" there, below [hosts.{name}]"),
+        ),
+        (None, None) => (
             "pinned by the URL".to_owned(),
             format!("write #{shown} at the end of the URL, in place of #{}", url.key.as_deref().unwrap_or_default()),
         ),

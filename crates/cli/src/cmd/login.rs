@@ -114,7 +114,7 @@ impl Offers {
                     (None, _) => (None, "no login: the URL names no user"),
                 };
                 if let Some(user) = assumed {
-                    offers.assume(user, plan, folder);
+                    offers.assume(user, plan, folder)?;
                 }
                 offers.ready.push((Offer::Anonymous, visitor.to_owned()));
                 return Ok(offers);
@@ -149,9 +149,14 @@ impl Offers {
     }
 
     /// Adds the keys that need no prompt, under a name that the user did not type. What cannot be used is
-    /// no error here: the user asked for no login.
-    fn assume(&mut self, user: String, plan: &LoginPlan, folder: PathBuf) {
-        let Ok(Identities { found, .. }) = identities(&places(plan.identity.clone(), folder)) else { return };
+    /// an error only if it was named: the user asked for no login.
+    fn assume(&mut self, user: String, plan: &LoginPlan, folder: PathBuf) -> Result<(), Failure> {
+        let places = places(plan.identity.clone(), folder);
+        let Identities { found, .. } = match identities(&places) {
+            Err(error) if places.chosen.is_some() => return Err(failed(&error)),
+            Err(_) => return Ok(()),
+            Ok(found) => found,
+        };
         for identity in found {
             if let Some(signer) = identity.ready()
                 && self.ready.len() < ASSUMED_KEYS_MAX
@@ -163,6 +168,7 @@ impl Offers {
         if !self.ready.is_empty() {
             self.user = user;
         }
+        Ok(())
     }
 
     /// The user who logs in; empty for a token and for visitors.

@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,8 +50,8 @@ const SSH_FAILED: i32 = 255;
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     ssh: Child,
-    /// Disconnected when all that ssh said was shown.
-    said: Option<Receiver<()>>,
+    /// Disconnected when all that ssh said was shown. A receiver alone cannot be shared among threads, and with it no session.
+    said: Option<Mutex<Receiver<()>>>,
     /// The words that start it by hand.
     by_hand: String,
     host: String,
@@ -68,7 +68,9 @@ impl Tunnel {
     fn end(&mut self) -> Option<i32> {
         let code = end(&mut self.ssh, END_DEADLINE);
         // A connection that other commands share may keep the pipe open.
-        let _ = self.said.as_ref().map(|said| said.recv_timeout(SAID_DEADLINE));
+        if let Some(said) = &mut self.said {
+            let _ = said.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(SAID_DEADLINE);
+        }
         code
     }
 
@@ -125,7 +127,7 @@ pub(super) fn connect<T>(
     let program = login.remote_command.clone().filter(|command| !command.contains(char::is_whitespace));
     let channels = wishes.channels;
     let since = Instant::now();
-    let said = ssh.stderr.take().map(said::show);
+    let said = ssh.stderr.take().map(said::show).map(Mutex::new);
     let mut tunnel = Tunnel { ssh, said, by_hand, host: host.clone(), program, address: None, channels, since };
     let greeting = greet(&mut socket, &request, &mut tunnel).map_err(|reason| lost(format!("{url}: {reason}")))?;
     let fingerprint = greeting.host_key.parse::<Fingerprint>().ok().filter(|_| greeting.version == VERSION);

@@ -49,8 +49,11 @@ struct Text<'a> {
 impl Text<'_> {
     /// `FILE:LINE: what is wrong; remedy`.
     fn at(&self, byte: usize, message: &str) -> String {
-        let line = 1 + self.text.bytes().take(byte).filter(|byte| *byte == b'\n').count();
-        format!("{}:{line}: {message}", printable_path(self.path))
+        format!("{}:{}: {message}", printable_path(self.path), self.line(byte))
+    }
+
+    fn line(&self, byte: usize) -> usize {
+        1 + self.text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
     }
 
     fn word(&self, word: &Word, good: bool, remedy: &str) -> Result<(), String> {
@@ -66,7 +69,12 @@ pub(super) fn parse(path: &Path, text: &str, home: Option<&Path>) -> Result<BTre
     let file = Text { path, text };
     let table: FileTable = toml::from_str(text).map_err(|error| {
         let byte = error.span().map_or(0, |span| span.start);
-        file.at(byte, &format!("{}\nhelp: docs/config.md lists the keys", error.message()))
+        // Only the number of channels is one.
+        let message = match error.message().ends_with("expected u16") {
+            true => format!("channels: write a number from 1 to {CHANNELS_MAX}, without quotes"),
+            false => format!("{}\nhelp: docs/config.md lists the keys", error.message()),
+        };
+        file.at(byte, &message)
     })?;
     let hosts = table.hosts.into_iter().map(|(name, host)| {
         let rule =
@@ -107,6 +115,7 @@ fn settings(file: &Text<'_>, host: HostTable, home: Option<&Path>) -> Result<Hos
     }
     Ok(HostSettings {
         server: server(file, &host)?,
+        key_line: host.host_key.as_ref().map(|key| file.line(key.span().start)),
         export: host.export.map(Spanned::into_inner),
         identity: host.identity.map(|word| path_of(word.get_ref(), file.path, home)),
         channels: host.channels.map(Spanned::into_inner),

@@ -21,7 +21,7 @@ use crate::args::Protection;
 use crate::exit::{Exit, Failure};
 use crate::state;
 use crate::text::{printable_path, shell_word, shown};
-use crate::url::{SCHEME, SSH_PREFIX, Url, Via, encode_component, is_user_name};
+use crate::url::{SCHEME, SSH_PREFIX, Url, Via, encode_typed, is_user_name};
 
 /// Largest configuration file: thousands of servers.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -44,6 +44,8 @@ pub(crate) struct HostSettings {
     pub(crate) server: Url,
     /// The export of `NAME:path`.
     pub(crate) export: Option<String>,
+    /// The line of the file that names the server's key, if one does.
+    pub(crate) key_line: Option<usize>,
     /// The key to log in with.
     pub(crate) identity: Option<PathBuf>,
     /// Parallel channels.
@@ -113,6 +115,17 @@ impl Config {
         // One for this very user counts before one for anybody.
         let exact = self.0.hosts.values().filter(same).find(|host| host.server.user == url.user);
         exact.or_else(|| self.0.hosts.values().find(same))
+    }
+
+    /// Where the file names the key of this URL: `FILE:LINE`, and the server's short name there.
+    pub(crate) fn pin(&self, url: &Url) -> Option<(String, &str)> {
+        let same = |host: &HostSettings| {
+            let server = &host.server;
+            (&server.host, server.port, &server.key) == (&url.host, url.port, &url.key)
+        };
+        let (name, line) =
+            self.0.hosts.iter().find_map(|(name, host)| Some((name, host.key_line?)).filter(|_| same(host)))?;
+        Some((format!("{}:{line}", printable_path(&self.0.path)), name))
     }
 
     /// The URL that `NAME:path` or `user@NAME:path` stands for; `None` if it is something else.
@@ -206,8 +219,7 @@ fn encoded(path: &[u8]) -> Vec<u8> {
         b"" | b"." => b"/",
         _ => b"",
     };
-    let meant: Vec<String> =
-        names.into_iter().filter(|name| !matches!(*name, b"" | b".")).map(encode_component).collect();
+    let meant: Vec<String> = names.into_iter().filter(|name| !matches!(*name, b"" | b".")).map(encode_typed).collect();
     if meant.is_empty() { Vec::new() } else { [meant.join("/").as_bytes(), end].concat() }
 }
 

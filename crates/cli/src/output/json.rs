@@ -245,7 +245,7 @@ impl Output for Json {
             EntryAction::Copied { bytes, safety, replaces } => {
                 // Whether a copy has replaced something may be unknown; a dry run looks.
                 let action = if replaces && dry_run { "replaced" } else { "copied" };
-                (action, Some(bytes), Some(safety.name()))
+                (action, Some(bytes), (!dry_run).then(|| safety.name()))
             }
             EntryAction::Made => ("made", None, None),
             EntryAction::Skipped => ("skipped", None, None),

@@ -139,6 +139,8 @@ pub(crate) struct CopiedTree {
     pub(crate) retries: u64,
     /// Nothing was changed.
     pub(crate) dry_run: bool,
+    /// All metadata were to be kept (`-a`).
+    pub(crate) archive: bool,
     /// Everything was tried, and nothing failed.
     pub(crate) ok: bool,
 }

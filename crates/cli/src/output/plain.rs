@@ -95,11 +95,12 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
         let (count, s) = (summary.reduced, plural(summary.reduced));
         let kinds = summary.not_kept.names().collect::<Vec<_>>().join(", ");
         let remedy = match looks_like_url(OsStr::new(tree.target.shown())) {
-            true => "the server's administrator grants them with 'keep' in the configuration of the export",
-            false => "run it as root, who may give files away, or leave -a out",
+            _ if !tree.archive => "",
+            true => "\nhelp: the server's administrator grants them with 'keep' in the configuration of the export",
+            false => "\nhelp: run it as root, who may give files away, or leave -a out",
         };
         notes.push(format!(
-            "{}: {count} attribute{s} or special file{s} could not be kept: {kinds}{HELP}{remedy}",
+            "{}: {count} attribute{s} or special file{s} could not be kept: {kinds}{remedy}",
             tree.target
         ));
     }

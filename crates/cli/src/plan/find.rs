@@ -88,6 +88,7 @@ const INSTEAD: &[(&[&[u8]], &str)] = &[
         "-mtime counts days since a change, and -newer FILE compares with a file: touch -d '10 minutes ago' FILE",
     ),
     (&[b"-regex", b"-iregex"], "-name and -path take patterns with '*', '?' and '[a-z]'"),
+    (&[b"--json"], "'xdfs ls -R --json URL' tells all names below URL"),
     (&[b"-ls", b"-printf"], "'xdfs ls -lR URL' lists with sizes and times"),
 ];
 
@@ -95,6 +96,9 @@ const INSTEAD: &[(&[&[u8]], &str)] = &[
 pub(super) fn resolve(args: FindArgs) -> Result<NamesPlan, PlanError> {
     let end = args.words.iter().position(is_test).unwrap_or(args.words.len());
     let (places, words) = args.words.split_at(end);
+    if let Some(option) = words.first().filter(|word| places.is_empty() && word.as_bytes().starts_with(b"--")) {
+        return Err(PlanError::Find(not_there(option)));
+    }
     if places.is_empty() {
         return Err(PlanError::Find(
             "no URL is named before the tests\nhelp: write xdfs find URL [TEST]...".to_owned(),
@@ -141,15 +145,20 @@ fn search(words: &[OsString]) -> Result<Search, PlanError> {
                 let text = "find only prints here\nhelp: write -print0 | xargs -0 xdfs rm, or another command";
                 return Err(PlanError::Find(format!("{name}: {text}")));
             }
-            other => {
-                let instead = INSTEAD.iter().find(|(names, _)| names.contains(&other)).map_or(TESTS, |(_, text)| text);
-                return Err(PlanError::Find(format!("{name}: there is no such test\nhelp: {instead}")));
-            }
+            _ => return Err(PlanError::Find(not_there(word))),
         };
         search.tests.push((negated, test));
         negated = false;
     }
     if negated { Err(PlanError::Find("!: a test is missing after it".to_owned())) } else { Ok(search) }
+}
+
+/// What to say of a test or option that find does not have.
+fn not_there(word: &OsStr) -> String {
+    let what =
+        if word.as_bytes().starts_with(b"--") { "'xdfs find' has no such option" } else { "there is no such test" };
+    let instead = INSTEAD.iter().find(|(names, _)| names.contains(&word.as_bytes())).map_or(TESTS, |(_, text)| text);
+    format!("{}: {what}\nhelp: {instead}", show(word))
 }
 
 fn number(name: &str, text: &OsStr) -> Result<usize, PlanError> {

@@ -330,6 +330,18 @@ pub(crate) enum PlanError {
         "--verify wire: this checks the tag of every block, and at --protection clear blocks have none\nhelp: use --protection integrity or --verify hash"
     )]
     WireAtClear,
+    /// A URL as the text of a symbolic link.
+    #[error(
+        "{text}: a symbolic link leads to a path on its own machine, not to a URL\nhelp: write the name as it is from the link's \
+         directory: xdfs ln -s {} URL",
+        shell_word(relative)
+    )]
+    LinkText {
+        /// As it was typed.
+        text: String,
+        /// The name from there.
+        relative: String,
+    },
     /// Something that FTP servers do not have.
     #[error("{0}: FTP servers cannot do that\nhelp: xdfs:// and ssh:// can")]
     NotByFtp(&'static str),

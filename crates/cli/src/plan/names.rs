@@ -1,7 +1,7 @@
 //! The plan of the commands on names of servers.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::{LoginPlan, PlanError, Search, is_empty, parse_url, read_url, show};
 use crate::args::{
@@ -9,7 +9,8 @@ use crate::args::{
     TouchArgs,
 };
 use crate::mode::ModeChange;
-use crate::url::Url;
+use crate::text::printable;
+use crate::url::{SCHEME, SSH_PREFIX, Url};
 
 /// A command on names.
 #[derive(Debug)]
@@ -131,6 +132,10 @@ pub(super) fn ln(args: LnArgs) -> Result<NamesPlan, PlanError> {
         if is_empty(&args.target) {
             return Err(PlanError::Empty);
         }
+        if [SCHEME, SSH_PREFIX].iter().any(|start| args.target.as_bytes().starts_with(start.as_bytes())) {
+            let relative = between(&args.url, &args.target).unwrap_or_else(|| "../NAME".to_owned());
+            return Err(PlanError::LinkText { text: show(&args.target), relative });
+        }
         Verb::Symlink { text: args.target.into_vec() }
     } else {
         let of = parse_url(&args.target)?;
@@ -138,6 +143,20 @@ pub(super) fn ln(args: LnArgs) -> Result<NamesPlan, PlanError> {
         Verb::Ln { of }
     };
     plan(verb, &[args.url], args.names)
+}
+
+/// The way from the directory of a link to another name of the same export.
+fn between(link: &OsStr, target: &OsStr) -> Option<String> {
+    let (link, target) = (Url::parse(link).ok()?, Url::parse(target).ok()?);
+    let place = |url: &Url| (url.via, url.host.clone(), url.port, url.export.clone());
+    if place(&link) != place(&target) {
+        return None;
+    }
+    let above = link.path.parent()?;
+    let shared = above.components().zip(target.path.components()).take_while(|(one, other)| one == other).count();
+    let up = std::iter::repeat_n(&b".."[..], above.depth() - shared);
+    let way: Vec<&[u8]> = up.chain(target.path.components().skip(shared)).collect();
+    Some(if way.is_empty() { ".".to_owned() } else { printable(&way.join(&b'/')) })
 }
 
 pub(super) fn chmod(args: ChmodArgs) -> Result<NamesPlan, PlanError> {

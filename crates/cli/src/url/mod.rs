@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use xdfs_proto::base::{PathError, RelPath};
 
 pub(crate) use self::ftp::{Ftp, UrlPassword};
-pub(crate) use self::pattern::PathPattern;
+pub(crate) use self::pattern::{PathPattern, encode_typed};
 pub(crate) use self::percent::{decode, encode_component};
 
 /// The default port of `xdfs serve`.

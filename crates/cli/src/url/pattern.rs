@@ -32,6 +32,27 @@ impl PathPattern {
     }
 }
 
+/// A component as it was typed, where every byte stands for itself, in the form of a URL: in a pattern
+/// `*` and `[` keep their meaning, and a byte behind a backslash is meant literally.
+pub(crate) fn encode_typed(component: &[u8]) -> String {
+    if !is_pattern(component) {
+        return encode_component(component);
+    }
+    let mut text = String::with_capacity(component.len());
+    let mut bytes = component.iter();
+    while let Some(&byte) = bytes.next() {
+        match (byte, bytes.as_slice().first()) {
+            (b'\\', Some(literal)) => {
+                text += &format!("%{literal:02X}");
+                bytes.next();
+            }
+            (b'*' | b'[' | b']' | b'^', _) => text.push(byte.into()),
+            _ => text += &encode_component(&[byte]),
+        }
+    }
+    text
+}
+
 fn is_pattern(typed: &[u8]) -> bool {
     typed.iter().any(|byte| b"*[".contains(byte))
 }

@@ -99,6 +99,9 @@ impl Typed {
                     self.path
                 ));
             }
+            if self.name() == "lock" {
+                return failure.help(format!("write '--' before the command: xdfs lock URL -- {shown}"));
+            }
             return failure.help(self.example());
         }
         let failure = self.refused(format!("{shown}: '{}' has no such option", self.path));
@@ -109,9 +112,9 @@ impl Typed {
             return failure
                 .help("a value that begins with '-' is written behind '=', and a file of that name as ./-NAME");
         }
-        match strings(error, ContextKind::SuggestedArg).first() {
+        match strings(error, ContextKind::SuggestedArg).iter().find(|like| is_like(word, like)) {
             Some(like) => failure.help(format!("did you mean {like}? {}", self.explained())),
-            None => failure.help(self.explained()),
+            None => failure.help(format!("'{} --help' lists the options there are", self.path)),
         }
     }
 
@@ -183,6 +186,15 @@ impl Typed {
 
     fn explained(&self) -> String {
         format!("'{} --help' explains it", self.path)
+    }
+}
+
+/// Whether an option may be a mistyped other one: what begins with '--no-' is always like the next one
+/// that does.
+fn is_like(word: &str, like: &str) -> bool {
+    match (word.strip_prefix("--no-"), like.strip_prefix("--no-")) {
+        (Some(word), Some(like)) => super::distance(word, like) <= super::TYPING_ERRORS_MAX,
+        _ => true,
     }
 }
 

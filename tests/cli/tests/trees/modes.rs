@@ -114,6 +114,26 @@ fn what_is_new_or_gone_in_a_directory_that_its_owner_may_not_write_is_made_and_r
 }
 
 #[test]
+fn a_directory_that_cannot_be_read_fails_once_and_nobody_is_told_to_leave_a_out() {
+    let scene = Scene::new();
+    scene.write("server/tree/closed/file", b"x");
+    scene.write("server/tree/open/file", b"x");
+    let server = serve(&scene);
+    chmod(&scene, "server/tree/closed", 0);
+    let whole = run(&scene, &["cp", "-r", &server.url("tree"), "copy"]);
+    whole.ends_with(exit::SOME_FAILED).says(&["closed: permission denied", "copy: 1 name failed"]);
+    assert!(!whole.messages.contains("durable"), "{}", whole.messages);
+    assert_eq!(scene.read("copy/open/file"), b"x");
+    // The top itself: its mode keeps its time from being set.
+    let alone = run(&scene, &["cp", "-r", &server.url("tree/closed"), "alone"]);
+    alone.ends_with(exit::SOME_FAILED).says(&["xdfs: .: cannot change 'alone'", "could not be kept: time\n"]);
+    assert!(!alone.messages.contains("-a"), "{}", alone.messages);
+    for closed in ["server/tree/closed", "copy/closed", "alone"] {
+        chmod(&scene, closed, 0o700);
+    }
+}
+
+#[test]
 fn a_directory_stays_until_what_takes_its_place_can_be_read() {
     for down in [false, true] {
         let scene = Scene::new();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use xdfs_client::tree::{Download, Ended, Observer, Summary, Total, TreeOptions, Upload};
+use xdfs_client::tree::{Download, Ended, Keep, Observer, Summary, Total, TreeOptions, Upload};
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{Error, ErrorKind, Existing, Facts, Level, Session};
 use xdfs_io::store::{FileKind, LocalPlace, LocalStore, Tree as _};
@@ -305,9 +305,9 @@ impl Copy<'_> {
         let exit = if stopped { Exit::Cancelled } else { failed };
         let (source, target) = (source.clone(), target.clone());
         let ((channels, level, in_place), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
-        let elapsed = started.elapsed();
-        let ok = exit == Exit::Done;
-        let tree = CopiedTree { source, target, summary, causes, elapsed, channels, level, retries, dry_run, ok };
+        let (elapsed, archive, ok) = (started.elapsed(), plan.keep != Keep::default(), exit == Exit::Done);
+        let tree =
+            CopiedTree { source, target, summary, causes, elapsed, channels, level, retries, dry_run, archive, ok };
         self.monitor.tell_tree(&tree)?;
         self.note_ftp_tree(server, &tree.summary, in_place);
         if stopped {

@@ -1,8 +1,9 @@
 //! `xdfs ls`: sorted names if they are few, unsorted as they arrive if they are many.
 
 use super::stat::{SHOWN, StatAttributes, letters};
-use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, json_name, trouble, unnameable, wire_name};
+use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, json_name, told_of, trouble, unnameable, wire_name};
 use crate::calendar;
+use crate::exit::Failure;
 use crate::output::{JsonLines, print, print_names};
 use crate::plan::{NamesPlan, Verb};
 use crate::text::printable;
@@ -62,19 +63,33 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     let mut way = vec![url.clone()];
     // Bytes of their names, and the error of an invalid name.
     let (mut held, mut wrong) = (size(url), None);
-    let mut first = true;
+    let (mut first, mut unread) = (true, None);
     while let Some(directory) = way.pop() {
         held -= size(&directory);
         if heads && !plan.json {
             let gap = if first { "" } else { "\n" };
             print(&format!("{gap}{directory}:\n"))?;
         }
+        match listing.directory(session, &directory, &mut held, &mut wrong) {
+            Ok(below) => way.extend(below.into_iter().rev()),
+            // The others are listed all the same.
+            Err(NameError::Told(failure, kind)) if !first && !is_of_all(kind) => {
+                unread.get_or_insert((failure.exit, kind));
+                told_of(plan, &directory, &failure, kind)?;
+            }
+            Err(error) => return Err(error),
+        }
         first = false;
-        let mut below = listing.directory(session, &directory, &mut held, &mut wrong)?;
-        below.reverse();
-        way.append(&mut below);
+    }
+    if let Some((exit, kind)) = unread {
+        return Err(NameError::Told(Failure::new(exit, ""), kind));
     }
     wrong.map_or(Ok(()), |error| Err(trouble(url, &error)))
+}
+
+/// Whether the others will not be listed either.
+fn is_of_all(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Cancelled | ErrorKind::LimitExceeded)
 }
 
 /// Bytes that are accounted for a pending directory.

@@ -159,6 +159,12 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     Ok(Exit::of_all(&exits))
 }
 
+/// Says why something of a command failed, as an object too where that is wanted.
+fn told_of(plan: &NamesPlan, url: &Url, failure: &Failure, kind: ErrorKind) -> Result<(), Failure> {
+    report(&failure.message);
+    if plan.json { JsonLines.error(&url.to_string(), kind, &failure.message) } else { Ok(()) }
+}
+
 /// Reports how the operation on a name ended.
 fn ended(plan: &NamesPlan, url: &Url, done: Done) -> Result<Exit, Failure> {
     match done {
@@ -166,10 +172,7 @@ fn ended(plan: &NamesPlan, url: &Url, done: Done) -> Result<Exit, Failure> {
         Err(NameError::Output(failure)) => Err(failure),
         Err(NameError::Told(failure, kind)) => {
             if !failure.message.is_empty() {
-                report(&failure.message);
-                if plan.json {
-                    JsonLines.error(&url.to_string(), kind, &failure.message)?;
-                }
+                told_of(plan, url, &failure, kind)?;
             }
             Ok(failure.exit)
         }

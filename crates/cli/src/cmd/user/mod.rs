@@ -242,11 +242,10 @@ fn standard_input() -> Result<Zeroizing<String>, Failure> {
 
 /// A new password, from a file or a prompt.
 fn new_password(user: &str, file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let password = match file {
-        Some(path) => first_line(path)?,
-        None => ask::new_password(user)?,
-    };
-    password::check(&password).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let check = |typed: &[u8]| password::check(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()));
+    let Some(path) = file else { return ask::new_password(user, &check) };
+    let password = first_line(path)?;
+    check(&password)?;
     Ok(password)
 }
 

@@ -117,6 +117,7 @@ impl Copy<'_> {
             level: self.ftp.level(from).min(self.ftp.level(to)),
             retries: 0,
             dry_run: plan.dry_run,
+            archive: false,
             ok: exit == Exit::Done,
         };
         self.monitor.tell_tree(&copied)?;
