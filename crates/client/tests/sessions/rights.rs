@@ -277,7 +277,8 @@ fn a_user_who_is_revoked_with_a_locked_file_open_keeps_nothing_and_delays_nobody
         // What she still has open writes nothing, however often she tries.
         hers.write_at(b"X", 0).unwrap_err();
         hers.sync_all().unwrap_err();
-        hers.close().unwrap_err();
+        // What failed was told already; the handle may be gone with its session.
+        let _ = hers.close();
         assert_eq!(site.serving.directory.read("f"), b"content");
     }
 }
