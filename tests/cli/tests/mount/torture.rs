@@ -126,7 +126,7 @@ fn lines_that_are_appended_while_the_server_is_killed_are_there_once() {
 const NAMES: &str = "import os, sys, time\n\
     top, end, rounds = sys.argv[1], time.monotonic() + float(sys.argv[2]), 0\n\
     os.mkdir(top)\n\
-    while time.monotonic() < end:\n\
+    while time.monotonic() < end or not rounds:\n\
     \x20   d, x = f'{top}/d{rounds}', f'{top}/x{rounds}'\n\
     \x20   os.mkdir(d)\n\
     \x20   os.rename(d, x)\n\
