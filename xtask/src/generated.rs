@@ -85,9 +85,11 @@ fn fresh(name: &str) -> Outcome {
     Ok(format!("{name} are up to date: {}", checked.join(", ")))
 }
 
+/// With the profile of the tests, for which the libraries in C are there already.
 fn example(package: &str, name: &str) -> Result<(), Failure> {
-    let arguments = ["run", "--quiet", "--locked", "--package", package, "--example", name, "--", "--check"];
-    process::run(&mut process::cargo(&arguments)).map_err(|Failure(message)| {
+    let build = ["run", "--quiet", "--locked", "--profile", "test", "--package", package];
+    let mut command = process::cargo(&build);
+    process::run(command.args(["--example", name, "--", "--check"])).map_err(|Failure(message)| {
         format!("{message}\nto bring the files up to date: cargo run -p {package} --example {name}").into()
     })
 }
