@@ -34,6 +34,9 @@ const GREETING_DEADLINE: Duration = Duration::from_secs(180);
 /// A session that lasts longer would have gained by more channels.
 const WORTH_A_NOTE: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether ssh has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 /// Time for ssh to end after its input has ended.
 const END_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -208,12 +211,30 @@ fn greet(socket: &mut UnixStream, request: &Request, tunnel: &mut Tunnel) -> Res
         // Nobody waits for it after the deadline.
         let _ = tell.send(greeting::read_marked(&mut from));
     });
-    let Ok(read) = arrived.recv_timeout(GREETING_DEADLINE) else {
-        return Err(format!("no xdfs answered over ssh within {} s", GREETING_DEADLINE.as_secs()));
-    };
-    match read {
+    match wait_for(&arrived, &mut tunnel.ssh)? {
         Ok(line) => serde_json::from_slice(&line).map_err(|_| "what answered over ssh is not xdfs".to_owned()),
         Err((error, noise)) => Err(no_greeting(&error, &noise, tunnel)),
+    }
+}
+
+/// What was read, within the deadline: a shorter one if ssh has ended, and something else keeps its output open.
+fn wait_for<T>(arrived: &Receiver<T>, ssh: &mut Child) -> Result<T, String> {
+    let mut until = Instant::now() + GREETING_DEADLINE;
+    let mut ended = false;
+    loop {
+        match arrived.recv_timeout(LOOK_AGAIN.min(until.saturating_duration_since(Instant::now()))) {
+            Ok(read) => return Ok(read),
+            Err(_) if Instant::now() >= until && ended => return Err("ssh ended, and no xdfs answered".to_owned()),
+            Err(_) if Instant::now() >= until => {
+                return Err(format!("no xdfs answered over ssh within {} s", GREETING_DEADLINE.as_secs()));
+            }
+            // It may have said something before its end.
+            Err(_) if !ended && matches!(ssh.try_wait(), Ok(Some(_))) => {
+                ended = true;
+                until = until.min(Instant::now() + END_DEADLINE);
+            }
+            Err(_) => {}
+        }
     }
 }
 

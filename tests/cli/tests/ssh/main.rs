@@ -317,6 +317,13 @@ fn what_is_missing_there_is_said_with_the_remedy() {
     with(newer).ends_with(exit::CONNECTION_LOST).says(&["another version"]);
     with("echo Welcome; echo; xdfs serve --stdio").ends_with(0);
     run(&scene, &["ls", "ssh://127.0.0.1:1/"]).ends_with(exit::CONNECTION_LOST).says(&["ssh could not connect"]);
+    // Something that it leaves behind keeps its output open.
+    let script = scene.write("left-behind", b"#!/bin/sh\nsleep 100 2> /dev/null &\nexit 255\n");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let asked = Instant::now();
+    let outcome = scene.run(["ls", "ssh://h/", &format!("--ssh={}", script.display())]);
+    outcome.ends_with(exit::CONNECTION_LOST).says(&["ssh ended, and no xdfs answered"]);
+    assert!(asked.elapsed() < Duration::from_secs(60));
     scene
         .run(["ls", "ssh://h/", "--ssh=/no/such/program"])
         .ends_with(exit::CONNECTION_LOST)
