@@ -3,8 +3,9 @@
 
 use crate::callback::Callback;
 use bytes::Bytes;
-use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
 use xdfs_engine::payload::PayloadPool;
 use xdfs_proto::base::{Error, PipelineId};
 use xdfs_proto::limits;
@@ -33,13 +34,36 @@ struct Load {
 struct QueueState {
     entries: BTreeMap<u64, QueuedBatch>,
     loads: Vec<Load>,
+    /// Who waits for room, by ticket, in the order of asking. Only the first is woken: of a thousand that wait each answer
+    /// would wake all.
+    line: VecDeque<(u64, Thread)>,
     ended: bool,
+}
+
+impl QueueState {
+    /// The pipeline with the least load of those that have room for so many bytes.
+    fn room(&self, bytes: usize) -> Option<usize> {
+        let most = limits::CALL_ROOM_MAX / self.loads.len();
+        let free =
+            |load: &Load| load.open && load.batches < BATCHES_MAX && (load.batches == 0 || load.bytes + bytes <= most);
+        let open = self.loads.iter().enumerate().filter(|(_, load)| free(load));
+        open.min_by_key(|(_, load)| (load.batches, load.bytes)).map(|(pipeline, _)| pipeline)
+    }
+
+    fn is_turn(&self, ticket: u64) -> bool {
+        self.line.front().is_none_or(|(first, _)| *first == ticket)
+    }
+
+    fn wake_first(&self) {
+        if let Some((_, first)) = self.line.front() {
+            first.unpark();
+        }
+    }
 }
 
 /// The batches in flight of a session and the limits on them.
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
-    changed: Condvar,
     replies: PayloadPool,
 }
 
@@ -48,8 +72,8 @@ impl Queue {
     pub(crate) fn new(pipelines: u8) -> Self {
         let mut loads = vec![Load::default(); usize::from(pipelines.max(1))];
         loads[0].open = true;
-        let state = Mutex::new(QueueState { entries: BTreeMap::new(), loads, ended: false });
-        Self { state, changed: Condvar::new(), replies: PayloadPool::new(SPARE_MAX) }
+        let state = QueueState { entries: BTreeMap::new(), loads, line: VecDeque::new(), ended: false };
+        Self { state: Mutex::new(state), replies: PayloadPool::new(SPARE_MAX) }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
@@ -57,27 +81,32 @@ impl Queue {
     }
 
     /// Reserves a slot for a batch that takes this many bytes, batch and room together, on the
-    /// pipeline with the least load. Waits for one; returns the callback if the session has ended.
+    /// pipeline with the least load. Waits for one, in the order of asking; returns the callback if the session has ended.
     pub(crate) fn enter(&self, ticket: u64, bytes: usize, outcome: Callback<Bytes>) -> Result<usize, Callback<Bytes>> {
         let mut state = self.lock();
         loop {
             if state.ended {
                 return Err(outcome);
             }
-            let most = limits::CALL_ROOM_MAX / state.loads.len();
-            let free = |load: &Load| {
-                load.open && load.batches < BATCHES_MAX && (load.batches == 0 || load.bytes + bytes <= most)
-            };
-            let open = state.loads.iter().enumerate().filter(|(_, load)| free(load));
-            if let Some((pipeline, _)) = open.min_by_key(|(_, load)| (load.batches, load.bytes)) {
+            if state.is_turn(ticket)
+                && let Some(pipeline) = state.room(bytes)
+            {
                 state.entries.insert(ticket, QueuedBatch { pipeline, bytes, outcome, reply: None });
                 state.loads[pipeline].bytes += bytes;
                 state.loads[pipeline].batches += 1;
+                if state.line.pop_front().is_some() {
+                    state.wake_first();
+                }
                 return Ok(pipeline);
             }
-            // Every answer and the end of a pipeline wake this thread: every operation ends, since
+            if !state.line.iter().any(|(waiting, _)| *waiting == ticket) {
+                state.line.push_back((ticket, std::thread::current()));
+            }
+            drop(state);
+            // Every answer and the end of a pipeline wake the first in line: every operation ends, since
             // channels have deadlines.
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            std::thread::park();
+            state = self.lock();
         }
     }
 
@@ -86,7 +115,7 @@ impl Queue {
         let state = self.lock();
         let most = limits::CALL_ROOM_MAX / state.loads.len() / 2;
         let free = |load: &Load| load.open && load.batches < BATCHES_MAX / 2 && load.bytes + bytes <= most;
-        !state.ended && state.loads.iter().any(free)
+        !state.ended && state.line.is_empty() && state.loads.iter().any(free)
     }
 
     /// The reply has arrived; its outcome follows.
@@ -104,9 +133,9 @@ impl Queue {
         state.loads[entry.pipeline].bytes -= entry.bytes;
         state.loads[entry.pipeline].batches -= 1;
         let reply = entry.reply.unwrap_or_default();
+        state.wake_first();
         drop(state);
         entry.outcome.complete(outcome.map(|()| reply));
-        self.changed.notify_all();
         true
     }
 
@@ -120,10 +149,11 @@ impl Queue {
 
     /// A pipeline has a channel.
     pub(crate) fn opened(&self, pipeline: usize) {
-        if let Some(load) = self.lock().loads.get_mut(pipeline) {
+        let mut state = self.lock();
+        if let Some(load) = state.loads.get_mut(pipeline) {
             load.open = true;
         }
-        self.changed.notify_all();
+        state.wake_first();
     }
 
     /// A pipeline has ended, and with it the session: its waiters receive the reason.
@@ -136,11 +166,11 @@ impl Queue {
             .filter(|(_, entry)| entry.pipeline == usize::from(pipeline.0))
             .map(|(ticket, _)| *ticket)
             .collect();
+        state.line.drain(..).for_each(|(_, waiting)| waiting.unpark());
         drop(state);
         for ticket in its {
             self.leave(ticket, Err(error.clone()));
         }
-        self.changed.notify_all();
     }
 }
 
@@ -169,6 +199,39 @@ mod tests {
         assert!(third.join().unwrap());
         queue.ended(PipelineId(0), &Error::new(ErrorKind::ConnectionLost, "gone"));
         assert!(queue.is_empty() && queue.enter(4, 1, nobody()).is_err());
+    }
+
+    #[test]
+    fn who_waits_has_room_in_the_order_of_asking() {
+        let queue = Arc::new(Queue::new(1));
+        assert!(queue.enter(0, limits::CALL_ROOM_MAX, nobody()).is_ok());
+        let (entered, order) = std::sync::mpsc::channel();
+        // A large one first: the small ones do not pass it for ever.
+        let waiting: Vec<_> = [(1, limits::CALL_ROOM_MAX), (2, 10), (3, 10)]
+            .map(|(ticket, bytes)| {
+                let (waits, entered) = (Arc::clone(&queue), entered.clone());
+                let thread = std::thread::spawn(move || {
+                    assert!(waits.enter(ticket, bytes, nobody()).is_ok());
+                    entered.send(ticket).unwrap();
+                });
+                while queue.lock().line.len() < ticket as usize {
+                    std::thread::yield_now();
+                }
+                thread
+            })
+            .into();
+        for ticket in 0..3 {
+            assert!(order.try_recv().is_err(), "no room yet");
+            assert!(queue.leave(ticket, Ok(())));
+            if ticket < 2 {
+                assert_eq!(order.recv(), Ok(ticket + 1));
+            }
+            if ticket == 1 {
+                assert_eq!(order.recv(), Ok(3), "there is room for both");
+            }
+        }
+        waiting.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(queue.lock().line.is_empty());
     }
 
     #[test]
