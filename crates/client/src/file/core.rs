@@ -22,7 +22,7 @@ use lease::LeasingLock;
 pub(super) use lease::PendingLease;
 use locks::Locks;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use writes::Behind;
 use xdfs_proto::base::{Error, ErrorKind};
@@ -89,6 +89,8 @@ pub(super) struct Core {
     leasing: LeasingLock,
     /// Nobody uses it any more: in another session it is not opened again.
     closed: AtomicBool,
+    /// Why something that a program takes for written is not.
+    lost: OnceLock<Error>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -210,6 +212,7 @@ impl Core {
             ahead: Mutex::new(ahead),
             leasing: LeasingLock::default(),
             closed: AtomicBool::new(false),
+            lost: OnceLock::new(),
         }
     }
 
@@ -461,7 +464,7 @@ impl Core {
 
     /// Waits for what was written, and gives the handle back: both, whatever becomes of the other.
     pub(super) fn close(&self) -> Result<(), Error> {
-        let settled = self.settle();
+        let settled = self.settle().and_then(|()| self.must_have_lost_nothing());
         self.closed.store(true, Ordering::SeqCst);
         let (session, handle, _) = self.current()?;
         let batch = FileBatch { handle, calls: vec![FileCall::Close], ..FileBatch::default() };

@@ -237,6 +237,17 @@ impl File {
         self.core.push()
     }
 
+    /// Why something is not written that a program takes for written, if anything is: its error was told by the first call
+    /// that could, and each sync and close fails by it.
+    pub fn lost(&self) -> Option<Error> {
+        self.core.lost().cloned()
+    }
+
+    /// Another open file of the same file lost something: each sync and close of this one fails, too.
+    pub fn inherit_loss(&self, error: &Error) {
+        self.core.lose(error);
+    }
+
     /// Whether every write is answered, well or not. Sends and waits for nothing: while another thread writes it is not.
     pub fn is_settled(&self) -> bool {
         self.core.is_settled()

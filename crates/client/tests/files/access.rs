@@ -327,6 +327,27 @@ fn a_file_that_cannot_be_opened_for_a_moment_is_opened_then() {
 }
 
 #[test]
+fn what_was_taken_for_written_and_is_lost_is_told_by_each_sync_until_the_file_is_closed() {
+    let serving = Serving::start();
+    let remote = remote(&serving);
+    let mut file = File::open(&remote, "data/f", &BOTH.create(true)).unwrap();
+    // Behind the end of every file.
+    file.seek(SeekFrom::Start((1 << 62) - 1)).unwrap();
+    file.write_all(b"x").unwrap();
+    assert!(file.write_at(b"told", 0).is_err(), "the first call that can tells it");
+    file.write_at(b"kept", 0).unwrap();
+    assert!(file.sync_all().is_err() && file.sync_data().is_err() && file.lost().is_some());
+    file.close().unwrap_err();
+    assert_eq!(serving.directory.read("f"), b"kept");
+    let file = File::open(&remote, "data/f", &BOTH).unwrap();
+    file.sync_all().unwrap();
+    // An error that its own caller was told leaves nothing in doubt.
+    assert!(file.write_at(b"x", (1 << 62) - 1).is_err());
+    file.sync_all().unwrap();
+    file.close().unwrap();
+}
+
+#[test]
 fn a_file_whose_last_write_failed_is_closed_all_the_same() {
     let serving = Serving::start();
     let remote = remote(&serving);

@@ -247,6 +247,10 @@ impl Tree {
         let Some(open) = self.files.remove(handle) else { return Err(Errno::BADF) };
         let inode = open.inode;
         self.settle(inode);
+        self.share_loss(inode);
+        if let Some(error) = open.file.lost() {
+            self.inherit_loss(inode, &error);
+        }
         if self.open_file_of(inode).is_none() {
             self.end_locker(inode);
         }
@@ -260,9 +264,26 @@ impl Tree {
         Ok(Answer::Done)
     }
 
+    /// What one open file of an inode has lost, every sync of the others tells as well, until each is closed.
+    fn share_loss(&self, inode: u64) {
+        let lost = self.files.all().into_iter().filter(|open| open.inode == inode).find_map(|open| open.file.lost());
+        if let Some(error) = lost {
+            self.inherit_loss(inode, &error);
+        }
+    }
+
+    fn inherit_loss(&self, inode: u64, error: &xdfs_client::Error) {
+        self.files
+            .all()
+            .iter()
+            .filter(|open| open.inode == inode && open.writes)
+            .for_each(|open| open.file.inherit_loss(error));
+    }
+
     pub(super) fn sync(&self, handle: u64, data_only: bool) -> Outcomes {
         let open = self.file(handle)?;
         self.settle(open.inode);
+        self.share_loss(open.inode);
         let synced = if data_only { open.file.sync_data() } else { open.file.sync_all() };
         synced.map_err(|error| refused(&error))?;
         Ok(Answer::Done)

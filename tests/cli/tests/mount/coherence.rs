@@ -52,11 +52,34 @@ fn a_full_disk_is_told_by_fsync_and_by_close_to_each_who_asks() {
             os.write(file, bytes(4096))\n\
             fails(os.close, os.dup(file))\n\
             fails(os.fsync, file)\n\
-            os.fsync(file)\n\
-            os.write(file, bytes(4096))\n\
-            fails(os.close, file)\n";
+            other = os.open('file', os.O_WRONLY)\n\
+            fails(os.fsync, file)\n\
+            fails(os.fsync, other)\n\
+            fails(os.close, file)\n\
+            fails(os.fsync, other)\n\
+            fails(os.close, other)\n\
+            new = os.open('file', os.O_WRONLY)\n\
+            os.fsync(new); os.close(new)\n";
         python(&mount.point, script);
         assert_eq!(fs::metadata(disks.tmpfs.join("file")).unwrap().len(), 0);
+        // Where a later write tells it first, what was taken for written before is lost all the same; nor does room mend it.
+        fs::remove_file(disks.tmpfs.join("all")).unwrap();
+        let script = format!(
+            "import errno, os\n\
+             file, written = os.open('other', os.O_WRONLY | os.O_CREAT), 0\n\
+             try:\n\
+             \x20while True: written += os.write(file, bytes(1 << 20))\n\
+             except OSError as error: assert error.errno == errno.ENOSPC, error\n\
+             assert written > os.stat({:?}).st_size, 'all of it is there'\n\
+             for _ in range(2):\n\
+             \x20try: os.fsync(file)\n\
+             \x20except OSError as error: assert error.errno == errno.ENOSPC, error\n\
+             \x20else: raise SystemExit('what is lost is said to be there')\n\
+             \x20os.truncate({:?}, 0)\n",
+            disks.tmpfs.join("other"),
+            disks.tmpfs.join("other")
+        );
+        python(&mount.point, &script);
         mount.unmount();
     });
 }

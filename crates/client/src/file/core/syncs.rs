@@ -32,6 +32,11 @@ impl Core {
     pub(in crate::file) fn sync(&self, data_only: bool) -> Result<(), Error> {
         self.finish_sync(&mut lock(&self.behind));
         self.settle()?;
+        self.must_have_lost_nothing()?;
+        self.sync_settled(data_only)
+    }
+
+    fn sync_settled(&self, data_only: bool) -> Result<(), Error> {
         let mut backoff = self.remote.backoff();
         loop {
             let last = lock(&self.connection).unsynced.last_made();
@@ -89,7 +94,10 @@ impl Core {
                 self.synced(last, told);
             }
             Err(error) if error.kind == ErrorKind::Stale => {}
-            Err(error) => behind.fail(error),
+            Err(error) => {
+                self.lose(&error);
+                behind.fail(error);
+            }
         }
     }
 
@@ -99,6 +107,11 @@ impl Core {
             return Ok(());
         }
         self.finish_sync(&mut lock(&self.behind));
-        if self.keeps_too_much() { self.sync(true) } else { Ok(()) }
+        if !self.keeps_too_much() {
+            return Ok(());
+        }
+        // What was lost before is told by syncs; here room is made.
+        self.settle()?;
+        self.sync_settled(true)
     }
 }

@@ -13,12 +13,23 @@ use xdfs_proto::wire::file::{FileBatch, FileCall, LeaseCall};
 /// Writes that are on their way before the next one waits.
 const BEHIND_MAX: usize = 30;
 
+/// A write that is to be sent.
+#[derive(Clone, Copy)]
+struct Write<'a> {
+    offset: u64,
+    data: &'a [u8],
+    /// It was kept under a write lease, and is made under one or not at all.
+    under: bool,
+    /// Nobody waits for its answer: the program takes it for written.
+    accepted: bool,
+}
+
 /// A write that was sent, unless that failed.
 struct SentWrite {
     number: u64,
     change: Change,
-    /// It was kept under a write lease, and is made under one or not at all.
     under: bool,
+    accepted: bool,
     sent: Option<Sent>,
 }
 
@@ -127,7 +138,7 @@ impl Core {
             let mut behind = lock(&self.behind);
             self.report(&mut behind)?;
             self.send_gathered(&mut behind)?;
-            self.send_behind(&mut behind.sent, offset, data, false)?;
+            self.send_behind(&mut behind.sent, Write { offset, data, under: false, accepted: true })?;
             self.sync_beside(&mut behind);
         }
         self.hold_to_bounds()
@@ -214,7 +225,7 @@ impl Core {
     fn send_gathered(&self, behind: &mut Behind) -> Result<(), Error> {
         match behind.gathered.take() {
             Some(Gathered { offset, mut data, under }) => {
-                let outcome = self.send_behind(&mut behind.sent, offset, &data, under);
+                let outcome = self.send_behind(&mut behind.sent, Write { offset, data: &data, under, accepted: true });
                 data.clear();
                 behind.memory = data;
                 outcome
@@ -223,12 +234,34 @@ impl Core {
         }
     }
 
-    fn send_behind(&self, queue: &mut WriteQueue, offset: u64, data: &[u8], under: bool) -> Result<(), Error> {
+    fn send_behind(&self, queue: &mut WriteQueue, write: Write<'_>) -> Result<(), Error> {
         // Writes that are on their way have no order among them.
-        if queue.iter().any(|one| one.change.overlaps(offset, data.len())) {
-            self.settle_all(queue, Ok(()))?;
+        if queue.iter().any(|one| one.change.overlaps(write.offset, write.data.len())) {
+            self.settle_all(queue, Ok(())).inspect_err(|error| self.not_sent(write, error))?;
         }
-        self.send_write(queue, offset, data, under)
+        self.send_write(queue, write)
+    }
+
+    /// A write that follows one that failed is not sent: what was accepted of it is lost as well.
+    fn not_sent(&self, write: Write<'_>, error: &Error) {
+        if write.accepted {
+            self.lose(error);
+        }
+    }
+
+    /// Something that was taken for written is not: every sync says so from now on, and close.
+    pub(in crate::file) fn lose(&self, error: &Error) {
+        // The first one stays.
+        let _ = self.lost.set(error.clone());
+    }
+
+    pub(super) fn must_have_lost_nothing(&self) -> Result<(), Error> {
+        self.lost.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Why something that was taken for written is not.
+    pub(in crate::file) fn lost(&self) -> Option<&Error> {
+        self.lost.get()
     }
 
     /// Takes the answers that have come, up to the first that has not.
@@ -249,7 +282,7 @@ impl Core {
         let mut own = WriteQueue::new();
         let mut sent = Ok(());
         for (offset, data) in writes {
-            sent = self.send_behind(&mut own, offset, data, false);
+            sent = self.send_behind(&mut own, Write { offset, data, under: false, accepted: false });
             if sent.is_err() {
                 break;
             }
@@ -259,15 +292,16 @@ impl Core {
     }
 
     /// Sends a write, and waits for the first of those before it if there are many.
-    fn send_write(&self, queue: &mut WriteQueue, offset: u64, data: &[u8], under: bool) -> Result<(), Error> {
-        let (number, change, sent) = self.start_write(offset, data, under);
-        queue.push_back(SentWrite { number, change, under, sent });
+    fn send_write(&self, queue: &mut WriteQueue, write: Write<'_>) -> Result<(), Error> {
+        let (number, change, sent) = self.start_write(write);
+        let Write { under, accepted, .. } = write;
+        queue.push_back(SentWrite { number, change, under, accepted, sent });
         let early = if queue.len() > BEHIND_MAX { queue.pop_front() } else { None };
         early.map_or(Ok(()), |early| self.settle_one(early, None))
     }
 
     /// Sends a write if there is a session; what is kept of it is the payload that is sent, not a copy.
-    fn start_write(&self, offset: u64, data: &[u8], under: bool) -> (u64, Change, Option<Sent>) {
+    fn start_write(&self, Write { offset, data, under, .. }: Write<'_>) -> (u64, Change, Option<Sent>) {
         let encoded = self.current().and_then(|(session, handle, generation)| {
             let calls = calls_of(FileCall::Write { offset, data }, under);
             let batch = FileBatch { unordered: true, handle, calls, ..FileBatch::default() };
@@ -291,13 +325,17 @@ impl Core {
     /// Waits for the answer to a write. Without one it is made again, unless the server was `lost` for
     /// longer than this end waits.
     fn settle_one(&self, write: SentWrite, lost: Option<&Error>) -> Result<(), Error> {
-        let SentWrite { number, change, under, sent } = write;
+        let SentWrite { number, change, under, accepted, sent } = write;
         let answered = match (sent.map(|sent| self.wait(sent)), lost) {
             (Some(Ok(answered)), _) => Ok(answered),
             (_, Some(lost)) => Err(lost.clone()),
             (_, None) => self.exchange([0; 16], calls_of(change.call(), under)),
         };
-        self.changed(number, &change, answered)
+        self.changed(number, &change, answered).inspect_err(|error| {
+            if accepted {
+                self.lose(error);
+            }
+        })
     }
 
     /// Waits for the answers to all writes behind; returns the first error.
@@ -311,9 +349,9 @@ impl Core {
         behind.failed = self.settle_behind(&mut behind).err();
     }
 
-    /// The error that the next such call reports.
+    /// The error that the next such call reports, or that every sync does.
     pub(in crate::file) fn write_error(&self) -> Option<Error> {
-        lock(&self.behind).failed.clone()
+        lock(&self.behind).failed.clone().or_else(|| self.lost.get().cloned())
     }
 
     fn settle_behind(&self, behind: &mut Behind) -> Result<(), Error> {
