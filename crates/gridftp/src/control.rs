@@ -7,6 +7,9 @@ use base64ct::{Base64, Encoding};
 use crate::command::{Command, Login, NameError, Password, Sequence};
 use crate::reply::{Class, Reply, ReplyError, ReplyReader};
 
+/// Most commands that are sent before the reply to the one before them.
+pub const AHEAD_MAX: usize = 64;
+
 /// Most replies that one piece of bytes may hold unread. A server sends one for each command and a few
 /// markers.
 const EVENTS_MAX: usize = 4096;
@@ -65,7 +68,7 @@ pub enum ControlError {
     /// More replies at once than any server sends.
     #[error("the server sent more than {EVENTS_MAX} replies at once")]
     TooMany,
-    /// A command while another is open.
+    /// A command while another is open, or while too many are.
     #[error("{0} was to be sent before the reply to the last command")]
     Busy(&'static str),
     /// A command after the end.
@@ -122,7 +125,21 @@ enum State {
 pub struct Control {
     replies: ReplyReader,
     state: State,
+    /// What was sent behind the open command, in its order. Nothing if no command is open.
+    ahead: VecDeque<Sequence>,
     events: VecDeque<Event>,
+}
+
+impl From<Sequence> for State {
+    /// A command was sent.
+    fn from(sequence: Sequence) -> Self {
+        match sequence {
+            Sequence::Plain => Self::Answering { done: Class::Done },
+            Sequence::Partial => Self::Answering { done: Class::More },
+            Sequence::Transfer => Self::Opening,
+            Sequence::Long => Self::Working,
+        }
+    }
 }
 
 impl Control {
@@ -133,7 +150,7 @@ impl Control {
             Protection::AuthGssapi => ReplyReader::of_tokens(),
             Protection::None | Protection::AuthTls => ReplyReader::default(),
         };
-        Self { replies, state: State::Greeting { login, protection }, events: VecDeque::new() }
+        Self { replies, state: State::Greeting { login, protection }, ahead: VecDeque::new(), events: VecDeque::new() }
     }
 
     /// TLS has begun: the login follows. Returns the bytes to send.
@@ -183,13 +200,26 @@ impl Control {
             _ => return Err(ControlError::Busy(command.verb())),
         }
         let bytes = command.encode()?;
-        self.state = match command.sequence() {
-            Sequence::Plain => State::Answering { done: Class::Done },
-            Sequence::Partial => State::Answering { done: Class::More },
-            Sequence::Transfer => State::Opening,
-            Sequence::Long => State::Working,
-        };
+        self.state = command.sequence().into();
         Ok(bytes)
+    }
+
+    /// Begins a command that the server reads when it is done with those before it. Returns the bytes to send. The
+    /// replies come in the order of the commands; a refusal of one is no reason for the server to leave out the next.
+    ///
+    /// # Errors
+    /// As [`Control::begin`]; while a command is open up to [`AHEAD_MAX`] may follow it.
+    pub fn begin_ahead(&mut self, command: &Command) -> Result<Vec<u8>, ControlError> {
+        match self.state {
+            State::Answering { .. } | State::Working | State::Opening | State::Moving
+                if self.ahead.len() < AHEAD_MAX =>
+            {
+                let bytes = command.encode()?;
+                self.ahead.push_back(command.sequence());
+                Ok(bytes)
+            }
+            _ => self.begin(command),
+        }
     }
 
     /// Takes what arrived, in any pieces.
@@ -281,7 +311,10 @@ impl Control {
             }
             _ => return Err(ControlError::Unexpected(reply.shown())),
         };
-        self.state = state;
+        self.state = match state {
+            State::Ready => self.ahead.pop_front().map_or(State::Ready, State::from),
+            state => state,
+        };
         self.events.extend(event);
         Ok(())
     }
@@ -320,6 +353,34 @@ mod tests {
         assert!(matches!(control.poll(), Some(Event::Marker(_))));
         assert!(matches!(control.poll(), Some(Event::Answered(_))));
         assert!(control.is_ready());
+    }
+
+    #[test]
+    fn commands_that_are_sent_ahead_are_answered_in_their_order() {
+        let mut control = ready();
+        let all = [Command::Size(name()), Command::Retr(name()), Command::Rnfr(name()), Command::Rnto(name())];
+        for command in &all {
+            assert_eq!(control.begin_ahead(command).unwrap(), command.encode().unwrap());
+        }
+        assert_eq!(control.begin(&Command::Feat), Err(ControlError::Busy("FEAT")));
+        control.receive(b"550 no size\r\n150 opening\r\n226 done\r\n350 and?\r\n").unwrap();
+        assert!(matches!(control.poll(), Some(Event::Refused(_))) && matches!(control.poll(), Some(Event::Opened)));
+        assert!(matches!(control.poll(), Some(Event::Answered(reply)) if reply.code == 226));
+        assert!(matches!(control.poll(), Some(Event::Answered(reply)) if reply.code == 350));
+        assert!(!control.is_ready(), "RNTO is open");
+        control.receive(b"250 renamed\r\n").unwrap();
+        assert!(control.is_ready());
+        // A name that cannot be sent disturbs nothing, and the number has a bound.
+        let bad = Command::Size(b"a\nb".to_vec());
+        control.begin(&Command::Feat).unwrap();
+        assert!(matches!(control.begin_ahead(&bad), Err(ControlError::Name(_))));
+        for _ in 0..AHEAD_MAX {
+            control.begin_ahead(&Command::Size(name())).unwrap();
+        }
+        assert_eq!(control.begin_ahead(&Command::Size(name())), Err(ControlError::Busy("SIZE")));
+        // A reply that belongs to none of them in this order ends the session.
+        assert!(matches!(control.receive(b"211 features\r\n150 opening\r\n"), Err(ControlError::Unexpected(_))));
+        assert_eq!(control.begin_ahead(&Command::Feat), Err(ControlError::Ended));
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod support;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use support::{Server, WAIT, content, download, put, upload, whole};
+use support::{Server, WAIT, content, download, many_both_ways, put, upload, whole};
 
 use support::site::{Site, USER};
 use xdfs_gridftp::client::{Client, DataProtection, Error, GsiPeer, Security, Settings};
@@ -240,4 +240,16 @@ fn a_limited_proxy_moves_files_too() {
     let bytes = content(LENGTH);
     upload(&mut client, &server.name("file"), &bytes, 0, Some(4)).unwrap();
     assert!(download(&mut client, &server.name("file"), whole(LENGTH), Some(4)).unwrap() == bytes);
+}
+
+#[test]
+fn many_files_share_a_data_channel_with_every_protection() {
+    let Some(site) = Site::of_process() else { return };
+    let Some(server) = Server::globus_of(site) else { return };
+    for data in EVERY {
+        let mut client = connect(&server, site.places("proxy").load().unwrap(), localhost(), data).unwrap();
+        many_both_ways(&server, &mut client);
+        std::fs::remove_dir_all(server.here.join("many")).unwrap();
+        client.quit();
+    }
 }

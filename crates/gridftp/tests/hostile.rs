@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use xdfs_gridftp::client::{Client, Error};
-use xdfs_gridftp::command::Login;
+use xdfs_gridftp::command::{Command, Login};
 use xdfs_gridftp::mode_e::Head;
 use xdfs_gridftp::ranges::Range;
 
@@ -57,6 +57,10 @@ enum Call {
     DownAtOnce,
     ParallelAtOnce,
     Up,
+    /// Two files of ten bytes over one data channel.
+    ManyDown,
+    ManyUp,
+    ManyAsked,
 }
 
 /// One lie: what is answered to a command instead, and what the data channels carry.
@@ -159,6 +163,16 @@ fn outcome(call: Call, address: SocketAddr) -> Result<(), Error> {
             };
             client.upload(b"/f", 0, &mut fill).map(drop)
         }
+        Call::ManyDown => {
+            let mut refused = None;
+            client.download_many(&[(b"/f", 10), (b"/g", 10)], &mut |one| refused = refused.take().or(one.err()))?;
+            refused.map_or(Ok(()), Err)
+        }
+        Call::ManyUp => client.upload_many(&[(b"/f", b"0123456789"), (b"/g", b"x")])?.into_iter().collect(),
+        Call::ManyAsked => {
+            let commands = [b"/f", b"/g"].map(|name| Command::Size(name.to_vec()));
+            client.ask_many(&commands)?.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+        }
     }
 }
 
@@ -189,7 +203,7 @@ fn eof(ends: u64) -> Vec<u8> {
 
 fn lies_of_replies() -> Vec<Lie> {
     use Call::{Checksum, Down, DownAtOnce, DownFrom5, DownFrom20, Facts, List, Login, Rename, Size, Up};
-    use Call::{Parallel, ParallelAtOnce, ParallelFrom20};
+    use Call::{ManyAsked, ManyDown, ManyUp, Parallel, ParallelAtOnce, ParallelFrom20};
     vec![
         says(Login, "", "", "lost"),
         says(Login, "", "SSH-2.0-OpenSSH_9.2\r\n", "no FTP reply"),
@@ -243,13 +257,24 @@ fn lies_of_replies() -> Vec<Lie> {
         says(Down, "EPSV", "500 no\r\n500 no\r\n", "out of turn"),
         says(DownFrom5, "RETR", "150 opening\r\n{data}226 done\r\n", "sent 15 bytes of a file that should have 10"),
         says(List, "MLSD", "150 opening\r\n{data}550 no\r\n", "refused MLSD: 550 no"),
+        says(ManyAsked, "SIZE", "213 10\r\n213 10\r\n213 10\r\n", "out of turn"),
+        says(ManyAsked, "SIZE", "550 no\r\n", "refused SIZE: 550 no"),
+        says(ManyAsked, "SIZE", "150 opening\r\n", "out of turn"),
+        says(ManyAsked, "SIZE", "", "lost"),
+        says(ManyDown, "RETR", "150 opening\r\n226 done\r\n", "nothing for"),
+        says(ManyDown, "RETR", "226 done\r\n", "out of turn"),
+        says(ManyDown, "RETR", "150 opening\r\n451 no\r\n", "refused RETR: 451 no"),
+        says(ManyDown, "PORT", "500 no\r\n", "refused PORT"),
+        says(ManyUp, "STOR", "553 no\r\n", "refused STOR: 553 no"),
+        says(ManyUp, "STOR", "226 have it already\r\n", "out of turn"),
+        says(ManyUp, "EPSV", "229 (|1|10.1.2.3|4000|)\r\n", "no third host"),
         says(Up, "STOR", "226 have it already\r\n", "out of turn"),
         says(Up, "STOR", "350 more\r\n", "out of turn"),
     ]
 }
 
 fn lies_of_data() -> Vec<Lie> {
-    use Call::{Down, List, Parallel};
+    use Call::{Down, List, ManyDown, Parallel};
     let ten = b"0123456789".as_slice();
     let end = Head::End.encode();
     vec![
@@ -279,6 +304,19 @@ fn lies_of_data() -> Vec<Lie> {
         carries(Parallel, &[&Head::Data { count: u64::MAX, offset: 1, last: true }.encode()], "outside the file"),
         carries(Parallel, &[b""], "closed before its end"),
         carries(Parallel, &[&[block(0, ten, true), eof(1)].concat()], "whose end it had marked"),
+        carries(
+            ManyDown,
+            &[&[block(0, ten, false), eof(1), block(0, b"0123456789x", true)].concat()],
+            "outside the file",
+        ),
+        carries(ManyDown, &[&block(0, b"0123456789x", true)], "outside the file"),
+        carries(ManyDown, &[&[block(0, b"01234", false), eof(1)].concat()], "5 bytes are missing"),
+        carries(ManyDown, &[&[block(0, ten, false), eof(2)].concat()], "2 data connections end"),
+        carries(ManyDown, &[&block(0, ten, false)], "closed before its end"),
+        carries(ManyDown, &[&[block(0, ten, true), b"more".to_vec()].concat()], "whose end it had marked"),
+        carries(ManyDown, &[&[block(0, ten, false), block(3, b"x", true)].concat()], "overlaps"),
+        carries(ManyDown, &[&[0x21; 40]], "descriptor is 0x21"),
+        carries(ManyDown, &[b""], "nothing for"),
         carries(List, &[b"Type=file;Size=99999999999999999999; x\r\n"], "cannot be"),
         carries(List, &[b"Type=file; a\0b\r\n"], "leads out of its directory"),
         carries(List, &[b"Type=file; \r\n"], "without facts"),
@@ -312,7 +350,7 @@ fn judge(lie: &Lie, outcome: &Result<(), Error>) -> Option<String> {
 
 #[test]
 fn an_honest_server_is_believed() {
-    let eof = [block(5, b"56789", false), eof(2)].concat();
+    let last = [block(5, b"56789", false), eof(2)].concat();
     let honest = [
         carries(Call::Login, &[], ""),
         carries(Call::Size, &[], ""),
@@ -322,8 +360,10 @@ fn an_honest_server_is_believed() {
         carries(Call::List, &[b"Type=cdir; .\r\nType=file;Size=5; a b\r\n"], ""),
         carries(Call::Down, &[b"0123456789"], ""),
         carries(Call::DownFrom5, &[b"56789"], ""),
-        carries(Call::Parallel, &[&block(0, b"01234", true), &eof], ""),
+        carries(Call::Parallel, &[&block(0, b"01234", true), &last], ""),
         carries(Call::Up, &[b""], ""),
+        // It closes the connection behind each file, and opens another.
+        carries(Call::ManyDown, &[&[block(0, b"0123456789", false), eof(1)].concat()], ""),
         says(Call::Down, "EPSV", "500 what\r\n", ""),
     ];
     for case in &honest {

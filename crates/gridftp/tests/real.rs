@@ -5,7 +5,7 @@
 
 mod support;
 
-use support::{Server, content, download, put, upload, whole};
+use support::{Server, content, download, many_both_ways, put, upload, whole};
 use xdfs_gridftp::client::Error;
 use xdfs_gridftp::listing::Kind;
 use xdfs_gridftp::ranges::Range;
@@ -176,4 +176,10 @@ fn globus_says_a_files_checksum_and_vsftpd_does_not() {
     assert_eq!(sum, "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
     let refused = vsftpd.client().checksum("SHA256", &vsftpd.name("file"));
     assert!(matches!(refused, Err(Error::Refused { code: 500, .. })), "{refused:?}");
+}
+
+#[test]
+fn globus_takes_and_gives_many_files_over_one_data_channel() {
+    let Some(server) = Server::globus() else { return };
+    many_both_ways(&server, &mut server.client());
 }

@@ -8,6 +8,7 @@ pub mod direct;
 mod error;
 mod gsi;
 mod link;
+mod many;
 mod parallel_down;
 mod parallel_up;
 mod security;
@@ -24,6 +25,7 @@ use self::gsi::Wrapped;
 pub use self::gsi::{DataProtection, GsiPeer};
 use self::link::Link;
 pub use self::link::Waiting;
+use self::many::Kept;
 pub use self::parallel_down::{Part, Take};
 use self::security::Channels;
 pub use self::security::{Peer, Security, Settings};
@@ -68,6 +70,8 @@ pub struct Client {
     epsv: bool,
     /// Size of the socket buffers of data channels, if not the system's.
     window: Option<u32>,
+    /// The data channel that stays open between files.
+    kept: Kept,
 }
 
 impl Client {
@@ -91,8 +95,18 @@ impl Client {
             channels.protect(&mut link)?;
         }
         let (control, waiting) = (Control::new(login, security.of_control()), waiting.clone());
-        let (mode, epsv, window, wrapped) = (Mode::Stream, true, None, None);
-        let mut client = Self { link, control, peer: address, waiting, channels, wrapped, mode, epsv, window };
+        let mut client = Self {
+            link,
+            control,
+            peer: address,
+            waiting,
+            channels,
+            wrapped: None,
+            mode: Mode::Stream,
+            epsv: true,
+            window: None,
+            kept: Kept::Nothing,
+        };
         let mut handshake = client.begin_gsi()?;
         loop {
             match client.event()? {
@@ -357,6 +371,7 @@ impl Client {
             return Err(Error::Silent(self.waiting.limit.as_secs()));
         }
         let mut bytes = [0; CONTROL_BYTES];
+        self.link.acknowledge_at_once();
         let read = self.link.read(&mut bytes, deadline)?;
         if read == 0 {
             return Err(Error::Lost(io::ErrorKind::UnexpectedEof.into()));
@@ -386,6 +401,7 @@ impl Client {
 
     fn use_mode(&mut self, mode: Mode) -> Result<(), Error> {
         if self.mode != mode {
+            self.kept = Kept::Nothing;
             self.ask(&Command::Mode(mode))?;
             self.mode = mode;
         }
@@ -394,6 +410,7 @@ impl Client {
 
     /// Where the server listens for data channels: EPSV, or PASV where the server does not know that.
     fn passive(&mut self) -> Result<SocketAddr, Error> {
+        self.kept = Kept::Nothing;
         if self.epsv {
             match self.ask(&Command::Epsv) {
                 Ok(reply) => return Ok(of_epsv(&reply, self.peer.ip())?),

@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 
 use super::link::{Link, set_window};
-use super::{Client, Error, PIECE_BYTES, Sink, WAITS_WITH_MARKERS, check_range};
+use super::{Client, Error, Kept, PIECE_BYTES, Sink, WAITS_WITH_MARKERS, check_range};
 use crate::command::{Command, Mode};
 use crate::mode_e::{Assembly, Piece};
 use crate::ranges::Range;
@@ -83,10 +83,7 @@ impl Client {
         command.encode()?;
         self.use_mode(Mode::Extended)?;
         self.ask(&Command::Parallelism(streams))?;
-        let listener = TcpListener::bind(SocketAddr::new(self.link.own_ip()?, 0)).map_err(Error::Local)?;
-        set_window(&listener, self.window)?;
-        listener.set_nonblocking(true).map_err(Error::Local)?;
-        self.ask(&Command::Port(listener.local_addr().map_err(Error::Local)?))?;
+        let listener = self.listen()?;
         let unwanted = [Range { start: 0, end: wanted.start }, Range { start: wanted.end, end: length }];
         let unwanted: Vec<Range> = unwanted.into_iter().filter(|range| range.start < range.end).collect();
         if !unwanted.is_empty() {
@@ -124,25 +121,42 @@ impl Client {
         Ok(())
     }
 
+    /// Listens for the server, and says where. What was kept of other transfers ends.
+    pub(super) fn listen(&mut self) -> Result<TcpListener, Error> {
+        self.kept = Kept::Nothing;
+        let listener = TcpListener::bind(SocketAddr::new(self.link.own_ip()?, 0)).map_err(Error::Local)?;
+        set_window(&listener, self.window)?;
+        listener.set_nonblocking(true).map_err(Error::Local)?;
+        self.ask(&Command::Port(listener.local_addr().map_err(Error::Local)?))?;
+        Ok(listener)
+    }
+
+    /// A connection of the server, if there is one.
+    pub(super) fn accept_one(&self, listener: &TcpListener) -> Result<Option<Link>, Error> {
+        match listener.accept() {
+            // Nobody but the server may send us the file.
+            Ok((_, from)) if from.ip().to_canonical() != self.peer.ip().to_canonical() => Ok(None),
+            Ok((stream, _)) => {
+                stream.set_nonblocking(true).map_err(Error::Lost)?;
+                let mut link = Link::accepted(stream, &self.waiting);
+                self.channels.accept(&mut link)?;
+                Ok(Some(link))
+            }
+            Err(error) if is_for_later(error.kind()) => Ok(None),
+            Err(error) => Err(Error::Local(error)),
+        }
+    }
+
     fn accept(
         &self,
         listener: &TcpListener,
         assembly: &mut Assembly,
         connections: &mut Vec<Connection>,
     ) -> Result<(), Error> {
-        match listener.accept() {
-            // Nobody but the server may send us the file.
-            Ok((_, from)) if from.ip().to_canonical() != self.peer.ip().to_canonical() => Ok(()),
-            Ok((stream, _)) => {
-                stream.set_nonblocking(true).map_err(Error::Lost)?;
-                let mut link = Link::accepted(stream, &self.waiting);
-                self.channels.accept(&mut link)?;
-                connections.push(Connection { link, number: assembly.open()? });
-                Ok(())
-            }
-            Err(error) if is_for_later(error.kind()) => Ok(()),
-            Err(error) => Err(Error::Local(error)),
+        if let Some(link) = self.accept_one(listener)? {
+            connections.push(Connection { link, number: assembly.open()? });
         }
+        Ok(())
     }
 
     /// Which of control channel, listener and the connections that may be read have something, in this

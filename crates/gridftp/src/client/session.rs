@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::{Client, Error, Settings};
 use crate::command::{Command, Login};
 use crate::features::{Features, Sha256By};
-use crate::listing::{Entry, Kind, Lines, of_mdtm, of_mlst, of_nlst, of_pwd};
+use crate::listing::{Entry, Kind, Lines, number, of_mdtm, of_mlst, of_nlst, of_pwd};
 use crate::reply::Reply;
 
 /// Most names of a directory of which the server says nothing but the names: each is asked for alone.
@@ -86,6 +86,67 @@ impl Session {
             return Ok(Some(Entry { kind: Kind::Directory, ..entry }));
         }
         Ok(size.map(|size| Entry { kind: Kind::File, size: Some(size), modified, ..entry }))
+    }
+
+    /// Whether many small files can be asked for together, which needs Mode E and facts of names.
+    pub fn has_many(&self) -> bool {
+        self.features.parallel && self.features.facts && self.client.keeps_channels()
+    }
+
+    /// The same as [`Session::look`] for many paths, where the server [has many](Session::has_many); `None` also for a path
+    /// of which it says nothing that can be used.
+    ///
+    /// # Errors
+    /// If the session is lost, or a path cannot be sent.
+    pub fn look_many(&mut self, names: &[&[u8]]) -> Result<Vec<Option<Entry>>, Error> {
+        let commands: Vec<Command> = names.iter().map(|name| Command::Mlst(name.to_vec())).collect();
+        let replies = self.client.ask_many(&commands)?;
+        Ok(replies.into_iter().map(|reply| reply.ok().and_then(|reply| of_mlst(&reply).ok())).collect())
+    }
+
+    /// The lengths of many files; `None` where the server says none.
+    ///
+    /// # Errors
+    /// If the session is lost, or a name cannot be sent.
+    pub fn sizes(&mut self, names: &[&[u8]]) -> Result<Vec<Option<u64>>, Error> {
+        let commands: Vec<Command> = names.iter().map(|name| Command::Size(name.to_vec())).collect();
+        let replies = self.client.ask_many(&commands)?;
+        let size = |reply: Reply| number(reply.lines.first()?.trim_ascii());
+        Ok(replies.into_iter().map(|reply| reply.ok().and_then(size)).collect())
+    }
+
+    /// The same as [`Session::sha256`] for many files; `None` also for one that the server refuses.
+    ///
+    /// # Errors
+    /// If the session is lost, or a name cannot be sent.
+    pub fn sha256_many(&mut self, names: &[&[u8]]) -> Result<Vec<Option<String>>, Error> {
+        if self.features.sha256 != Some(Sha256By::Cksm) {
+            return names.iter().map(|name| self.sha256(name)).collect();
+        }
+        let commands: Vec<Command> = names.iter().map(|name| Command::Cksm("SHA256", name.to_vec())).collect();
+        let replies = self.client.ask_many(&commands)?;
+        Ok(replies.into_iter().map(|reply| reply.ok().and_then(|reply| sha256_in(&reply))).collect())
+    }
+
+    /// Sets the times of many files, of those for which the server does.
+    ///
+    /// # Errors
+    /// If the session is lost, or a name cannot be sent.
+    pub fn set_modified_many(&mut self, times: &[(&[u8], [u8; 14])]) -> Result<(), Error> {
+        let command = if self.features.mfmt { Command::Mfmt } else { Command::MdtmSet };
+        let commands: Vec<Command> = times.iter().map(|(name, time)| command(*time, name.to_vec())).collect();
+        self.client.ask_many(&commands).map(drop)
+    }
+
+    /// Renames many files; whether each has its new name.
+    ///
+    /// # Errors
+    /// If the session is lost, or a name cannot be sent.
+    pub fn rename_many(&mut self, names: &[(&[u8], &[u8])]) -> Result<Vec<bool>, Error> {
+        let both = |(from, to): &(&[u8], &[u8])| [Command::Rnfr(from.to_vec()), Command::Rnto(to.to_vec())];
+        let commands: Vec<Command> = names.iter().flat_map(both).collect();
+        let replies = self.client.ask_many(&commands)?;
+        Ok(replies.chunks(2).map(|pair| pair.iter().all(Result::is_ok)).collect())
     }
 
     /// Whether [`Session::list_whole`] would tell a listing that somebody between has cut from a whole one: GSI has no

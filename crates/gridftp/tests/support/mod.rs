@@ -16,7 +16,7 @@ use std::time::Duration;
 use site::Site;
 use tempfile::TempDir;
 use xdfs_gridftp::client::{Client, Error};
-use xdfs_gridftp::command::Login;
+use xdfs_gridftp::command::{self, Login};
 use xdfs_gridftp::ranges::Range;
 
 pub mod site;
@@ -226,4 +226,46 @@ pub fn upload(
         None => client.upload(name, start as u64, &mut fill),
         Some(streams) => client.upload_parallel(name, streams, &mut fill),
     }
+}
+
+/// Files of many lengths, with some names that the server refuses between them, both ways and twice over one channel.
+pub fn many_both_ways(server: &Server, client: &mut Client) {
+    client.make_directory(&server.name("many")).unwrap();
+    let contents: Vec<Vec<u8>> = (0..150).map(|index| content(index * 37 % 20_000 * (index % 7))).collect();
+    let is_bad = |index: usize| index % 50 == 49;
+    let path = |index: usize| if is_bad(index) { format!("many/no/f{index}") } else { format!("many/f{index}") };
+    let names: Vec<Vec<u8>> = (0..contents.len()).map(|index| server.name(&path(index))).collect();
+    for round in 0..2 {
+        let files: Vec<(&[u8], &[u8])> =
+            names.iter().zip(&contents).map(|(name, bytes)| (&name[..], &bytes[..])).collect();
+        let outcomes = client.upload_many(&files).unwrap();
+        assert_eq!(outcomes.len(), files.len());
+        for (index, outcome) in outcomes.iter().enumerate() {
+            assert_eq!(outcome.is_err(), is_bad(index), "round {round}, {index}: {outcome:?}");
+            if !is_bad(index) {
+                assert!(std::fs::read(server.here.join(path(index))).unwrap() == contents[index], "{index}");
+            }
+        }
+        let sizes: Vec<command::Command> = names.iter().map(|name| command::Command::Size(name.clone())).collect();
+        for (index, reply) in client.ask_many(&sizes).unwrap().iter().enumerate() {
+            assert_eq!(reply.is_err(), is_bad(index), "{index}");
+        }
+        let wanted: Vec<(&[u8], usize)> =
+            names.iter().zip(&contents).map(|(name, bytes)| (&name[..], bytes.len())).collect();
+        let mut received = Vec::new();
+        client.download_many(&wanted, &mut |one| received.push(one)).unwrap();
+        assert_eq!(received.len(), wanted.len());
+        for (index, one) in received.iter().enumerate() {
+            assert_eq!(one.is_err(), is_bad(index), "round {round}, {index}: {:?}", one.as_ref().err());
+            assert!(one.is_err() || one.as_ref().unwrap() == &contents[index], "{index}");
+        }
+    }
+    assert!(client.is_ready());
+    // A name that cannot be sent is found before anything is.
+    let bad: [(&[u8], usize); 2] = [(&names[0], contents[0].len()), (b"a\nb", 1)];
+    assert!(client.download_many(&bad, &mut |_| panic!("nothing was asked for")).is_err() && client.is_ready());
+    // Other transfers go on as ever.
+    let name = server.name("many/f7");
+    assert_eq!(download(client, &name, whole(contents[7].len()), None).unwrap(), contents[7]);
+    assert_eq!(download(client, &name, whole(contents[7].len()), Some(4)).unwrap(), contents[7]);
 }

@@ -15,7 +15,7 @@ use crate::cmd::authorities::named_or_system;
 use crate::exit::{Exit, Failure, Side};
 use crate::plan::LoginPlan;
 use crate::signal::StopFlag;
-use crate::url::Url;
+use crate::url::{Ftp, Url, Via};
 
 /// How long a server may be silent.
 const WAIT: Duration = Duration::from_secs(60);
@@ -52,6 +52,11 @@ impl Opener {
         }
         let lost = (Failure::new(Exit::ConnectionLost, format!("{}: no address", self.url)), ErrorKind::ConnectionLost);
         Err(last.map_or(lost, |error| self.failed(error)))
+    }
+
+    /// Whether the server is one of GridFTP.
+    pub(super) fn is_grid(&self) -> bool {
+        self.url.via == Via::Ftp(Ftp::Grid)
     }
 
     /// How the data are protected.

@@ -13,6 +13,7 @@ use xdfs_secure::checksum::Sha256;
 use super::super::facts::{attributes_of, digits_of};
 use super::super::part::is_part;
 use super::files;
+use super::many::{Ahead, Done};
 use super::worker::{Trouble, Worker};
 
 /// Directories of which pages are still to be asked for, by their paths. A copy asks for one page
@@ -28,12 +29,23 @@ pub(super) fn execute(worker: &mut Worker<'_>, payload: &[u8], room: usize) -> R
     let unreadable = || Trouble::Broken(Error::new(ErrorKind::Protocol, "a batch that cannot be read"));
     let batch = Batch::decode(payload).map_err(|_| unreadable())?;
     let mut writer = ReplyWriter::new(batch.calls.len(), room).ok_or_else(unreadable)?;
+    let mut ahead = Ahead::default();
     for (index, call) in batch.calls.iter().enumerate() {
+        ahead.reach(worker, &batch, index, room)?;
         if call.result_bytes_max().is_none() {
             writer.leave_room(batch.calls[index + 1..].iter());
         }
         let path = worker.path(&joined(batch.base, call.path()));
-        let done = one(worker, batch.base, &path, call, &mut writer);
+        let done = match (call, ahead.take(index)) {
+            (Call::Get { wanted, most, .. }, Some(Done::Fetched(entry, content))) => {
+                answer_with(&entry, content, (*wanted, *most), &mut writer)
+            }
+            (_, Some(Done::Put)) => {
+                writer.answer(&Answer::Done);
+                Ok(())
+            }
+            _ => one(worker, batch.base, &path, call, &mut writer),
+        };
         match done.map_err(|trouble| worker.mended(trouble)) {
             Ok(()) => {}
             Err(Trouble::Refused(error)) => writer.fail(Failure { kind: error.kind, errno: 0 }),
@@ -43,7 +55,7 @@ pub(super) fn execute(worker: &mut Worker<'_>, payload: &[u8], room: usize) -> R
     Ok(writer.finish(Safety::Written))
 }
 
-fn joined(base: &[u8], path: &[u8]) -> Vec<u8> {
+pub(super) fn joined(base: &[u8], path: &[u8]) -> Vec<u8> {
     if path.is_empty() { base.to_vec() } else { [base, b"/", path].concat() }
 }
 
@@ -209,9 +221,8 @@ fn get(
         Some(size) => size,
         None => worker.session.client().size(path)?,
     };
-    let most = writer.room().min(most as usize);
-    let length = usize::try_from(size).ok().filter(|size| *size <= most);
-    let length = length.ok_or_else(|| Error::new(ErrorKind::TooLarge, "more than is read at once"))?;
+    let length = usize::try_from(size).ok().filter(|size| *size <= writer.room().min(most as usize));
+    let length = length.ok_or_else(too_large)?;
     let mut content = Vec::with_capacity(length);
     let whole = Range { start: 0, end: size };
     worker.session.client().download(path, whole, &mut |_, bytes| {
@@ -223,8 +234,25 @@ fn get(
         sum.update(&content);
         files::same_sum(worker, path, &sum.finish())?;
     }
-    writer.answer(&Answer::File { attributes: of_wanted(&entry, wanted), content: &content });
+    answer_with(&entry, content, (wanted, most), writer)
+}
+
+/// The answer about a small file.
+fn answer_with(
+    entry: &Entry,
+    content: Vec<u8>,
+    (wanted, most): (Wanted, u32),
+    writer: &mut ReplyWriter,
+) -> Result<(), Trouble> {
+    if content.len() > writer.room().min(most as usize) {
+        return Err(too_large().into());
+    }
+    writer.answer(&Answer::File { attributes: of_wanted(entry, wanted), content: &content });
     Ok(())
+}
+
+fn too_large() -> Error {
+    Error::new(ErrorKind::TooLarge, "more than is read at once")
 }
 
 /// Makes a directory; with `parents` also those above it, and one that is there is as good.

@@ -94,6 +94,11 @@ struct Written {
     is_verified: bool,
 }
 
+/// A temporary name for a small file, which no later attempt continues.
+pub(super) fn part_of_small(path: &[u8]) -> Result<Vec<u8>, Error> {
+    Content::Bytes(&[]).part_of(path)
+}
+
 /// Writes a small file.
 pub(super) fn put(worker: &mut Worker<'_>, path: &[u8], put: &Put<'_>) -> Result<(), Trouble> {
     let (content, verify) = (Content::Bytes(put.content), put.hash.is_some());

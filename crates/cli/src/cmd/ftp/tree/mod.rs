@@ -6,6 +6,7 @@
 
 mod calls;
 mod files;
+mod many;
 mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -57,6 +58,8 @@ struct Shared {
     moving: AtomicU64,
     /// The server renames nothing.
     in_place: AtomicBool,
+    /// The server did not do well with many small files at once.
+    one_by_one: AtomicBool,
     /// Names of the local end that the server does not list are removed.
     deletes: bool,
     /// Contents are compared where the server can say its own.
@@ -87,6 +90,7 @@ impl FtpRemote {
             cancelled: AtomicBool::new(false),
             moving: AtomicU64::new(0),
             in_place: AtomicBool::new(false),
+            one_by_one: AtomicBool::new(false),
             deletes,
             verify: matches!(options.check, Check::Hash | Check::Reread),
         });

@@ -1,0 +1,202 @@
+//! Small files of a batch that follow one another: where the server can, they move together. What does not is done one
+//! by one, which says why.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use xdfs_client::Error;
+use xdfs_client::wire::{Batch, Call, Put};
+use xdfs_gridftp::client;
+use xdfs_gridftp::command::Command;
+use xdfs_gridftp::listing::{Entry, Kind};
+use xdfs_secure::checksum::Sha256;
+
+use super::super::facts::digits_of;
+use super::calls::joined;
+use super::files::part_of_small;
+use super::worker::{Trouble, Worker};
+
+/// What was done of a call before its turn.
+pub(super) enum Done {
+    /// A file was fetched, and verified where that was asked for.
+    Fetched(Entry, Vec<u8>),
+    /// A file was written.
+    Put,
+}
+
+/// Calls of a batch that were done before their turn.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// The first call that was not looked at.
+    end: usize,
+    done: BTreeMap<usize, Done>,
+}
+
+impl Ahead {
+    /// Does what follows call `index` of its kind, if it is the first of several.
+    pub(super) fn reach(
+        &mut self,
+        worker: &mut Worker<'_>,
+        batch: &Batch<'_>,
+        index: usize,
+        room: usize,
+    ) -> Result<(), Trouble> {
+        let shared = worker.shared;
+        let is_able = shared.opener.is_grid() && worker.session.has_many();
+        if index < self.end || !is_able || shared.one_by_one.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let calls = &batch.calls[index..];
+        let gets = calls.iter().take_while(|call| matches!(call, Call::Get { .. })).count();
+        let puts = if shared.in_place.load(Ordering::Relaxed) { 0 } else { calls.iter().map_while(new_put).count() };
+        self.end = index + gets.max(puts).max(1);
+        if gets < 2 && puts < 2 {
+            return Ok(());
+        }
+        let calls = &batch.calls[index..self.end];
+        let paths: Vec<Vec<u8>> = calls.iter().map(|call| worker.path(&joined(batch.base, call.path()))).collect();
+        let done = match gets > puts {
+            true => fetch(worker, calls, &paths, room),
+            false => put(worker, calls, &paths),
+        };
+        match done {
+            Ok(done) => {
+                self.done = done.into_iter().map(|(at, done)| (index + at, done)).collect();
+                Ok(())
+            }
+            // A name that no server takes, before anything was sent.
+            Err(client::Error::Control(xdfs_gridftp::control::ControlError::Name(_))) => Ok(()),
+            Err(_) => {
+                shared.one_by_one.store(true, Ordering::Relaxed);
+                let opened = shared.opener.open();
+                worker.session =
+                    opened.map_err(|(failure, kind)| Trouble::Broken(Error::new(kind, failure.message)))?;
+                Ok(())
+            }
+        }
+    }
+
+    /// What was done of this call.
+    pub(super) fn take(&mut self, index: usize) -> Option<Done> {
+        self.done.remove(&index)
+    }
+}
+
+/// A file that may replace what is there.
+fn new_put<'c>(call: &'c Call<'c>) -> Option<&'c Put<'c>> {
+    match call {
+        Call::Put(put) if !put.keep_existing => Some(put),
+        _ => None,
+    }
+}
+
+/// Those of `names` at these places.
+fn at<'n>(names: &'n [Vec<u8>], places: impl IntoIterator<Item = &'n usize>) -> Vec<&'n [u8]> {
+    places.into_iter().map(|place| &names[*place][..]).collect()
+}
+
+/// Fetches those that are files, not too large for the reply, and what the server says they are.
+fn fetch(
+    worker: &mut Worker<'_>,
+    calls: &[Call<'_>],
+    paths: &[Vec<u8>],
+    room: usize,
+) -> Result<Vec<(usize, Done)>, client::Error> {
+    let every: Vec<usize> = (0..paths.len()).collect();
+    let entries = worker.session.look_many(&at(paths, &every))?;
+    let mut left = room;
+    let mut wanted: Vec<(usize, Entry, usize)> = Vec::new();
+    for (place, (entry, call)) in entries.into_iter().zip(calls).enumerate() {
+        let (Some(entry), Call::Get { most, .. }) = (entry, call) else { continue };
+        let size = entry.size.filter(|_| entry.kind == Kind::File).and_then(|size| usize::try_from(size).ok());
+        if let Some(size) = size.filter(|size| *size <= left.min(*most as usize)) {
+            left -= size;
+            wanted.push((place, entry, size));
+        }
+    }
+    let files: Vec<(&[u8], usize)> = wanted.iter().map(|(place, _, size)| (&paths[*place][..], *size)).collect();
+    let mut contents = Vec::with_capacity(files.len());
+    worker.session.client().download_many(&files, &mut |one| contents.push(one.ok()))?;
+    let mut sums = vec![None; files.len()];
+    if worker.shared.verify {
+        let names: Vec<&[u8]> = files.iter().map(|(name, _)| *name).collect();
+        sums = worker.session.sha256_many(&names)?;
+    }
+    let is_right = |content: &[u8], sum: Option<String>| sum.is_none_or(|told| told == sum_of(content));
+    let all = wanted.into_iter().zip(contents).zip(sums);
+    let right = all.filter_map(|(((place, entry, _), content), sum)| {
+        let content = content.filter(|content| is_right(content, sum))?;
+        Some((place, Done::Fetched(entry, content)))
+    });
+    Ok(right.collect())
+}
+
+/// Writes files under temporary names, and renames those that are whole.
+fn put(worker: &mut Worker<'_>, calls: &[Call<'_>], paths: &[Vec<u8>]) -> Result<Vec<(usize, Done)>, client::Error> {
+    let puts: Vec<&Put<'_>> = calls.iter().filter_map(new_put).collect();
+    // Without random bytes nothing is named: one by one says so.
+    let staged: Vec<Vec<u8>> = paths.iter().map_while(|path| part_of_small(path).ok()).collect();
+    let puts = &puts[..puts.len().min(staged.len())];
+    let written = write(worker, puts, &staged, paths);
+    let written = match written {
+        Ok(written) => written,
+        Err(error) => {
+            // Nothing stays of it, if a new session can be had.
+            if let Ok(session) = worker.shared.opener.open() {
+                worker.session = session;
+                remove(worker, &staged, 0..staged.len());
+            }
+            return Err(error);
+        }
+    };
+    let failed = (0..puts.len()).filter(|place| !written.contains(place));
+    remove(worker, &staged, failed);
+    Ok(written.into_iter().map(|place| (place, Done::Put)).collect())
+}
+
+/// Which of the files have their final names.
+fn write(
+    worker: &mut Worker<'_>,
+    puts: &[&Put<'_>],
+    staged: &[Vec<u8>],
+    paths: &[Vec<u8>],
+) -> Result<Vec<usize>, client::Error> {
+    let files: Vec<(&[u8], &[u8])> = staged.iter().zip(puts).map(|(name, put)| (&name[..], put.content)).collect();
+    let sent = worker.session.client().upload_many(&files)?;
+    let mut good: Vec<usize> =
+        sent.iter().enumerate().filter(|(_, sent)| sent.is_ok()).map(|(place, _)| place).collect();
+    // A server that says none is believed, as it is of one file.
+    let mut sizes = worker.session.sizes(&at(staged, &good))?.into_iter();
+    good.retain(|place| sizes.next().flatten().is_none_or(|size| size == puts[*place].content.len() as u64));
+    if worker.session.features().sha256.is_some() {
+        let (hashed, other): (Vec<usize>, Vec<usize>) = good.iter().partition(|place| puts[**place].hash.is_some());
+        let sums = worker.session.sha256_many(&at(staged, &hashed))?;
+        let right = hashed
+            .into_iter()
+            .zip(sums)
+            .filter(|(place, sum)| sum.as_ref().is_some_and(|told| *told == sum_of(puts[*place].content)));
+        good = right.map(|(place, _)| place).chain(other).collect();
+    }
+    let times = good.iter().filter_map(|place| {
+        let digits = puts[*place].modified.and_then(digits_of)?;
+        Some((&staged[*place][..], digits))
+    });
+    worker.session.set_modified_many(&times.collect::<Vec<_>>())?;
+    let names: Vec<(&[u8], &[u8])> = good.iter().map(|place| (&staged[*place][..], &paths[*place][..])).collect();
+    let mut renamed = worker.session.rename_many(&names)?.into_iter();
+    good.retain(|_| renamed.next().unwrap_or(false));
+    Ok(good)
+}
+
+/// Removes what was staged, as far as the server does.
+fn remove(worker: &mut Worker<'_>, staged: &[Vec<u8>], places: impl Iterator<Item = usize>) {
+    let commands: Vec<Command> = places.filter_map(|place| staged.get(place)).cloned().map(Command::Dele).collect();
+    // What stays is no name that the copy sees.
+    let _ = worker.session.client().ask_many(&commands);
+}
+
+fn sum_of(content: &[u8]) -> String {
+    let mut sum = Sha256::default();
+    sum.update(content);
+    sum.finish()
+}

@@ -1,0 +1,332 @@
+//! Many small files: in Mode E the data channel stays open between them, and commands are sent ahead of the replies to
+//! those before. A file of some kilobytes then costs one command, not a connection and the round trips of five.
+
+use std::net::TcpListener;
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::link::Link;
+use super::{Client, Error, PIECE_BYTES, refused};
+use crate::command::{Command, Mode};
+use crate::control::{AHEAD_MAX, ControlError, Event};
+use crate::mode_e::{Assembly, BlockError, HEAD_BYTES, Head, Piece};
+use crate::ranges::Range;
+use crate::reply::Reply;
+
+/// Bytes of commands that are sent ahead. The server reads them when it is done with those before, and until then they
+/// have room in its socket: more would stop both ends, each waiting for the other to read.
+const AHEAD_BYTES_MAX: usize = 8 * 1024;
+
+/// A data channel in Mode E that stays open between files.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// None.
+    Nothing,
+    /// The server connects where we listen, and sends.
+    Down(Incoming),
+    /// We connected, and send.
+    Up(Link),
+}
+
+/// What the server sends.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    listener: TcpListener,
+    /// Its connection, as long as it keeps one.
+    link: Option<Link>,
+    /// What was read of it, of which the first `taken` bytes are done with: behind the end of a file the next one begins.
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Incoming {
+    /// Whether there is more to read that no poll of the connection shows.
+    fn has_more(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::holds_more)
+    }
+
+    /// Reads once without waiting, when all that was read is taken. False at the end of the connection.
+    fn read(&mut self) -> Result<bool, Error> {
+        let Some(link) = &mut self.link else { return Ok(true) };
+        self.taken = 0;
+        self.bytes.resize(PIECE_BYTES, 0);
+        let read = link.read_ready(&mut self.bytes);
+        self.bytes.truncate(*read.as_ref().map_or(&0, |read| read.as_ref().unwrap_or(&0)));
+        Ok(read? != Some(0))
+    }
+}
+
+/// Commands of which some are sent ahead of the replies to those before.
+struct Ahead<'c> {
+    commands: &'c [Command],
+    sent: usize,
+    answered: usize,
+    /// Bytes of the lines that are not answered, in their order.
+    bytes: usize,
+}
+
+impl<'c> Ahead<'c> {
+    fn new(commands: &'c [Command]) -> Self {
+        Self { commands, sent: 0, answered: 0, bytes: 0 }
+    }
+
+    /// Sends what may be sent now: at least the next command.
+    fn send(&mut self, client: &mut Client) -> Result<(), Error> {
+        let mut lines = Vec::new();
+        while let Some(command) = self.commands.get(self.sent) {
+            let length = command.encode().map_err(ControlError::from)?.len();
+            if !self.is_idle() && (self.sent - self.answered >= AHEAD_MAX || self.bytes + length > AHEAD_BYTES_MAX) {
+                break;
+            }
+            let line = client.control.begin_ahead(command)?;
+            lines.extend_from_slice(&client.wrap(&line)?);
+            self.bytes += length;
+            self.sent += 1;
+        }
+        if lines.is_empty() { Ok(()) } else { client.link.write_all(&lines) }
+    }
+
+    /// Sends the next command alone.
+    fn send_next(&mut self, client: &mut Client) -> Result<(), Error> {
+        let (all, sent) = (self.commands, self.sent + 1);
+        self.commands = all.get(..sent).unwrap_or(all);
+        let outcome = self.send(client);
+        self.commands = all;
+        outcome
+    }
+
+    /// Whether every command that was sent is answered.
+    fn is_idle(&self) -> bool {
+        self.sent == self.answered
+    }
+
+    /// The next command was answered.
+    fn answered(&mut self) {
+        if let Some(command) = self.commands.get(self.answered) {
+            // It was encoded before.
+            self.bytes = self.bytes.saturating_sub(command.encode().map_or(0, |line| line.len()));
+        }
+        self.answered += 1;
+    }
+}
+
+impl Client {
+    /// Whether many files can share a data channel: what TLS protects is one connection a file.
+    pub fn keeps_channels(&self) -> bool {
+        !self.channels.are_single()
+    }
+
+    /// Asks many things, each without waiting for the answer to the one before. What the server refuses is an error in
+    /// its place.
+    ///
+    /// # Errors
+    /// If a name cannot be sent, before anything is; or if the session is lost.
+    pub fn ask_many(&mut self, commands: &[Command]) -> Result<Vec<Result<Reply, Error>>, Error> {
+        must_be_sendable(commands)?;
+        let mut ahead = Ahead::new(commands);
+        let mut replies = Vec::with_capacity(commands.len());
+        for command in commands {
+            ahead.send(self)?;
+            replies.push(loop {
+                match self.event()? {
+                    Event::Answered(reply) => break Ok(reply),
+                    Event::Refused(reply) => break Err(refused(command, &reply)),
+                    _ => {}
+                }
+            });
+            ahead.answered();
+        }
+        Ok(replies)
+    }
+
+    /// Downloads whole files of these names and lengths, and gives their contents to `take` in this order. What the
+    /// server refuses is an error in its place.
+    ///
+    /// # Errors
+    /// If a name cannot be sent, before anything is; if a file has another length, or a block breaks a rule; or if the
+    /// session is lost. The session is given up then, whatever the error.
+    pub fn download_many(
+        &mut self,
+        files: &[(&[u8], usize)],
+        take: &mut dyn FnMut(Result<Vec<u8>, Error>),
+    ) -> Result<(), Error> {
+        let commands: Vec<Command> = files.iter().map(|(name, _)| Command::Retr(name.to_vec())).collect();
+        must_be_sendable(&commands)?;
+        self.use_mode(Mode::Extended)?;
+        let mut incoming = match std::mem::replace(&mut self.kept, Kept::Nothing) {
+            Kept::Down(incoming) => incoming,
+            Kept::Nothing | Kept::Up(_) => {
+                self.ask(&Command::Parallelism(1))?;
+                Incoming { listener: self.listen()?, link: None, bytes: Vec::new(), taken: 0 }
+            }
+        };
+        let mut ahead = Ahead::new(&commands);
+        for (command, (_, length)) in commands.iter().zip(files) {
+            ahead.send(self)?;
+            take(self.receive_one(&mut incoming, command, *length)?);
+            ahead.answered();
+        }
+        self.kept = Kept::Down(incoming);
+        Ok(())
+    }
+
+    /// Receives a file that was asked for, unless it is refused. A refusal when it has begun is an error of them all: what
+    /// follows on the connection may be the rest of it.
+    fn receive_one(
+        &mut self,
+        incoming: &mut Incoming,
+        command: &Command,
+        length: usize,
+    ) -> Result<Result<Vec<u8>, Error>, Error> {
+        let mut assembly = Assembly::new(Range { start: 0, end: length as u64 }, 1);
+        let connection = assembly.open()?;
+        let (mut content, mut has_begun) = (vec![0; length], false);
+        let (mut is_opened, mut is_answered) = (false, false);
+        loop {
+            // What the server says behind its answer is about the next file.
+            while !is_answered && let Some(event) = self.control.poll() {
+                match event {
+                    Event::Opened => is_opened = true,
+                    Event::Answered(_) => is_answered = true,
+                    Event::Refused(reply) if is_opened => return Err(refused(command, &reply)),
+                    Event::Refused(reply) => return Ok(Err(refused(command, &reply))),
+                    _ => {}
+                }
+            }
+            // Before it has opened, the bytes may be those of the file behind one that is refused.
+            while is_opened && incoming.taken < incoming.bytes.len() && !assembly.is_complete()? {
+                has_begun = true;
+                let rest = &incoming.bytes[incoming.taken..];
+                incoming.taken += match assembly.take(connection, rest)? {
+                    Piece::Control { length } => length,
+                    Piece::Data { offset, length } => {
+                        // A block lies within the file, or it is refused.
+                        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+                        content[at..at + length].copy_from_slice(&rest[..length]);
+                        length
+                    }
+                };
+            }
+            let is_whole = assembly.is_complete()?;
+            if is_answered && is_whole {
+                return Ok(Ok(content));
+            }
+            let wants_bytes = is_opened && !is_whole;
+            if wants_bytes && incoming.has_more() {
+                incoming.read()?;
+                continue;
+            }
+            let [replies, connections, bytes] = self.wait_for_incoming(incoming, !is_answered, wants_bytes)?;
+            if replies {
+                self.read_control(self.waiting.deadline())?;
+            }
+            if connections {
+                incoming.link = self.accept_one(&incoming.listener)?;
+            }
+            if bytes && !incoming.read()? {
+                if has_begun {
+                    return Err(BlockError::Cut.into());
+                }
+                // It was closed behind the file before: there will be another one.
+                incoming.link = None;
+            }
+        }
+    }
+
+    /// Which of a reply, a connection and bytes there are, of those that are waited for.
+    fn wait_for_incoming(&self, incoming: &Incoming, replies: bool, bytes: bool) -> Result<[bool; 3], Error> {
+        let flags = |is_waited_for: bool| if is_waited_for { PollFlags::IN } else { PollFlags::empty() };
+        let mut waited = vec![
+            PollFd::from_borrowed_fd(self.link.as_fd(), flags(replies)),
+            PollFd::from_borrowed_fd(incoming.listener.as_fd(), flags(incoming.link.is_none())),
+        ];
+        if bytes && let Some(link) = &incoming.link {
+            link.acknowledge_at_once();
+            waited.push(PollFd::from_borrowed_fd(link.as_fd(), PollFlags::IN));
+        }
+        if replies && self.link.holds_more() {
+            return Ok([true, false, false]);
+        }
+        self.waiting.until_ready(&mut waited, self.waiting.deadline())?;
+        let is_ready = |at: usize| waited.get(at).is_some_and(|fd| !fd.revents().is_empty());
+        Ok([replies && is_ready(0), is_ready(1), is_ready(2)])
+    }
+
+    /// Uploads whole files of these names and contents. What the server refuses is an error in its place.
+    ///
+    /// # Errors
+    /// If a name cannot be sent, before anything is; or if the session is lost.
+    pub fn upload_many(&mut self, files: &[(&[u8], &[u8])]) -> Result<Vec<Result<(), Error>>, Error> {
+        let commands: Vec<Command> = files.iter().map(|(name, _)| Command::Stor(name.to_vec())).collect();
+        must_be_sendable(&commands)?;
+        self.use_mode(Mode::Extended)?;
+        let mut link = match std::mem::replace(&mut self.kept, Kept::Nothing) {
+            // A server says nothing here: it has closed it.
+            Kept::Up(link) if !link.has_something() => Some(link),
+            _ => None,
+        };
+        let mut outcomes = Vec::with_capacity(files.len());
+        let mut ahead = Ahead::new(&commands);
+        for (command, (_, content)) in commands.iter().zip(files) {
+            let outcome = self.send_one(&mut link, &mut ahead, command, content);
+            ahead.answered();
+            match outcome {
+                Err(error @ Error::Refused { .. }) => {
+                    outcomes.push(Err(error));
+                    // What it thinks of the connection nobody knows; while commands are ahead it cannot be asked for
+                    // another one.
+                    link = link.filter(|_| !ahead.is_idle());
+                }
+                sent => outcomes.push(Ok(sent?)),
+            }
+        }
+        self.kept = link.map_or(Kept::Nothing, Kept::Up);
+        Ok(outcomes)
+    }
+
+    fn send_one(
+        &mut self,
+        link: &mut Option<Link>,
+        ahead: &mut Ahead<'_>,
+        command: &Command,
+        content: &[u8],
+    ) -> Result<(), Error> {
+        let link = match link {
+            Some(link) => {
+                ahead.send(self)?;
+                self.wait_until_open(command)?;
+                link
+            }
+            None => {
+                let address = self.passive()?;
+                ahead.send_next(self)?;
+                let mut connected = self.connect_data(address)?;
+                if !self.protect_connected(&mut connected, command)? {
+                    self.wait_until_open(command)?;
+                }
+                link.insert(connected)
+            }
+        };
+        link.write_all(&blocks_of(content))?;
+        self.finish(command).map(drop)
+    }
+}
+
+/// A whole file in Mode E, on one connection.
+fn blocks_of(content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(content.len() + 2 * HEAD_BYTES);
+    if !content.is_empty() {
+        let head = Head::Data { count: content.len() as u64, offset: 0, last: false };
+        bytes.extend_from_slice(&head.encode());
+        bytes.extend_from_slice(content);
+    }
+    bytes.extend_from_slice(&Head::File { ends: 1, last: true }.encode());
+    bytes
+}
+
+/// An error if one of the commands cannot be sent.
+fn must_be_sendable(commands: &[Command]) -> Result<(), Error> {
+    commands.iter().try_for_each(|command| command.encode().map(drop).map_err(ControlError::from))?;
+    Ok(())
+}
