@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::{Client, Error, Settings};
 use crate::command::{Command, Login};
 use crate::features::{Features, Sha256By};
-use crate::listing::{Entry, Kind, Lines, number, of_mdtm, of_mlst, of_nlst, of_pwd};
+use crate::listing::{Entry, Kind, Lines, of_mdtm, of_mlst, of_nlst, of_pwd};
 use crate::reply::Reply;
 
 /// Most names of a directory of which the server says nothing but the names: each is asked for alone.
@@ -102,17 +102,6 @@ impl Session {
         let commands: Vec<Command> = names.iter().map(|name| Command::Mlst(name.to_vec())).collect();
         let replies = self.client.ask_many(&commands)?;
         Ok(replies.into_iter().map(|reply| reply.ok().and_then(|reply| of_mlst(&reply).ok())).collect())
-    }
-
-    /// The lengths of many files; `None` where the server says none.
-    ///
-    /// # Errors
-    /// If the session is lost, or a name cannot be sent.
-    pub fn sizes(&mut self, names: &[&[u8]]) -> Result<Vec<Option<u64>>, Error> {
-        let commands: Vec<Command> = names.iter().map(|name| Command::Size(name.to_vec())).collect();
-        let replies = self.client.ask_many(&commands)?;
-        let size = |reply: Reply| number(reply.lines.first()?.trim_ascii());
-        Ok(replies.into_iter().map(|reply| reply.ok().and_then(size)).collect())
     }
 
     /// The same as [`Session::sha256`] for many files; `None` also for one that the server refuses.

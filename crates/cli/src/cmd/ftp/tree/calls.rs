@@ -13,7 +13,7 @@ use xdfs_secure::checksum::Sha256;
 use super::super::facts::{attributes_of, digits_of};
 use super::super::part::is_part;
 use super::files;
-use super::many::{Ahead, Done};
+use super::many::{self, Ahead, Done};
 use super::worker::{Trouble, Worker};
 
 /// Directories of which pages are still to be asked for, by their paths. A copy asks for one page
@@ -203,6 +203,9 @@ fn whole(worker: &mut Worker<'_>, path: &[u8]) -> Result<Vec<Entry>, Trouble> {
         return Err(Error::new(ErrorKind::LimitExceeded, "more names than can be held").into());
     }
     entries.sort_by(|one, other| one.name.cmp(&other.name));
+    if many::is_able(worker) {
+        worker.shared.listed.lock().unwrap_or_else(PoisonError::into_inner).keep(path, &entries);
+    }
     Ok(entries)
 }
 

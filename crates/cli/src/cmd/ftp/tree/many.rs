@@ -1,7 +1,8 @@
 //! Small files of a batch that follow one another: where the server can, they move together. What does not is done one
 //! by one, which says why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use xdfs_client::Error;
@@ -15,6 +16,48 @@ use super::super::facts::digits_of;
 use super::calls::joined;
 use super::files::part_of_small;
 use super::worker::{Trouble, Worker};
+use crate::cmd::ftp::LARGE_BYTES_MIN;
+
+/// After so many troubles all is done one by one: what the troubles are, a tree that changes or a server that does not
+/// keep its word, each costs a session.
+const TROUBLES_MAX: u32 = 3;
+
+/// Names whose facts are kept until they are asked for, and bytes of the names: the facts of others are asked for again.
+const LISTED_MAX: usize = 200_000;
+const LISTED_BYTES_MAX: usize = 32 << 20;
+
+/// What listings said of small files that are not fetched yet, by their paths.
+#[derive(Default)]
+pub(super) struct Listed {
+    entries: HashMap<Vec<u8>, Entry>,
+    bytes: usize,
+}
+
+impl Listed {
+    /// Keeps what is said of the small files of a directory, as far as there is room.
+    pub(super) fn keep(&mut self, directory: &[u8], entries: &[Entry]) {
+        let is_small =
+            |entry: &&Entry| entry.kind == Kind::File && entry.size.is_some_and(|size| size < LARGE_BYTES_MIN);
+        for entry in entries.iter().filter(is_small) {
+            let path = joined(directory.strip_suffix(b"/").unwrap_or(directory), &entry.name);
+            let bytes = path.len() + entry.name.len();
+            if self.entries.len() >= LISTED_MAX || self.bytes + bytes > LISTED_BYTES_MAX {
+                return;
+            }
+            self.bytes += bytes;
+            if let Some(before) = self.entries.insert(path, entry.clone()) {
+                self.bytes -= bytes - entry.name.len() + before.name.len();
+            }
+        }
+    }
+
+    /// Takes what was said of a file: it is believed once.
+    fn take(&mut self, path: &[u8]) -> Option<Entry> {
+        let (path, entry) = self.entries.remove_entry(path)?;
+        self.bytes -= path.len() + entry.name.len();
+        Some(entry)
+    }
+}
 
 /// What was done of a call before its turn.
 pub(super) enum Done {
@@ -42,8 +85,7 @@ impl Ahead {
         room: usize,
     ) -> Result<(), Trouble> {
         let shared = worker.shared;
-        let is_able = shared.opener.is_grid() && worker.session.has_many();
-        if index < self.end || !is_able || shared.one_by_one.load(Ordering::Relaxed) {
+        if index < self.end || !is_able(worker) {
             return Ok(());
         }
         let calls = &batch.calls[index..];
@@ -67,7 +109,7 @@ impl Ahead {
             // A name that no server takes, before anything was sent.
             Err(client::Error::Control(xdfs_gridftp::control::ControlError::Name(_))) => Ok(()),
             Err(_) => {
-                shared.one_by_one.store(true, Ordering::Relaxed);
+                shared.troubles.fetch_add(1, Ordering::Relaxed);
                 let opened = shared.opener.open();
                 worker.session =
                     opened.map_err(|(failure, kind)| Trouble::Broken(Error::new(kind, failure.message)))?;
@@ -80,6 +122,12 @@ impl Ahead {
     pub(super) fn take(&mut self, index: usize) -> Option<Done> {
         self.done.remove(&index)
     }
+}
+
+/// Whether small files move together.
+pub(super) fn is_able(worker: &Worker<'_>) -> bool {
+    let shared = worker.shared;
+    shared.opener.is_grid() && worker.session.has_many() && shared.troubles.load(Ordering::Relaxed) < TROUBLES_MAX
 }
 
 /// A file that may replace what is there.
@@ -102,8 +150,14 @@ fn fetch(
     paths: &[Vec<u8>],
     room: usize,
 ) -> Result<Vec<(usize, Done)>, client::Error> {
-    let every: Vec<usize> = (0..paths.len()).collect();
-    let entries = worker.session.look_many(&at(paths, &every))?;
+    let mut entries: Vec<Option<Entry>> = {
+        let mut listed = worker.shared.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        paths.iter().map(|path| listed.take(path)).collect()
+    };
+    let unknown: Vec<usize> = (0..paths.len()).filter(|place| entries[*place].is_none()).collect();
+    for (place, entry) in unknown.iter().zip(worker.session.look_many(&at(paths, &unknown))?) {
+        entries[*place] = entry;
+    }
     let mut left = room;
     let mut wanted: Vec<(usize, Entry, usize)> = Vec::new();
     for (place, (entry, call)) in entries.into_iter().zip(calls).enumerate() {
@@ -161,13 +215,11 @@ fn write(
     staged: &[Vec<u8>],
     paths: &[Vec<u8>],
 ) -> Result<Vec<usize>, client::Error> {
+    // In Mode E a file's end is marked, and the server has said that it has all: its length is not asked for again.
     let files: Vec<(&[u8], &[u8])> = staged.iter().zip(puts).map(|(name, put)| (&name[..], put.content)).collect();
     let sent = worker.session.client().upload_many(&files)?;
     let mut good: Vec<usize> =
         sent.iter().enumerate().filter(|(_, sent)| sent.is_ok()).map(|(place, _)| place).collect();
-    // A server that says none is believed, as it is of one file.
-    let mut sizes = worker.session.sizes(&at(staged, &good))?.into_iter();
-    good.retain(|place| sizes.next().flatten().is_none_or(|size| size == puts[*place].content.len() as u64));
     if worker.session.features().sha256.is_some() {
         let (hashed, other): (Vec<usize>, Vec<usize>) = good.iter().partition(|place| puts[**place].hash.is_some());
         let sums = worker.session.sha256_many(&at(staged, &hashed))?;
@@ -199,4 +251,34 @@ fn sum_of(content: &[u8]) -> String {
     let mut sum = Sha256::default();
     sum.update(content);
     sum.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &[u8], size: u64) -> Entry {
+        Entry { kind: Kind::File, size: Some(size), ..Entry::unknown(name) }
+    }
+
+    #[test]
+    fn what_was_listed_is_believed_once_and_has_a_bound() {
+        let mut listed = Listed::default();
+        let directory = Entry { kind: Kind::Directory, size: Some(1), ..Entry::unknown(b"d") };
+        listed.keep(b"/a", &[file(b"f", 5), file(b"large", LARGE_BYTES_MIN), directory, Entry::unknown(b"x")]);
+        listed.keep(b"/a", &[file(b"f", 6)]);
+        listed.keep(b"/", &[file(b"g", 7)]);
+        assert_eq!(listed.entries.len(), 2);
+        assert_eq!(listed.take(b"/a/f").and_then(|entry| entry.size), Some(6));
+        assert!(listed.take(b"/a/f").is_none() && listed.take(b"/a/large").is_none());
+        assert!(listed.take(b"/g").is_some());
+        assert_eq!((listed.bytes, listed.entries.len()), (0, 0));
+        let long: Vec<Entry> = (0..100_u32).map(|number| file(&vec![b'n'; 1 << 20 | number as usize], 1)).collect();
+        listed.keep(b"/a", &long);
+        assert!(listed.bytes <= LISTED_BYTES_MAX && !listed.entries.is_empty());
+        let many: Vec<Entry> = (0..300_000_u32).map(|number| file(&number.to_be_bytes(), 1)).collect();
+        let mut listed = Listed::default();
+        listed.keep(b"/a", &many);
+        assert_eq!(listed.entries.len(), LISTED_MAX);
+    }
 }

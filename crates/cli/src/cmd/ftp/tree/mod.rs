@@ -9,7 +9,7 @@ mod files;
 mod many;
 mod worker;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::JoinHandle;
@@ -23,6 +23,7 @@ use xdfs_proto::base::RelPath;
 use xdfs_proto::limits::{CALL_BYTES_MAX, OPERATIONS_MAX};
 
 use self::calls::Listings;
+use self::many::Listed;
 use self::worker::work;
 use super::{NoSession, Opener};
 use crate::exit::{Exit, Failure};
@@ -58,8 +59,10 @@ struct Shared {
     moving: AtomicU64,
     /// The server renames nothing.
     in_place: AtomicBool,
-    /// The server did not do well with many small files at once.
-    one_by_one: AtomicBool,
+    /// Small files of directories that were listed.
+    listed: Mutex<Listed>,
+    /// How often many small files at once ended in trouble.
+    troubles: AtomicU32,
     /// Names of the local end that the server does not list are removed.
     deletes: bool,
     /// Contents are compared where the server can say its own.
@@ -90,7 +93,8 @@ impl FtpRemote {
             cancelled: AtomicBool::new(false),
             moving: AtomicU64::new(0),
             in_place: AtomicBool::new(false),
-            one_by_one: AtomicBool::new(false),
+            listed: Mutex::default(),
+            troubles: AtomicU32::new(0),
             deletes,
             verify: matches!(options.check, Check::Hash | Check::Reread),
         });
