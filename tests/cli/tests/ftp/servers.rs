@@ -64,8 +64,14 @@ impl FtpServer {
 
     /// Debian's globus-gridftp-server for anonymous users.
     pub fn globus() -> Self {
+        Self::globus_with(&[])
+    }
+
+    /// The same with more arguments.
+    pub fn globus_with(arguments: &[&str]) -> Self {
         assert!(xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs"));
-        let arguments = ["-i", "-aa", "-anonymous-user", "nobody"].map(str::to_owned).to_vec();
+        let usual = ["-i", "-aa", "-anonymous-user", "nobody"];
+        let arguments = usual.iter().chain(arguments).map(|&argument| argument.to_owned()).collect();
         let program = Program { path: "globus-gridftp-server".into(), arguments, environment: Vec::new() };
         let scratch = scratch();
         let url = format!("gsiftp://{{address}}{}/open", scratch.path().display());

@@ -112,6 +112,73 @@ fn a_thousand_files_are_synced_from_globus() {
     a_thousand_files_are_synced(&FtpServer::globus());
 }
 
+/// How often a server's log names a command.
+fn commands(log: &Path, verb: &str) -> usize {
+    let text = String::from_utf8_lossy(&std::fs::read(log).unwrap()).into_owned();
+    text.matches(&format!("[CLIENT]: {verb}")).count()
+}
+
+#[test]
+fn small_files_of_globus_share_a_data_channel() {
+    let scene = Scene::new();
+    let log = scene.path("log");
+    let server = FtpServer::globus_with(&["-d", "ALL", "-l", log.to_str().unwrap()]);
+    for number in 0..400 {
+        scene.write(&format!("tree/{}/{number}", number % 4), &pattern(number * 9, 5));
+    }
+    run(&scene, &["cp", "-r", "-P1", "tree", &server.url("copy")]).ends_with(0);
+    same_trees(&scene.path("tree"), &server.here.join("copy"));
+    // A batch at most opens one.
+    let opened = commands(&log, "EPSV") + commands(&log, "PASV");
+    assert!(commands(&log, "STOR") == 400 && opened < 40, "{opened} data channels");
+    run(&scene, &["cp", "-r", "-P1", &server.url("copy"), "back"]).ends_with(0);
+    same_trees(&scene.path("tree"), &scene.path("back"));
+    let (opened, asked) = (commands(&log, "PORT"), commands(&log, "MLST"));
+    assert!(commands(&log, "RETR") == 400 && opened < 40 && asked < 40, "{opened} data channels, {asked} questions");
+    // What is refused keeps nothing else from its place.
+    for name in ["0/new", "0/new too", "1/101", "1/1"] {
+        scene.write(&format!("back/{name}"), b"new");
+    }
+    for name in ["copy/1", "copy/1/101"] {
+        std::os::unix::fs::chown(server.here.join(name), Some(0), Some(0)).unwrap();
+    }
+    let refused = run(&scene, &["cp", "-r", "-P1", "back/.", &server.url("copy")]);
+    refused.ends_with(1).says(&["1/101"]);
+    assert!(["0/new", "0/new too", "1/1"].iter().all(|name| server.read(&format!("copy/{name}")) == b"new"));
+    assert_eq!(server.read("copy/1/101"), pattern(909, 5));
+    assert!(server.names() == ["copy"], "no temporary name is left: {:?}", server.names());
+}
+
+#[test]
+fn a_tree_of_globus_that_changes_meanwhile_is_copied_but_for_what_changes() {
+    let server = FtpServer::globus();
+    for number in 0..600 {
+        server.put(&format!("tree/{}/{number}", number % 6), &pattern(number * 5, 3));
+    }
+    let (ended, end) = std::sync::mpsc::sync_channel::<()>(0);
+    let log = server.here.join("tree/0/0.log");
+    let writer = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        // Until the copy has ended.
+        while end.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            text.extend_from_slice(b"one more line\n");
+            text.truncate(40_000);
+            std::fs::write(&log, &text).unwrap();
+        }
+    });
+    let scene = Scene::new();
+    let copied = run(&scene, &["cp", "-r", "-P2", &server.url("tree"), "tree"]);
+    drop(ended);
+    writer.join().unwrap();
+    assert!(copied.code == Some(0) || copied.text().contains("0.log"), "{}", copied.text());
+    // At rest it is copied whole.
+    run(&scene, &["sync", &server.url("tree"), "tree"]).ends_with(0);
+    same_trees(&server.here.join("tree"), &scene.path("tree"));
+    for number in 0..600 {
+        assert_eq!(scene.read(&format!("tree/{}/{number}", number % 6)), pattern(number * 5, 3));
+    }
+}
+
 #[test]
 fn a_server_that_hides_names_is_not_believed_when_names_are_deleted() {
     let (scene, server) = (Scene::new(), FtpServer::vsftpd(""));

@@ -132,9 +132,11 @@ impl Copy<'_> {
         let (mut own, mut sum) = (OwnError::default(), Sha256::default());
         let mut progress = Progress::new(&mut self.monitor, item, Some(source.size), start);
         let wanted = Range { start, end: source.size };
+        let asked = matches!(self.options.check, Check::Hash | Check::Reread);
+        let is_hashed = streams == 1 && start == 0 && asked && server.session.features().sha256.is_some();
         let mut sink = |offset: u64, bytes: &[u8]| {
             let written = stage::write(stage, bytes, offset);
-            if streams == 1 {
+            if is_hashed {
                 sum.update(bytes);
             }
             own.keep(written.and_then(|()| progress.add(bytes.len())))
@@ -149,7 +151,6 @@ impl Copy<'_> {
             let is_ours = own.0.is_some();
             return Err((own.of(error), is_ours));
         }
-        let is_hashed = streams == 1 && start == 0;
         let verified = self.verify_download(source, stage, is_hashed.then(|| sum.finish()))?;
         let check = if verified { Check::Hash } else { Check::None };
         Ok(copied(self.ftp.level(source.url), source.size, start, streams, check, began.elapsed()))
@@ -164,10 +165,13 @@ impl Copy<'_> {
         sum: Option<String>,
     ) -> Result<bool, (Error, bool)> {
         let asked = matches!(self.options.check, Check::Hash | Check::Reread);
-        if !asked || (sum.is_none() && !stage.can_read_back()) {
+        if !asked {
             return Ok(false);
         }
         let server = self.ftp.with(source.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), false))?;
+        if server.session.features().sha256.is_some() && sum.is_none() && !stage.can_read_back() {
+            return Ok(false);
+        }
         let told = server.session.sha256(&source.path).map_err(|error| (error_of(error), false))?;
         let Some(told) = told else {
             self.note_unverified(source.url)
