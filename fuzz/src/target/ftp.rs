@@ -44,6 +44,47 @@ pub(super) fn control(input: &[u8]) {
     }
 }
 
+/// A session that sends commands ahead: the first byte says how many and of which kinds. Each has one outcome at most, in
+/// its turn.
+pub(super) fn ahead(input: &[u8]) {
+    let Some((&kinds, text)) = input.split_first() else { return };
+    let mut control = Control::new(Login::anonymous(), Protection::None);
+    let login = control.receive(b"220 hello\r\n331 password\r\n230 in\r\n");
+    assert!(login.is_ok() && std::iter::from_fn(|| control.poll()).count() == 3);
+    let name = || b"/f".to_vec();
+    let commands: Vec<Command> = (0..8)
+        .filter(|bit| kinds >> bit & 1 == 1)
+        .map(|bit| match bit % 4 {
+            0 => Command::Size(name()),
+            1 => Command::Retr(name()),
+            2 => Command::Rnfr(name()),
+            _ => Command::Cksm("SHA256", name()),
+        })
+        .collect();
+    assert!(commands.iter().all(|command| control.begin_ahead(command).is_ok()));
+    let received = control.receive(text);
+    let (mut outcomes, mut is_open) = (0, false);
+    while let Some(event) = control.poll() {
+        match event {
+            Event::Opened => {
+                assert!(!is_open && matches!(commands[outcomes], Command::Retr(_)));
+                is_open = true;
+            }
+            Event::Marker(_) => assert!(is_open || matches!(commands[outcomes], Command::Cksm(..))),
+            Event::Answered(_) => {
+                assert!(is_open == matches!(commands[outcomes], Command::Retr(_)));
+                (outcomes, is_open) = (outcomes + 1, false);
+            }
+            Event::Refused(_) => (outcomes, is_open) = (outcomes + 1, false),
+            Event::LoggedIn | Event::Send(_) | Event::Secure | Event::Token(_) => panic!("the login is over"),
+        }
+    }
+    assert!(outcomes <= commands.len());
+    if received.is_ok() {
+        assert_eq!(control.is_ready(), outcomes == commands.len());
+    }
+}
+
 /// A session whose login is by certificate, line by line. Tokens are answered whatever they are, and consent is believed.
 pub(super) fn tokens(input: &[u8]) {
     let mut control = Control::new(Login::mapped(), Protection::AuthGssapi);

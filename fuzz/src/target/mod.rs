@@ -70,6 +70,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "ftp-control", run: ftp::control, memory: Memory::Own, share: 30 },
     Target { name: "ftp-listing", run: ftp::listing, memory: Memory::Own, share: 20 },
     Target { name: "ftp-tokens", run: ftp::tokens, memory: Memory::Own, share: 20 },
+    Target { name: "ftp-ahead", run: ftp::ahead, memory: Memory::Own, share: 20 },
     Target { name: "ftp-markers", run: ftp::markers, memory: Memory::Own, share: 20 },
     Target { name: "mode-e", run: ftp::mode_e, memory: Memory::Own, share: 30 },
     // Certificates are taken apart into trees, and the library that checks them has copies.
