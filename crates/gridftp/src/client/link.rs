@@ -302,17 +302,23 @@ impl Link {
         }
     }
 
-    /// These bytes as they are sent: what [`Link::write_ready`] takes.
-    pub(super) fn seal(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let Some(protected) = &mut self.tls else { return Ok(bytes) };
-        let mut sealed = Vec::with_capacity(bytes.len() + bytes.len() / 256 + 64);
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            let put = protected.tls.put(rest)?;
-            rest = &rest[put..];
-            protected.tls.output(&mut sealed);
+    /// Makes of these bytes what is sent, and [`Link::write_ready`] takes; the memory of both is used again. TLS has the
+    /// first `head` bytes apart.
+    pub(super) fn seal(&mut self, head: usize, bytes: &mut Vec<u8>, sealed: &mut Vec<u8>) -> Result<(), Error> {
+        let Some(protected) = &mut self.tls else {
+            std::mem::swap(bytes, sealed);
+            return Ok(());
+        };
+        sealed.clear();
+        let (head, content) = bytes.split_at(head.min(bytes.len()));
+        for mut rest in [head, content] {
+            while !rest.is_empty() {
+                let put = protected.tls.put(rest)?;
+                rest = &rest[put..];
+                protected.tls.output(sealed);
+            }
         }
-        Ok(sealed)
+        Ok(())
     }
 
     /// Writes what there is room for, of bytes that are sealed.

@@ -15,14 +15,18 @@ use crate::ranges::Range;
 struct Connection {
     link: Link,
     state: ConnectionState,
+    /// What is being sent, as it is sent.
+    outgoing: Vec<u8>,
+    /// Memory for the block before it is sealed.
+    block: Vec<u8>,
 }
 
 /// What a connection does.
 enum ConnectionState {
     /// It may take a block.
     Free,
-    /// These bytes are being sent; `last` when nothing follows them.
-    Sending { bytes: Vec<u8>, sent: usize, last: bool },
+    /// `outgoing` is being sent; `last` when nothing follows it.
+    Sending { sent: usize, last: bool },
     /// Its end was sent.
     Ended,
 }
@@ -74,7 +78,8 @@ impl Client {
         for _ in 0..streams {
             let mut link = self.connect_data(address)?;
             self.protect_connected(&mut link, &command)?;
-            connections.push(Connection { link, state: ConnectionState::Free });
+            let (outgoing, block) = (Vec::new(), Vec::new());
+            connections.push(Connection { link, state: ConnectionState::Free, outgoing, block });
         }
         let mut remainder = Remainder { at: start, is_read: false, is_marked: false, streams };
         let has_ended = |connection: &Connection| matches!(connection.state, ConnectionState::Ended);
@@ -121,14 +126,16 @@ impl Connection {
             // It is waited for only because its connection fails.
             ConnectionState::Ended => Err(Error::Lost(ErrorKind::ConnectionReset.into())),
             ConnectionState::Free => {
-                let (bytes, last) = remainder.next(fill)?;
-                self.state = ConnectionState::Sending { bytes: self.link.seal(bytes)?, sent: 0, last };
+                let last = remainder.next(fill, &mut self.block)?;
+                // Servers read the head alone: of a record that holds more, they would move the rest about.
+                self.link.seal(HEAD_BYTES, &mut self.block, &mut self.outgoing)?;
+                self.state = ConnectionState::Sending { sent: 0, last };
                 self.advance(remainder, fill)
             }
-            ConnectionState::Sending { bytes, sent, last } => match self.link.write_ready(&bytes[*sent..]) {
+            ConnectionState::Sending { sent, last } => match self.link.write_ready(&self.outgoing[*sent..]) {
                 Ok(written) => {
                     *sent += written;
-                    if *sent == bytes.len() {
+                    if *sent == self.outgoing.len() {
                         self.state = if *last { ConnectionState::Ended } else { ConnectionState::Free };
                     }
                     Ok(())
@@ -141,22 +148,24 @@ impl Connection {
 }
 
 impl Remainder {
-    /// The next block, or the end of a connection; and whether it is that.
-    fn next(&mut self, fill: Fill<'_>) -> Result<(Vec<u8>, bool), Error> {
+    /// Makes the next block, or the end of a connection; returns whether it is that.
+    fn next(&mut self, fill: Fill<'_>, block: &mut Vec<u8>) -> Result<bool, Error> {
         if !self.is_read {
-            let mut bytes = vec![0; HEAD_BYTES + PIECE_BYTES];
-            let read = fill(self.at, &mut bytes[HEAD_BYTES..]).map_err(Error::Local)?;
+            block.resize(HEAD_BYTES + PIECE_BYTES, 0);
+            let read = fill(self.at, &mut block[HEAD_BYTES..]).map_err(Error::Local)?;
             if read > 0 {
                 let head = Head::Data { count: read as u64, offset: self.at, last: false };
-                bytes[..HEAD_BYTES].copy_from_slice(&head.encode());
-                bytes.truncate(HEAD_BYTES + read);
+                block[..HEAD_BYTES].copy_from_slice(&head.encode());
+                block.truncate(HEAD_BYTES + read);
                 self.at += read as u64;
-                return Ok((bytes, false));
+                return Ok(false);
             }
             self.is_read = true;
         }
         let is_first = !std::mem::replace(&mut self.is_marked, true);
         let head = if is_first { Head::File { ends: self.streams.into(), last: true } } else { Head::End };
-        Ok((head.encode().to_vec(), true))
+        block.clear();
+        block.extend_from_slice(&head.encode());
+        Ok(true)
     }
 }
