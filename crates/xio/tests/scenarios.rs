@@ -309,7 +309,7 @@ fn attr() {
             client.control(Some("tcp"), "window", None).unwrap()
         });
         assert_ne!(windows[0], windows[1], "{text}");
-        let error = Stack::new().push_all(&text.replacen("tcp", "tcp:window=large", 1)).unwrap_err();
+        let error = Stack::of(skeletons()).push_all(&text.replacen("tcp", "tcp:window=large", 1)).unwrap_err();
         assert_eq!((error.kind(), error.driver()), (ErrorKind::Usage, Some("tcp")), "{error}");
     }
 }
@@ -339,9 +339,21 @@ fn stack_order() {
     for text in STACKS {
         let (client, _server) = pair(text, &patient());
         assert_eq!(client.stack(), text, "bottom first");
-        for wrong in [format!("{text},tcp"), format!("noop,{text}"), format!("{text},nobody"), String::new()] {
-            let error = Stack::new().push_all(&wrong.replace("tls", tls())).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Usage, "{wrong}: {error}");
+        let high = format!("{text}{}", ",noop".repeat(64));
+        let cases = [
+            (format!("{text},tcp"), "tcp", "it is a transport"),
+            (format!("{text},skeleton_block"), "skeleton_block", "it is a transport"),
+            (format!("noop,{text}"), "noop", "it is a transform"),
+            (format!("{text},nobody"), "nobody", "libxdfs_xio_nobody.so"),
+            (high, "noop", "at most 64 drivers"),
+            (String::new(), "", "there is no driver"),
+        ];
+        for (wrong, driver, why) in cases {
+            let error = Stack::of(skeletons()).push_all(&wrong.replace("tls", tls())).unwrap_err();
+            assert_eq!((error.kind(), error.driver()), (ErrorKind::Usage, Some(driver)), "{wrong}: {error}");
+            assert!(error.to_string().contains(why), "{wrong}: {error}");
+            let stack = error.stack().unwrap();
+            assert!(wrong.starts_with(stack) && stack.ends_with(driver), "{wrong}: {error}");
         }
     }
 }
