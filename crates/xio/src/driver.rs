@@ -4,7 +4,7 @@
 use crate::attributes::{AttributeInfo, Attributes};
 use crate::contact::Contact;
 use crate::error::{Error, ErrorKind, Result};
-use crate::guard::{Guard, guarded};
+use crate::guard::{Guard, failed, guarded};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ struct GuardedListener {
 impl Listener for GuardedListener {
     fn accept(&mut self) -> io::Result<Box<dyn Flow>> {
         let flow = match guarded(|| Ok(self.inner.accept())) {
-            Ok(result) => result?,
+            Ok(result) => result.map_err(|error| failed(error, &self.name))?,
             Err(error) => return Err(error.of_driver(&self.name).into()),
         };
         Ok(Box::new(Guard::new(flow, self.name.clone())))
@@ -130,7 +130,8 @@ impl Listener for GuardedListener {
     }
 
     fn contact(&self) -> io::Result<String> {
-        guarded(|| Ok(self.inner.contact())).map_err(|error| error.of_driver(&self.name))?
+        let contact = guarded(|| Ok(self.inner.contact())).map_err(|error| error.of_driver(&self.name))?;
+        contact.map_err(|error| failed(error, &self.name))
     }
 }
 

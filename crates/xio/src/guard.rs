@@ -24,22 +24,14 @@ impl Guard {
     }
 
     fn named(&self, cause: Cause) -> io::Error {
-        let kind = if let Cause::Failed(error) = &cause { error.kind() } else { io::ErrorKind::Other };
-        io::Error::new(kind, DriverError { driver: self.name.to_string(), cause })
+        io::Error::other(DriverError { driver: self.name.to_string(), cause })
     }
 
     /// What becomes of a call that did not succeed.
     #[cold]
     fn judge<T>(&mut self, outcome: std::thread::Result<io::Error>) -> io::Result<T> {
         match outcome {
-            Ok(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Err(error),
-                // A driver below has put its name on it.
-                _ if error.get_ref().is_some_and(|inner| inner.is::<DriverError>() || inner.is::<Error>()) => {
-                    Err(error)
-                }
-                _ => Err(self.named(Cause::Failed(error))),
-            },
+            Ok(error) => Err(failed(error, &self.name)),
             Err(panic) => {
                 self.broken.set(true);
                 Err(self.named(Cause::Broke(format!("it panicked: {}", panic_text(&*panic)))))
@@ -206,6 +198,15 @@ impl Flow for Guard {
         // What it says is left as it is: that nobody knows the command is for the handle to say.
         self.call(|flow| Ok(flow.below_mut().map(|below| below.control(command))))?
             .unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()))
+    }
+}
+
+/// The error with the driver's name, unless it is none or a driver below has put its name on it.
+pub(crate) fn failed(error: io::Error, driver: &str) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => error,
+        _ if error.get_ref().is_some_and(|inner| inner.is::<DriverError>() || inner.is::<Error>()) => error,
+        kind => io::Error::new(kind, DriverError { driver: driver.to_owned(), cause: Cause::Failed(error) }),
     }
 }
 

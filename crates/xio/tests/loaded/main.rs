@@ -44,6 +44,10 @@ fn odd(case: u32) -> TempDir {
 fn refused(folder: &TempDir) -> String {
     let error = Stack::of(registry(folder.path())).push("odd", "").unwrap_err();
     assert_eq!((error.kind(), error.driver()), (ErrorKind::Driver, Some("odd")), "{error}");
+    assert_eq!(error.stack(), Some("odd"), "{error}");
+    // Above others, the stack as far as it was built.
+    let upper = Stack::of(registry(folder.path())).push_all("tcp,noop,odd").unwrap_err();
+    assert_eq!((upper.driver(), upper.stack()), (Some("odd"), Some("tcp,noop,odd")), "{upper}");
     error.to_string()
 }
 
@@ -96,8 +100,10 @@ fn the_first_folder_wins_and_attributes_are_those_of_the_driver() {
     assert_eq!(Stack::of(registry).push("odd", "b=1").unwrap_err().kind(), ErrorKind::Usage);
 }
 
-fn broke(case: u32, error: &Error) {
+/// The driver broke its contract in that stack.
+fn broke(case: u32, stack: &str, error: &Error) {
     assert_eq!((error.kind(), error.driver()), (ErrorKind::Driver, Some("odd")), "{case}: {error}");
+    assert_eq!(error.stack(), Some(stack), "{case}: {error}");
 }
 
 #[test]
@@ -107,17 +113,21 @@ fn nonsense_of_a_blocking_driver_is_an_error_of_its_handle() {
         let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
         let opened = Handle::open(&stack, "anywhere", &patient());
         match case {
-            OPEN_FAILS => assert_eq!(opened.unwrap_err().kind(), ErrorKind::Lost),
-            OPEN_NONSENSE => broke(case, &opened.unwrap_err()),
+            OPEN_FAILS => {
+                let error = opened.unwrap_err();
+                assert_eq!((error.kind(), error.driver()), (ErrorKind::Lost, Some("odd")), "{error}");
+                assert_eq!(error.stack(), Some("odd"), "{error}");
+            }
+            OPEN_NONSENSE => broke(case, "odd", &opened.unwrap_err()),
             READ_TOO_MUCH..=12 => {
                 let handle = opened.unwrap();
-                broke(case, &handle.read(&mut [0; 10], 1).unwrap_err());
+                broke(case, "odd", &handle.read(&mut [0; 10], 1).unwrap_err());
                 handle.write(b"the other direction goes on").unwrap();
                 handle.close().unwrap();
             }
             _ => {
                 let handle = opened.unwrap();
-                broke(case, &handle.write(b"bytes").unwrap_err());
+                broke(case, "odd", &handle.write(b"bytes").unwrap_err());
                 assert!(handle.read(&mut [0; 10], 1).unwrap().info.end, "the other direction goes on");
             }
         }
@@ -131,11 +141,13 @@ fn what_a_blocking_driver_does_wrong_while_it_accepts_is_told_and_it_goes_on() {
         let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
         Server::listen(&stack, "anywhere")
     };
-    assert_eq!(listen(LISTEN_FAILS).unwrap_err().kind(), ErrorKind::Other);
-    let old = listen(OLD).unwrap_err();
-    assert_eq!((old.kind(), old.driver()), (ErrorKind::Unsupported, Some("odd")), "{old}");
+    let named = |error: &Error, kind| {
+        assert_eq!((error.kind(), error.driver(), error.stack()), (kind, Some("odd"), Some("odd")), "{error}");
+    };
+    named(&listen(LISTEN_FAILS).unwrap_err(), ErrorKind::Other);
+    named(&listen(OLD).unwrap_err(), ErrorKind::Unsupported);
     let server = listen(ENDLESS_CONTACT).unwrap();
-    broke(ENDLESS_CONTACT, &server.contact().unwrap_err());
+    broke(ENDLESS_CONTACT, "odd", &server.contact().unwrap_err());
     for case in ACCEPT_FAILS..ENDLESS_CONTACT {
         let server = listen(case).unwrap();
         assert_eq!(server.contact().unwrap(), "ccc");
@@ -143,9 +155,9 @@ fn what_a_blocking_driver_does_wrong_while_it_accepts_is_told_and_it_goes_on() {
         let fails = || {
             let error = server.accept(Some(PATIENCE)).unwrap_err();
             if case == ACCEPT_FAILS {
-                assert_eq!(error.kind(), ErrorKind::Other, "{error}");
+                named(&error, ErrorKind::Other);
             } else {
-                broke(case, &error);
+                broke(case, "odd", &error);
             }
         };
         fails();
@@ -167,8 +179,15 @@ fn nonsense_after_the_close_is_heard_by_nobody() {
     let (tell, told) = sync_channel(1);
     handle.register_read(vec![0; 10], 1, move |_, done| tell.send(done.result).unwrap()).unwrap();
     handle.close().unwrap();
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
+    let error = told.recv_timeout(PATIENCE).unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.driver(), error.stack()), (ErrorKind::Cancelled, None, Some("odd")), "{error}");
     assert!(told.recv().is_err(), "told once");
+    // What is asked for after it is an error of the framework, and no driver is called.
+    let late =
+        [handle.read(&mut [0; 10], 1).unwrap_err(), handle.write(b"x").unwrap_err(), handle.close().unwrap_err()];
+    for error in late {
+        assert_eq!((error.kind(), error.driver(), error.stack()), (ErrorKind::Closed, None, Some("odd")), "{error}");
+    }
 }
 
 #[test]
@@ -182,9 +201,12 @@ fn nonsense_of_a_transform_is_an_error_of_its_handle() {
         peer.write(b"bytes").unwrap();
         let read = handle.read(&mut [0; 3], 1);
         match case {
-            20 => broke(case, &handle.write(b"bytes").unwrap_err()),
-            21 => assert_eq!(read.unwrap_err().driver(), Some("odd")),
-            _ => broke(case, &read.unwrap_err()),
+            20 => broke(case, "tcp,odd", &handle.write(b"bytes").unwrap_err()),
+            21 => {
+                let error = read.unwrap_err();
+                assert_eq!((error.driver(), error.stack()), (Some("odd"), Some("tcp,odd")), "{error}");
+            }
+            _ => broke(case, "tcp,odd", &read.unwrap_err()),
         }
     }
 }
