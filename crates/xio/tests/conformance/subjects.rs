@@ -1,102 +1,50 @@
-//! The drivers, each with how both ends of it are opened and what it can do.
+//! The drivers of this crate, and those that are loaded.
 
-use std::any::Any;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-use xdfs_xio::{Handle, Options, Server, Stack, Timeouts};
+use tempfile::TempDir;
+use xdfs_xio::{Handle, Options, Registry, Server, Stack};
 
 use crate::certificate::tls;
-use crate::compiled::skeletons;
+use crate::compiled::loaded;
 use crate::grid::Grid;
-
-/// Nothing that is waited for takes this long, unless it never comes.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What a driver can do beside what all can.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ability {
-    /// Bytes without limits between them.
-    Stream,
-    /// Messages.
-    Messages,
-    /// A reader waits for what is not there yet.
-    Wait,
-    /// The end of what is written is told.
-    End,
-    /// Each end writes to the other.
-    BothWays,
-}
-
+use crate::subject::{Ability, Ends, PATIENCE, Subject, connect, over_loopback};
 use Ability::{BothWays, End, Messages, Stream as Bytes, Wait};
 
-/// How the two ends come about.
-#[derive(Clone, Copy)]
-enum Opening {
-    /// A server at that contact, with `@` for a scratch directory, and a client.
-    Connect(&'static str),
-    /// A server of `tcp`, and a client of the driver; it writes, or else reads.
-    Client { writes: bool },
-    /// A socket that hears everybody, and one that talks to it.
-    Datagrams,
-    /// Two named pipes.
-    Pipes,
-    /// A program that gives back what it gets.
-    Program,
-    /// A file that is opened twice.
-    File,
-}
+/// What none of them can.
+pub const LACKING: &[Ability] = &[];
 
-/// A driver as the suite sees it.
-pub struct Subject {
-    pub name: &'static str,
-    pub is_transform: bool,
-    stack: String,
-    opening: Opening,
+/// Those that come as files.
+pub const LOADED: &[&str] = &["skeleton", "skeleton_rust", "skeleton_block", "udt_ref"];
+
+const STREAM: &[Ability] = &[Bytes, Wait, End, BothWays];
+
+fn subject(
+    name: &'static str,
+    stack: &str,
     abilities: &'static [Ability],
+    opening: impl Fn(&Stack, &Options) -> Ends + 'static,
+) -> Subject {
+    Subject::new(registry(), name, stack, abilities, opening)
 }
 
-/// Both ends of a connection, which may be one.
-pub struct Ends {
-    pub writer: Handle,
-    pub reader: Handle,
-    /// The writer is the reader: its end is told by a command.
-    is_one: bool,
-    _kept: Box<dyn Any + Sync>,
-}
-
-impl Ends {
-    /// The writer writes no more.
-    pub fn finish(&self) {
-        if self.is_one {
-            self.writer.control(None, "finish_sending", None).unwrap();
-        } else {
-            self.writer.close().unwrap();
-        }
-    }
-}
-
-pub fn patient() -> Options {
-    let time = Some(PATIENCE);
-    Options { timeouts: Timeouts { open: time, read: time, write: time, close: time } }
+fn registry() -> Arc<Registry> {
+    loaded().0
 }
 
 /// All drivers.
 pub fn subjects() -> Vec<Subject> {
-    const STREAM: &[Ability] = &[Bytes, Wait, End, BothWays];
-    let subject = |name, stack: &str, opening, abilities| {
-        let is_transform = stack.contains(',');
-        Subject { name, is_transform, stack: stack.to_owned(), opening, abilities }
-    };
-    let over_tcp = |name, stack: &str| subject(name, &format!("tcp,{stack}"), Opening::Connect("127.0.0.1:0"), STREAM);
-    vec![
-        subject("tcp", "tcp", Opening::Connect("127.0.0.1:0"), STREAM),
-        subject("unix", "unix", Opening::Connect("@/socket"), STREAM),
-        subject("udp", "udp", Opening::Datagrams, &[Messages, Wait]),
-        subject("pipe", "pipe", Opening::Pipes, STREAM),
-        subject("popen", "popen:/bin/cat", Opening::Program, &[Bytes, Wait, End]),
-        subject("file", "file:create", Opening::File, &[Bytes, End]),
+    let over_tcp = |name, stack: &str| subject(name, &format!("tcp,{stack}"), STREAM, over_loopback);
+    let client_of_tcp = |writes| subject("skeleton_block", "skeleton_block", STREAM, client_of_tcp(writes));
+    let mut all = vec![
+        subject("tcp", "tcp", STREAM, over_loopback),
+        subject("unix", "unix", STREAM, over_socket),
+        subject("udp", "udp", &[Messages, Wait], datagrams),
+        subject("pipe", "pipe", STREAM, pipes),
+        subject("popen", "popen:/bin/cat", &[Bytes, Wait, End], program),
+        subject("file", "file:create", &[Bytes, End], file),
         over_tcp("noop", "noop"),
         over_tcp("rate", "rate=1GB/s"),
         over_tcp("fault", "fault:seed=1;blocked=300;short=300;late=300"),
@@ -114,71 +62,64 @@ pub fn subjects() -> Vec<Subject> {
         // Those that are loaded.
         over_tcp("skeleton", "skeleton=7"),
         over_tcp("skeleton_rust", "skeleton_rust=7"),
-        subject("skeleton_block", "skeleton_block", Opening::Connect("127.0.0.1:0"), STREAM),
-        subject("skeleton_block", "skeleton_block", Opening::Client { writes: true }, STREAM),
-        subject("skeleton_block", "skeleton_block", Opening::Client { writes: false }, STREAM),
-    ]
+        subject("skeleton_block", "skeleton_block", STREAM, over_loopback),
+        client_of_tcp(true),
+        client_of_tcp(false),
+    ];
+    if loaded().1 {
+        all.push(subject("udt_ref", "udt_ref", STREAM, over_loopback));
+    }
+    all
 }
 
-impl Subject {
-    pub fn can(&self, ability: Ability) -> bool {
-        self.abilities.contains(&ability)
-    }
+fn over_socket(stack: &Stack, options: &Options) -> Ends {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, reader) = connect(stack, stack, &at(&directory, "socket"), options);
+    Ends::two(writer, reader).with(directory)
+}
 
-    pub fn stack(&self) -> Stack {
-        Stack::of(skeletons()).push_all(&self.stack).unwrap()
-    }
-
-    /// Opens both ends.
-    pub fn ends(&self, options: &Options) -> Ends {
-        let directory = tempfile::tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-        let (writer, reader, is_one) = match self.opening {
-            Opening::Connect(contact) => {
-                let (writer, reader) = connect(&self.stack(), &self.stack(), &contact.replace("@/", &at("")), options);
-                (writer, reader, false)
-            }
-            Opening::Client { writes } => {
-                let (client, server) =
-                    connect(&self.stack(), &Stack::new().push("tcp", "").unwrap(), "127.0.0.1:0", options);
-                if writes { (client, server, false) } else { (server, client, false) }
-            }
-            Opening::Datagrams => {
-                let server = Server::listen(&self.stack(), "127.0.0.1:0").unwrap();
-                let reader = server.accept(Some(PATIENCE)).unwrap().open(options).unwrap();
-                (Handle::open(&self.stack(), &server.contact().unwrap(), options).unwrap(), reader, false)
-            }
-            Opening::Pipes => {
-                let (there, back) = (fifo(directory.path(), "there"), fifo(directory.path(), "back"));
-                let open = |attributes: String| {
-                    Handle::open(&Stack::new().push("pipe", &attributes).unwrap(), "-", options).unwrap()
-                };
-                thread::scope(|scope| {
-                    let reader = scope.spawn(|| open(format!("input={there};output={back}")));
-                    (open(format!("output={there};input={back}")), reader.join().unwrap(), false)
-                })
-            }
-            Opening::Program => {
-                let program = Handle::open(&self.stack(), "/bin/cat", options).unwrap();
-                (program.clone(), program, true)
-            }
-            Opening::File => {
-                let open = || Handle::open(&self.stack(), &at("file"), options).unwrap();
-                (open(), open(), false)
-            }
-        };
-        Ends { writer, reader, is_one, _kept: Box::new(directory) }
+/// A server of `tcp`, and a client of the driver; it writes, or else reads.
+fn client_of_tcp(writes: bool) -> impl Fn(&Stack, &Options) -> Ends {
+    move |stack, options| {
+        let (client, server) = connect(stack, &Stack::new().push("tcp", "").unwrap(), "127.0.0.1:0", options);
+        if writes { Ends::two(client, server) } else { Ends::two(server, client) }
     }
 }
 
-/// A client and what a server accepted.
-fn connect(client: &Stack, server: &Stack, contact: &str, options: &Options) -> (Handle, Handle) {
-    let server = Server::listen(server, contact).unwrap();
-    let contact = server.contact().unwrap();
-    thread::scope(|scope| {
-        let accepting = scope.spawn(|| server.accept(Some(PATIENCE)).unwrap().open(options).unwrap());
-        (Handle::open(client, &contact, options).unwrap(), accepting.join().unwrap())
-    })
+/// A socket that hears everybody, and one that talks to it.
+fn datagrams(stack: &Stack, options: &Options) -> Ends {
+    let server = Server::listen(stack, "127.0.0.1:0").unwrap();
+    let reader = server.accept(Some(PATIENCE)).unwrap().open(options).unwrap();
+    Ends::two(Handle::open(stack, &server.contact().unwrap(), options).unwrap(), reader)
+}
+
+/// Two named pipes.
+fn pipes(_: &Stack, options: &Options) -> Ends {
+    let directory = tempfile::tempdir().unwrap();
+    let (there, back) = (fifo(directory.path(), "there"), fifo(directory.path(), "back"));
+    let open =
+        |attributes: String| Handle::open(&Stack::new().push("pipe", &attributes).unwrap(), "-", options).unwrap();
+    let (writer, reader) = thread::scope(|scope| {
+        let reader = scope.spawn(|| open(format!("input={there};output={back}")));
+        (open(format!("output={there};input={back}")), reader.join().unwrap())
+    });
+    Ends::two(writer, reader).with(directory)
+}
+
+/// A program that gives back what it gets.
+fn program(stack: &Stack, options: &Options) -> Ends {
+    Ends::one(Handle::open(stack, "/bin/cat", options).unwrap())
+}
+
+/// A file that is opened twice.
+fn file(stack: &Stack, options: &Options) -> Ends {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Handle::open(stack, &at(&directory, "file"), options).unwrap();
+    Ends::two(open(), open()).with(directory)
+}
+
+fn at(directory: &TempDir, name: &str) -> String {
+    directory.path().join(name).to_str().unwrap().to_owned()
 }
 
 fn fifo(directory: &Path, name: &str) -> String {

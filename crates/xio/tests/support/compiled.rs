@@ -29,14 +29,39 @@ fn compile_rust(folder: &Path) {
     assert!(output.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// A registry of `drivers/skeleton`, `drivers/skeleton-rust` and `drivers/udt-ref`, and whether it has the last: its
+/// library may be missing.
+#[allow(dead_code, reason = "as below")]
+pub fn loaded() -> (Arc<Registry>, bool) {
+    static UDT: OnceLock<bool> = OnceLock::new();
+    let folder = folder();
+    let has_udt = *UDT.get_or_init(|| {
+        let header = Path::new("/usr/include/udt/udt.h").exists();
+        let found = header.then_some(()).ok_or_else(|| "UDT's library: install libudt-dev".to_owned());
+        let found = xdfs_test_needs::found(found).is_some();
+        if found {
+            let libraries = ["-Wl,--no-as-needed", "-ludt", "-lstdc++"];
+            compile("drivers/udt-ref/udt_ref.cpp", "udt_ref", folder, &libraries);
+        }
+        found
+    });
+    (registry(folder), has_udt)
+}
+
 /// A registry that finds files in `folder`.
 pub fn registry(folder: &Path) -> Arc<Registry> {
     Arc::new(Registry::with_folders(vec![PathBuf::from(folder)]))
 }
 
-/// The drivers of `drivers/skeleton`.
+/// The drivers of `drivers/skeleton` and `drivers/skeleton-rust`.
 #[allow(dead_code, reason = "not every suite opens them")]
 pub fn skeletons() -> Arc<Registry> {
+    registry(folder())
+}
+
+/// Where they are, compiled once for a program of tests.
+#[allow(dead_code, reason = "as above")]
+fn folder() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -46,5 +71,5 @@ pub fn skeletons() -> Arc<Registry> {
         compile_rust(folder.path());
         folder
     });
-    registry(folder.path())
+    folder.path()
 }
