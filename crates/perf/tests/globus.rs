@@ -16,6 +16,44 @@ fn shape(outcome: &Outcome) -> Vec<String> {
     names.collect()
 }
 
+/// The same, with what is repeated for each interval once.
+fn shape_of_intervals(outcome: &Outcome) -> Vec<String> {
+    let lines = shape(outcome);
+    let is_time = |line: &String| line.trim() == "Time";
+    let times: Vec<_> = lines.iter().enumerate().filter(|(_, line)| is_time(line)).map(|(at, _)| at).collect();
+    let [first, second, .., _] = times[..] else { panic!("fewer than two intervals and an end: {outcome:?}") };
+    let of_interval = &lines[first..second];
+    let mut rest = &lines[second..];
+    while let Some(after) = rest.strip_prefix(of_interval) {
+        rest = after;
+    }
+    [&lines[..second], rest].concat()
+}
+
+#[test]
+fn intervals_look_the_same() {
+    if !there() {
+        return;
+    }
+    // With -i theirs has no limit of time: the client that ends the run is ours.
+    let mut server = globus("-s -D tcp -i 1");
+    let client = xioperf(&format!("-c localhost:{} -D tcp -i 1 -t 2.5 -b 1G", server.port())).succeeds();
+    let theirs = server.succeeds();
+    let mut server = xioperf("-s -D tcp -i 1");
+    xioperf(&format!("-c localhost:{} -D tcp -t 2.5 -b 1G", server.port())).succeeds();
+    let ours = server.succeeds();
+    assert_eq!(shape_of_intervals(&ours), shape_of_intervals(&theirs));
+    let as_server = |line: &String| line.replace("Bytes sent", "Bytes recv").replace("Write BW", "Read BW");
+    let client: Vec<_> = shape_of_intervals(&client).iter().map(as_server).collect();
+    // A server says first where it listens.
+    assert!(shape_of_intervals(&ours).ends_with(&client), "{client:?} {ours:?}");
+    for outcome in [&ours, &theirs] {
+        let time = |line: &str| line.trim().strip_prefix("Time:").map(|time| time.trim().to_owned());
+        let times: Vec<_> = outcome.out.lines().filter_map(time).collect();
+        assert!(times[..2].iter().all(|time| time.starts_with("00:1.0") || time.starts_with("00:0.9")), "{times:?}");
+    }
+}
+
 #[test]
 fn its_client_sends_to_our_server_and_both_print_the_same() {
     if !there() {

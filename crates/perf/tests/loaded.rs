@@ -34,6 +34,22 @@ fn drivers_that_were_dropped_into_a_folder_are_named_by_d() {
     assert_eq!(server.field("Bytes recv:"), "10.00 M");
 }
 
+#[test]
+fn streams_are_parallel_over_loaded_drivers() {
+    let folder = skeletons();
+    let mut server = xioperf_with_drivers(folder.path(), "-s -P 4 -D skeleton_block -D skeleton:key=9 -B 127.0.0.1");
+    let contact = format!("-c 127.0.0.1:{} -P 4 -n 10M", server.port());
+    let client = xioperf_with_drivers(folder.path(), &format!("{contact} -D skeleton_block -D skeleton=9")).succeeds();
+    let server = server.succeeds();
+    assert_eq!(
+        (client.field("Bytes sent:"), server.field("Bytes recv:")),
+        ("10.00 M".to_owned(), "10.00 M".to_owned())
+    );
+    for outcome in [&client, &server] {
+        (1..=4).for_each(|stream| drop(outcome.field(&format!("Stream {stream}"))));
+    }
+}
+
 /// A folder with `drivers/udt-ref`, compiled as its first lines say; none where its library is missing.
 fn udt() -> Option<TempDir> {
     let header = Path::new("/usr/include/udt/udt.h");

@@ -6,7 +6,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
-use support::{Outcome, on_terminal, xioperf};
+use support::{Outcome, on_terminal, traced, xioperf};
 
 /// A server and a client that connects to it over TCP, until both have ended well. Reports are JSON.
 #[track_caller]
@@ -85,6 +85,55 @@ fn streams_and_intervals_add_up() {
     }
     assert!(intervals.iter().map(sum).sum::<u64>() <= 64 << 20);
     assert_eq!(server.end()["received_bytes"], 64 << 20);
+}
+
+#[test]
+fn streams_are_parallel_over_any_stack() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let unix = (socket.to_str().unwrap(), "-D unix -D queue");
+    for (place, stack) in [("", "-D tcp -D noop -D zstd"), ("", "-D tcp:delay=false -D telnet -D rate:1GB/s"), unix] {
+        let bind = if place.is_empty() { String::new() } else { format!("-B {place}") };
+        let mut server = xioperf(&format!("-s --json -P 3 {stack} {bind}"));
+        let listening: serde_json::Value = serde_json::from_str(&server.line("listening")).unwrap();
+        let port = listening["contact"].as_str().unwrap().rsplit_once(':').map(|(_, port)| format!("localhost:{port}"));
+        let contact = if place.is_empty() { port.unwrap() } else { place.to_owned() };
+        let client = xioperf(&format!("-c {contact} --json -P 3 {stack} -n 24M -b 1G")).succeeds();
+        for (outcome, name) in [(&server.succeeds(), "received_bytes"), (&client, "sent_bytes")] {
+            assert_eq!(outcome.events("connected")[0]["streams"], 3, "{stack}: {outcome:?}");
+            let end = outcome.end();
+            let streams: Vec<_> =
+                end["streams"].as_array().unwrap().iter().map(|one| one[name].as_u64().unwrap()).collect();
+            assert_eq!((streams.len(), streams.iter().sum()), (3, 24 << 20), "{stack}: {end}");
+            assert!(end[name] == 24 << 20 && !streams.contains(&0), "{stack}: {end}");
+        }
+    }
+}
+
+#[test]
+fn a_window_is_that_of_the_sockets_at_both_ends() {
+    if !xdfs_test_needs::program("strace", "strace") || !xdfs_test_needs::tracing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let calls = |name: &str| folder.path().join(name);
+    let mut server = traced(&calls("server"), "-s --json -D tcp -w 192K");
+    let contact = format!("localhost:{}", server.json_port());
+    traced(&calls("client"), &format!("-c {contact} -D tcp -D noop -w 96K -n 1M")).succeeds();
+    server.succeeds();
+    // Without it the kernel chooses, and of the stack it is the transport's.
+    for (name, bytes) in [("server", 192 << 10), ("client", 96 << 10)] {
+        let calls = std::fs::read_to_string(calls(name)).unwrap();
+        for option in ["SO_SNDBUF", "SO_RCVBUF"] {
+            assert!(calls.contains(&format!("{option}, [{bytes}], 4) = 0")), "{name}: {calls}");
+        }
+    }
+    let mut server = traced(&calls("server"), "-s --json");
+    traced(&calls("client"), &format!("-c localhost:{} -n 1M", server.json_port())).succeeds();
+    server.succeeds();
+    for name in ["server", "client"] {
+        assert!(!std::fs::read_to_string(calls(name)).unwrap().contains("BUF"), "{name}");
+    }
 }
 
 #[test]

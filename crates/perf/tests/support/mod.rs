@@ -50,6 +50,12 @@ pub fn globus_in(environment: &[(String, String)], line: &str) -> Running {
     start_in(environment, &["stdbuf", "-oL", "globus-xioperf"], line)
 }
 
+/// Starts the program of this crate, and has its calls for sockets' options written to a file.
+pub fn traced(calls: &std::path::Path, line: &str) -> Running {
+    let calls = calls.to_str().unwrap();
+    start(&["strace", "-f", "-qq", "-e", "trace=setsockopt", "-o", calls, env!("CARGO_BIN_EXE_xioperf")], line)
+}
+
 /// Starts the program of this crate on a terminal of its own.
 pub fn on_terminal(line: &str) -> Running {
     let command = format!("{} {line}", env!("CARGO_BIN_EXE_xioperf"));
