@@ -51,6 +51,14 @@ int main(int argc, char *argv[])
     assert(globus_xio_attr_cntl(attr, tcp, 9999, 1) != GLOBUS_SUCCESS);
     OK(globus_xio_server_create(&server, attr, stack));
     OK(globus_xio_server_get_contact_string(server, &contact));
+    OK(globus_xio_server_cntl(server, tcp, GLOBUS_XIO_GET_LOCAL_CONTACT, &local));
+    assert(strcmp(local, contact) == 0);
+    free(local);
+    OK(globus_xio_server_cntl(server, GLOBUS_XIO_QUERY, GLOBUS_XIO_GET_LOCAL_NUMERIC_CONTACT, &local));
+    assert(strcmp(local, contact) == 0);
+    free(local);
+    assert(XDFS_XIO_KIND(globus_xio_server_cntl(server, tcp, GLOBUS_XIO_SEEK, (globus_off_t) 1))
+        == XDFS_XIO_ERROR_UNSUPPORTED);
     OK(globus_xio_handle_create(&client, stack));
     OK(globus_xio_register_open(client, contact, attr, on_open, NULL));
     OK(globus_xio_server_accept(&peer, server));
@@ -71,6 +79,7 @@ int main(int argc, char *argv[])
     assert(globus_xio_error_is_eof(result) && nbytes == 0);
     OK(globus_xio_close(client, NULL));
     OK(globus_xio_server_close(server));
+    assert(globus_xio_server_cntl(server, tcp, GLOBUS_XIO_GET_LOCAL_CONTACT, &local) != GLOBUS_SUCCESS);
     OK(globus_xio_stack_destroy(stack));
 
     OK(globus_xio_driver_load("file", &file));

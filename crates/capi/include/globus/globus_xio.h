@@ -282,6 +282,24 @@ static inline globus_result_t globus_xio_handle_cntl(
     return result;
 }
 
+static inline globus_result_t globus_xio_server_cntl(
+    globus_xio_server_t server, globus_xio_driver_t driver, int command, ...)
+{
+    globus_result_t result = XDFS_XIO_ERROR_UNSUPPORTED;
+    va_list arguments;
+
+    (void) driver;
+    va_start(arguments, command);
+    switch (command) {
+    case GLOBUS_XIO_GET_LOCAL_CONTACT:
+    case GLOBUS_XIO_GET_LOCAL_NUMERIC_CONTACT:
+        result = globus_xio_server_get_contact_string(server, va_arg(arguments, char **));
+        break;
+    }
+    va_end(arguments);
+    return result;
+}
+
 static inline globus_result_t globus_xio_data_descriptor_cntl(
     globus_xio_data_descriptor_t data_desc, globus_xio_driver_t driver, int command, ...)
 {
