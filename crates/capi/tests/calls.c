@@ -39,6 +39,9 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static char told[200];
 static xdfs_xio_handle_t accepted;
 
+/* The memory that was given to what is called "written", and to what is called "read". */
+static unsigned char *written_from, *read_into[2];
+
 static void tell(const char *what)
 {
     pthread_mutex_lock(&lock);
@@ -101,6 +104,7 @@ static void on_data(
     (void) handle;
     (void) data_desc;
     assert(nbytes <= length && (nbytes == 0 || buffer != NULL));
+    assert(strcmp((const char *) user_arg, "written") != 0 || buffer == written_from);
     snprintf(text, sizeof(text), "%s %d %zu;", (const char *) user_arg, XDFS_XIO_KIND(result), nbytes);
     tell(text);
 }
@@ -110,6 +114,7 @@ static void on_vectors(
     xdfs_xio_data_descriptor_t data_desc, void *user_arg)
 {
     assert(count == 2 && iovec[1].iov_len == 6);
+    assert(iovec[0].iov_base == read_into[0] && iovec[1].iov_base == read_into[1]);
     on_data(handle, result, (unsigned char *) iovec[0].iov_base, 100, nbytes, data_desc, user_arg);
 }
 
@@ -159,6 +164,9 @@ static void registered(void)
     xdfs_xio_iovec_t parts[2] = { { first, 5 }, { second, 6 } };
     size_t nbytes;
 
+    written_from = out;
+    read_into[0] = first;
+    read_into[1] = second;
     OK(xdfs_xio_register_readv(accepted, parts, 2, 11, NULL, on_vectors, (void *) "read"));
     OK(xdfs_xio_register_write(client, out, 11, 11, NULL, on_data, (void *) "written"));
     wait_for("written 0 11;");
