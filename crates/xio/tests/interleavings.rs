@@ -4,6 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
+#[path = "support/faults.rs"]
+mod faults;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +15,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xdfs_xio::{Completed, ErrorKind, Handle, OperationId, Options, Received, Server, Stack, Timeouts, WriteInfo};
+use faults::{PATIENCE, Random, SHORT, content, moved, stack, transferred};
+use xdfs_xio::{Completed, ErrorKind, Handle, OperationId, Options, Server, Timeouts, WriteInfo};
 
-/// Nothing that is waited for takes this long, unless it never comes.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// What runs out of time on purpose.
-const SHORT: Duration = Duration::from_millis(2);
 /// Steps of all runs together.
 const STEPS: u64 = 1_000_000;
 /// Steps of one connection, at most.
@@ -25,23 +25,6 @@ const STEPS_OF_RUN: u64 = 600;
 const THREADS: u64 = 2;
 /// Operations of a direction that wait.
 const OUTSTANDING_MAX: usize = 24;
-
-/// Numbers drawn from a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-
-    fn length(&mut self) -> usize {
-        let most = [1, 20, 300, 9000][self.below(4) as usize];
-        self.below(most) as usize
-    }
-}
 
 /// What an operation came to: the bytes that it read, or how many it wrote.
 enum Ended {
@@ -106,12 +89,6 @@ struct End {
     ids: Vec<OperationId>,
     /// Reads, and writes, run out of time soon.
     short: [bool; 2],
-}
-
-/// Bytes that tell which write of which seed they are of, and where in it they stand.
-fn content(seed: u64, write: usize, length: usize) -> Vec<u8> {
-    let start = (seed as usize).wrapping_mul(31).wrapping_add(write.wrapping_mul(7919));
-    (start..start + length).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 11) as u8).collect()
 }
 
 impl End {
@@ -242,17 +219,6 @@ impl End {
     }
 }
 
-/// What an operation that failed had moved. A layer that broke its contract, as `verify` finds out, is no
-/// failure that was drawn.
-fn transferred(error: &xdfs_xio::Error) -> usize {
-    assert_ne!(error.kind(), ErrorKind::Driver, "{error}");
-    error.transferred()
-}
-
-fn moved(result: xdfs_xio::Result<Received>) -> usize {
-    result.map_or_else(|error| transferred(&error), |received| received.bytes)
-}
-
 fn of_read(done: Completed) -> Ended {
     let moved = moved(done.result);
     let mut bytes = done.buffers.into_one();
@@ -265,18 +231,6 @@ fn options(random: &mut Random, close: Duration) -> Options {
     let mut time = || Some(if random.below(4) == 0 { SHORT } else { PATIENCE });
     let timeouts = Timeouts { open: Some(PATIENCE), read: time(), write: time(), close: Some(close) };
     Options { timeouts }
-}
-
-fn stack(random: &mut Random) -> Stack {
-    let mut odds = || [0, 30, 250, 600][random.below(4) as usize];
-    let (short, blocked, late) = (odds(), odds(), odds());
-    let errors = [0, 0, 5, 100][random.below(4) as usize];
-    let seed = random.below(1 << 32);
-    let delay = if random.below(20) == 0 { "1ms" } else { "0ms" };
-    let fault = format!("seed={seed};errors={errors};short={short};blocked={blocked};late={late};delay={delay}");
-    let above = ["", ",noop", ",rate=1GB/s", ",fault=7", ",queue=300", ",bounce=50", ",verify", ",queue,verify"]
-        [random.below(8) as usize];
-    Stack::new().push_all(&format!("unix,fault:{fault}{above}")).unwrap()
 }
 
 /// Opens both ends; none where a fault or a close came between, which was told as well.
