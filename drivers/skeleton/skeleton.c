@@ -14,18 +14,35 @@ struct layer {
     unsigned char key;
 };
 
+/* The number of an attribute, of attributes such as key=7;other=8. It stays as it was where none is given. */
+static int number(const char *attributes, const char *name, long *value)
+{
+    size_t length = strlen(name);
+    const char *at = attributes;
+
+    while (*at != 0) {
+        if (strncmp(at, name, length) == 0 && at[length] == '=') {
+            const char *text = at + length + 1;
+            char *end;
+
+            *value = strtol(text, &end, 10);
+            return end != text && (*end == 0 || *end == ';') ? 0 : EINVAL;
+        }
+        at += strcspn(at, ";");
+        at += *at == ';';
+    }
+    return 0;
+}
+
 static int open_layer(void **element, const char *attributes, int accepted)
 {
     struct layer *layer;
     long key = 42;
 
     (void) accepted;
-    /* The one attribute, as key=VALUE; the framework lets no other through. */
-    if (strncmp(attributes, "key=", 4) == 0) {
-        key = strtol(attributes + 4, NULL, 10);
-        if (key < 0 || key > 255)
-            return EINVAL;
-    }
+    /* The framework lets no names through but those that are listed below. */
+    if (number(attributes, "key", &key) != 0 || key < 0 || key > 255)
+        return EINVAL;
     layer = (struct layer *) malloc(sizeof(*layer));
     if (layer == NULL)
         return ENOMEM;
@@ -72,7 +89,8 @@ static ssize_t send_bytes(
         if (byte < from[at].iov_len)
             all = 0;
     }
-    /* A message ends with its last byte. */
+    /* The layer below may take fewer bytes: what is counted, or changes with its place, goes by what it took. A message
+     * ends with its last byte. */
     return below->send(below, &one, 1, all ? flags : 0);
 }
 

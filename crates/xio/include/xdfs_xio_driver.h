@@ -26,7 +26,7 @@ enum {
     /* At the bottom of a stack; its calls wait. Each open connection has two threads, one that reads and
      * one that writes, so that both may be called at a time; each alone is called one at a time. */
     XDFS_XIO_BLOCKING_TRANSPORT = 1,
-    /* Above another driver; its calls never wait. They are made one at a time. */
+    /* Above another driver; its calls never wait. They are made one at a time, from any thread. */
     XDFS_XIO_TRANSFORM = 2
 };
 

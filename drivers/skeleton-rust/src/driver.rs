@@ -9,21 +9,46 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Nothing follows these bytes.
 #[allow(dead_code, reason = "not every driver ends by itself")]
 pub const END: c_uint = 1;
+/// A message ends with these bytes.
+#[allow(dead_code, reason = "not every driver knows messages")]
+pub const END_OF_MESSAGE: c_uint = 2;
 /// Numbers of errors, as in errno.h.
+#[allow(dead_code, reason = "not every driver has attributes")]
+pub const EINVAL: i32 = 22;
 const EAGAIN: i32 = 11;
 const EINTR: i32 = 4;
 const EIO: i32 = 5;
 
-/// One open layer.
-pub trait Transform: Sized {
+/// Attributes one by one, with their values.
+#[allow(dead_code, reason = "not every driver has attributes")]
+pub fn each(attributes: &str) -> impl Iterator<Item = (&str, &str)> {
+    attributes.split(';').filter_map(|attribute| attribute.split_once('='))
+}
+
+/// One open layer. Its methods are called one at a time, from any thread.
+pub trait Transform: Sized + Send {
+    /// Whether `send` keeps bytes until `flush`, or `receive` takes more from below than it gives. Otherwise neither
+    /// may be done.
+    const KEEPS: bool = false;
+
     /// A new layer; `attributes` is `name=value;name=value`.
     fn open(attributes: &str, accepted: bool) -> io::Result<Self>;
 
     /// Receives by `below`; `flags` are set by it.
     fn receive(&mut self, below: &mut Below, into: &mut [IoSliceMut<'_>], flags: &mut c_uint) -> io::Result<usize>;
 
-    /// Sends by `below`.
+    /// Sends by `below`, which may take fewer bytes than it is given.
     fn send(&mut self, below: &mut Below, from: &[IoSlice<'_>], flags: c_uint) -> io::Result<usize>;
+
+    /// Sends what is kept; `WouldBlock` while some is left.
+    fn flush(&mut self, _below: &mut Below) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether `receive` has bytes that were taken from below already.
+    fn holds(&self) -> bool {
+        false
+    }
 }
 
 /// The layer below, for the time of a call.
@@ -85,7 +110,14 @@ pub struct Calls {
 impl Calls {
     /// Those of a type.
     pub const fn of<T: Transform>() -> Self {
-        Self { open: open::<T>, receive: receive::<T>, send: send::<T>, close: close::<T>, flush: None, holds: None }
+        Self {
+            open: open::<T>,
+            receive: receive::<T>,
+            send: send::<T>,
+            close: close::<T>,
+            flush: if T::KEEPS { Some(flush::<T>) } else { None },
+            holds: if T::KEEPS { Some(holds::<T>) } else { None },
+        }
     }
 }
 
@@ -141,6 +173,18 @@ unsafe extern "C" fn close<T: Transform>(element: *mut c_void) {
         drop(unsafe { Box::from_raw(element.cast::<T>()) });
         Ok(0)
     });
+}
+
+unsafe extern "C" fn flush<T: Transform>(element: *mut c_void, below: *mut Below) -> c_int {
+    // SAFETY: both are alive for the time of the call, which nothing else meets.
+    let (element, below) = unsafe { (&mut *element.cast::<T>(), &mut *below) };
+    told(|| element.flush(below).map(|()| 0)) as c_int
+}
+
+unsafe extern "C" fn holds<T: Transform>(element: *mut c_void) -> c_int {
+    // SAFETY: it is alive for the time of the call, which nothing else meets.
+    let element = unsafe { &*element.cast::<T>() };
+    c_int::from(told(|| Ok(element.holds().into())) == 1)
 }
 
 /// `struct xdfs_xio_driver`.

@@ -3,7 +3,7 @@
 
 mod driver;
 
-use driver::{Below, Transform};
+use driver::{Below, EINVAL, Transform, each};
 use std::ffi::c_uint;
 use std::io::{self, IoSlice, IoSliceMut};
 
@@ -13,10 +13,16 @@ struct Skeleton {
 
 impl Transform for Skeleton {
     fn open(attributes: &str, _accepted: bool) -> io::Result<Self> {
-        let key = attributes.strip_prefix("key=").unwrap_or("42");
+        let mut key = "42";
+        for (name, value) in each(attributes) {
+            match name {
+                "key" => key = value,
+                // The framework lets no names through but those that are listed below.
+                _ => unreachable!("the attribute {name}"),
+            }
+        }
         assert!(key != "panic", "asked for");
-        let key = key.parse().map_err(|_| io::Error::from_raw_os_error(22))?;
-        Ok(Self { key })
+        Ok(Self { key: key.parse().map_err(|_| io::Error::from_raw_os_error(EINVAL))? })
     }
 
     fn receive(&mut self, below: &mut Below, into: &mut [IoSliceMut<'_>], flags: &mut c_uint) -> io::Result<usize> {

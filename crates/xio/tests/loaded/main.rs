@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use compiled::{compile, registry, skeletons};
+use compiled::{compile, compile_rust, registry, skeletons};
 use tempfile::TempDir;
 use xdfs_xio::{Error, ErrorKind, Handle, Options, Server, Stack, Timeouts};
 
@@ -213,7 +213,8 @@ fn nonsense_of_a_transform_is_an_error_of_its_handle() {
 
 #[test]
 fn a_loaded_stack_is_read_by_whoever_has_the_same_driver_and_key() {
-    let stack = |name, attributes| Stack::of(skeletons()).push("tcp", "").unwrap().push(name, attributes).unwrap();
+    let stack =
+        |name: &str, attributes: &str| Stack::of(skeletons()).push("tcp", "").unwrap().push(name, attributes).unwrap();
     let server = Server::listen(&stack("skeleton", "key=7"), "127.0.0.1:0").unwrap();
     let contact = server.contact().unwrap();
     let clients = [("skeleton", "key=7", true), ("skeleton", "key=8", false), ("skeleton_rust", "key=7", true)];
@@ -228,11 +229,45 @@ fn a_loaded_stack_is_read_by_whoever_has_the_same_driver_and_key() {
         peer.read(&mut bytes, 5).unwrap();
         assert_eq!(&bytes == b"hello", same, "{name}: {attributes}");
     }
-    let refused = Handle::open(&stack("skeleton", "key=256"), &contact, &patient()).unwrap_err();
-    assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Usage, Some("skeleton")), "{refused}");
+    for key in ["256", "7x", "", "-1"] {
+        for name in ["skeleton", "skeleton_rust"] {
+            let stack = stack(name, &format!("key={key}"));
+            let refused = Handle::open(&stack, &contact, &patient()).unwrap_err();
+            assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Usage, Some(name)), "{key}: {refused}");
+        }
+    }
     // A panic of a driver in Rust ends its connection and nothing else.
     let refused = Handle::open(&stack("skeleton_rust", "key=panic"), &contact, &patient()).unwrap_err();
     assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Other, Some("skeleton_rust")), "{refused}");
+}
+
+#[test]
+fn a_transform_in_rust_may_keep_bytes_too() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_rust("crates/xio/tests/loaded/keeps.rs", "keeps", folder.path());
+    let stack = Stack::of(registry(folder.path())).push_all("tcp,keeps").unwrap();
+    let server = Server::listen(&stack, "127.0.0.1:0").unwrap();
+    let content: Vec<u8> = (0..300_007_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let client = Handle::open(&stack, &server.contact().unwrap(), &patient()).unwrap();
+    let peer = server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap();
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            content.chunks(7919).for_each(|piece| assert_eq!(client.write(piece).unwrap(), piece.len()));
+            client.close().unwrap();
+        });
+        // Registered reads of a byte wait for the kernel, unless the driver says that it holds some.
+        let (tell, told) = sync_channel(1000);
+        for _ in 0..1000 {
+            let tell = tell.clone();
+            peer.register_read(vec![0], 1, move |_, done| tell.send(done.buffers.into_one()).unwrap()).unwrap();
+        }
+        let mut received: Vec<u8> = (0..1000).flat_map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
+        let mut rest = vec![0; content.len()];
+        let read = peer.read(&mut rest, content.len()).unwrap();
+        received.extend(&rest[..read.bytes]);
+        assert!(read.info.end && received == content, "{} bytes", received.len());
+        sending.join().unwrap();
+    });
 }
 
 #[test]

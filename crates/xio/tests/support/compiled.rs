@@ -18,13 +18,14 @@ pub fn compile(source: &str, name: &str, folder: &Path, more: &[&str]) {
     assert!(output.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Compiles the driver in Rust as cargo would: it depends on nothing.
+/// Compiles a driver in Rust as cargo would: it depends on nothing.
 #[allow(dead_code, reason = "as below")]
-fn compile_rust(folder: &Path) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/skeleton-rust/src/lib.rs");
+pub fn compile_rust(source: &str, name: &str, folder: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(source);
     let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    compiler.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=xdfs_xio_skeleton_rust", "-Dwarnings"]);
-    compiler.arg(source).arg("-o").arg(folder.join("libxdfs_xio_skeleton_rust.so"));
+    let library = format!("xdfs_xio_{name}");
+    compiler.args(["--edition=2024", "--crate-type=cdylib", "-Dwarnings", "--crate-name", &library]);
+    compiler.arg(source).arg("-o").arg(folder.join(format!("lib{library}.so")));
     let output = compiler.output().unwrap();
     assert!(output.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
@@ -68,7 +69,7 @@ fn folder() -> &'static Path {
         for name in ["skeleton", "skeleton_block"] {
             compile(&format!("drivers/skeleton/{name}.c"), name, folder.path(), &[]);
         }
-        compile_rust(folder.path());
+        compile_rust("drivers/skeleton-rust/src/lib.rs", "skeleton_rust", folder.path());
         folder
     });
     folder.path()
