@@ -6,6 +6,7 @@
 //! in [`Handle`] and the machine below it ([`operations::Operations`]). A driver moves bytes and
 //! never waits.
 
+mod asynchronous;
 pub mod attributes;
 mod contact;
 pub mod credentials;
@@ -23,6 +24,7 @@ mod registry;
 mod server;
 mod stack;
 
+pub use asynchronous::AsyncHandle;
 pub use attributes::{AttributeInfo, Attributes, Value, ValueKind};
 pub use contact::{Contact, ContactError};
 pub use driver::{Below, Driver, Kind, Listener};
