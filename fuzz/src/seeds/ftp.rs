@@ -24,15 +24,7 @@ pub(super) fn all() -> Vec<Seed> {
     for (name, text) in talks {
         seeds.push(("ftp-control", name.to_owned(), [&[2], text.as_bytes()].concat()));
     }
-    let ahead = [
-        ("answered", 0b1111, "213 5\r\n150 go\r\n226 done\r\n350 and?\r\n113 at work\r\n213 ab\r\n"),
-        ("refused", 0b1111, "550 no\r\n150 go\r\n112 marker\r\n426 cut\r\n550 no\r\n500 what\r\n"),
-        ("twisted", 0b0011, "150 go\r\n213 5\r\n"),
-        ("too-many", 0b0001, "213 5\r\n213 5\r\n"),
-    ];
-    for (name, kinds, text) in ahead {
-        seeds.push(("ftp-ahead", name.to_owned(), [&[kinds], text.as_bytes()].concat()));
-    }
+    seeds.extend(replies_ahead());
     let listings = [
         ("globus", "Type=cdir;Modify=20261123145618;Size=4096; .\r\nType=file;Size=3; a b\r\n"),
         ("leads-out", "Type=dir; ../x\r\n"),
@@ -89,4 +81,17 @@ fn data(connection: u8, offset: u64, count: u8, last: bool) -> Vec<u8> {
 fn end(connection: u8, ends: u64) -> Vec<u8> {
     let head = Head::File { ends, last: true }.encode();
     [&[connection, head.len() as u8], head.as_slice()].concat()
+}
+
+/// Replies to commands that were sent ahead.
+fn replies_ahead() -> Vec<Seed> {
+    let ahead = [
+        ("answered", 0b1111, "213 5\r\n150 go\r\n226 done\r\n350 and?\r\n113 at work\r\n213 ab\r\n"),
+        ("refused", 0b1111, "550 no\r\n150 go\r\n112 marker\r\n426 cut\r\n550 no\r\n500 what\r\n"),
+        ("twisted", 0b0011, "150 go\r\n213 5\r\n"),
+        ("too-many", 0b0001, "213 5\r\n213 5\r\n"),
+    ];
+    let seed =
+        |(name, kinds, text): (&str, u8, &str)| ("ftp-ahead", name.to_owned(), [&[kinds], text.as_bytes()].concat());
+    ahead.into_iter().map(seed).collect()
 }
