@@ -21,6 +21,8 @@ pub mod operations;
 mod pool;
 mod reactor;
 mod registry;
+#[cfg(any(feature = "futures", feature = "tokio"))]
+mod runtimes;
 mod server;
 mod stack;
 

@@ -48,8 +48,9 @@ pub(super) const CRATES: &[CrateRule] = &[
     CrateRule {
         name: "xdfs-xio",
         ours: &["xdfs-io", "xdfs-secure"],
-        // httparse: heads of HTTP; libloading: drivers that come as files; zstd: the compressed stream.
-        foreign: &["httparse", "libloading", "rustix", "thiserror", "zstd"],
+        // httparse: heads of HTTP; libloading: drivers that come as files; zstd: the compressed stream; futures-io and tokio:
+        // traits, by features.
+        foreign: &["futures-io", "httparse", "libloading", "rustix", "thiserror", "tokio", "zstd"],
         why: "the framework stacks drivers above io, has TLS from secure and knows nothing of the protocol of xdfs",
     },
     CrateRule {
