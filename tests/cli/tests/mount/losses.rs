@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, Server, pass, pattern};
+use xdfs_test_cli::{Running, Scene, Server, pass};
 
 use crate::Mount;
 
@@ -128,63 +128,12 @@ fn is_stopped(server: &Server) -> bool {
     })
 }
 
-/// Kills `program` with `signal`; how long it takes to end.
-fn time_to_end(program: Running, signal: Signal) -> Duration {
-    let state = format!("/proc/{}/syscall", program.process().as_raw_nonzero());
-    // In a read, or a lock: its number and its arguments are shown where it sleeps.
-    while !fs::read_to_string(&state).is_ok_and(|text| text.starts_with("0 ") || text.starts_with("73 ")) {
-        assert!(program.is_running());
-        std::thread::yield_now();
-    }
-    let began = Instant::now();
-    program.signal(signal);
-    let _ = program.wait();
-    began.elapsed()
-}
-
-#[test]
-fn a_program_that_waits_for_a_server_or_a_lock_is_ended_by_a_signal() {
-    let scene = Scene::new();
-    let server = scene.serve();
-    scene.write("server/file", &pattern(1_000_000, 3));
-    scene.write("server/lock", b"");
-    let mount = Mount::new(&scene, &server, &[]);
-    let command = |words: &[&str]| {
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).current_dir(&mount.point);
-        command
-    };
-    let held = fs::File::open(scene.path("server/lock")).unwrap();
-    held.lock().unwrap();
-    let locks = Running::start(command(&["flock", "lock", "true"]));
-    let took = time_to_end(locks, Signal::INT);
-    assert!(took < Duration::from_secs(1), "{took:?}");
-    // Its first bytes have come with its open.
-    let script = "import os, sys\nf = os.open('file', os.O_RDONLY)\nprint(flush=True)\nos.lseek(f, 500_000, 0)\nsys.stdin.read()\nos.read(f, 1000)\n";
-    let mut reads = Running::start(command(&["python3", "-c", script]));
-    let opened = format!("/proc/{}/fd/3", reads.process().as_raw_nonzero());
-    while !fs::read_link(&opened).is_ok_and(|path| path.ends_with("file")) {
-        assert!(reads.is_running());
-        std::thread::yield_now();
-    }
+/// Stops a server: it is there, and does not answer.
+pub(crate) fn stop(server: &Server) {
     server.signal(Signal::STOP);
-    while !is_stopped(&server) {
+    while !is_stopped(server) {
         std::thread::yield_now();
     }
-    reads.close_input();
-    let state = format!("/proc/{}/syscall", reads.process().as_raw_nonzero());
-    while !fs::read_to_string(&state).is_ok_and(|text| text.starts_with("0 0x3 ")) {
-        assert!(reads.is_running());
-        std::thread::yield_now();
-    }
-    let began = Instant::now();
-    let _ = reads.kill();
-    let took = began.elapsed();
-    server.signal(Signal::CONT);
-    assert!(took < Duration::from_secs(1), "{took:?}");
-    // The mount goes on.
-    assert_eq!(fs::read(mount.path("file")).unwrap(), pattern(1_000_000, 3));
-    mount.unmount();
 }
 
 /// Runs a statement of Python in the mounted directory that the server does not answer for two seconds, while a signal that the
@@ -214,10 +163,7 @@ fn run_interrupted(scene: &Scene, server: &Server, mount: &Mount, statement: &st
         assert!(program.is_running());
         std::thread::yield_now();
     }
-    server.signal(Signal::STOP);
-    while !is_stopped(server) {
-        std::thread::yield_now();
-    }
+    stop(server);
     program.close_input();
     pass(Duration::from_secs(2));
     assert!(program.is_running(), "{statement}: it is not told before it is known");
@@ -254,13 +200,6 @@ fn mount_of_silent_server(scene: &Scene, name: &str) -> (Server, Mount) {
     fs::write(mount.path("file"), b"content").unwrap();
     assert_eq!(fs::read(mount.path("file")).unwrap(), b"content");
     (server, mount)
-}
-
-fn stop(server: &Server) {
-    server.signal(Signal::STOP);
-    while !is_stopped(server) {
-        std::thread::yield_now();
-    }
 }
 
 #[test]

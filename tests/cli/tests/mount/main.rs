@@ -7,6 +7,7 @@ mod killed;
 mod losses;
 mod posix;
 mod programs;
+mod signals;
 #[cfg(feature = "long")]
 mod suites;
 mod torture;
