@@ -129,13 +129,17 @@ impl Sessions {
         url: &Url,
         patience: Duration,
     ) -> connect::ConnectResult<(Arc<Remote>, Option<Tunnel>)> {
-        let ((session, mut options), tunnel) =
-            self.connect(url, &|options| Session::connect(options).map(|session| (session, options.clone())))?;
+        // A server that does not answer is lost, and so is the next try, before the calls are given up.
+        let soon = (patience / 2).clamp(STALL_MIN, STALL_MAX);
+        let open = |options: &ConnectOptions| {
+            let options = ConnectOptions { stall: Some(soon), ..options.clone() };
+            Session::connect(&options).map(|session| (session, options))
+        };
+        let ((session, mut options), tunnel) = self.connect(url, &open)?;
         if tunnel.is_some() {
             return Ok((Remote::over(session), tunnel));
         }
-        // A server that does not answer is lost before the calls are given up.
-        options.stall = Some(patience.clamp(STALL_MIN, STALL_MAX));
+        options.deadline = options.deadline.min(soon);
         Ok((Remote::continuing(session, options, patience), None))
     }
 

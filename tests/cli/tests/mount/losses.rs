@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, Server, pass};
+use xdfs_test_cli::{Running, Scene, Server, pass, pattern};
 
 use crate::Mount;
 
@@ -116,6 +116,46 @@ fn a_lost_server_is_an_error_after_the_timeout_and_no_error_when_it_is_back() {
     assert!(began.elapsed() < Duration::from_secs(30));
     let _server = again(&scene, &address);
     assert_eq!(fs::read(mount.path("file")).unwrap(), b"content");
+    mount.unmount();
+}
+
+#[test]
+fn a_server_that_hangs_is_an_error_after_the_timeout_and_no_error_when_it_goes_on() {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", &pattern(1_000_000, 3));
+    scene.write("server/written", b"content");
+    let seconds = TIMEOUT.as_secs().to_string();
+    let mount = Mount::new(&scene, &server, &["--timeout", &seconds, "-o", "valid=0"]);
+    let file = fs::File::open(mount.path("file")).unwrap();
+    let written = OpenOptions::new().write(true).open(mount.path("written")).unwrap();
+    let read = || file.read_at(&mut [0; 100], 500_000).map(drop);
+    let look = || fs::metadata(mount.path("file")).map(drop);
+    let make = || fs::create_dir(mount.path("directory"));
+    let write = || written.write_all_at(b"changed", 0).and_then(|()| written.sync_all());
+    let calls: [(&str, &dyn Fn() -> std::io::Result<()>); 4] =
+        [("read", &read), ("look", &look), ("make", &make), ("write", &write)];
+    stop(&server);
+    for (name, call) in calls {
+        let began = Instant::now();
+        let told = call();
+        let took = began.elapsed();
+        assert_eq!(told.unwrap_err().raw_os_error(), Some(5), "{name}: EIO");
+        assert!(took > TIMEOUT / 2 && took < TIMEOUT * 5, "{name}: {took:?}");
+    }
+    server.signal(Signal::CONT);
+    read().unwrap();
+    look().unwrap();
+    // It may have been made when the server went on.
+    let made = make();
+    assert!(made.is_ok() || made.is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists));
+    assert!(fs::metadata(mount.path("directory")).unwrap().is_dir());
+    // Who was told that something is lost is told so until the last close.
+    drop(written);
+    fs::write(mount.path("written"), b"written").unwrap();
+    assert_eq!(scene.read("server/written"), b"written");
+    drop(file);
     mount.unmount();
 }
 
