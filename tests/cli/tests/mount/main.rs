@@ -4,6 +4,7 @@
 mod coherence;
 mod commands;
 mod killed;
+mod leases;
 mod losses;
 mod posix;
 mod programs;

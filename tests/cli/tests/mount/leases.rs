@@ -1,0 +1,187 @@
+//! Two mounts of a server that grants leases.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::process::Command;
+
+use xdfs_test_cli::{Running, Scene, Server};
+
+use crate::{Mount, python};
+
+/// Two mounts of a server with leases. A server that has just been started grants none until those that it may have granted before
+/// are over.
+fn two(scene: &Scene, options: &[&str]) -> (Server, Mount, Mount) {
+    scene.write("server.toml", b"[limits]\nlease-seconds = 2\n");
+    let server = scene.serve_with(&["--config", "server.toml"]);
+    let one = Mount::of(scene, &server.url(""), "one", options);
+    let two = Mount::of(scene, &server.url(""), "two", options);
+    fs::write(one.path("first"), b"first").unwrap();
+    assert_eq!(fs::read(two.path("first")).unwrap(), b"first");
+    (server, one, two)
+}
+
+/// Runs `writes` in one mount, and `reads` in the other one until that has ended: it loops while `goes_on()`.
+fn beside(scene: &Scene, (one, other): (&Mount, &Mount), writes: &str, reads: &str) {
+    let ended = scene.path("ended");
+    let prelude = format!("import os\ndef goes_on(): return not os.path.exists({ended:?})\n");
+    let mut command = Command::new("python3");
+    command.args(["-c", &format!("{prelude}{reads}")]).current_dir(&other.point);
+    let reader = Running::start(command);
+    python(&one.point, writes);
+    fs::write(&ended, b"").unwrap();
+    let said = reader.wait();
+    fs::remove_file(&ended).unwrap();
+    assert_eq!(said.code, Some(0), "{}", said.messages);
+    assert!(said.text().trim().parse::<u64>().unwrap() > 0, "it has read");
+}
+
+/// Appends blocks that tell their place, and says in a file how many there are at least.
+const APPENDS: &str = "import os\n\
+    block = lambda at: at.to_bytes(8, 'little') * 125\n\
+    f, at = os.open('file', os.O_WRONLY | os.O_CREAT), 0\n\
+    for number in range(300):\n\
+    \x20   os.pwrite(f, block(at), at); at += 1000\n\
+    \x20   if number % 3 == 1: os.fsync(f)\n\
+    \x20   if number % 3 == 2: os.close(f); f = os.open('file', os.O_WRONLY)\n\
+    os.close(f)\n";
+
+/// Looks how long the file is, and reads so much.
+const READS: &str = "block = lambda at: at.to_bytes(8, 'little') * 125\n\
+    times, size, kept = 0, 0, None\n\
+    while goes_on() or not times:\n\
+    \x20   try: now = os.stat('file').st_size\n\
+    \x20   except FileNotFoundError: continue\n\
+    \x20   assert now >= size, (now, size); size = now\n\
+    \x20   if kept is None: kept = os.open('file', os.O_RDONLY)\n\
+    \x20   new = os.open('file', os.O_RDONLY)\n\
+    \x20   for f in (new, kept):\n\
+    \x20       data = os.pread(f, size, 0)\n\
+    \x20       assert len(data) == size, (f == new, len(data), size)\n\
+    \x20       assert data == b''.join(map(block, range(0, size, 1000)))[:size], (f == new, size)\n\
+    \x20       assert os.fstat(f).st_size >= size\n\
+    \x20   os.close(new); times += 1\n\
+    print(times)\n";
+
+#[test]
+fn a_reader_never_sees_a_size_without_its_data() {
+    for options in [&["-o", "valid=0"][..], &[]] {
+        let scene = Scene::new();
+        let (_server, one, other) = two(&scene, options);
+        beside(&scene, (&one, &other), APPENDS, READS);
+        assert_eq!(fs::metadata(other.path("file")).unwrap().len(), 300_000);
+        other.unmount();
+        one.unmount();
+    }
+}
+
+#[test]
+fn a_reader_sees_at_once_what_was_closed() {
+    let scene = Scene::new();
+    let (_server, one, other) = two(&scene, &["-o", "valid=30"]);
+    let directory = |mount: &Mount| mount.path("directory");
+    fs::create_dir(directory(&one)).unwrap();
+    // Files beside it that are read in order: it is opened before it is asked for.
+    let names: Vec<String> = (0..20).map(|number| format!("{number:02}")).collect();
+    for name in &names {
+        fs::write(directory(&one).join(name), b"0").unwrap();
+    }
+    for round in 0..10_u32 {
+        for (writer, reader) in [(&one, &other), (&other, &one)] {
+            for (at, name) in names.iter().enumerate() {
+                let content = format!("{round} {at} {}", "x".repeat(round as usize * 100));
+                let ahead = &names[(at + 3) % names.len()];
+                fs::write(directory(writer).join(ahead), &content).unwrap();
+                assert_eq!(fs::read_to_string(directory(reader).join(ahead)).unwrap(), content);
+                let _ = fs::read(directory(reader).join(name)).unwrap();
+            }
+        }
+    }
+    other.unmount();
+    one.unmount();
+}
+
+#[test]
+fn appends_through_both_mounts_are_whole_and_in_their_order() {
+    let scene = Scene::new();
+    let (_server, one, other) = two(&scene, &[]);
+    let script = |word: &str| {
+        format!(
+            "import os\nf = os.open('log', os.O_RDWR | os.O_APPEND | os.O_CREAT)\n\
+             for i in range(200):\n\
+             \x20   line = b'{word} %06d\\n' % i\n\
+             \x20   os.write(f, line)\n\
+             \x20   assert line in os.pread(f, 1 << 20, 0), 'it does not see its own line'\n"
+        )
+    };
+    std::thread::scope(|scope| {
+        for (mount, word) in [(&one, "one"), (&one, "two"), (&other, "six")] {
+            let (point, script) = (&mount.point, script(word));
+            scope.spawn(move || python(point, &script));
+        }
+    });
+    let text = String::from_utf8(scene.read("server/log")).unwrap();
+    for word in ["one", "two", "six"] {
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(word)).collect();
+        let expected: Vec<String> = (0..200).map(|number| format!("{word} {number:06}")).collect();
+        assert_eq!(lines, expected);
+    }
+    assert_eq!(text.lines().count(), 600);
+    for mount in [&one, &other] {
+        assert_eq!(fs::read_to_string(mount.path("log")).unwrap(), text);
+    }
+    other.unmount();
+    one.unmount();
+}
+
+#[test]
+fn a_file_that_is_renamed_over_another_is_what_is_opened_at_once() {
+    let scene = Scene::new();
+    let (_server, one, other) = two(&scene, &["-o", "valid=30"]);
+    fs::write(one.path("file"), b"0").unwrap();
+    for round in 1..20_u32 {
+        for (writer, reader) in [(&one, &other), (&other, &one)] {
+            let before = fs::read(reader.path("file")).unwrap();
+            let kept = fs::File::open(reader.path("file")).unwrap();
+            let content = format!("{round} {:?}", "y".repeat(round as usize));
+            fs::write(writer.path("new"), &content).unwrap();
+            fs::rename(writer.path("new"), writer.path("file")).unwrap();
+            assert_eq!(fs::read_to_string(reader.path("file")).unwrap(), content);
+            let mut bytes = vec![0; before.len()];
+            kept.read_exact_at(&mut bytes, 0).unwrap();
+            assert_eq!(bytes, before, "who has it open has the old one");
+        }
+    }
+    other.unmount();
+    one.unmount();
+}
+
+/// Adds one to a number under a lock, so often, and writes so many numbers behind it as it says.
+const COUNTS: &str = "import fcntl, os, sys\n\
+    f = os.open('count', os.O_RDWR)\n\
+    lock = getattr(fcntl, sys.argv[1])\n\
+    for _ in range(40):\n\
+    \x20   lock(f, fcntl.LOCK_EX)\n\
+    \x20   data = os.pread(f, os.fstat(f).st_size, 0)\n\
+    \x20   now = int.from_bytes(data[:8], 'little')\n\
+    \x20   assert data == now.to_bytes(8, 'little') * (now + 1), (now, len(data))\n\
+    \x20   os.pwrite(f, (now + 1).to_bytes(8, 'little') * (now + 2), 0)\n\
+    \x20   lock(f, fcntl.LOCK_UN)\n";
+
+#[test]
+fn a_lock_is_handed_over_with_what_was_written_under_it() {
+    let scene = Scene::new();
+    let (_server, one, other) = two(&scene, &[]);
+    for lock in ["flock", "lockf"] {
+        fs::write(one.path("count"), [0; 8]).unwrap();
+        std::thread::scope(|scope| {
+            for mount in [&one, &one, &other, &other] {
+                let mut command = Command::new("python3");
+                command.args(["-c", COUNTS, lock]).current_dir(&mount.point);
+                scope.spawn(move || crate::run(&mut command));
+            }
+        });
+        assert_eq!(scene.read("server/count"), 160_u64.to_le_bytes().repeat(161), "{lock}");
+    }
+    other.unmount();
+    one.unmount();
+}
