@@ -306,7 +306,7 @@ impl Tree {
         let at = call.inode;
         match call.operation {
             Operation::LookUp { name } => self.look_up(at, name),
-            Operation::Attributes { handle } => self.attributes(at, handle),
+            Operation::Attributes { handle } => self.attributes(at, handle).map_err(of_known_file),
             Operation::SetAttributes(new) => self.set_attributes(at, &new),
             Operation::ReadLink => self.read_link(at),
             Operation::Symlink { name, target } => self.symlink(at, name, target),
@@ -338,6 +338,12 @@ impl Tree {
         match call.operation {
             Operation::Open { flags } => self.open(call.inode, flags),
             Operation::Create { name, mode, flags } => self.create(call.inode, name, mode, flags),
+            _ => self.on_open_file(call).map_err(of_known_file),
+        }
+    }
+
+    fn on_open_file(&self, call: &Call<'_>) -> Outcomes {
+        match call.operation {
             Operation::Read { handle, offset, size } => self.read(handle, offset, size),
             Operation::Write { handle, offset, flags, cause, data } => self.write(handle, offset, data, (flags, cause)),
             Operation::FindLock(request) => self.find_lock(&request),
@@ -349,6 +355,12 @@ impl Tree {
             _ => Err(Errno::NOSYS),
         }
     }
+}
+
+/// A file that the kernel knows, and that its name does not lead to any more, is stale: a program that reads an open file has named
+/// nothing that could be missing, and for one that has named it the kernel asks for the name again.
+fn of_known_file(errno: Errno) -> Errno {
+    if errno == Errno::NOENT { Errno::STALE } else { errno }
 }
 
 /// Whether an inode is the directory that is mounted.

@@ -290,3 +290,120 @@ fn what_a_lost_server_did_not_get_is_said_when_a_signal_ends_the_mount() {
         let _ = writes.kill();
     }
 }
+
+#[test]
+fn a_file_that_another_client_removed_works_on_until_its_session_is_lost() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let address = server.address().to_owned();
+    scene.write("server/file", &pattern(1_000_000, 3));
+    let mount = Mount::new(&scene, &server, &[]);
+    let file = OpenOptions::new().read(true).write(true).open(mount.path("file")).unwrap();
+    fs::remove_file(scene.path("server/file")).unwrap();
+    let mut bytes = [0; 100];
+    file.read_exact_at(&mut bytes, 500_000).unwrap();
+    assert_eq!(bytes, pattern(1_000_000, 3)[500_000..][..100]);
+    file.write_all_at(b"written", 0).unwrap();
+    file.sync_all().unwrap();
+    server.kill();
+    let _server = again(&scene, &address);
+    assert_eq!(file.read_at(&mut bytes, 900_000).unwrap_err().raw_os_error(), Some(116), "ESTALE");
+    drop(file);
+    mount.unmount();
+}
+
+#[test]
+fn exec_waits_for_what_the_process_has_written() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"");
+    let mount = Mount::new(&scene, &server, &[]);
+    let script = "import os, sys\n\
+        f = os.open('file', os.O_WRONLY)\n\
+        open('../opened', 'w').close()\n\
+        sys.stdin.read()\n\
+        os.write(f, b'written')\n\
+        open('../written', 'w').close()\n\
+        os.execv('/bin/touch', ['touch', '../executed'])\n";
+    let mut program = Running::start({
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).current_dir(&mount.point);
+        command
+    });
+    while !scene.path("opened").exists() {
+        assert!(program.is_running());
+        std::thread::yield_now();
+    }
+    stop(&server);
+    program.close_input();
+    // Linux shows nothing of a process that executes another program: whoever looks at it waits, too.
+    let began = Instant::now();
+    while !scene.path("written").exists() {
+        assert!(began.elapsed() < Duration::from_secs(30), "it did not write");
+        std::thread::yield_now();
+    }
+    pass(Duration::from_secs(1));
+    assert!(!scene.path("executed").exists(), "it did not wait");
+    server.signal(Signal::CONT);
+    assert_eq!(program.wait().code, Some(0));
+    assert!(scene.path("executed").exists());
+    assert_eq!(scene.read("server/file"), b"written");
+    mount.unmount();
+}
+
+#[test]
+fn what_one_of_two_open_files_wrote_before_the_other_one_is_not_written_again() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let address = server.address().to_owned();
+    scene.write("server/file", &[b'.'; 12]);
+    let mount = Mount::new(&scene, &server, &[]);
+    let open = || OpenOptions::new().read(true).write(true).open(mount.path("file")).unwrap();
+    let has = |content: &[u8]| {
+        while scene.read("server/file") != content {
+            std::thread::yield_now();
+        }
+    };
+    let (one, two) = (open(), open());
+    one.write_all_at(b"one", 0).unwrap();
+    one.sync_all().unwrap();
+    two.write_all_at(b"two", 6).unwrap();
+    has(b"one...two...");
+    server.kill();
+    let server = again(&scene, &address);
+    one.sync_all().unwrap();
+    two.sync_all().unwrap();
+    one.write_all_at(b"old", 3).unwrap();
+    has(b"oneoldtwo...");
+    two.write_all_at(b"new", 3).unwrap();
+    has(b"onenewtwo...");
+    server.kill();
+    let _server = again(&scene, &address);
+    assert_eq!(one.sync_all().unwrap_err().raw_os_error(), Some(5), "EIO");
+    two.sync_all().unwrap();
+    assert_eq!(scene.read("server/file"), b"onenewtwo...");
+    drop((one, two));
+    mount.unmount();
+}
+
+#[test]
+fn a_write_that_timed_out_is_not_made_after_a_later_call_on_its_file() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/file", b"content");
+    let mount = Mount::new(&scene, &server, &["--timeout", "1"]);
+    let file = OpenOptions::new().read(true).write(true).open(mount.path("file")).unwrap();
+    stop(&server);
+    file.write_all_at(b"written", 0).unwrap();
+    assert_eq!(file.sync_all().unwrap_err().raw_os_error(), Some(5), "EIO");
+    server.signal(Signal::CONT);
+    file.set_len(7).unwrap();
+    let now = scene.read("server/file");
+    assert!(now == b"content" || now == b"written", "{now:?}");
+    // What anybody writes from here on stays.
+    scene.write("server/file", b"another");
+    file.set_len(8).unwrap();
+    drop(file);
+    mount.unmount();
+    assert_eq!(scene.read("server/file"), b"another\0");
+}
