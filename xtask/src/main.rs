@@ -74,7 +74,7 @@ usage: cargo run -p xtask -- COMMAND
   stacks             what a driver costs: the short form of xio-bench, which finds gross misses alone
   deny               banned crates, licences and sources of the dependencies
   python             the Python package: its wheel, installed in a clean environment, and its tests
-  reqs               requirements of docs/papers.md that name neither a test nor a reason
+  reqs               requirements of docs/papers.md that name neither a test nor a reason, rows of docs/mount.md without a test
   long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), tree-seeds (5,000,000 trees), tree-bugs (known faults
                      in tree copies are put back: each is found), model (its large settings), crash (10,000 kills,
                      as many errors), cuts (power cuts, 7,200 s), kills (5 GiB, 40 kills), tree-kills (50), real-trees

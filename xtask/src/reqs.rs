@@ -4,6 +4,9 @@
 //! `path/to/file.rs::name_of_the_test`, and that is a test; or one of its cells starts with `reason:` and says why there is
 //! none. A file without the name of a test is a place and shows nothing. No requirement has two rows: they would come to say
 //! different things.
+//!
+//! In docs/mount.md every row of a table whose last column is headed `shown by` names a test in that cell, as
+//! `module::name_of_the_test`, or says `the same` below a row that does.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +14,10 @@ use crate::tree::{self, File};
 use crate::{Outcome, verdict};
 
 const TABLE: &str = "docs/papers.md";
+
+/// The page that says what of POSIX holds, and the directory of its tests.
+const MOUNT: &str = "docs/mount.md";
+const MOUNT_TESTS: &str = "tests/cli/tests/mount";
 
 /// The groups that were taken on, each with the number of its last requirement; they are numbered from 1.
 const GROUPS: &[(&str, usize)] = &[
@@ -34,12 +41,17 @@ pub(crate) fn exists() -> bool {
     tree::root().join(TABLE).exists()
 }
 
-/// Checks every row of the table.
+/// Checks every row of the tables.
 pub(crate) fn check() -> Outcome {
     let files = tree::files()?;
-    let table = files.iter().find(|file| file.path == TABLE).ok_or_else(|| format!("there is no {TABLE}"))?;
-    let (count, findings) = judge(&table.text, GROUPS, &files);
-    verdict(findings, format!("{count} requirements name a test or a reason"))
+    let page = |path: &str| files.iter().find(|file| file.path == path).ok_or_else(|| format!("there is no {path}"));
+    let (count, mut findings) = judge(&page(TABLE)?.text, GROUPS, &files);
+    let (rows, wrong) = judge_shown(&page(MOUNT)?.text, &files);
+    findings.extend(wrong);
+    if rows == 0 {
+        findings.push(format!("{MOUNT}: no table says what its rows are shown by"));
+    }
+    verdict(findings, format!("{count} requirements name a test or a reason, and {rows} rows of {MOUNT} a test"))
 }
 
 /// How many requirements the table has, and what is wrong with it.
@@ -63,6 +75,47 @@ fn judge(table: &str, groups: &[(&str, usize)], files: &[File]) -> (usize, Vec<S
         findings.extend(missing.map(|id| format!("{TABLE}: {id} has no row")));
     }
     (line_of.len(), findings)
+}
+
+/// How many rows of docs/mount.md are to be shown by a test, and what is wrong with them.
+fn judge_shown(page: &str, files: &[File]) -> (usize, Vec<String>) {
+    let (mut rows, mut findings) = (0, Vec::new());
+    // Inside a table that says it: whether its last row named a test.
+    let mut above = None;
+    for (number, line) in (1..).zip(page.lines()) {
+        let Some(inner) = line.trim().strip_prefix('|') else {
+            above = None;
+            continue;
+        };
+        let last = inner.trim_end_matches('|').rsplit('|').next().unwrap_or_default().trim();
+        if last == "shown by" {
+            above = Some(false);
+        }
+        let Some(named) = above else { continue };
+        if last == "shown by" || (!last.is_empty() && last.chars().all(|letter| matches!(letter, '-' | ':'))) {
+            continue;
+        }
+        rows += 1;
+        let told = if last == "the same" && named { Ok(()) } else { names_mount_tests(last, files) };
+        above = Some(told.is_ok());
+        findings.extend(told.err().map(|what| format!("{MOUNT}:{number}: {what}")));
+    }
+    (rows, findings)
+}
+
+/// Whether a cell names tests, and all that it names are there.
+fn names_mount_tests(cell: &str, files: &[File]) -> Result<(), String> {
+    let mut tests = 0;
+    for quoted in cell.split('`').skip(1).step_by(2) {
+        let (module, name) = quoted.split_once("::").ok_or_else(|| format!("`{quoted}` is no `module::test`"))?;
+        let path = format!("{MOUNT_TESTS}/{module}.rs");
+        let file = files.iter().find(|file| file.path == path).ok_or_else(|| format!("there is no {path}"))?;
+        if !is_test(file, name, files) {
+            return Err(format!("{path} has no test '{name}'"));
+        }
+        tests += 1;
+    }
+    if tests > 0 { Ok(()) } else { Err("the row names no test".to_owned()) }
 }
 
 /// Id and other cells of a row; none for other lines.
@@ -182,6 +235,29 @@ mod tests {
         let (count, findings) = judge(&format!("{row}\n\n## again\n\n{row}\n"), &[("A", 2)], &files());
         let wrong = ["docs/papers.md:5: A-01 has a row already, in line 1", "docs/papers.md: A-02 has no row"];
         assert_eq!((count, findings), (1, wrong.map(str::to_owned).to_vec()));
+    }
+
+    #[test]
+    fn each_row_that_is_to_be_shown_names_a_test_that_exists() {
+        let test = |path: &str, name: &str| File { path: path.to_owned(), text: format!("#[test]\nfn {name}() {{}}") };
+        let files = [test("tests/cli/tests/mount/posix.rs", "a_is_a"), test("tests/cli/tests/other.rs", "b_is_b")];
+        let page = |cells: &[&str]| {
+            let rows: String = cells.iter().map(|cell| format!("| a | b | {cell} |\n")).collect();
+            format!(
+                "| x | y |\n|---|---|\n| 1 | 2 |\n\n| | | shown by |\n|---|--:|:---|\n{rows}\n| x | y |\n|---|---|\n| 1 | 2 |\n"
+            )
+        };
+        let judged = |cells: &[&str]| judge_shown(&page(cells), &files);
+        assert_eq!(judged(&["`posix::a_is_a`", "the same", "the same"]), (3, vec![]));
+        for wrong in
+            ["", "reason: none", "the same", "`posix::a`", "`other::b_is_b`", "`a_is_a`", "`posix::a_is_a`, `posix::b`"]
+        {
+            let (rows, findings) = judged(&[wrong, "`posix::a_is_a`"]);
+            assert_eq!((rows, findings.len()), (2, 1), "{wrong}: {findings:?}");
+            assert!(findings[0].starts_with("docs/mount.md:7: "), "{findings:?}");
+        }
+        assert_eq!(judged(&["reason: none", "the same"]).1.len(), 2, "nothing is named above");
+        assert_eq!(judge_shown("| x | y |\n|---|---|\n| 1 | 2 |\n", &files), (0, vec![]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod coherence;
 mod commands;
+mod kernel;
 mod killed;
 mod leases;
 mod losses;
