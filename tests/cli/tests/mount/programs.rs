@@ -145,6 +145,56 @@ fn a_listing_asks_for_the_attributes_of_many_files_together_and_shows_each_right
     mount.unmount();
 }
 
+/// Sets, changes and removes lists of files and of a directory.
+const LISTS: &str = "umask 027; mkdir d; touch f; ln -s f link\n\
+    setfacl -m u:1234:rw,g:77:x f; setfacl -m u:1235:r link; chmod 640 f; cp -p f copied; cp f plain\n\
+    touch other; setfacl -m u:7:r other; setfacl -x u:7 other; setfacl -b other\n\
+    mv f d; mkdir inherited; setfacl -m u:1:rwx,d:g:77:rwx,d:u:5:r d inherited; setfacl -k d; touch d/later\n\
+    getfacl -nR .";
+
+#[test]
+fn access_control_lists_are_as_on_a_file_system_of_this_machine_where_they_are_granted() {
+    assert!(xdfs_test_needs::program("setfacl", "acl"));
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", "acl,modes,special"]);
+    let (here, there) = (scene.directory("local"), scene.path("server"));
+    let mount = Mount::new(&scene, &server, &[]);
+    let expected = shell(&here, LISTS);
+    assert!(expected.contains("user:1234:rw") && expected.contains("default:group:77:rwx"), "{expected}");
+    assert_eq!(shell(&mount.point, LISTS), expected);
+    assert_eq!(shell(&there, "getfacl -nR ."), expected, "the server has them");
+    // What is set at the server is shown here.
+    shell(&there, "setfacl -m u:4321:x other");
+    let shown = "for i in $(seq 100); do getfacl -n other | grep -qx user:4321:--x && exit 0; done; exit 1";
+    assert_eq!(shell(&mount.point, shown), "");
+    mount.unmount();
+}
+
+#[test]
+fn access_control_lists_and_attributes_that_are_not_granted_are_refused_as_such() {
+    assert!(xdfs_test_needs::program("setfacl", "acl"));
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", "modes"]);
+    scene.write("server/file", b"content");
+    shell(&scene.path("server"), "setfacl -m u:1234:rw file");
+    let mount = Mount::new(&scene, &server, &[]);
+    let script = "import os, struct\n\
+        entry = lambda tag, bits, name=0xffffffff: struct.pack('<HHI', tag, bits, name)\n\
+        acl = struct.pack('<I', 2) + entry(1, 6) + entry(2, 6, 7) + entry(4, 4) + entry(16, 6) + entry(32, 4)\n\
+        def fails(call, *of):\n\
+        \x20try: call(*of)\n\
+        \x20except OSError as error: assert error.errno == 95, error\n\
+        \x20else: raise SystemExit(f'{call} {of} is no error')\n\
+        for name, value in [('system.posix_acl_access', acl), ('user.a', b'b')]:\n\
+        \x20fails(os.setxattr, 'file', name, value)\n\
+        \x20fails(os.removexattr, 'file', name)\n";
+    python(&mount.point, script);
+    let said = "if setfacl -m u:7:r file 2> ../said; then exit 1; fi; grep -q 'Operation not supported' ../said";
+    assert_eq!(shell(&mount.point, said), "");
+    assert!(shell(&scene.path("server"), "getfacl -n file").contains("user:1234:rw-"), "it stays as it was");
+    mount.unmount();
+}
+
 /// Round trips of 20 ms: to list each of 200 directories when it is read would take two of them, and to look up each name one.
 #[test]
 fn a_tree_is_gone_through_with_few_round_trips_and_is_what_it_is_now() {
