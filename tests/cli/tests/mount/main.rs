@@ -7,6 +7,7 @@ mod kernel;
 mod killed;
 mod leases;
 mod losses;
+mod memory;
 mod posix;
 mod programs;
 mod signals;
