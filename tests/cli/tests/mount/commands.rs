@@ -6,6 +6,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use xdfs_test_cli::{Running, Scene, Server, xdfs_binary};
 
+use crate::losses::again;
 use crate::{Mount, is_mounted, run};
 
 #[test]
@@ -75,15 +76,26 @@ fn a_mount_whose_process_was_killed_is_found_and_explained() {
     Mount::new(&scene, &server, &[]).unmount();
 }
 
-/// Runs a script as root in a mount namespace of its own.
-fn in_namespace(scene: &Scene, words: &[&str], script: &str) {
+/// A script that root runs in a mount namespace of its own.
+fn in_own_namespace(scene: &Scene, words: &[&str], script: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-ec", script, "sh"]).args(words);
     scene.dress("somebody", &mut command);
-    let output = command.current_dir(scene.path("")).output().unwrap();
+    command.current_dir(scene.path(""));
+    command
+}
+
+/// Runs one to its end.
+fn in_namespace(scene: &Scene, words: &[&str], script: &str) {
+    let output = in_own_namespace(scene, words, script).output().unwrap();
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}\n{said}\n{complained}", output.status);
 }
+
+/// Makes the command known to mount(8) as `$2`. The helper has to be in /sbin: a directory over the real one, in this namespace alone.
+const HELPER: &str = "mkdir point upper; mount -t tmpfs tmpfs upper; mkdir upper/above upper/work\n\
+    mount -t overlay overlay -o lowerdir=/usr/sbin,upperdir=upper/above,workdir=upper/work /usr/sbin\n\
+    ln -s \"$2\" /usr/sbin/mount.xdfs\n";
 
 #[test]
 fn a_user_mounts_and_unmounts_without_root() {
@@ -112,15 +124,36 @@ fn mount_and_fstab_know_the_type() {
     let scene = Scene::new();
     let server = scene.serve();
     scene.write("server/file", b"content");
-    // The helper has to be in /sbin: a directory over the real one, in this namespace alone.
-    let script = "mkdir point upper upper/above upper/work; mount -t tmpfs tmpfs upper; mkdir upper/above upper/work\n\
-        mount -t overlay overlay -o lowerdir=/usr/sbin,upperdir=upper/above,workdir=upper/work /usr/sbin\n\
-        ln -s \"$2\" /usr/sbin/mount.xdfs\n\
-        mount -t xdfs \"$1\" \"$PWD/point\" -o ro,_netdev,timeout=5; cat point/file; ! touch point/new 2> /dev/null\n\
+    let script = "mount -t xdfs \"$1\" \"$PWD/point\" -o ro,_netdev,timeout=5; cat point/file; ! touch point/new 2> /dev/null\n\
         umount point\n\
         echo \"$1 $PWD/point xdfs noauto,nofail,x-systemd.automount 0 0\" > fstab\n\
         mount -T fstab \"$PWD/point\"; test \"$(cat point/file)\" = content; umount point";
-    in_namespace(&scene, &[&server.url(""), xdfs_binary().to_str().unwrap()], script);
+    in_namespace(&scene, &[&server.url(""), xdfs_binary().to_str().unwrap()], &format!("{HELPER}{script}"));
+}
+
+#[test]
+fn what_a_line_of_fstab_mounts_goes_on_when_the_server_is_restarted() {
+    assert!(xdfs_test_needs::root("a mount namespace with its own /sbin"));
+    let scene = Scene::new();
+    let server = scene.serve();
+    let address = server.address().to_owned();
+    scene.write("server/file", b"content");
+    let script = "echo \"$1 $PWD/point xdfs _netdev,nofail 0 0\" > fstab\n\
+        mount -T fstab \"$PWD/point\"; exec 3>> point/log; echo before >&3; test \"$(cat point/file)\" = content\n\
+        echo > mounted; read restarted || true\n\
+        echo after >&3; exec 3>&-; cat point/file; echo changed > point/file; umount point; mount -T fstab \"$PWD/point\"\n\
+        cat point/file point/log; umount point; ! test -e point/file";
+    let words = [&server.url(""), xdfs_binary().to_str().unwrap()];
+    let mut program = Running::start(in_own_namespace(&scene, &words, &format!("{HELPER}{script}")));
+    while !scene.path("mounted").exists() {
+        assert!(program.is_running(), "{:?}", program.wait());
+    }
+    assert_eq!(server.stop(), Some(0));
+    program.close_input();
+    let _server = again(&scene, &address);
+    let ended = program.wait();
+    ended.ends_with(0).is_silent();
+    assert_eq!(ended.text(), "contentchanged\nbefore\nafter\n");
 }
 
 #[test]
