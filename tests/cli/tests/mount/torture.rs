@@ -179,3 +179,36 @@ fn names_are_made_moved_and_removed_once_while_the_server_is_killed() {
     assert_eq!(scene.names("server"), Vec::<String>::new(), "nothing is left after {kills} kills");
     mount.unmount();
 }
+
+/// What stress-ng makes has names of its own for each process, and each call does what it says, once.
+#[test]
+fn stress_ng_meets_no_error_with_names_while_the_server_is_killed() {
+    assert!(xdfs_test_needs::program("stress-ng", "stress-ng"));
+    let scene = Scene::new();
+    let mut server = serve(&scene);
+    let address = server.address().to_owned();
+    let mount = Mount::new(&scene, &server, &[]);
+    let (length, between, processes) = if seconds() < 10 { (4, 1, "1") } else { (seconds(), 5, "2") };
+    let mut command = Command::new("stress-ng");
+    // Fewer directories than usual: each round makes and removes all of them.
+    command.args(["--rename", processes, "--dir", processes, "--dir-dirs", "64", "--link", processes, "--verify"]);
+    command.args(["--timeout", &length.to_string()]);
+    command.arg("--temp-path").arg(&mount.point);
+    let stress = Running::start(command);
+    let (began, mut kills) = (Instant::now(), 0);
+    while began.elapsed() + Duration::from_secs(between) < Duration::from_secs(length) {
+        pass(Duration::from_secs(between));
+        server.kill();
+        server = again_with(&scene, &address, KEEPS);
+        kills += 1;
+    }
+    // Each stressor removes what it has made, which is much.
+    let ended = stress.wait_within(Duration::from_secs(length + 120));
+    let text = ended.messages;
+    assert_eq!(ended.code, Some(0), "after {kills} kills: {text}");
+    assert!(text.contains("successful run completed") && !text.contains("skipped"), "{text}");
+    assert!(kills > 1 && !text.contains("fail:"), "after {kills} kills: {text}");
+    is_the_servers(&scene, &mount);
+    assert_eq!(scene.names("server"), Vec::<String>::new(), "nothing is left after {kills} kills");
+    mount.unmount();
+}
