@@ -74,6 +74,39 @@ fn a_reader_never_sees_a_size_without_its_data() {
     }
 }
 
+/// Appends a block, syncs it, and then says at the start how long the file is.
+const GROWS: &str = "import os\n\
+    f = os.open('file', os.O_RDWR)\n\
+    for number in range(1, 200):\n\
+    \x20   size = 8 + number * 1000\n\
+    \x20   os.pwrite(f, size.to_bytes(8, 'little') * 125, size - 1000); os.fsync(f)\n\
+    \x20   os.pwrite(f, size.to_bytes(8, 'little'), 0); os.fsync(f)\n\
+    \x20   if number % 3 == 0: os.close(f); f = os.open('file', os.O_RDWR)\n\
+    os.close(f)\n";
+
+/// Whoever has read how long the file is sees that it is so long, and what is at its end.
+const SEES: &str = "times = 0\n\
+    kept = os.open('file', os.O_RDONLY)\n\
+    while goes_on() or not times:\n\
+    \x20   new = os.open('file', os.O_RDONLY)\n\
+    \x20   for f in (new, kept):\n\
+    \x20       size = int.from_bytes(os.pread(f, 8, 0), 'little')\n\
+    \x20       found = os.fstat(f).st_size\n\
+    \x20       assert found >= size, (f == new, found, size)\n\
+    \x20       if size > 8: assert os.pread(f, 1000, size - 1000) == size.to_bytes(8, 'little') * 125, (f == new, size)\n\
+    \x20   os.close(new); times += 1\n\
+    print(times)\n";
+
+#[test]
+fn a_reader_of_new_data_never_sees_the_size_before_it_where_attributes_are_not_kept() {
+    let scene = Scene::new();
+    let (_server, one, other) = two(&scene, &["-o", "valid=0"]);
+    fs::write(one.path("file"), 8_u64.to_le_bytes()).unwrap();
+    beside(&scene, (&one, &other), GROWS, SEES);
+    other.unmount();
+    one.unmount();
+}
+
 #[test]
 fn a_reader_sees_at_once_what_was_closed() {
     let scene = Scene::new();
