@@ -119,43 +119,59 @@ fn a_lost_server_is_an_error_after_the_timeout_and_no_error_when_it_is_back() {
     mount.unmount();
 }
 
+/// A program of Python in the mount, which waits at each `step(name)` until that is passed. A process of its own: what its parent has
+/// open of a lost server keeps every other program from being started.
+fn in_steps(mount: &Mount, script: &str) -> Running {
+    let steps = "import os, sys, time\ndef step(name): open('../' + name, 'w').close(); sys.stdin.readline()\n";
+    let mut command = Command::new("python3");
+    command.args(["-c", &format!("{steps}{script}")]).current_dir(&mount.point);
+    Running::start(command)
+}
+
+/// Waits until such a program has come to a step.
+#[track_caller]
+fn wait_for_step(scene: &Scene, program: &Running, name: &str) {
+    while !scene.path(name).exists() {
+        assert!(program.is_running(), "{name}");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_server_that_hangs_is_an_error_after_the_timeout_and_no_error_when_it_goes_on() {
-    const TIMEOUT: Duration = Duration::from_secs(2);
     let scene = Scene::new();
     let server = scene.serve();
     scene.write("server/file", &pattern(1_000_000, 3));
     scene.write("server/written", b"content");
-    let seconds = TIMEOUT.as_secs().to_string();
-    let mount = Mount::new(&scene, &server, &["--timeout", &seconds, "-o", "valid=0"]);
-    let file = fs::File::open(mount.path("file")).unwrap();
-    let written = OpenOptions::new().write(true).open(mount.path("written")).unwrap();
-    let read = || file.read_at(&mut [0; 100], 500_000).map(drop);
-    let look = || fs::metadata(mount.path("file")).map(drop);
-    let make = || fs::create_dir(mount.path("directory"));
-    let write = || written.write_all_at(b"changed", 0).and_then(|()| written.sync_all());
-    let calls: [(&str, &dyn Fn() -> std::io::Result<()>); 4] =
-        [("read", &read), ("look", &look), ("make", &make), ("write", &write)];
+    let mount = Mount::new(&scene, &server, &["--timeout", "2", "-o", "valid=0"]);
+    let script = "f, w = os.open('file', os.O_RDONLY), os.open('written', os.O_WRONLY)\n\
+        def write(): os.pwrite(w, b'changed', 0); os.fsync(w)\n\
+        read, look = lambda: os.pread(f, 100, 500_000), lambda: os.stat('file')\n\
+        step('opened')\n\
+        for call in (read, look, lambda: os.mkdir('directory'), write):\n\
+        \x20   began = time.monotonic()\n\
+        \x20   try: call()\n\
+        \x20   except OSError as error: assert error.errno == 5, error\n\
+        \x20   else: raise SystemExit('no error')\n\
+        \x20   took = time.monotonic() - began\n\
+        \x20   assert 1 < took < 15, took\n\
+        step('told')\n\
+        read(); look()\n\
+        try: os.mkdir('directory')\n\
+        except FileExistsError: pass  # it was made when the server went on\n\
+        assert os.path.isdir('directory')\n\
+        try: os.close(w)\n\
+        except OSError: pass  # who was told that something is lost is told so until the last close\n\
+        with open('written', 'w') as new: new.write('written')\n";
+    let mut program = in_steps(&mount, script);
+    wait_for_step(&scene, &program, "opened");
     stop(&server);
-    for (name, call) in calls {
-        let began = Instant::now();
-        let told = call();
-        let took = began.elapsed();
-        assert_eq!(told.unwrap_err().raw_os_error(), Some(5), "{name}: EIO");
-        assert!(took > TIMEOUT / 2 && took < TIMEOUT * 5, "{name}: {took:?}");
-    }
+    program.feed(b"\n");
+    wait_for_step(&scene, &program, "told");
     server.signal(Signal::CONT);
-    read().unwrap();
-    look().unwrap();
-    // It may have been made when the server went on.
-    let made = make();
-    assert!(made.is_ok() || made.is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists));
-    assert!(fs::metadata(mount.path("directory")).unwrap().is_dir());
-    // Who was told that something is lost is told so until the last close.
-    drop(written);
-    fs::write(mount.path("written"), b"written").unwrap();
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.messages);
     assert_eq!(scene.read("server/written"), b"written");
-    drop(file);
     mount.unmount();
 }
 
@@ -358,31 +374,31 @@ fn what_one_of_two_open_files_wrote_before_the_other_one_is_not_written_again() 
     let address = server.address().to_owned();
     scene.write("server/file", &[b'.'; 12]);
     let mount = Mount::new(&scene, &server, &[]);
-    let open = || OpenOptions::new().read(true).write(true).open(mount.path("file")).unwrap();
-    let has = |content: &[u8]| {
-        while scene.read("server/file") != content {
-            std::thread::yield_now();
-        }
-    };
-    let (one, two) = (open(), open());
-    one.write_all_at(b"one", 0).unwrap();
-    one.sync_all().unwrap();
-    two.write_all_at(b"two", 6).unwrap();
-    has(b"one...two...");
+    let script = "def has(content):\n\
+        \x20   while open('../server/file', 'rb').read() != content: pass\n\
+        one, two = os.open('file', os.O_RDWR), os.open('file', os.O_RDWR)\n\
+        os.pwrite(one, b'one', 0); os.fsync(one)\n\
+        os.pwrite(two, b'two', 6); has(b'one...two...')\n\
+        step('first')\n\
+        os.fsync(one); os.fsync(two)\n\
+        os.pwrite(one, b'old', 3); has(b'oneoldtwo...')\n\
+        os.pwrite(two, b'new', 3); has(b'onenewtwo...')\n\
+        step('second')\n\
+        try: os.fsync(one)\n\
+        except OSError as error: assert error.errno == 5, error\n\
+        else: raise SystemExit('no error')\n\
+        os.fsync(two)\n";
+    let mut program = in_steps(&mount, script);
+    wait_for_step(&scene, &program, "first");
     server.kill();
     let server = again(&scene, &address);
-    one.sync_all().unwrap();
-    two.sync_all().unwrap();
-    one.write_all_at(b"old", 3).unwrap();
-    has(b"oneoldtwo...");
-    two.write_all_at(b"new", 3).unwrap();
-    has(b"onenewtwo...");
+    program.feed(b"\n");
+    wait_for_step(&scene, &program, "second");
     server.kill();
     let _server = again(&scene, &address);
-    assert_eq!(one.sync_all().unwrap_err().raw_os_error(), Some(5), "EIO");
-    two.sync_all().unwrap();
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.messages);
     assert_eq!(scene.read("server/file"), b"onenewtwo...");
-    drop((one, two));
     mount.unmount();
 }
 
@@ -392,18 +408,29 @@ fn a_write_that_timed_out_is_not_made_after_a_later_call_on_its_file() {
     let server = scene.serve();
     scene.write("server/file", b"content");
     let mount = Mount::new(&scene, &server, &["--timeout", "1"]);
-    let file = OpenOptions::new().read(true).write(true).open(mount.path("file")).unwrap();
+    let script = "there = '../server/file'\n\
+        f = os.open('file', os.O_RDWR)\n\
+        step('opened')\n\
+        os.pwrite(f, b'written', 0)\n\
+        try: os.fsync(f)\n\
+        except OSError as error: assert error.errno == 5, error\n\
+        else: raise SystemExit('no error')\n\
+        step('told')\n\
+        os.ftruncate(f, 7)\n\
+        assert open(there).read() in ('content', 'written')\n\
+        # What anybody writes from here on stays.\n\
+        with open(there, 'w') as other: other.write('another')\n\
+        os.ftruncate(f, 8)\n\
+        try: os.close(f)\n\
+        except OSError: pass\n";
+    let mut program = in_steps(&mount, script);
+    wait_for_step(&scene, &program, "opened");
     stop(&server);
-    file.write_all_at(b"written", 0).unwrap();
-    assert_eq!(file.sync_all().unwrap_err().raw_os_error(), Some(5), "EIO");
+    program.feed(b"\n");
+    wait_for_step(&scene, &program, "told");
     server.signal(Signal::CONT);
-    file.set_len(7).unwrap();
-    let now = scene.read("server/file");
-    assert!(now == b"content" || now == b"written", "{now:?}");
-    // What anybody writes from here on stays.
-    scene.write("server/file", b"another");
-    file.set_len(8).unwrap();
-    drop(file);
+    let ended = program.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.messages);
     mount.unmount();
     assert_eq!(scene.read("server/file"), b"another\0");
 }
