@@ -21,7 +21,7 @@ use super::Error;
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Bytes of TLS that are read at a time.
-const TLS_BYTES: usize = 64 * 1024;
+const TLS_BYTES: usize = 256 * 1024;
 
 /// The head of a record of TLS: its kind, a version and a length.
 const RECORD_HEAD_BYTES: usize = 5;

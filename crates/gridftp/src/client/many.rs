@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags};
 
 use super::link::Link;
-use super::{Client, Error, PIECE_BYTES, refused};
+use super::{Client, Error, refused};
 use crate::command::{Command, Mode};
 use crate::control::{AHEAD_MAX, ControlError, Event};
 use crate::mode_e::{Assembly, BlockError, HEAD_BYTES, Head, Piece};
@@ -17,6 +17,9 @@ use crate::reply::Reply;
 /// Bytes of commands that are sent ahead. The server reads them when it is done with those before, and until then they
 /// have room in its socket: more would stop both ends, each waiting for the other to read.
 const AHEAD_BYTES_MAX: usize = 8 * 1024;
+
+/// Bytes that are read at a time: several small files.
+const READ_BYTES: usize = 128 * 1024;
 
 /// A data channel in Mode E that stays open between files.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ impl Incoming {
     fn read(&mut self) -> Result<bool, Error> {
         let Some(link) = &mut self.link else { return Ok(true) };
         self.taken = 0;
-        self.bytes.resize(PIECE_BYTES, 0);
+        self.bytes.resize(READ_BYTES, 0);
         let read = link.read_ready(&mut self.bytes);
         self.bytes.truncate(*read.as_ref().map_or(&0, |read| read.as_ref().unwrap_or(&0)));
         Ok(read? != Some(0))

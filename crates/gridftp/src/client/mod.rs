@@ -40,8 +40,9 @@ use crate::listing::{ENTRIES_MAX, Entry, Kind, Lines, ListingError, number, of_m
 use crate::ranges::Range;
 use crate::reply::Reply;
 
-/// Bytes that are read or written at a time on a data channel.
-const PIECE_BYTES: usize = 256 * 1024;
+/// Bytes that are read or written at a time on a data channel: with fewer the server wakes more often, which is what
+/// bounds a transfer.
+const PIECE_BYTES: usize = 1024 * 1024;
 
 /// So many waits the end of a transfer may take if the server only says that it still works.
 const WAITS_WITH_MARKERS: u32 = 60;
