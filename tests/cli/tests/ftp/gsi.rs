@@ -135,3 +135,44 @@ fn a_proxy_in_the_usual_place_is_not_used_by_who_wants_none() {
     super::run(&scene, &["cp", &server.url("f"), "g"]).ends_with(0);
     assert_eq!(scene.read("g"), b"text");
 }
+
+#[test]
+fn no_key_of_a_proxy_is_said_or_left_behind() {
+    let Some(site) = Site::of_process() else { return };
+    let (scene, server) = (Scene::new(), FtpServer::globus_of(site));
+    scene.write("f", &pattern(3_000_000, 3));
+    let proxy = std::fs::read_to_string(site.path("proxy")).unwrap();
+    let is_key = |line: &&str| !line.starts_with("-----");
+    let key: Vec<&str> = proxy.split("PRIVATE KEY-----").nth(1).unwrap().lines().filter(is_key).collect();
+    let lines: Vec<&str> = key.into_iter().filter(|line| line.len() >= 16).collect();
+    assert!(lines.len() > 5, "a key has lines");
+    let mut said = Vec::new();
+    for words in [
+        &["cp", "-v", "--json", "f", &server.url("f")][..],
+        &["cp", "-v", &server.url("f"), "g"],
+        &["ls", &server.url("")],
+        &["cp", "-v", "f", &server.url("no/where")],
+    ] {
+        let mut command = scene.command(words);
+        command.env("X509_USER_PROXY", site.path("proxy")).env("X509_CERT_DIR", site.path("certificates"));
+        command.env("XDFS_LOG", "trace").env("RUST_LOG", "trace");
+        let outcome = Running::start(command).wait();
+        said.extend_from_slice(&outcome.output);
+        said.extend_from_slice(outcome.messages.as_bytes());
+    }
+    let mut left = Vec::new();
+    for entry in walk(&scene.path(".")).into_iter().chain(walk(&server.here)) {
+        left.extend(std::fs::read(entry).unwrap());
+    }
+    for line in lines {
+        let is_in = |all: &[u8]| all.windows(line.len()).any(|part| part == line.as_bytes());
+        assert!(!is_in(&said), "a line of the key was said");
+        assert!(!is_in(&left), "a line of the key was left in a file");
+    }
+}
+
+/// All files below a directory.
+fn walk(directory: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}

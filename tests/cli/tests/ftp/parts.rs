@@ -221,3 +221,35 @@ fn no_part_of_a_file_that_changes_while_it_is_sent_is_left() {
     copy.wait().ends_with(exit::CHANGED).says(&["changed while"]);
     assert_eq!(slow.names(), [""; 0]);
 }
+
+/// What the server of the lies below says of its file.
+fn facts(line: &str) -> Option<Say> {
+    line.starts_with("MLST ").then_some(Say::Reply("250-facts\r\n type=file;size=10; /f\r\n250 end"))
+}
+
+#[test]
+fn no_lie_of_a_server_leaves_a_file_here() {
+    const LIES: [fn(&str) -> Option<Say>; 9] = [
+        |line| line.starts_with("RETR ").then(|| Say::Send(vec![b'x'; 11])).or_else(|| facts(line)),
+        |line| line.starts_with("RETR ").then(|| Say::Send(vec![b'x'; 9])).or_else(|| facts(line)),
+        |line| line.starts_with("RETR ").then(|| Say::Send(Vec::new())).or_else(|| facts(line)),
+        |line| line.starts_with("RETR ").then(|| Say::Cut(vec![b'x'; 10])).or_else(|| facts(line)),
+        |line| line.starts_with("RETR ").then_some(Say::Reply("226 done")).or_else(|| facts(line)),
+        |line| line.starts_with("RETR ").then_some(Say::Reply("550 no")).or_else(|| facts(line)),
+        |line| line.starts_with("RETR ").then_some(Say::Reply("\x1b[2Jno reply")).or_else(|| facts(line)),
+        |line| line.starts_with("MLST ").then_some(Say::Reply("250-facts\r\n type=file;size=x; /f\r\n250 end")),
+        |line| line.starts_with("MLST ").then_some(Say::Reply("250-facts\r\n type=dir; /f\r\n250 end")),
+    ];
+    for (number, lie) in LIES.into_iter().enumerate() {
+        let (scene, server) = (Scene::new(), Scripted::start(lie));
+        scene.directory("here");
+        let failed = run(&scene, &["cp", "--retry", "0", &server.url("//f"), "here/f"]);
+        assert!(failed.code.is_some_and(|code| code > 0 && code < 100), "{number}: {}", failed.text());
+        assert!(!failed.messages.contains('\x1b'), "{number}: {}", failed.messages);
+        assert_eq!(scene.names("here"), Vec::<String>::new(), "{number}");
+        // What was there before stays.
+        scene.write("here/f", b"before");
+        run(&scene, &["cp", "--retry", "0", &server.url("//f"), "here/f"]).fails();
+        assert_eq!(scene.read("here/f"), b"before", "{number}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Copies between an FTP server and an xdfs server: nothing is stored here, and nothing that is not
 //! whole gets its name at either end.
 
-use xdfs_test_cli::{Scene, Server, pattern};
+use xdfs_test_cli::{Running, Scene, Server, pattern};
 
 use super::scripted::{Answer, Say, Scripted};
 use super::servers::FtpServer;
@@ -99,4 +99,25 @@ fn what_an_ftp_server_does_not_send_whole_gets_no_name() {
         "SHA-256",
     );
     fails(&scene, &server, |line| if line == "RETR /f" { Some(Say::Reply("550 no")) } else { file(line) }, "550");
+}
+
+/// A copy between two servers has no room for the file: it passes in pieces.
+#[test]
+fn a_file_crosses_in_bounded_memory() {
+    // Private memory of the process that can be written to, stacks among it.
+    const MEMORY_KIB: usize = 320 << 10;
+    let (scene, ftp) = (Scene::new(), FtpServer::globus());
+    let content = pattern(600_000_000, 9);
+    scene.write("server/f", &content);
+    let server = scene.serve();
+    for (from, to) in [(server.url("f"), ftp.url("f")), (ftp.url("f"), server.url("back"))] {
+        let words = scene.command(["cp", "--verify", "none", &from, &to]);
+        let mut bounded = std::process::Command::new("sh");
+        bounded.args(["-c", &format!("ulimit -d {MEMORY_KIB}; exec \"$@\""), "sh"]);
+        bounded.arg(words.get_program()).args(words.get_args());
+        bounded.envs(words.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        bounded.current_dir(scene.path("."));
+        Running::start(bounded).wait().ends_with(0);
+    }
+    assert!(scene.read("server/back") == content);
 }

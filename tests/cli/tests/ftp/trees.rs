@@ -124,7 +124,7 @@ fn small_files_of_globus_share_a_data_channel() {
     let log = scene.path("log");
     let server = FtpServer::globus_with(&["-d", "ALL", "-l", log.to_str().unwrap()]);
     for number in 0..400 {
-        scene.write(&format!("tree/{}/{number}", number % 4), &pattern(number * 9, 5));
+        scene.write(format!("tree/{}/{number}", number % 4), &pattern(number * 9, 5));
     }
     run(&scene, &["cp", "-r", "-P1", "tree", &server.url("copy")]).ends_with(0);
     same_trees(&scene.path("tree"), &server.here.join("copy"));
@@ -137,7 +137,7 @@ fn small_files_of_globus_share_a_data_channel() {
     assert!(commands(&log, "RETR") == 400 && opened < 40 && asked < 40, "{opened} data channels, {asked} questions");
     // What is refused keeps nothing else from its place.
     for name in ["0/new", "0/new too", "1/101", "1/1"] {
-        scene.write(&format!("back/{name}"), b"new");
+        scene.write(format!("back/{name}"), b"new");
     }
     for name in ["copy/1", "copy/1/101"] {
         std::os::unix::fs::chown(server.here.join(name), Some(0), Some(0)).unwrap();
@@ -175,7 +175,7 @@ fn a_tree_of_globus_that_changes_meanwhile_is_copied_but_for_what_changes() {
     run(&scene, &["sync", &server.url("tree"), "tree"]).ends_with(0);
     same_trees(&server.here.join("tree"), &scene.path("tree"));
     for number in 0..600 {
-        assert_eq!(scene.read(&format!("tree/{}/{number}", number % 6)), pattern(number * 5, 3));
+        assert_eq!(scene.read(format!("tree/{}/{number}", number % 6)), pattern(number * 5, 3));
     }
 }
 
