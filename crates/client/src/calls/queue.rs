@@ -205,7 +205,7 @@ mod tests {
     fn who_waits_has_room_in_the_order_of_asking() {
         let queue = Arc::new(Queue::new(1));
         assert!(queue.enter(0, limits::CALL_ROOM_MAX, nobody()).is_ok());
-        let (entered, order) = std::sync::mpsc::channel();
+        let (entered, order) = std::sync::mpsc::sync_channel(3);
         // A large one first: the small ones do not pass it for ever.
         let waiting: Vec<_> = [(1, limits::CALL_ROOM_MAX), (2, 10), (3, 10)]
             .map(|(ticket, bytes)| {
