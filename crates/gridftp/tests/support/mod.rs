@@ -15,11 +15,13 @@ use std::time::Duration;
 
 use site::Site;
 use tempfile::TempDir;
+use unpacked::Program;
 use xdfs_gridftp::client::{Client, Error};
 use xdfs_gridftp::command::{self, Login};
 use xdfs_gridftp::ranges::Range;
 
 pub mod site;
+pub mod unpacked;
 
 /// How long a test waits for a server.
 pub const WAIT: Duration = Duration::from_secs(20);
@@ -31,6 +33,8 @@ pub struct Server {
     pub here: PathBuf,
     /// The same as the server names it.
     pub there: String,
+    /// What stands before the host in its URLs.
+    pub login: &'static str,
     /// Sessions that were begun.
     sessions: Arc<AtomicUsize>,
     scratch: TempDir,
@@ -96,6 +100,36 @@ impl Server {
         Some(Self::start(listener, scratch, here, "/open".to_owned(), "vsftpd", &[&argument]))
     }
 
+    /// Debian's proftpd.
+    pub fn proftpd() -> Option<Self> {
+        if !xdfs_test_needs::root("a server for anonymous users gives its rights up") {
+            return None;
+        }
+        let scratch = scratch();
+        let program = unpacked::proftpd(scratch.path(), "")?;
+        Some(Self::start_unpacked(scratch, program, ""))
+    }
+
+    /// Debian's pure-ftpd.
+    pub fn pure_ftpd() -> Option<Self> {
+        if !xdfs_test_needs::root("a server gives its rights up for its users") {
+            return None;
+        }
+        let scratch = scratch();
+        let program = unpacked::pure_ftpd(scratch.path(), &[])?;
+        Some(Self::start_unpacked(scratch, program, unpacked::PURE_FTPD_LOGIN))
+    }
+
+    fn start_unpacked(scratch: TempDir, program: Program, login: &'static str) -> Self {
+        let Program { path, arguments, environment } = program;
+        let here = scratch.path().join("open");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let path = path.to_str().unwrap();
+        let server = Self::start_in(listener, scratch, here, "/open".to_owned(), path, &arguments, environment);
+        Self { login, ..server }
+    }
+
     fn start(
         listener: TcpListener,
         scratch: TempDir,
@@ -135,7 +169,7 @@ impl Server {
                 std::thread::spawn(move || child.wait());
             }
         });
-        Self { address, here, there, sessions, scratch }
+        Self { address, here, there, login: "", sessions, scratch }
     }
 
     /// How many sessions were begun.

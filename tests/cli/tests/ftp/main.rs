@@ -17,6 +17,8 @@ mod site;
 mod stopping;
 mod tls;
 mod trees;
+#[path = "../../../../crates/gridftp/tests/support/unpacked.rs"]
+mod unpacked;
 
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::site::Site;
+use super::unpacked::{self, PURE_FTPD_LOGIN, Program};
 
 /// A server program with a directory that its users may write.
 pub struct FtpServer {
@@ -24,14 +25,6 @@ pub struct FtpServer {
     program: Program,
     children: Children,
     _scratch: TempDir,
-}
-
-/// How a server is started.
-#[derive(Clone)]
-struct Program {
-    path: PathBuf,
-    arguments: Vec<String>,
-    environment: Vec<(&'static str, PathBuf)>,
 }
 
 /// The processes of the connections so far.
@@ -99,44 +92,15 @@ impl FtpServer {
     /// Debian's proftpd for anonymous users, with these lines besides the usual ones.
     pub fn proftpd(lines: &str) -> Self {
         let scratch = scratch();
-        let (root, peers) = (scratch.path().display(), peers());
-        let configuration = format!(
-            "ServerName test\nServerType inetd\nDefaultServer on\nPort 0\nUser nobody\nGroup nogroup\nScoreboardFile none\n\
-             DelayEngine off\nAuthPAM off\nUseFtpUsers off\nAuthOrder mod_auth_unix.c\nWtmpLog off\nTransferLog none\n\
-             SystemLog none\nUseReverseDNS off\nModulePath {}\nLoadModule mod_digest.c\nLoadModule mod_tls.c\n{lines}\
-             <Anonymous {root}>\nUser nobody\nGroup nogroup\nUserAlias anonymous nobody\nRequireValidShell off\n\
-             AllowOverwrite on\nAllowStoreRestart on\n<Limit WRITE>\nAllowAll\n</Limit>\n</Anonymous>\n",
-            peers.join("usr/lib/proftpd").display()
-        );
-        let file = scratch.path().join("proftpd.conf");
-        std::fs::write(&file, configuration).expect("a new file");
-        let libraries = peers.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH));
-        let program = Program {
-            path: peers.join("usr/sbin/proftpd"),
-            arguments: vec!["-c".to_owned(), file.display().to_string()],
-            environment: vec![("LD_LIBRARY_PATH", libraries)],
-        };
+        let program = unpacked::proftpd(scratch.path(), lines).expect("the server is there");
         Self::start(scratch, program, "ftp://{address}/open")
     }
 
-    /// Debian's pure-ftpd for a user with a password, with these arguments besides the usual ones: its
-    /// anonymous users may rename nothing.
+    /// Debian's pure-ftpd for a user with a password, with these arguments besides the usual ones.
     pub fn pure_ftpd(arguments: &[&str]) -> Self {
-        // What `openssl passwd -6 -salt xdfstest secret` prints: pure-pw's own kind takes seconds for each login.
-        const SECRET: &str =
-            "$6$xdfstest$dvfWcZcFf.KI46D6smNAP4DA4Cchu0U9sjaLANL3V.tp1IK9jaYxSju10HFsC.zLdb91uBiINtqTRDzfpBhZ6.";
-        let (scratch, peers) = (scratch(), peers());
-        let (passwords, index) = (scratch.path().join("passwords"), scratch.path().join("index"));
-        let line = format!("anna:{SECRET}:65534:65534::{}/./::::::::::::\n", scratch.path().display());
-        std::fs::write(&passwords, line).expect("a new file");
-        let made =
-            Command::new(peers.join("usr/bin/pure-pw")).arg("mkdb").arg(&index).arg("-f").arg(&passwords).status();
-        assert!(made.expect("pure-pw can be started").success());
-        let users = format!("puredb:{}", index.display());
-        let usual = ["-l", &users, "-E", "-H"];
-        let arguments = usual.into_iter().chain(arguments.iter().copied()).map(str::to_owned).collect();
-        let program = Program { path: peers.join("usr/sbin/pure-ftpd"), arguments, environment: Vec::new() };
-        Self::start(scratch, program, "ftp://anna:secret@{address}/open")
+        let scratch = scratch();
+        let program = unpacked::pure_ftpd(scratch.path(), arguments).expect("the server is there");
+        Self::start(scratch, program, &format!("ftp://{PURE_FTPD_LOGIN}{{address}}/open"))
     }
 
     fn start(scratch: TempDir, program: Program, url: &str) -> Self {
@@ -211,15 +175,6 @@ fn serve(address: &str, program: &Program, children: &Children) -> String {
         }
     });
     address
-}
-
-/// Where the set-up has unpacked the servers that exclude vsftpd.
-fn peers() -> PathBuf {
-    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
-    let there = ["proftpd", "pure-ftpd"].iter().all(|name| peers.join("usr/sbin").join(name).is_file());
-    let found = if there { Ok(()) } else { Err("proftpd and pure-ftpd, unpacked in target/peers".to_owned()) };
-    assert!(xdfs_test_needs::found(found).is_some());
-    peers.canonicalize().expect("it is there")
 }
 
 /// A directory that others may enter, with one that they may write.
