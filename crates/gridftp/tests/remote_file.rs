@@ -1,4 +1,4 @@
-//! The drivers `ftp` and `gridftp` against Debian's vsftpd and globus-gridftp-server.
+//! The drivers `ftp` and `gridftp` against Debian's vsftpd, proftpd, pure-ftpd and globus-gridftp-server.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 #![allow(clippy::disallowed_methods, reason = "the tests look at the servers' files themselves")]
 
@@ -24,7 +24,7 @@ fn open(server: &Server, driver: &str, name: &str) -> xdfs_xio::Result<Handle> {
     let mut registry = Registry::built_in();
     driver::add_to(&mut registry).unwrap();
     let stack = Stack::of(Arc::new(registry)).push_all(driver).unwrap();
-    let contact = format!("ftp://{}/{}/{name}", server.address, server.there);
+    let contact = format!("ftp://{}{}/{}/{name}", server.login, server.address, server.there);
     Handle::open(&stack, &contact, &options())
 }
 
@@ -72,12 +72,14 @@ fn files_are_written_and_read(server: &Server, driver: &str) {
     }
 }
 
-fn seeks_count_from_the_beginning(server: &Server, driver: &str) {
+/// Before the first byte, in the middle of a transfer, back, behind the end, and after it.
+const PLACES: [usize; 7] = [5_000_000, 17, 11_999_000, 0, LENGTH, LENGTH + 5, 6_000_000];
+
+fn seeks_count_from_the_beginning(server: &Server, driver: &str, places: &[usize]) {
     let bytes = content(LENGTH);
     put(&server.here, "file", &bytes);
     let reader = open(server, driver, "file").unwrap();
-    // Before the first byte, in the middle of a transfer, back, behind the end, and after it.
-    for at in [5_000_000, 17, 11_999_000, 0, LENGTH, LENGTH + 5, 6_000_000] {
+    for &at in places {
         seek(&reader, at);
         let expected = &bytes[at.min(LENGTH)..(at + 100_000).min(LENGTH).max(at.min(LENGTH))];
         assert!(read(&reader, 100_000).unwrap() == expected, "{driver}: {at}");
@@ -88,10 +90,13 @@ fn seeks_count_from_the_beginning(server: &Server, driver: &str) {
     reader.close().unwrap();
 }
 
-fn a_part_is_read(server: &Server, driver: &str) {
+/// Offsets and lengths.
+const PARTS: [(usize, usize); 5] = [(0, 1), (3, 5_000_000), (11_000_000, 5_000_000), (LENGTH, 1), (7, 0)];
+
+fn a_part_is_read(server: &Server, driver: &str, parts: &[(usize, usize)]) {
     let bytes = content(LENGTH);
     put(&server.here, "file", &bytes);
-    for (offset, length) in [(0, 1), (3, 5_000_000), (11_000_000, 5_000_000), (LENGTH, 1), (7, 0)] {
+    for &(offset, length) in parts {
         let reader = open(server, &format!("{driver};offset={offset};length={length}"), "file").unwrap();
         let expected = &bytes[offset..(offset + length).min(LENGTH)];
         assert!(read_all(&reader) == expected, "{driver}: {offset} {length}");
@@ -117,6 +122,30 @@ fn seeks_while_writing(server: &Server, driver: &str) {
     assert!(std::fs::read(server.here.join("holes")).unwrap() == [&bytes[..], b"more"].concat(), "{driver}");
 }
 
+/// As every server can: from where the file has bytes.
+fn goes_back_while_writing(server: &Server, driver: &str) {
+    let bytes = content(3_000_000);
+    let writer = open(server, &format!("{driver};access=write"), "parts").unwrap();
+    write(&writer, &content(1_000_000));
+    seek(&writer, 400_000);
+    write(&writer, &bytes[400_000..]);
+    writer.close().unwrap();
+    assert!(std::fs::read(server.here.join("parts")).unwrap() == bytes, "{driver}");
+    let writer = open(server, &format!("{driver};access=write;offset=2000000"), "parts").unwrap();
+    write(&writer, &bytes[..1_000_000]);
+    writer.close().unwrap();
+    let expected = [&bytes[..2_000_000], &bytes[..1_000_000]].concat();
+    assert!(std::fs::read(server.here.join("parts")).unwrap() == expected, "{driver}");
+    for name in ["parts", "new"] {
+        let writer = open(server, &format!("{driver};access=append"), name).unwrap();
+        write(&writer, b"more");
+        writer.close().unwrap();
+    }
+    assert!(std::fs::read(server.here.join("parts")).unwrap() == [&expected[..], b"more"].concat(), "{driver}");
+    assert_eq!(std::fs::read(server.here.join("new")).unwrap(), b"more", "{driver}");
+    std::fs::remove_file(server.here.join("new")).unwrap();
+}
+
 /// What an open costs beside a new login.
 fn one_login_serves_many_handles(server: &Server, driver: &str) {
     put(&server.here, "file", &content(LENGTH));
@@ -138,14 +167,26 @@ fn one_login_serves_many_handles(server: &Server, driver: &str) {
 }
 
 /// The drivers and how they move a server's files.
-const VSFTPD: [&str; 2] = ["ftp:window=300KiB", "gridftp:mode=s"];
+const MODE_S: [&str; 2] = ["ftp:window=300KiB", "gridftp:mode=s"];
 const GLOBUS: [&str; 4] =
     ["ftp:window=300KiB", "gridftp:mode=e", "gridftp:streams=4", "gridftp:streams=16;window=1MiB"];
 
 #[test]
 fn files_of_vsftpd_are_written_and_read() {
     let Some(server) = Server::vsftpd() else { return };
-    VSFTPD.iter().for_each(|driver| files_are_written_and_read(&server, driver));
+    MODE_S.iter().for_each(|driver| files_are_written_and_read(&server, driver));
+}
+
+#[test]
+fn files_of_proftpd_are_written_and_read() {
+    let Some(server) = Server::proftpd() else { return };
+    MODE_S.iter().for_each(|driver| files_are_written_and_read(&server, driver));
+}
+
+#[test]
+fn files_of_pure_ftpd_are_written_and_read() {
+    let Some(server) = Server::pure_ftpd() else { return };
+    MODE_S.iter().for_each(|driver| files_are_written_and_read(&server, driver));
 }
 
 #[test]
@@ -157,31 +198,80 @@ fn files_of_globus_are_written_and_read() {
 #[test]
 fn seeks_in_files_of_vsftpd_count_from_the_beginning() {
     let Some(server) = Server::vsftpd() else { return };
-    VSFTPD.iter().for_each(|driver| seeks_count_from_the_beginning(&server, driver));
+    MODE_S.iter().for_each(|driver| seeks_count_from_the_beginning(&server, driver, &PLACES));
+}
+
+#[test]
+fn seeks_in_files_of_proftpd_count_from_the_beginning() {
+    let Some(server) = Server::proftpd() else { return };
+    MODE_S.iter().for_each(|driver| seeks_count_from_the_beginning(&server, driver, &PLACES));
+}
+
+#[test]
+fn seeks_in_files_of_pure_ftpd_count_from_the_beginning() {
+    let Some(server) = Server::pure_ftpd() else { return };
+    // It never answers a download that is broken off, which is waited for.
+    seeks_count_from_the_beginning(&server, "ftp:window=300KiB", &[5_000_000, LENGTH, 17]);
 }
 
 #[test]
 fn seeks_in_files_of_globus_count_from_the_beginning() {
     let Some(server) = Server::globus() else { return };
-    GLOBUS.iter().for_each(|driver| seeks_count_from_the_beginning(&server, driver));
+    GLOBUS.iter().for_each(|driver| seeks_count_from_the_beginning(&server, driver, &PLACES));
 }
 
 #[test]
 fn a_part_of_a_file_of_vsftpd_is_read() {
     let Some(server) = Server::vsftpd() else { return };
-    VSFTPD.iter().for_each(|driver| a_part_is_read(&server, driver));
+    MODE_S.iter().for_each(|driver| a_part_is_read(&server, driver, &PARTS));
+}
+
+#[test]
+fn a_part_of_a_file_of_proftpd_is_read() {
+    let Some(server) = Server::proftpd() else { return };
+    MODE_S.iter().for_each(|driver| a_part_is_read(&server, driver, &PARTS));
+}
+
+#[test]
+fn a_part_of_a_file_of_pure_ftpd_is_read() {
+    let Some(server) = Server::pure_ftpd() else { return };
+    // Of those whose transfer is broken off one.
+    a_part_is_read(&server, "ftp:window=300KiB", &PARTS[1..]);
 }
 
 #[test]
 fn a_part_of_a_file_of_globus_is_read() {
     let Some(server) = Server::globus() else { return };
-    GLOBUS.iter().for_each(|driver| a_part_is_read(&server, driver));
+    GLOBUS.iter().for_each(|driver| a_part_is_read(&server, driver, &PARTS));
 }
 
 #[test]
 fn a_file_of_vsftpd_is_written_in_parts() {
     let Some(server) = Server::vsftpd() else { return };
-    VSFTPD.iter().for_each(|driver| seeks_while_writing(&server, driver));
+    MODE_S.iter().for_each(|driver| seeks_while_writing(&server, driver));
+}
+
+#[test]
+fn a_file_of_proftpd_is_written_in_parts_and_appended_to() {
+    let Some(server) = Server::proftpd() else { return };
+    MODE_S.iter().for_each(|driver| goes_back_while_writing(&server, driver));
+}
+
+#[test]
+fn proftpd_refuses_to_write_behind_the_end_of_a_file_and_that_is_said() {
+    let Some(server) = Server::proftpd() else { return };
+    let writer = open(&server, "ftp:access=write", "file").unwrap();
+    write(&writer, b"text");
+    seek(&writer, 100);
+    let error = writer.write(b"behind").and_then(|_| writer.close()).unwrap_err();
+    assert!(error.to_string().contains("the server refused STOR: 554"), "{error}");
+    assert_eq!(std::fs::read(server.here.join("file")).unwrap(), b"text");
+}
+
+#[test]
+fn a_file_of_pure_ftpd_is_written_in_parts_and_appended_to() {
+    let Some(server) = Server::pure_ftpd() else { return };
+    MODE_S.iter().for_each(|driver| goes_back_while_writing(&server, driver));
 }
 
 #[test]
@@ -195,6 +285,27 @@ fn one_login_at_vsftpd_serves_many_handles() {
     let Some(server) = Server::vsftpd() else { return };
     one_login_serves_many_handles(&server, "ftp:silence=19s");
     assert_eq!(server.logins(), 1);
+}
+
+#[test]
+fn one_login_at_proftpd_serves_many_handles() {
+    let Some(server) = Server::proftpd() else { return };
+    one_login_serves_many_handles(&server, "ftp:silence=19s");
+}
+
+#[test]
+fn one_login_at_pure_ftpd_serves_whole_transfers() {
+    let Some(server) = Server::pure_ftpd() else { return };
+    put(&server.here, "file", &content(LENGTH));
+    for _ in 0..3 {
+        let reader = open(&server, "ftp", "file").unwrap();
+        assert_eq!(read_all(&reader).len(), LENGTH);
+        reader.close().unwrap();
+        let writer = open(&server, "ftp:access=write", "other").unwrap();
+        write(&writer, b"text");
+        writer.close().unwrap();
+    }
+    assert_eq!(server.sessions(), 1);
 }
 
 #[test]
