@@ -1,5 +1,5 @@
-//! Connections that are cut while a file moves from one GridFTP server to another: the copy goes on with what the
-//! target had stored.
+//! Connections that are cut while a file moves from or to a server, or from one GridFTP server to another: the copy goes
+//! on with what its target had stored.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use xdfs_test_cli::{Scene, pattern};
 
+use super::peers::all;
 use super::servers::FtpServer;
 use super::{PATIENCE, run};
 
@@ -24,7 +25,7 @@ enum Cut {
 /// What the relays of a test share.
 #[derive(Default)]
 struct State {
-    /// The target has said that it has stored something.
+    /// The target has stored something.
     is_stored: bool,
     is_cut: bool,
     /// Bytes of file that have passed since the cut.
@@ -50,7 +51,7 @@ fn change(shared: &Shared, change: impl FnOnce(&mut State)) {
 
 /// Passes control channels on to a server; where the server says that it listens, its clients find a relay, too.
 fn relay(server: &FtpServer, cut: Option<Cut>, shared: &Shared) -> String {
-    let to = server.url.split('/').nth(2).expect("a host").to_owned();
+    let to = server.url.split(['/', '@']).find(|part| part.contains("127.0.0.1:")).expect("a host").to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let own = listener.local_addr().expect("its address").to_string();
     let (shared, target) = (Arc::clone(shared), to.clone());
@@ -83,10 +84,12 @@ fn replies(server: TcpStream, mut client: TcpStream, cut: Option<Cut>, shared: &
     for line in BufReader::new(server).split(b'\n') {
         let Ok(line) = line else { break };
         let mut text = String::from_utf8_lossy(&line).into_owned();
-        if let Some(numbers) = text.strip_prefix("227 ").and_then(|rest| rest.split(['(', ')']).nth(1)) {
-            let numbers: Vec<u16> = numbers.split(',').map(|number| number.parse().expect("a number")).collect();
-            let port = data(numbers[4] << 8 | numbers[5], cut == Some(Cut::Data), shared);
-            text = format!("227 Entering Passive Mode (127,0,0,1,{},{})\r", port >> 8, port & 255);
+        if let Some(port) = passive_port(&text) {
+            let port = data(port, cut == Some(Cut::Data), shared);
+            text = match text.starts_with("227") {
+                true => format!("227 Entering Passive Mode (127,0,0,1,{},{})\r", port >> 8, port & 255),
+                false => format!("229 Entering Extended Passive Mode (|||{port}|)\r"),
+            };
         }
         if client.write_all(format!("{text}\n").as_bytes()).is_err() {
             break;
@@ -98,6 +101,19 @@ fn replies(server: TcpStream, mut client: TcpStream, cut: Option<Cut>, shared: &
     let _ = client.shutdown(Shutdown::Both);
 }
 
+/// The port in an answer to PASV or EPSV.
+fn passive_port(text: &str) -> Option<u16> {
+    let is_passive = text.starts_with("227 ") || text.starts_with("229 ");
+    let inner = text.split(['(', ')']).nth(1).filter(|_| is_passive)?;
+    let numbers = inner.split([',', '|']).filter(|number| !number.is_empty());
+    let numbers: Vec<u16> = numbers.map(|number| number.parse().expect("a number")).collect();
+    match numbers[..] {
+        [_, _, _, _, high, low] => Some(high << 8 | low),
+        [port] => Some(port),
+        _ => None,
+    }
+}
+
 /// Passes data connections on to a port.
 fn data(to: u16, cuts: bool, shared: &Shared) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -106,8 +122,11 @@ fn data(to: u16, cuts: bool, shared: &Shared) -> u16 {
     std::thread::spawn(move || {
         for from in listener.incoming().flatten() {
             let to = TcpStream::connect(("127.0.0.1", to)).expect("the server listens");
-            let shared = Arc::clone(&shared);
-            std::thread::spawn(move || pass(from, to, cuts, &shared));
+            let ends = (from.try_clone().expect("a descriptor"), to.try_clone().expect("a descriptor"));
+            for (from, to) in [(from, to), (ends.1, ends.0)] {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || pass(from, to, cuts, &shared));
+            }
         }
     });
     port
@@ -172,4 +191,91 @@ fn a_copy_between_servers_goes_on_after_the_sources_control_connection_was_cut()
 #[test]
 fn a_copy_between_servers_begins_again_after_the_targets_control_connection_was_cut() {
     assert_eq!(goes_on(None, Some(Cut::Control)), 0);
+}
+
+/// Which way a file goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Down,
+    Up,
+}
+
+/// Downloads or uploads a file, of which this channel is cut in the middle. Returns how much did not move again.
+#[track_caller]
+fn resumes(server: &FtpServer, way: Way, cut: Cut, streams: &str) -> u64 {
+    let (scene, content, shared) = (Scene::new(), pattern(32 << 20, 7), Shared::default());
+    let url = format!("{}/f", relay(server, Some(cut), &shared));
+    let words = match way {
+        Way::Down => {
+            server.put("f", &content);
+            [&url, "f"]
+        }
+        Way::Up => {
+            scene.write("f", &content);
+            ["f", &url]
+        }
+    };
+    let copy = scene.start([&["cp", "--json", "-P", streams], &words[..]].concat());
+    let written = || match way {
+        Way::Down => {
+            let counts = std::fs::read_to_string(format!("/proc/{}/io", copy.process().as_raw_nonzero())).ok()?;
+            counts.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse::<u64>().ok())
+        }
+        Way::Up => std::fs::read_dir(&server.here).ok()?.flatten().find_map(|file| Some(file.metadata().ok()?.len())),
+    };
+    let until = Instant::now() + PATIENCE;
+    while written().is_none_or(|bytes| bytes < 3 << 20) {
+        assert!(Instant::now() < until, "{url}: nothing arrives");
+        std::thread::yield_now();
+    }
+    change(&shared, |state| state.is_stored = true);
+    let done = copy.wait();
+    done.ends_with(0);
+    let there = if way == Way::Down { scene.read("f") } else { server.read("f") };
+    assert!(there == content, "{url}: {}", done.messages);
+    assert_eq!(server.names(), ["f"], "{url}: no temporary name is left");
+    let resumed = done.objects()[0]["resumed_bytes"].as_u64().expect("a number");
+    if streams == "1" {
+        done.says(&["trying again"]);
+        let after = shared.0.lock().expect("no panic").after as u64;
+        assert_eq!(after, content.len() as u64 - resumed, "{url}: {}", done.messages);
+    }
+    resumed
+}
+
+/// It takes a minute: pure-ftpd says nothing of a download that it could not send, and is waited for.
+#[test]
+fn a_download_goes_on_after_its_data_connection_was_cut() {
+    for server in all() {
+        assert!(resumes(&server, Way::Down, Cut::Data, "1") > 1 << 20, "{}", server.url);
+    }
+}
+
+#[test]
+fn a_download_goes_on_after_its_control_connection_was_cut() {
+    for server in all() {
+        assert!(resumes(&server, Way::Down, Cut::Control, "1") > 1 << 20, "{}", server.url);
+    }
+}
+
+#[test]
+fn an_upload_goes_on_after_its_data_connection_was_cut() {
+    for server in all() {
+        assert!(resumes(&server, Way::Up, Cut::Data, "1") > 1 << 20, "{}", server.url);
+    }
+}
+
+#[test]
+fn an_upload_goes_on_after_its_control_connection_was_cut() {
+    for server in all() {
+        assert!(resumes(&server, Way::Up, Cut::Control, "1") > 1 << 20, "{}", server.url);
+    }
+}
+
+/// A part of several connections may have holes.
+#[test]
+fn an_upload_on_several_connections_begins_again_after_one_was_cut() {
+    for cut in [Cut::Data, Cut::Control] {
+        assert_eq!(resumes(&FtpServer::globus(), Way::Up, cut, "4"), 0, "{cut:?}");
+    }
 }

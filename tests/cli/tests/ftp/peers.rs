@@ -10,7 +10,7 @@ use super::servers::FtpServer;
 use super::{PATIENCE, run};
 
 /// Every server, as it comes.
-fn all() -> [FtpServer; 4] {
+pub fn all() -> [FtpServer; 4] {
     [FtpServer::vsftpd(""), FtpServer::globus(), FtpServer::proftpd(""), FtpServer::pure_ftpd(&["-L", "20000:5"])]
 }
 
