@@ -269,6 +269,16 @@ fn proftpd_refuses_to_write_behind_the_end_of_a_file_and_that_is_said() {
 }
 
 #[test]
+fn what_pure_ftpd_writes_elsewhere_than_behind_the_end_of_a_file_is_an_error() {
+    let Some(server) = Server::pure_ftpd() else { return };
+    let writer = open(&server, "ftp:access=write", "file").unwrap();
+    write(&writer, b"text");
+    seek(&writer, 100);
+    let error = writer.write(b"behind").and_then(|_| writer.close()).unwrap_err();
+    assert!(error.to_string().contains("the server's file has 10 bytes, not 106"), "{error}");
+}
+
+#[test]
 fn a_file_of_pure_ftpd_is_written_in_parts_and_appended_to() {
     let Some(server) = Server::pure_ftpd() else { return };
     MODE_S.iter().for_each(|driver| goes_back_while_writing(&server, driver));

@@ -5,7 +5,7 @@ use super::certified::Certified;
 use super::shared::{Phase, Shared, State};
 use super::target::{Account, Name, Target};
 use super::{Access, Transport, cache};
-use crate::client::{Error as FtpError, Part, Security, Session, Settings, Take, Waiting};
+use crate::client::{Client, Error as FtpError, Part, Security, Session, Settings, Take, Waiting};
 use crate::control::ControlError;
 use crate::ranges::Range;
 use std::io;
@@ -227,7 +227,8 @@ impl Worker {
                     Some(streams) => client.upload_parallel_from(&name, start, streams, &mut fill),
                     None => client.upload(&name, start, &mut fill),
                 };
-                (outcome.map(drop), source.moved, false)
+                let outcome = outcome.and_then(|end| check_place(client, &name, start, end));
+                (outcome, source.moved, false)
             }
         };
         let Err(error) = outcome else { return Ok(()) };
@@ -270,6 +271,23 @@ fn kind_of(error: &FtpError) -> io::ErrorKind {
         FtpError::Tls(StreamError::Untrusted(_)) => io::ErrorKind::PermissionDenied,
         FtpError::Cancelled => io::ErrorKind::NotConnected,
         _ => io::ErrorKind::InvalidData,
+    }
+}
+
+/// Finds that a server has written what was for a place behind the file's end at its end, as pure-ftpd does.
+fn check_place(client: &mut Client, name: &[u8], start: u64, end: u64) -> FtpResult<()> {
+    if start == 0 {
+        return Ok(());
+    }
+    match client.size(name) {
+        Ok(size) if size < end => {
+            let what = format!(
+                "the server's file has {size} bytes, not {end}: it does not write behind a file's end; write in order"
+            );
+            Err(FtpError::Local(io::Error::new(io::ErrorKind::InvalidData, what)))
+        }
+        Ok(_) | Err(FtpError::Refused { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
