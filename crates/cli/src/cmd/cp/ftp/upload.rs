@@ -106,9 +106,11 @@ impl Copy<'_> {
         let may_resume = self.options.resume && streams == 1 && target.staged.is_some() && source.identity().is_some();
         let start = match size.filter(|size| may_resume && *size >= LARGE_BYTES_MIN) {
             // Its name says that it is of this very source.
-            Some(size) => {
-                server.session.client().size(target.written()).map_or(0, |there| if there <= size { there } else { 0 })
-            }
+            Some(size) => match server.session.client().size(target.written()) {
+                Ok(there) if there <= size => there,
+                Ok(_) | Err(client::Error::Refused { .. }) => 0,
+                Err(error) => return Err((error_of(error), true)),
+            },
             None => 0,
         };
         if start > 0 {
