@@ -95,7 +95,7 @@ fn serve(listener: TcpListener, to: &'static str, answer: &'static str, data: Ve
             active = Some(SocketAddr::from(([127, 0, 0, 1], numbers[4] << 8 | numbers[5])));
         }
         let honest = HONEST.iter().find(|(of, _)| *of == verb).map_or("500 what\r\n", |(_, text)| text);
-        let text = if verb == to { answer } else { honest };
+        let text = if to.split(' ').any(|of| of == verb) { answer } else { honest };
         let port = passive.local_addr().unwrap().port();
         let text = text.replace("{long}", &"x".repeat(9000)).replace("{lines}", &" x\r\n".repeat(20_000));
         let text = text.replace("{port}", &port.to_string());
@@ -275,6 +275,8 @@ fn lies_about_many_files() -> Vec<Lie> {
         says(ManyDown, "PORT", "500 no\r\n", "refused PORT"),
         says(ManyUp, "STOR", "553 no\r\n", "refused STOR: 553 no"),
         says(ManyUp, "STOR", "226 have it already\r\n", "out of turn"),
+        says(ManyUp, "EPSV PASV", "425 no ports\r\n", "refused PASV: 425 no ports"),
+        says(ManyUp, "STOR", "150 opening\r\n452 full\r\n", "refused STOR: 452 full"),
         says(ManyUp, "EPSV", "229 (|1|10.1.2.3|4000|)\r\n", "no third host"),
     ]
 }

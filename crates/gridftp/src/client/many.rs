@@ -3,11 +3,12 @@
 
 use std::net::TcpListener;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 
 use super::link::Link;
-use super::{Client, Error, refused};
+use super::{Client, Error, WAITS_WITH_MARKERS, refused};
 use crate::command::{Command, Mode};
 use crate::control::{AHEAD_MAX, ControlError, Event};
 use crate::mode_e::{Assembly, BlockError, HEAD_BYTES, Head, Piece};
@@ -131,12 +132,9 @@ impl Client {
         let mut replies = Vec::with_capacity(commands.len());
         for command in commands {
             ahead.send(self)?;
-            replies.push(loop {
-                match self.event()? {
-                    Event::Answered(reply) => break Ok(reply),
-                    Event::Refused(reply) => break Err(refused(command, &reply)),
-                    _ => {}
-                }
+            replies.push(match self.finish(command) {
+                Err(error @ Error::Refused { .. }) => Err(error),
+                reply => Ok(reply?),
             });
             ahead.answered();
         }
@@ -186,7 +184,13 @@ impl Client {
         let connection = assembly.open()?;
         let (mut content, mut has_begun) = (vec![0; length], false);
         let (mut is_opened, mut is_answered) = (false, false);
+        // Markers, and connections that come and go, are no progress.
+        let most = self.waiting.limit * WAITS_WITH_MARKERS;
+        let mut last = Instant::now() + most;
         loop {
+            if last <= Instant::now() {
+                return Err(Error::Silent(self.waiting.limit.as_secs()));
+            }
             // What the server says behind its answer is about the next file.
             while !is_answered && let Some(event) = self.control.poll() {
                 match event {
@@ -199,7 +203,7 @@ impl Client {
             }
             // Before it has opened, the bytes may be those of the file behind one that is refused.
             while is_opened && incoming.taken < incoming.bytes.len() && !assembly.is_complete()? {
-                has_begun = true;
+                (has_begun, last) = (true, Instant::now() + most);
                 let rest = &incoming.bytes[incoming.taken..];
                 incoming.taken += match assembly.take(connection, rest)? {
                     Piece::Control { length } => length,
@@ -239,27 +243,31 @@ impl Client {
 
     /// Which of a reply, a connection and bytes there are, of those that are waited for.
     fn wait_for_incoming(&self, incoming: &Incoming, replies: bool, bytes: bool) -> Result<[bool; 3], Error> {
-        let flags = |is_waited_for: bool| if is_waited_for { PollFlags::IN } else { PollFlags::empty() };
-        let mut waited = vec![
-            PollFd::from_borrowed_fd(self.link.as_fd(), flags(replies)),
-            PollFd::from_borrowed_fd(incoming.listener.as_fd(), flags(incoming.link.is_none())),
-        ];
-        if bytes && let Some(link) = &incoming.link {
-            link.acknowledge_at_once();
-            waited.push(PollFd::from_borrowed_fd(link.as_fd(), PollFlags::IN));
-        }
         if replies && self.link.holds_more() {
             return Ok([true, false, false]);
         }
+        // What is not waited for is not polled at all: its end would be told again and again.
+        let fds = [
+            replies.then(|| self.link.as_fd()),
+            incoming.link.is_none().then(|| incoming.listener.as_fd()),
+            incoming.link.as_ref().filter(|_| bytes).map(|link| {
+                link.acknowledge_at_once();
+                link.as_fd()
+            }),
+        ];
+        let is_polled = fds.map(|fd| fd.is_some());
+        let mut waited: Vec<PollFd<'_>> =
+            fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         self.waiting.until_ready(&mut waited, self.waiting.deadline())?;
-        let is_ready = |at: usize| waited.get(at).is_some_and(|fd| !fd.revents().is_empty());
-        Ok([replies && is_ready(0), is_ready(1), is_ready(2)])
+        let mut found = waited.iter().map(|fd| !fd.revents().is_empty());
+        Ok(is_polled.map(|is_polled| is_polled && found.next().unwrap_or(false)))
     }
 
     /// Uploads whole files of these names and contents. What the server refuses is an error in its place.
     ///
     /// # Errors
-    /// If a name cannot be sent, before anything is; or if the session is lost.
+    /// If a name cannot be sent, before anything is; if the server refuses a file that has begun, or has no address for
+    /// the data channel; or if the session is lost. The session is given up then, whatever the error.
     pub fn upload_many(&mut self, files: &[(&[u8], &[u8])]) -> Result<Vec<Result<(), Error>>, Error> {
         let commands: Vec<Command> = files.iter().map(|(name, _)| Command::Stor(name.to_vec())).collect();
         must_be_sendable(&commands)?;
@@ -272,47 +280,49 @@ impl Client {
         let mut outcomes = Vec::with_capacity(files.len());
         let mut ahead = Ahead::new(&commands);
         for (command, (_, content)) in commands.iter().zip(files) {
-            let outcome = self.send_one(&mut link, &mut ahead, command, content);
+            outcomes.push(self.send_one(&mut link, &mut ahead, command, content)?);
             ahead.answered();
-            match outcome {
-                Err(error @ Error::Refused { .. }) => {
-                    outcomes.push(Err(error));
-                    // What it thinks of the connection nobody knows; while commands are ahead it cannot be asked for
-                    // another one.
-                    link = link.filter(|_| !ahead.is_idle());
-                }
-                sent => outcomes.push(Ok(sent?)),
-            }
         }
         self.kept = link.map_or(Kept::Nothing, Kept::Up);
         Ok(outcomes)
     }
 
+    /// Sends a file, unless it is refused. A refusal when it has begun is an error of them all: nobody knows how much of
+    /// it the server has read, and the next file follows on the same connection.
     fn send_one(
         &mut self,
         link: &mut Option<Link>,
         ahead: &mut Ahead<'_>,
         command: &Command,
         content: &[u8],
-    ) -> Result<(), Error> {
-        let link = match link {
-            Some(link) => {
+    ) -> Result<Result<(), Error>, Error> {
+        let opened = match link {
+            Some(_) => {
                 ahead.send(self)?;
-                self.wait_until_open(command)?;
-                link
+                self.wait_until_open(command)
             }
             None => {
                 let address = self.passive()?;
                 ahead.send_next(self)?;
                 let mut connected = self.connect_data(address)?;
-                if !self.protect_connected(&mut connected, command)? {
-                    self.wait_until_open(command)?;
+                let opened = match self.protect_connected(&mut connected, command) {
+                    Ok(false) => self.wait_until_open(command),
+                    protected => protected.map(drop),
+                };
+                if opened.is_ok() {
+                    *link = Some(connected);
                 }
-                link.insert(connected)
+                opened
             }
         };
-        link.write_all(&blocks_of(content))?;
-        self.finish(command).map(drop)
+        match opened {
+            Err(error @ Error::Refused { .. }) => return Ok(Err(error)),
+            opened => opened?,
+        }
+        if let Some(link) = link {
+            link.write_all(&blocks_of(content))?;
+        }
+        self.finish(command).map(|_| Ok(()))
     }
 }
 

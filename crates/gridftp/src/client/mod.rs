@@ -321,16 +321,10 @@ impl Client {
         }
     }
 
-    /// Sends a command of one reply and waits for it.
+    /// Sends a command and waits for its answer.
     fn ask(&mut self, command: &Command) -> Result<Reply, Error> {
         self.begin(command)?;
-        loop {
-            match self.event()? {
-                Event::Answered(reply) => return Ok(reply),
-                Event::Refused(reply) => return Err(refused(command, &reply)),
-                _ => {}
-            }
-        }
+        self.finish(command)
     }
 
     fn begin(&mut self, command: &Command) -> Result<(), Error> {
@@ -438,7 +432,8 @@ impl Client {
         }
     }
 
-    /// Waits for the end of a transfer whose data have moved, and returns what the server says then.
+    /// Waits for the answer to a command, or for the end of a transfer whose data have moved, and returns what the server
+    /// says then.
     fn finish(&mut self, command: &Command) -> Result<Reply, Error> {
         let last = Instant::now() + self.waiting.limit * WAITS_WITH_MARKERS;
         loop {

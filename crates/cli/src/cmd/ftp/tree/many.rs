@@ -89,14 +89,18 @@ impl Ahead {
             return Ok(());
         }
         let calls = &batch.calls[index..];
-        let gets = calls.iter().take_while(|call| matches!(call, Call::Get { .. })).count();
-        let puts = if shared.in_place.load(Ordering::Relaxed) { 0 } else { calls.iter().map_while(new_put).count() };
+        // A name that cannot be sent is refused on its own.
+        let path = |call: &Call<'_>| worker.path(&joined(batch.base, call.path()));
+        let is_named = |call: &Call<'_>| Command::Dele(path(call)).encode().is_ok();
+        let gets = calls.iter().take_while(|call| matches!(call, Call::Get { .. }) && is_named(call)).count();
+        let puts = calls.iter().take_while(|call| new_put(call).is_some() && is_named(call)).count();
+        let puts = if shared.in_place.load(Ordering::Relaxed) { 0 } else { puts };
         self.end = index + gets.max(puts).max(1);
         if gets < 2 && puts < 2 {
             return Ok(());
         }
         let calls = &batch.calls[index..self.end];
-        let paths: Vec<Vec<u8>> = calls.iter().map(|call| worker.path(&joined(batch.base, call.path()))).collect();
+        let paths: Vec<Vec<u8>> = calls.iter().map(path).collect();
         let done = match gets > puts {
             true => fetch(worker, calls, &paths, room),
             false => put(worker, calls, &paths),
@@ -106,8 +110,6 @@ impl Ahead {
                 self.done = done.into_iter().map(|(at, done)| (index + at, done)).collect();
                 Ok(())
             }
-            // A name that no server takes, before anything was sent.
-            Err(client::Error::Control(xdfs_gridftp::control::ControlError::Name(_))) => Ok(()),
             Err(_) => {
                 shared.troubles.fetch_add(1, Ordering::Relaxed);
                 let opened = shared.opener.open();
@@ -195,11 +197,13 @@ fn put(worker: &mut Worker<'_>, calls: &[Call<'_>], paths: &[Vec<u8>]) -> Result
     let written = match written {
         Ok(written) => written,
         Err(error) => {
-            // Nothing stays of it, if a new session can be had.
-            if let Ok(session) = worker.shared.opener.open() {
+            // Nothing stays of it, if there is a session.
+            if !worker.session.client().is_ready()
+                && let Ok(session) = worker.shared.opener.open()
+            {
                 worker.session = session;
-                remove(worker, &staged, 0..staged.len());
             }
+            remove(worker, &staged, 0..staged.len());
             return Err(error);
         }
     };

@@ -1,5 +1,6 @@
 //! The threads of a tree copy: each takes a request, carries it out in its session and answers.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::sync::mpsc::SyncSender;
 
@@ -47,17 +48,12 @@ pub(super) fn work(session: Session, shared: &Shared, queue: &Queue, answer: &Sy
     loop {
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, request)) = next else { return worker.session.quit() };
-        let event = match *request {
-            Request::Calls { payload, room } => {
-                Event::reply(number, worker.usable(|worker| calls::execute(worker, &payload, room)))
-            }
-            Request::Send { source, to, options } => {
-                Event::Report(number, worker.usable(|worker| files::send(worker, &source, &to, &options)))
-            }
-            Request::Receive { from, receive } => {
-                Event::Report(number, worker.usable(|worker| files::receive(worker, &from, receive)))
-            }
-        };
+        let is_calls = matches!(*request, Request::Calls { .. });
+        // Whatever happens the request is answered: the copy waits for it.
+        let event = catch_unwind(AssertUnwindSafe(|| worker.carry_out(number, *request))).unwrap_or_else(|_| {
+            let error = Error::new(ErrorKind::Storage, "the thread that did it failed");
+            if is_calls { Event::reply(number, Err(error)) } else { Event::Report(number, Err(error)) }
+        });
         if answer.try_send(event).is_err() {
             return;
         }
@@ -65,6 +61,20 @@ pub(super) fn work(session: Session, shared: &Shared, queue: &Queue, answer: &Sy
 }
 
 impl Worker<'_> {
+    fn carry_out(&mut self, number: u64, request: Request) -> Event {
+        match request {
+            Request::Calls { payload, room } => {
+                Event::reply(number, self.usable(|worker| calls::execute(worker, &payload, room)))
+            }
+            Request::Send { source, to, options } => {
+                Event::Report(number, self.usable(|worker| files::send(worker, &source, &to, &options)))
+            }
+            Request::Receive { from, receive } => {
+                Event::Report(number, self.usable(|worker| files::receive(worker, &from, receive)))
+            }
+        }
+    }
+
     /// Does something, and gets a new session where this one was broken by what was done: only a
     /// server that then cannot be reached is lost.
     fn usable<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, Trouble>) -> Result<T, Error> {
