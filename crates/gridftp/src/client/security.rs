@@ -1,12 +1,17 @@
 //! What protects a session: nothing, or TLS on the control channel and on every data channel.
 
+use std::time::{Duration, Instant};
+
 use xdfs_secure::handshake::tls::related::{Authorities, RelatedConnections, Version};
 
 use super::gsi::GsiPeer;
 use super::link::{Link, Waiting};
-use super::{Client, Error};
+use super::{Client, Error, refused};
 use crate::command::Command;
-use crate::control::Protection;
+use crate::control::{Event, Protection};
+
+/// How long the reason for a lost data channel is waited for.
+const WHY_LIMIT: Duration = Duration::from_secs(10);
 
 /// How a client connects.
 #[derive(Clone, Debug)]
@@ -122,8 +127,16 @@ impl Client {
         }
     }
 
-    /// What the server says of a data channel that was lost, if it says something.
+    /// What the server says of a data channel that was lost, if it says something soon: some never do.
     pub(super) fn why(&mut self, command: &Command, lost: Error) -> Error {
-        self.finish(command).err().unwrap_or(lost)
+        let deadline = self.waiting.deadline().min(Instant::now() + WHY_LIMIT);
+        loop {
+            match self.event_before(deadline) {
+                Ok(Event::Refused(reply)) => return refused(command, &reply),
+                Ok(Event::Answered(_)) | Err(Error::Silent(_)) => return lost,
+                Ok(_) => {}
+                Err(error) => return error,
+            }
+        }
     }
 }

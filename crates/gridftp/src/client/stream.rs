@@ -1,5 +1,7 @@
 //! Mode S: one connection, which ends with the file.
 
+use std::io;
+
 use super::{Client, Error, Fill, PIECE_BYTES, Sink, check_range};
 use crate::command::{Command, Mode};
 use crate::ranges::Range;
@@ -18,7 +20,8 @@ impl Client {
             Command::Retr(name.to_vec()).encode()?;
         }
         let wrong = |received| Error::Length { received, expected: wanted.end };
-        self.receive_stream_from(wanted.start, &Command::Retr(name.to_vec()), &mut |bytes| {
+        let command = Command::Retr(name.to_vec());
+        self.receive_data(wanted.start, &command, &mut |bytes| {
             let end = at + bytes.len() as u64;
             if end > wanted.end {
                 return Err(wrong(end));
@@ -27,7 +30,14 @@ impl Client {
             at = end;
             Ok(())
         })?;
-        if at == wanted.end { Ok(()) } else { Err(wrong(at)) }
+        if at == wanted.end {
+            return self.finish(&command).map(drop);
+        }
+        // A server that has sent all it has says so soon; of a connection that was cut some say nothing.
+        match self.why(&command, Error::Lost(io::ErrorKind::UnexpectedEof.into())) {
+            Error::Lost(_) if self.is_ready() => Err(wrong(at)),
+            error => Err(error),
+        }
     }
 
     /// Downloads a file from `start` to wherever it ends, and returns where that is.
@@ -94,6 +104,17 @@ impl Client {
         command: &Command,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<Reply, Error> {
+        self.receive_data(start, command, take)?;
+        self.finish(command)
+    }
+
+    /// Receives what a command sends, to the end of the data channel.
+    fn receive_data(
+        &mut self,
+        start: u64,
+        command: &Command,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         command.encode()?;
         self.use_mode(Mode::Stream)?;
         let address = self.passive()?;
@@ -112,6 +133,6 @@ impl Client {
             }
         }
         data.leave(b"");
-        self.finish(command)
+        Ok(())
     }
 }

@@ -33,6 +33,12 @@ pub(in crate::cmd) fn error_of(error: client::Error) -> Error {
     Error::new(kind, error.to_string())
 }
 
+/// Whether a transfer ended because something between was lost, and not because the server does not want it: the same
+/// again may do better, and what has arrived is continued.
+pub(in crate::cmd) fn is_cut(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining)
+}
+
 /// Codes say little: 550 stands for most of what can be wrong with a name, so the text decides
 /// between the usual reasons.
 fn kind_of(code: u16, reply: &str) -> ErrorKind {

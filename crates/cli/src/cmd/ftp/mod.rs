@@ -17,7 +17,7 @@ use xdfs_io::store::LocalStore;
 use xdfs_secure::handshake::tls::gsi::Gsi;
 use xdfs_secure::handshake::tls::related::Authorities;
 
-pub(super) use self::error::error_of;
+pub(super) use self::error::{error_of, is_cut};
 use self::opener::Opener;
 pub(super) use self::tree::FtpRemote;
 use crate::exit::{Exit, Failure};

@@ -15,9 +15,9 @@ use super::super::items::Upload;
 use super::super::monitor::FileOutcome;
 use super::super::{Copy, open_source, source_of};
 use super::{LARGE_BYTES_MIN, OwnError, Progress, copied, is_usable_after, may_be_parallel, streams};
-use crate::cmd::ftp::error_of;
 use crate::cmd::ftp::facts::digits_of;
 use crate::cmd::ftp::part::{hash_range, part_name};
+use crate::cmd::ftp::{error_of, is_cut};
 use crate::output::{CopiedFile, CopyItem};
 use crate::plan::{Check, WhenDone};
 use crate::url::Url;
@@ -75,6 +75,9 @@ impl Copy<'_> {
         let sent = loop {
             let sent = self.send_ftp(&item, &mut source, &target, streams);
             let Err((error, false)) = &sent else { break sent };
+            if is_cut(error) {
+                break sent;
+            }
             self.remove_part(&target);
             if target.staged.is_none() || !is_refused_name(error) || source.is_sequential() {
                 break sent;
@@ -262,10 +265,11 @@ impl Copy<'_> {
 /// Whether a server refused a temporary name, or to rename it: then the final name is tried, which
 /// brings out what else may be wrong.
 pub(super) fn is_refused_name(error: &Error) -> bool {
-    !matches!(
+    let is_other = matches!(
         error.kind,
         ErrorKind::SourceChanged | ErrorKind::NoSpace | ErrorKind::Corrupted | ErrorKind::Cancelled | ErrorKind::Busy
-    )
+    );
+    !is_other && !is_cut(error)
 }
 
 /// The temporary name of an upload: the same for the same source, so that it can be gone on with. A part

@@ -20,7 +20,7 @@ use super::super::part::{hash_range, part_name};
 use super::super::stage::{self, commit, read_back, resume_of, start_of};
 use super::calls::found;
 use super::worker::{Trouble, Worker};
-use crate::cmd::ftp::LARGE_BYTES_MIN;
+use crate::cmd::ftp::{LARGE_BYTES_MIN, is_cut};
 
 /// What is sent.
 enum Content<'a> {
@@ -146,6 +146,9 @@ fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>) -> Result<Written, Tr
         Err(trouble) => Err(trouble),
     };
     let Err(Trouble::Refused(refused)) = named else { return named };
+    if is_cut(&refused) {
+        return Err(Trouble::Broken(refused));
+    }
     // Nothing stays of it, if the server allows that.
     let _ = worker.session.client().remove(&staged);
     if matches!(
