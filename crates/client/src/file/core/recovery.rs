@@ -49,14 +49,7 @@ impl Core {
             }
             // Another client may have it open in a way that excludes this one.
             if !self.remote.may_retry(&error) && error.kind != ErrorKind::Locked {
-                let keeps = {
-                    let mut connection = lock(&self.connection);
-                    connection.broken = Some(error.clone());
-                    connection.unsynced.bytes() > 0
-                };
-                if keeps {
-                    self.lose(&error);
-                }
+                lock(&self.connection).broken = Some(error.clone());
                 return Err(error);
             }
             backoff.wait(error)?;
