@@ -237,11 +237,6 @@ impl File {
         self.core.push()
     }
 
-    /// Whether something was written and not synced.
-    pub fn has_unsynced(&self) -> bool {
-        self.core.has_unsynced()
-    }
-
     /// Why something is not written that a program takes for written, if anything is: its error was told by the first call
     /// that could, and each sync and close fails by it.
     pub fn lost(&self) -> Option<Error> {

@@ -284,12 +284,6 @@ impl Tree {
         let open = self.file(handle)?;
         self.settle(open.inode);
         self.share_loss(open.inode);
-        // A sync is of the file: what was written through others is made again by them, where the server has lost it.
-        let others =
-            self.files.all().into_iter().filter(|other| other.inode == open.inode && !Arc::ptr_eq(other, &open));
-        for other in others.filter(|other| other.writes && other.file.has_unsynced()) {
-            other.file.sync_data().map_err(|error| refused(&error))?;
-        }
         let synced = if data_only { open.file.sync_data() } else { open.file.sync_all() };
         synced.map_err(|error| refused(&error))?;
         Ok(Answer::Done)

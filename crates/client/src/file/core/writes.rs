@@ -259,11 +259,6 @@ impl Core {
         self.lost.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Whether something is written that a server which loses its power would lose.
-    pub(in crate::file) fn has_unsynced(&self) -> bool {
-        lock(&self.connection).unsynced.bytes() > 0
-    }
-
     /// Why something that was taken for written is not.
     pub(in crate::file) fn lost(&self) -> Option<&Error> {
         self.lost.get()
