@@ -6,6 +6,7 @@ use std::process::Command;
 
 use xdfs_test_cli::{Running, Scene, Server};
 
+use crate::posix::append_together;
 use crate::{Mount, python};
 
 /// Two mounts of a server with leases. A server that has just been started grants none until those that it may have granted before
@@ -146,22 +147,7 @@ fn appends_through_both_mounts_are_whole_and_in_their_order() {
              \x20   assert line in os.pread(f, 1 << 20, 0), 'it does not see its own line'\n"
         )
     };
-    std::thread::scope(|scope| {
-        for (mount, word) in [(&one, "one"), (&one, "two"), (&other, "six")] {
-            let (point, script) = (&mount.point, script(word));
-            scope.spawn(move || python(point, &script));
-        }
-    });
-    let text = String::from_utf8(scene.read("server/log")).unwrap();
-    for word in ["one", "two", "six"] {
-        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(word)).collect();
-        let expected: Vec<String> = (0..200).map(|number| format!("{word} {number:06}")).collect();
-        assert_eq!(lines, expected);
-    }
-    assert_eq!(text.lines().count(), 600);
-    for mount in [&one, &other] {
-        assert_eq!(fs::read_to_string(mount.path("log")).unwrap(), text);
-    }
+    append_together(&scene, [&one, &other], script);
     other.unmount();
     one.unmount();
 }

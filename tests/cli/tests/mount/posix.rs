@@ -210,6 +210,26 @@ fn what_is_not_offered_is_refused_cleanly() {
     mount.unmount();
 }
 
+/// Three programs on two mounts append 200 lines each to `log`: all are there, whole, and those of each in their order.
+pub(crate) fn append_together(scene: &Scene, [one, other]: [&Mount; 2], script: impl Fn(&str) -> String) {
+    std::thread::scope(|scope| {
+        for (mount, word) in [(one, "one"), (one, "two"), (other, "six")] {
+            let (point, script) = (&mount.point, script(word));
+            scope.spawn(move || python(point, &script));
+        }
+    });
+    let text = String::from_utf8(scene.read("server/log")).unwrap();
+    for word in ["one", "two", "six"] {
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(word)).collect();
+        let expected: Vec<String> = (0..200).map(|number| format!("{word} {number:06}")).collect();
+        assert_eq!(lines, expected);
+    }
+    assert_eq!(text.lines().count(), 600);
+    for mount in [one, other] {
+        assert_eq!(fs::read_to_string(mount.path("log")).unwrap(), text);
+    }
+}
+
 #[test]
 fn appends_of_several_programs_and_of_other_clients_are_whole() {
     let scene = Scene::new();
@@ -222,21 +242,7 @@ fn appends_of_several_programs_and_of_other_clients_are_whole() {
              for i in range(200): os.write(f, b'{word} %06d\\n' % i)"
         )
     };
-    std::thread::scope(|scope| {
-        let points = [&mount.point, &mount.point, &other.point];
-        for (point, word) in points.into_iter().zip(["one", "two", "six"]) {
-            let script = script(word);
-            scope.spawn(move || python(point, &script));
-        }
-    });
-    let text = String::from_utf8(scene.read("server/log")).unwrap();
-    for word in ["one", "two", "six"] {
-        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(word)).collect();
-        let expected: Vec<String> = (0..200).map(|number| format!("{word} {number:06}")).collect();
-        assert_eq!(lines, expected);
-    }
-    assert_eq!(text.lines().count(), 600);
-    assert_eq!(fs::read_to_string(mount.path("log")).unwrap(), text);
+    append_together(&scene, [&mount, &other], script);
     other.unmount();
     mount.unmount();
 }

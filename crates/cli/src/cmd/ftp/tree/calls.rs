@@ -8,7 +8,6 @@ use xdfs_client::{Error, ErrorKind, Safety};
 use xdfs_gridftp::client;
 use xdfs_gridftp::listing::{Entry, Kind};
 use xdfs_gridftp::ranges::Range;
-use xdfs_secure::checksum::Sha256;
 
 use super::super::facts::{attributes_of, digits_of};
 use super::super::part::is_part;
@@ -233,9 +232,7 @@ fn get(
         Ok(())
     })?;
     if worker.shared.verify {
-        let mut sum = Sha256::default();
-        sum.update(&content);
-        files::same_sum(worker, path, &sum.finish())?;
+        files::same_sum(worker, path, &many::sum_of(&content))?;
     }
     answer_with(&entry, content, (wanted, most), writer)
 }

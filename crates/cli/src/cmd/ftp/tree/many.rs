@@ -251,7 +251,8 @@ fn remove(worker: &mut Worker<'_>, staged: &[Vec<u8>], places: impl Iterator<Ite
     let _ = worker.session.client().ask_many(&commands);
 }
 
-fn sum_of(content: &[u8]) -> String {
+/// The SHA-256 of a small file.
+pub(super) fn sum_of(content: &[u8]) -> String {
     let mut sum = Sha256::default();
     sum.update(content);
     sum.finish()
