@@ -362,6 +362,7 @@ impl<'a> Server<'a> {
         let dropped = match &outcome {
             Ok(Answer::Locked { inode }) => Some((*inode, Kept::Everything)),
             Ok(Answer::Opened { changed, .. }) => changed.map(|inode| (inode, Kept::Attributes)),
+            Ok(Answer::Read { changed, .. }) => Some((*changed, Kept::Attributes)),
             _ => None,
         };
         if let Some((inode, kept)) = dropped {
