@@ -25,6 +25,8 @@ pub(crate) mod init {
     pub(crate) const POSIX_LOCKS: u64 = 1 << 1;
     pub(crate) const ATOMIC_O_TRUNC: u64 = 1 << 3;
     pub(crate) const BIG_WRITES: u64 = 1 << 5;
+    /// The umask of programs is left to the file system, and told with what they make.
+    pub(crate) const DONT_MASK: u64 = 1 << 6;
     pub(crate) const FLOCK_LOCKS: u64 = 1 << 10;
     pub(crate) const AUTO_INVAL_DATA: u64 = 1 << 12;
     pub(crate) const DO_READDIRPLUS: u64 = 1 << 13;

@@ -27,6 +27,7 @@ pub(super) fn agree(device: &File, files: &dyn FileSystem, buffer: &mut [u8]) ->
         let wanted = init::ASYNC_READ
             | init::ATOMIC_O_TRUNC
             | init::BIG_WRITES
+            | init::DONT_MASK
             | init::AUTO_INVAL_DATA
             | init::DO_READDIRPLUS
             | init::READDIRPLUS_AUTO

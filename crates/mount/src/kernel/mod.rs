@@ -13,5 +13,5 @@ mod serve;
 
 pub(crate) use answer::{Answer, Attributes, DirectoryBuffer, Entry, FileSystemFacts};
 pub use attach::{AttachError, Attached, KernelOptions, MountPoint, attach};
-pub(crate) use request::{Call, LockRequest, NewAttributes, Operation, SetTime};
+pub(crate) use request::{Call, LockRequest, NewAttributes, NewMode, Operation, SetTime};
 pub(crate) use serve::{FileSystem, Outcome, Waiting, serve};

@@ -29,6 +29,13 @@ pub(crate) enum SetTime {
     At((i64, u32)),
 }
 
+/// The mode of what is made, as a program asked for it, and the program's umask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NewMode {
+    pub(crate) mode: u32,
+    pub(crate) umask: u32,
+}
+
 /// Attributes to set; none stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct NewAttributes {
@@ -93,12 +100,12 @@ pub(crate) enum Operation<'a> {
     },
     MakeNode {
         name: &'a [u8],
-        mode: u32,
+        mode: NewMode,
         device: u32,
     },
     MakeDirectory {
         name: &'a [u8],
-        mode: u32,
+        mode: NewMode,
     },
     Unlink {
         name: &'a [u8],
@@ -121,7 +128,7 @@ pub(crate) enum Operation<'a> {
     },
     Create {
         name: &'a [u8],
-        mode: u32,
+        mode: NewMode,
         flags: u32,
     },
     Read {
@@ -243,12 +250,12 @@ fn operation<'a>(code: u32, inode: u64, fields: &mut Fields<'a>) -> Option<Opera
         5 => Operation::ReadLink,
         6 => Operation::Symlink { name: fields.name()?, target: fields.name()? },
         8 => {
-            let (mode, device, _) = (fields.u32()?, fields.u32()?, fields.u64()?);
-            Operation::MakeNode { name: fields.name()?, mode, device }
+            let (mode, device, umask, _) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
+            Operation::MakeNode { mode: NewMode { mode, umask }, device, name: fields.name()? }
         }
         9 => {
-            let (mode, _) = (fields.u32()?, fields.u32()?);
-            Operation::MakeDirectory { name: fields.name()?, mode }
+            let (mode, umask) = (fields.u32()?, fields.u32()?);
+            Operation::MakeDirectory { mode: NewMode { mode, umask }, name: fields.name()? }
         }
         10 => Operation::Unlink { name: fields.name()? },
         11 => Operation::RemoveDirectory { name: fields.name()? },
@@ -266,8 +273,8 @@ fn operation<'a>(code: u32, inode: u64, fields: &mut Fields<'a>) -> Option<Opera
         }
         14 => Operation::Open { flags: fields.u32()? },
         35 => {
-            let (flags, mode, _) = (fields.u32()?, fields.u32()?, fields.u64()?);
-            Operation::Create { name: fields.name()?, mode, flags }
+            let (flags, mode, umask, _) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
+            Operation::Create { mode: NewMode { mode, umask }, flags, name: fields.name()? }
         }
         26 => Operation::Init {
             major: fields.u32()?,

@@ -1,12 +1,13 @@
 //! Open files.
 
+use super::recent_changes::Changed;
 use super::{Outcomes, Tree, WANTED, refused};
-use crate::kernel::{Answer, abi};
+use crate::kernel::{Answer, NewMode, abi};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Instant;
-use xdfs_client::file::{File, OpenOptions};
+use xdfs_client::file::{File, OpenOptions, Seen};
 use xdfs_client::wire::Call;
 
 /// Flags of open(2), as Linux has them on every machine that xdfs runs on.
@@ -158,7 +159,7 @@ impl Tree {
         file.close().map_err(|error| refused(&error))
     }
 
-    pub(super) fn create(&self, parent: u64, name: &[u8], mode: u32, flags: u32) -> Outcomes {
+    pub(super) fn create(&self, parent: u64, name: &[u8], mode: NewMode, flags: u32) -> Outcomes {
         if !self.files.has_room() {
             return Err(Errno::NFILE);
         }
@@ -167,6 +168,7 @@ impl Tree {
             // It may be an inode that is written under another name.
             self.settle_all();
         }
+        let mode = self.mode_in(parent, mode)?;
         let then = self.now();
         let options = options(flags).write(true).mode(mode & 0o7777);
         let exclusive = flags & EXCLUSIVE != 0;
@@ -190,9 +192,17 @@ impl Tree {
         let open = self.file(handle)?;
         let mut bytes = vec![0; (size as usize).min(abi::DATA_MAX)];
         self.settle(open.inode);
-        let length = open.file.read_ahead_at(&mut bytes, offset).map_err(|error| refused(&error))?;
+        let mut seen = Seen::of(self.told_change(open.inode));
+        let length = open.file.read_ahead_seeing(&mut bytes, offset, &mut seen).map_err(|error| refused(&error))?;
         bytes.truncate(length);
-        Ok(Answer::Data(Bytes::from(bytes)))
+        let bytes = Bytes::from(bytes);
+        let changed = seen.changed() && !self.settings.valid.is_zero();
+        if !changed {
+            return Ok(Answer::Data(bytes));
+        }
+        // Whoever has read what others wrote is told no attributes from before.
+        self.changes.note([Changed::Inode(open.inode)]);
+        Ok(Answer::Read { bytes, changed: open.inode })
     }
 
     /// `how`: the flags that the file has now, and why the kernel writes.

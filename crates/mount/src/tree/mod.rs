@@ -11,6 +11,7 @@ mod link_targets;
 mod lock;
 mod lost_answers;
 mod names;
+mod new_modes;
 mod recent_changes;
 mod root;
 mod xattr;
@@ -29,6 +30,7 @@ use known_facts::KnownFacts;
 use link_targets::KnownTargets;
 use lock::RangeLocker;
 use lost_answers::Fate;
+use new_modes::DefaultLists;
 use recent_changes::RecentChanges;
 use root::Root;
 use rustix::io::Errno;
@@ -94,6 +96,7 @@ pub struct Tree {
     root: Root,
     link_targets: KnownTargets,
     xattr_names: KnownNames,
+    default_lists: DefaultLists,
     /// Hidden names, each one once.
     hidden: AtomicU64,
     /// Held alone while a directory is moved.
@@ -156,6 +159,7 @@ impl Tree {
             root: Root::new(facts),
             link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
+            default_lists: DefaultLists::default(),
             hidden: AtomicU64::new(0),
             moving: RwLock::new(()),
             hiding: RwLock::new(()),
@@ -392,6 +396,7 @@ mod tests {
             root: Root::new(Facts::from(&wire::Attributes::of(wire::FileType::Directory))),
             link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
+            default_lists: DefaultLists::default(),
             hidden: AtomicU64::new(0),
             moving: RwLock::new(()),
             hiding: RwLock::new(()),

@@ -5,7 +5,7 @@ use super::lost_answers::Fate;
 use super::recent_changes::Found;
 use super::{HIDDEN, Outcomes, Tree, WANTED, facts, last, refused, unexpected};
 use crate::inodes::Identity;
-use crate::kernel::Answer;
+use crate::kernel::{Answer, NewMode};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
@@ -57,11 +57,16 @@ impl Tree {
         Ok(Answer::Entry(self.entry(parent, name, &told)?))
     }
 
-    pub(super) fn make_directory(&self, parent: u64, name: &[u8], mode: u32) -> Outcomes {
+    pub(super) fn make_directory(&self, parent: u64, name: &[u8], mode: NewMode) -> Outcomes {
         let path = self.new_path(parent, name)?;
+        let mode = self.mode_in(parent, mode)?;
         let call = Call::MakeDirectory { path: &path, parents: false, mode: mode & 0o7777 };
         let look = |flight| self.fate_of_creation(&path, FileType::Directory, flight);
-        self.make((parent, name, &path), call, Some(mode), look)
+        let made = self.make((parent, name, &path), call, Some(mode), look)?;
+        if let Answer::Entry(entry) = &made {
+            self.inherits_list(entry.id, parent);
+        }
+        Ok(made)
     }
 
     pub(super) fn is_new(&self, told: &Facts) {
@@ -80,8 +85,9 @@ impl Tree {
         self.make((parent, name, &path), Call::Symlink { path: &path, target }, None, look)
     }
 
-    pub(super) fn make_node(&self, parent: u64, name: &[u8], mode: u32, device: u32) -> Outcomes {
+    pub(super) fn make_node(&self, parent: u64, name: &[u8], mode: NewMode, device: u32) -> Outcomes {
         let path = self.new_path(parent, name)?;
+        let mode = self.mode_in(parent, mode)?;
         let special = [FileType::Fifo, FileType::Socket, FileType::CharacterDevice, FileType::BlockDevice];
         let Some(kind) = special.into_iter().find(|kind| kind_bits(*kind) == mode & 0o170_000) else {
             let options = OpenOptions::new().write(true).mode(mode & 0o7777);

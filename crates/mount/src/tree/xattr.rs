@@ -80,6 +80,11 @@ impl Tree {
         }
     }
 
+    /// The value of one, whether its name is known or not.
+    pub(super) fn xattr_value(&self, inode: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.ask(&Call::XattrValue { path: &self.path(inode)?, name })
+    }
+
     pub(super) fn set_xattr(&self, inode: u64, name: &[u8], value: &[u8], flags: u32) -> Outcomes {
         let path = self.path(inode)?;
         let rule = match flags {
@@ -93,9 +98,7 @@ impl Tree {
             Ok(_) | Err(Errno::NODATA) => Ok(Fate::NotDone),
             Err(errno) => Err(errno),
         };
-        self.xattr_names.changing(inode, self.settings.valid, || {
-            self.changed(Call::SetXattr { path: &path, name, rule, value }, is_set)
-        })
+        self.changing_xattr(inode, Call::SetXattr { path: &path, name, rule, value }, is_set)
     }
 
     pub(super) fn remove_xattr(&self, inode: u64, name: &[u8]) -> Outcomes {
@@ -105,12 +108,14 @@ impl Tree {
             Err(Errno::NODATA) => Ok(Fate::Done),
             Err(errno) => Err(errno),
         };
-        self.xattr_names
-            .changing(inode, self.settings.valid, || self.changed(Call::RemoveXattr { path: &path, name }, is_removed))
+        self.changing_xattr(inode, Call::RemoveXattr { path: &path, name }, is_removed)
     }
 
-    fn changed(&self, call: Call<'_>, fate: impl Fn() -> Result<Fate, Errno>) -> Outcomes {
-        match self.change_name_once(call, |_| fate()) {
+    fn changing_xattr(&self, inode: u64, call: Call<'_>, fate: impl Fn() -> Result<Fate, Errno>) -> Outcomes {
+        let change = || self.change_name_once(call, |_| fate());
+        let changed = self.xattr_names.changing(inode, self.settings.valid, change);
+        self.default_lists.forget(inode);
+        match changed {
             Ok(()) => Ok(Answer::Done),
             // The export keeps no such attributes.
             Err(Errno::PERM) => Err(Errno::OPNOTSUPP),

@@ -150,6 +150,9 @@ const LISTS: &str = "umask 027; mkdir d; touch f; ln -s f link\n\
     setfacl -m u:1234:rw,g:77:x f; setfacl -m u:1235:r link; chmod 640 f; cp -p f copied; cp f plain\n\
     touch other; setfacl -m u:7:r other; setfacl -x u:7 other; setfacl -b other\n\
     mv f d; mkdir inherited; setfacl -m u:1:rwx,d:g:77:rwx,d:u:5:r d inherited; setfacl -k d; touch d/later\n\
+    mkdir g u; setfacl -m d:u::rwx,d:g::rwx,d:o::- g; setfacl -m d:u::rw,d:u:5:rwx,d:g::r,d:m::rw,d:o::x u\n\
+    for i in g u; do touch $i/f; (umask 0; touch $i/all); mkdir $i/d; mkfifo $i/p; touch $i/d/f; done\n\
+    setfacl -k g; touch g/without; mkdir g/plain; touch g/plain/f; chmod g-w g/d; touch g/d/g\n\
     getfacl -nR .";
 
 #[test]
@@ -168,6 +171,31 @@ fn access_control_lists_are_as_on_a_file_system_of_this_machine_where_they_are_g
     let shown = "for i in $(seq 100); do getfacl -n other | grep -qx user:4321:--x && exit 0; done; exit 1";
     assert_eq!(shell(&mount.point, shown), "");
     mount.unmount();
+}
+
+/// Makes things in directories with and without a default list.
+const SHARED: &str = "umask 022; cd shared; touch f; mkdir d; touch d/f; mkfifo d/p; mkdir d/d; (umask 0; touch d/d/all)\n\
+    cd ../plain; touch f; mkdir d; (umask 077; touch d/f)\n\
+    cd ..; find . -mindepth 1 -printf '%P %m\\n' | sort";
+
+#[test]
+fn the_default_list_of_a_directory_takes_the_place_of_the_umask_also_where_lists_cannot_be_set() {
+    assert!(xdfs_test_needs::program("setfacl", "acl"));
+    let made = |directory: &std::path::Path| {
+        shell(directory, "mkdir shared plain; setfacl -m d:u::rwx,d:g::rwx,d:o::- shared");
+    };
+    for valid in ["valid=0", "valid=1"] {
+        let scene = Scene::new();
+        let server = scene.serve_with(&["--keep", "modes,special"]);
+        let here = scene.directory("local");
+        let mount = Mount::new(&scene, &server, &["-o", valid]);
+        made(&here);
+        made(&scene.path("server"));
+        let expected = shell(&here, SHARED);
+        assert!(expected.contains("shared/f 660") && expected.contains("plain/f 644"), "{expected}");
+        assert_eq!(shell(&mount.point, SHARED), expected);
+        mount.unmount();
+    }
 }
 
 #[test]
