@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use xdfs_test_cli::{Outcome, Running, Scene};
+use xdfs_test_cli::{Outcome, Running, Scene, pattern};
 
 /// Writes the file of `person`.
 fn configure(scene: &Scene, person: &str, text: &str) {
@@ -52,6 +52,27 @@ fn a_short_name_stands_for_a_server_in_every_command() {
     run(&["sum", "lab:again/two"]).ends_with(0);
     run(&["rm", "-r", "lab:again", "lab:run7"]).ends_with(0);
     assert!(scene.names("server").iter().all(|name| name.starts_with('.')), "{:?}", scene.names("server"));
+}
+
+#[test]
+fn the_limit_of_a_server_holds_for_copies_and_what_is_typed_counts_before_it() {
+    const SIZE: usize = 2 << 20;
+    let scene = Scene::new();
+    let server = scene.serve_for("anna", "anna");
+    let text = format!(
+        "[hosts.lab]\naddress = \"{}\"\nuser = \"anna\"\nexport = \"data\"\nhost-key = \"{}\"\nbandwidth = \"1M\"\n",
+        server.address(),
+        server.host_key()
+    );
+    configure(&scene, "anna", &text);
+    scene.write("file", &pattern(SIZE, 3));
+    let seconds = |options: &[&str]| {
+        let copied = scene.run_as("anna", [&["cp", "--json"], options, &["file", "lab:file"]].concat());
+        copied.ends_with(0).objects()[0]["seconds"].as_f64().unwrap()
+    };
+    let limited = seconds(&[]);
+    assert!((1.8..4.0).contains(&limited), "{limited} s for 2 MiB at 1 MiB/s");
+    assert!(seconds(&["--bwlimit", "off"]) < limited / 2.0);
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub(crate) fn apply(typed: &mut Cli) -> Result<Applied, Failure> {
         Some(moving) => {
             moving.channels = moving.channels.or(first.and_then(|host| host.channels));
             moving.protection = moving.protection.or(first.and_then(|host| host.protection));
+            moving.bwlimit = moving.bwlimit.take().or(first.and_then(|host| host.bandwidth.clone()));
             Some(&mut moving.login)
         }
         None => login,

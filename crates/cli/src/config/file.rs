@@ -10,6 +10,7 @@ use toml::Spanned;
 
 use super::{HostSettings, is_alias, path_of};
 use crate::args::Protection;
+use crate::bandwidth;
 use crate::stack::ChannelStack;
 use crate::text::printable_path;
 use crate::url::{SCHEME, SSH_PREFIX, SSH_SCHEME, Url, Via, is_export_name, is_user_name};
@@ -37,6 +38,7 @@ struct HostTable {
     host_key: Option<Word>,
     channels: Option<Spanned<u16>>,
     protection: Option<Word>,
+    bandwidth: Option<Word>,
     stack: Option<Word>,
 }
 
@@ -106,6 +108,11 @@ fn settings(file: &Text<'_>, host: HostTable, home: Option<&Path>) -> Result<Hos
         let found = Protection::from_str(word.get_ref(), false).ok();
         file.word(word, found.is_some(), "write one of: private, integrity, clear").map(|()| found)
     });
+    let limit = |word: &Word| {
+        let wrong =
+            |error| file.at(word.span().start, &format!("bandwidth = \"{}\": {error}", word.get_ref().escape_debug()));
+        bandwidth::parse(word.get_ref()).map_err(wrong)
+    };
     if let Some(stack) = &host.stack {
         let checked = match host.address.get_ref().starts_with(SSH_SCHEME) {
             true => Err("over ssh there is no stack: ssh makes the connection".to_owned()),
@@ -120,6 +127,7 @@ fn settings(file: &Text<'_>, host: HostTable, home: Option<&Path>) -> Result<Hos
         identity: host.identity.map(|word| path_of(word.get_ref(), file.path, home)),
         channels: host.channels.map(Spanned::into_inner),
         protection: protection.transpose()?.flatten(),
+        bandwidth: host.bandwidth.as_ref().map(limit).transpose()?,
         stack: host.stack.map(Spanned::into_inner),
     })
 }

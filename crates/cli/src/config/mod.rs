@@ -18,6 +18,7 @@ use xdfs_io::store::read_settings;
 
 pub(crate) use self::apply::apply;
 use crate::args::Protection;
+use crate::bandwidth::Schedule;
 use crate::exit::{Exit, Failure};
 use crate::state;
 use crate::text::{printable_path, shell_word, shown};
@@ -52,6 +53,8 @@ pub(crate) struct HostSettings {
     pub(crate) channels: Option<u16>,
     /// Protection of the transfers.
     pub(crate) protection: Option<Protection>,
+    /// The limit of bandwidth of copies.
+    pub(crate) bandwidth: Option<Schedule>,
     /// The drivers that channels pass through.
     pub(crate) stack: Option<String>,
 }

@@ -91,6 +91,8 @@ fn an_error_names_file_line_and_remedy() {
         ),
         ("[hosts.lab]\naddress = \"h\"\nchannels = 70000\n", 3, "from 1 to 4096"),
         ("[hosts.lab]\naddress = \"h\"\nprotection = \"secret\"\n", 3, "private, integrity, clear"),
+        ("[hosts.lab]\naddress = \"h\"\nbandwidth = \"much\"\n", 3, "bandwidth = \"much\""),
+        ("[hosts.lab]\naddress = \"h\"\nbandwidth = \"08:00,1M 5M\"\n", 3, "'5M' has no time"),
         ("[hosts.lab]\naddress = \"ssh://h:22\"\n", 2, "~/.ssh/config"),
         ("[hosts.lab]\naddress = \"ssh://h\"\nexport = \"data\"\n", 3, "neither exports nor keys"),
         ("\n[hosts.ssh]\naddress = \"h\"\n", 2, "none of ssh, xdfs"),
