@@ -97,13 +97,20 @@ impl Tree {
     /// ahead is as old as the pages that the kernel drops.
     pub(super) fn tell(&self, inode: u64, facts: &Facts) {
         if facts.kind == FileType::Symlink {
-            self.link_targets.compare(inode, facts.change);
+            self.known.link_targets.compare(inode, facts.change);
         }
         if let Some(content) = self.contents().get_mut(&inode)
             && content.told != facts.change
         {
             content.told = facts.change;
             content.changes.add();
+        }
+    }
+
+    /// What the kernel was told of an inode before that was opened is of this change number.
+    pub(super) fn was_told(&self, inode: u64, change: u64) {
+        if let Some(content) = self.contents().get_mut(&inode) {
+            content.told = Some(change);
         }
     }
 

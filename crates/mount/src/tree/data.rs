@@ -125,6 +125,9 @@ impl Tree {
             }
         };
         let is_known = self.compare_known_facts(inode, file.version().1, then);
+        if is_known {
+            self.was_told(inode, file.version().1);
+        }
         if flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0 {
             file.set_len(0).map_err(|error| refused(&error))?;
             self.tell_locker(inode, &file);
@@ -268,7 +271,7 @@ impl Tree {
         if let Some(open) = Arc::into_inner(open) {
             let _ = open.file.close();
         }
-        let _hiding = self.hiding();
+        let _hiding = self.hiding.hold();
         let hidden = self.inodes().close(inode);
         self.remove_hidden(hidden);
         Ok(Answer::Done)
