@@ -73,14 +73,7 @@ pub struct ClientOpened {
 #[derive(Debug)]
 pub struct ClientOpening {
     open: Open,
-    tls: Option<ClientTls>,
-    stream: Option<Stream>,
     login: ClientLogin,
-    binding: Option<Binding>,
-    shown: Option<Shown>,
-    logins: u64,
-    salts: Option<Salts>,
-    ahead: Option<Stretching>,
     /// Pending output of TLS, which is sent with the next message.
     held: Vec<u8>,
     state: ClientState,
@@ -90,16 +83,41 @@ pub struct ClientOpening {
 /// D.4).
 const CHANGE_OF_CIPHERS_BYTES: usize = 6;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What comes next.
+#[derive(Debug)]
 enum ClientState {
-    Preface,
-    Handshake,
-    Judging,
-    Hello,
-    Signing,
-    Answer,
-    Stretching,
-    Done,
+    /// The server's preface.
+    Preface(ClientTls, Stream),
+    /// The rest of the handshake.
+    Handshake(ClientTls, Stream),
+    /// Whether the server is the intended one.
+    Judging(Stream, Shown),
+    /// HELLO.
+    Hello(Judged),
+    /// The signature for an offer.
+    Signing(LoggingIn),
+    /// The stretched password.
+    Stretching(LoggingIn),
+    /// The server's answer; what may be stretched before it is here.
+    Answer(LoggingIn, Option<Stretching>),
+    /// Nothing: it is complete, or has failed.
+    Over,
+}
+
+/// A server that is the intended one, and what binds a login to it.
+#[derive(Debug)]
+struct Judged {
+    stream: Stream,
+    shown: Shown,
+    binding: Binding,
+}
+
+/// What the server has said about logins.
+#[derive(Debug)]
+struct LoggingIn {
+    server: Judged,
+    logins: u64,
+    salts: Salts,
 }
 
 impl ClientOpening {
@@ -109,19 +127,8 @@ impl ClientOpening {
         let (tls, mut stream) = ClientTls::start(&host, &certificates)?;
         let mut send = ClientPreface::of(Continuation::Tls).encode().to_vec();
         send.extend(stream.output());
-        let opening = Self {
-            open,
-            tls: Some(tls),
-            stream: Some(stream),
-            login: ClientLogin::new(user, offers, nonce),
-            binding: None,
-            shown: None,
-            logins: 0,
-            salts: None,
-            ahead: None,
-            held: Vec::new(),
-            state: ClientState::Preface,
-        };
+        let login = ClientLogin::new(user, offers, nonce);
+        let opening = Self { open, login, held: Vec::new(), state: ClientState::Preface(tls, stream) };
         Ok((opening, ClientStep::Go { send, want: PREFACE_BYTES }))
     }
 
@@ -130,155 +137,166 @@ impl ClientOpening {
         self.login.tried()
     }
 
-    fn stream(&mut self) -> Result<&mut Stream, Error> {
-        self.stream.as_mut().ok_or_else(out_of_turn)
+    /// The state, which whoever takes it replaces unless the opening is over.
+    fn take(&mut self) -> ClientState {
+        std::mem::replace(&mut self.state, ClientState::Over)
     }
 
     /// Sends the pending output of TLS and reads on.
-    fn go(&mut self) -> Result<ClientStep, Error> {
+    fn go(&mut self, stream: &mut Stream) -> ClientStep {
         let mut send = std::mem::take(&mut self.held);
-        let stream = self.stream()?;
         let want = stream.want();
         send.extend(stream.output());
-        Ok(ClientStep::Go { send, want })
+        ClientStep::Go { send, want }
     }
 
-    /// Reads on; pending output of TLS is held back, unless the server waits for it.
-    fn read_on(&mut self) -> Result<ClientStep, Error> {
-        let output = self.stream()?.output();
-        self.held.extend(output);
-        // More than that in the middle of a handshake is a second hello.
-        if self.state == ClientState::Handshake && self.held.len() > CHANGE_OF_CIPHERS_BYTES {
-            return self.go();
-        }
-        Ok(ClientStep::Go { send: Vec::new(), want: self.stream()?.want() })
+    /// Reads on; pending output of TLS is held back.
+    fn read_on(&mut self, stream: &mut Stream) -> ClientStep {
+        self.held.extend(stream.output());
+        ClientStep::Go { send: Vec::new(), want: stream.want() }
     }
 
     /// The wanted bytes have arrived.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<ClientStep, Error> {
-        match self.state {
-            ClientState::Preface => {
+        match self.take() {
+            ClientState::Preface(tls, mut stream) => {
                 let server = read_server_preface(bytes)?;
                 self.open.prefaces = joined(ClientPreface::of(Continuation::Tls).encode(), server);
-                self.state = ClientState::Handshake;
-                self.go()
+                let step = self.go(&mut stream);
+                self.state = ClientState::Handshake(tls, stream);
+                Ok(step)
             }
-            ClientState::Handshake => {
-                let stream = self.stream()?;
-                stream.on_bytes(bytes)?;
-                if stream.is_handshaking() {
-                    return self.read_on();
-                }
-                let tls = self.tls.take().ok_or_else(out_of_turn)?;
-                let stream = self.stream()?;
-                let shown = tls.shown(stream)?;
-                self.shown = Some(shown.clone());
-                self.state = ClientState::Judging;
-                Ok(ClientStep::Judge(shown))
-            }
-            ClientState::Hello | ClientState::Answer => {
-                let stream = self.stream()?;
-                stream.on_bytes(bytes)?;
-                match next_message(stream)? {
-                    Some((message, payload)) => self.on_message(message, &payload),
-                    None => self.read_on(),
+            ClientState::Handshake(tls, stream) => self.on_handshake(tls, stream, bytes),
+            ClientState::Hello(mut server) => {
+                server.stream.on_bytes(bytes)?;
+                match next_message(&mut server.stream)? {
+                    Some((message, payload)) => self.on_hello(server, message, &payload),
+                    None => {
+                        let step = self.read_on(&mut server.stream);
+                        self.state = ClientState::Hello(server);
+                        Ok(step)
+                    }
                 }
             }
-            ClientState::Judging | ClientState::Signing | ClientState::Stretching | ClientState::Done => {
+            ClientState::Answer(mut login, ahead) => {
+                login.server.stream.on_bytes(bytes)?;
+                match next_message(&mut login.server.stream)? {
+                    Some((message, payload)) => self.on_answer(login, message, &payload),
+                    None => {
+                        let step = self.read_on(&mut login.server.stream);
+                        self.state = ClientState::Answer(login, ahead);
+                        Ok(step)
+                    }
+                }
+            }
+            ClientState::Judging(..) | ClientState::Signing(_) | ClientState::Stretching(_) | ClientState::Over => {
                 Err(out_of_turn())
             }
         }
     }
 
+    fn on_handshake(&mut self, tls: ClientTls, mut stream: Stream, bytes: &[u8]) -> Result<ClientStep, Error> {
+        stream.on_bytes(bytes)?;
+        if stream.is_handshaking() {
+            let step = self.read_on(&mut stream);
+            // More than that in the middle of a handshake is a second hello, which the server waits for.
+            let waits = self.held.len() > CHANGE_OF_CIPHERS_BYTES;
+            let step = if waits { self.go(&mut stream) } else { step };
+            self.state = ClientState::Handshake(tls, stream);
+            return Ok(step);
+        }
+        let shown = tls.shown(&mut stream)?;
+        self.state = ClientState::Judging(stream, shown.clone());
+        Ok(ClientStep::Judge(shown))
+    }
+
     /// The server is the intended one. (If it is not, the driver drops the opening.)
     pub fn on_judged(&mut self) -> Result<ClientStep, Error> {
-        if self.state != ClientState::Judging {
-            return Err(out_of_turn());
-        }
-        let prefaces = self.open.prefaces;
-        let stream = self.stream()?;
+        let ClientState::Judging(mut stream, shown) = self.take() else { return Err(out_of_turn()) };
         let binding = Binding {
             login: stream.login_binding()?,
             channel: stream.channel_binding()?,
             host: stream.host()?,
-            prefaces,
+            prefaces: self.open.prefaces,
         };
-        self.binding = Some(binding);
-        self.state = ClientState::Hello;
         // The end of the client's handshake is sent with the first OPEN, not before HELLO has
         // confirmed the prefaces.
-        self.read_on()
+        let step = self.read_on(&mut stream);
+        self.state = ClientState::Hello(Judged { stream, shown, binding });
+        Ok(step)
     }
 
-    fn on_message(&mut self, message: MessageType, payload: &[u8]) -> Result<ClientStep, Error> {
-        match (self.state, message) {
-            (_, MessageType::Refuse) => Err(decode_refusal(payload).unwrap_or_else(protocol)),
-            (ClientState::Hello, MessageType::Hello) => {
+    fn on_hello(&mut self, server: Judged, message: MessageType, payload: &[u8]) -> Result<ClientStep, Error> {
+        match message {
+            MessageType::Refuse => Err(refusal(payload)),
+            MessageType::Hello => {
                 let hello = Hello::decode(payload).map_err(protocol)?;
-                let (client, server) = halves(&self.open.prefaces);
-                negotiate::confirm(&hello.prefaces, client, server)?;
-                self.logins = hello.logins;
-                self.salts = Some(Salts(hello.salts));
-                self.offer_next()
+                let (client, own) = halves(&self.open.prefaces);
+                negotiate::confirm(&hello.prefaces, client, own)?;
+                self.offer_next(LoggingIn { server, logins: hello.logins, salts: Salts(hello.salts) })
             }
-            (ClientState::Answer, MessageType::Again) => self.offer_next(),
-            (ClientState::Answer, MessageType::Challenge) => {
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn on_answer(&mut self, login: LoggingIn, message: MessageType, payload: &[u8]) -> Result<ClientStep, Error> {
+        match message {
+            MessageType::Refuse => Err(refusal(payload)),
+            MessageType::Again => self.offer_next(login),
+            MessageType::Challenge => {
                 let stretching = self.login.on_challenge(payload)?;
-                self.state = ClientState::Stretching;
+                self.state = ClientState::Stretching(login);
                 Ok(ClientStep::Stretch(stretching))
             }
-            (ClientState::Answer, MessageType::Accept) => self.on_accept(payload),
-            (_, other) => Err(unexpected(other)),
+            MessageType::Accept => self.on_accept(login.server, payload),
+            other => Err(unexpected(other)),
         }
     }
 
     /// The requested signature; none if its holder provided none, in which case the next offer is
     /// tried.
     pub fn on_signature(&mut self, signature: Option<[u8; SIGNATURE_BYTES]>) -> Result<ClientStep, Error> {
-        if self.state != ClientState::Signing {
-            return Err(out_of_turn());
-        }
+        let ClientState::Signing(login) = self.take() else { return Err(out_of_turn()) };
         match signature {
             Some(signature) => {
                 let (kind, credentials) = self.login.on_signature(signature)?;
-                self.open_with(kind, credentials)
+                self.open_with(login, kind, credentials, None)
             }
-            None => self.offer_next(),
+            None => self.offer_next(login),
         }
     }
 
     /// Work that the server's next message will most likely require: it may start while that
     /// message is in flight.
     pub fn take_ahead(&mut self) -> Option<Stretching> {
-        self.ahead.take()
+        match &mut self.state {
+            ClientState::Answer(_, ahead) => ahead.take(),
+            _ => None,
+        }
     }
 
     /// The password of the challenge is salted and stretched.
     pub fn on_stretched(&mut self, stretched: &Stretched) -> Result<ClientStep, Error> {
-        if self.state != ClientState::Stretching {
-            return Err(out_of_turn());
-        }
-        let binding = self.binding.as_ref().ok_or_else(out_of_turn)?;
-        let proof = self.login.on_stretched(stretched, binding)?;
-        self.say(MessageType::Proof, &proof)
+        let ClientState::Stretching(login) = self.take() else { return Err(out_of_turn()) };
+        let proof = self.login.on_stretched(stretched, &login.server.binding)?;
+        self.say(login, MessageType::Proof, &proof, None)
     }
 
-    fn offer_next(&mut self) -> Result<ClientStep, Error> {
-        let binding = self.binding.as_ref().ok_or_else(out_of_turn)?;
-        match self.login.next(self.logins, binding) {
+    fn offer_next(&mut self, login: LoggingIn) -> Result<ClientStep, Error> {
+        match self.login.next(login.logins, &login.server.binding) {
             LoginStep::Login { kind, credentials } => {
-                self.ahead = self.salts.as_ref().and_then(|salts| self.login.ahead(salts));
-                self.open_with(kind, credentials)
+                let ahead = self.login.ahead(&login.salts);
+                self.open_with(login, kind, credentials, ahead)
             }
             LoginStep::Sign { offer, message } => {
-                self.state = ClientState::Signing;
+                self.state = ClientState::Signing(login);
                 Ok(ClientStep::Sign { offer, message })
             }
-            LoginStep::Exhausted => Err(self.exhausted()),
+            LoginStep::Exhausted => Err(self.exhausted(login.logins)),
         }
     }
 
-    fn exhausted(&self) -> Error {
+    fn exhausted(&self, logins: u64) -> Error {
         let name = |(method, key): &(Method, Option<PublicKey>)| match (method, key) {
             (Method::Key, Some(key)) => format!("key {}", key.fingerprint()),
             (Method::Token, Some(key)) => format!("token {}", key.fingerprint()),
@@ -287,7 +305,7 @@ impl ClientOpening {
         };
         let tried: Vec<String> = self.tried().iter().map(name).collect();
         let text = match tried.is_empty() {
-            true if self.logins & LoginKind::Anonymous.bit() == 0 => {
+            true if logins & LoginKind::Anonymous.bit() == 0 => {
                 "the server lets nobody in without a login, and there is none to offer: no key, token or password"
                     .to_owned()
             }
@@ -297,22 +315,35 @@ impl ClientOpening {
         Error::new(ErrorKind::LoginRefused, text)
     }
 
-    fn open_with(&mut self, kind: LoginKind, credentials: Vec<u8>) -> Result<ClientStep, Error> {
+    fn open_with(
+        &mut self,
+        login: LoggingIn,
+        kind: LoginKind,
+        credentials: Vec<u8>,
+        ahead: Option<Stretching>,
+    ) -> Result<ClientStep, Error> {
         (self.open.login, self.open.credentials) = (kind as u64, credentials);
         let payload = self.open.encode();
-        self.say(MessageType::Open, &payload)
+        self.say(login, MessageType::Open, &payload, ahead)
     }
 
-    fn say(&mut self, message: MessageType, payload: &[u8]) -> Result<ClientStep, Error> {
-        self.stream()?.send(&frame(message, payload))?;
-        self.state = ClientState::Answer;
-        self.go()
+    fn say(
+        &mut self,
+        mut login: LoggingIn,
+        message: MessageType,
+        payload: &[u8],
+        ahead: Option<Stretching>,
+    ) -> Result<ClientStep, Error> {
+        login.server.stream.send(&frame(message, payload))?;
+        let step = self.go(&mut login.server.stream);
+        self.state = ClientState::Answer(login, ahead);
+        Ok(step)
     }
 
-    fn on_accept(&mut self, payload: &[u8]) -> Result<ClientStep, Error> {
+    fn on_accept(&mut self, server: Judged, payload: &[u8]) -> Result<ClientStep, Error> {
         let accept = Accept::decode(payload).map_err(protocol)?;
-        let (client, server) = halves(&self.open.prefaces);
-        negotiate::confirm(&accept.prefaces, client, server)?;
+        let (client, own) = halves(&self.open.prefaces);
+        negotiate::confirm(&accept.prefaces, client, own)?;
         if accept.channels > self.open.channels || accept.pipelines > self.open.pipelines {
             return Err(Error::new(ErrorKind::Protocol, "the server granted more than was asked for"));
         }
@@ -320,15 +351,17 @@ impl ClientOpening {
             return Err(Error::new(ErrorKind::Protocol, "the server chose a cipher suite that was not offered"));
         }
         self.login.on_accept(&accept.proof)?;
-        self.state = ClientState::Done;
-        let stream = self.stream.take().ok_or_else(out_of_turn)?;
+        let Judged { stream, shown, .. } = server;
         let join_secret = stream.join_secret(accept.session, accept.suite)?;
         let (send, farewell) = stream.leave()?;
         let (method, key) = self.login.tried().last().copied().unwrap_or((Method::Anonymous, None));
-        let shown = self.shown.take().ok_or_else(out_of_turn)?;
         let opened = Box::new(ClientOpened { accept, join_secret, shown, method, key, farewell });
         Ok(ClientStep::Done { send, opened })
     }
+}
+
+fn refusal(payload: &[u8]) -> Error {
+    decode_refusal(payload).unwrap_or_else(protocol)
 }
 
 fn halves(prefaces: &[u8; 2 * PREFACE_BYTES]) -> ([u8; PREFACE_BYTES], [u8; PREFACE_BYTES]) {

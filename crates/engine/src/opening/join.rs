@@ -13,7 +13,17 @@ use xdfs_secure::keys::Role;
 pub struct ClientJoining {
     join: Join,
     key: JoinKey,
-    server: Option<[u8; PREFACE_BYTES]>,
+    awaited: Awaited,
+}
+
+/// What the server sends next.
+#[derive(Debug)]
+enum Awaited {
+    Preface,
+    /// The answer, which covers the preface.
+    Answer {
+        server: [u8; PREFACE_BYTES],
+    },
 }
 
 impl ClientJoining {
@@ -23,19 +33,23 @@ impl ClientJoining {
         join.mac = key.prove(Role::Client, &join.transcript(client, None));
         let mut send = client.to_vec();
         send.extend(join.encode());
-        (Self { join, key, server: None }, OpeningStep::Go { send, want: PREFACE_BYTES })
+        (Self { join, key, awaited: Awaited::Preface }, OpeningStep::Go { send, want: PREFACE_BYTES })
     }
 
     /// The wanted bytes have arrived.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<OpeningStep<()>, Error> {
-        let Some(server) = self.server else {
-            self.server = Some(read_server_preface(bytes)?);
-            return Ok(OpeningStep::Go { send: Vec::new(), want: JOIN_ANSWER_BYTES });
-        };
-        let mac = Reader::new(bytes).array().map_err(protocol)?;
-        let client = ClientPreface::of(Continuation::Join).encode();
-        self.key.verify(Role::Server, &self.join.transcript(client, Some(server)), &mac)?;
-        Ok(OpeningStep::Done(()))
+        match self.awaited {
+            Awaited::Preface => {
+                self.awaited = Awaited::Answer { server: read_server_preface(bytes)? };
+                Ok(OpeningStep::Go { send: Vec::new(), want: JOIN_ANSWER_BYTES })
+            }
+            Awaited::Answer { server } => {
+                let mac = Reader::new(bytes).array().map_err(protocol)?;
+                let client = ClientPreface::of(Continuation::Join).encode();
+                self.key.verify(Role::Server, &self.join.transcript(client, Some(server)), &mac)?;
+                Ok(OpeningStep::Done(()))
+            }
+        }
     }
 }
 
