@@ -119,7 +119,7 @@ impl Tree {
                 None => return Err(error),
             },
         };
-        self.known_facts.keep(inode, &facts, then, asked + self.settings.valid);
+        self.known.facts.keep(inode, &facts, then, asked + self.settings.valid);
         self.told(inode, &facts)
     }
 

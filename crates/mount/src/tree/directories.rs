@@ -209,12 +209,12 @@ impl Tree {
 
     /// What programs ask for of a file after they were told of it: the kernel keeps less of that.
     fn keep_listed(&self, inode: u64, Listed { facts, then, until, .. }: &Listed) {
-        self.known_facts.keep(inode, facts, *then, *until);
+        self.known.facts.keep(inode, facts, *then, *until);
         if facts.xattrs == Some(false) {
-            self.xattr_names.keep_none(inode, *until);
+            self.known.xattr_names.keep_none(inode, *until);
         }
         if let Some(target) = &facts.target {
-            self.link_targets.keep(inode, target, facts.change, *until);
+            self.known.link_targets.keep(inode, target, facts.change, *until);
         }
     }
 

@@ -64,13 +64,13 @@ impl KnownFacts {
 
 impl Tree {
     pub(super) fn known_facts(&self, inode: u64) -> Option<(Facts, Duration)> {
-        let (facts, then, left) = self.known_facts.find(inode)?;
+        let (facts, then, left) = self.known.facts.find(inode)?;
         (!self.is_newer(inode, then)).then_some((facts, left))
     }
 
     /// A file was opened, and `change` was its change number after `then`. Whether the kernel was told what is still so.
     pub(super) fn compare_known_facts(&self, inode: u64, change: u64, then: Instant) -> bool {
-        self.known_facts.compare(inode, change, then + self.settings.valid)
+        self.known.facts.compare(inode, change, then + self.settings.valid)
     }
 }
 

@@ -147,7 +147,7 @@ impl Tree {
     fn flight_at(&self, path: &[u8], flight: Flight) -> Result<Option<RangeInclusive<u64>>, Errno> {
         let above = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         for _ in 0..TRIES {
-            let probe = [&path[..above], self.hidden_name().as_slice()].concat();
+            let probe = [&path[..above], self.hiding.next_name().as_slice()].concat();
             let remove = Call::RemoveDirectory { path: &probe };
             let make = Call::MakeDirectory { path: &probe, parents: false, mode: 0o700 };
             let from = Instant::now();

@@ -25,7 +25,7 @@ use ahead::{Ahead, Early};
 use behind::{Behind, Content};
 use data::OpenFile;
 use directories::OpenDirectory;
-use hidden::Keeper;
+use hidden::Hiding;
 use known_facts::KnownFacts;
 use link_targets::KnownTargets;
 use lock::RangeLocker;
@@ -35,7 +35,6 @@ use recent_changes::RecentChanges;
 use root::Root;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use xattr_names::KnownNames;
@@ -92,20 +91,32 @@ pub struct Tree {
     changes: Arc<RecentChanges>,
     ahead: Ahead,
     early: Early,
-    known_facts: KnownFacts,
+    known: Known,
+    /// Held alone while a directory is moved.
+    moving: RwLock<()>,
+    hiding: Hiding,
+}
+
+/// What the server has told, for as long as it may be used without another look.
+#[derive(Debug)]
+struct Known {
     root: Root,
+    facts: KnownFacts,
     link_targets: KnownTargets,
     xattr_names: KnownNames,
     default_lists: DefaultLists,
-    /// Hidden names, each one once.
-    hidden: AtomicU64,
-    /// Held alone while a directory is moved.
-    moving: RwLock<()>,
-    /// Shared while hidden files are made and removed, alone while they are moved.
-    hiding: RwLock<()>,
-    keeper: Keeper,
-    /// What tells the hidden names of this mount from those of others.
-    token: u64,
+}
+
+impl Known {
+    fn new(root: Facts) -> Self {
+        Self {
+            root: Root::new(root),
+            facts: KnownFacts::default(),
+            link_targets: KnownTargets::default(),
+            xattr_names: KnownNames::default(),
+            default_lists: DefaultLists::default(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Tree {
@@ -155,16 +166,9 @@ impl Tree {
             changes: Arc::default(),
             ahead: Ahead::default(),
             early: Early::default(),
-            known_facts: KnownFacts::default(),
-            root: Root::new(facts),
-            link_targets: KnownTargets::default(),
-            xattr_names: KnownNames::default(),
-            default_lists: DefaultLists::default(),
-            hidden: AtomicU64::new(0),
+            known: Known::new(facts),
             moving: RwLock::new(()),
-            hiding: RwLock::new(()),
-            keeper: Keeper::default(),
-            token,
+            hiding: Hiding::new(token),
         })
     }
 
@@ -300,8 +304,8 @@ impl FileSystem for Tree {
         self.end_writing();
         self.ahead.end();
         self.early.end();
-        self.keeper.end();
-        self.root.end();
+        self.hiding.keeper.end();
+        self.known.root.end();
     }
 }
 
@@ -392,16 +396,9 @@ mod tests {
             changes: Arc::default(),
             ahead: Ahead::default(),
             early: Early::default(),
-            known_facts: KnownFacts::default(),
-            root: Root::new(Facts::from(&wire::Attributes::of(wire::FileType::Directory))),
-            link_targets: KnownTargets::default(),
-            xattr_names: KnownNames::default(),
-            default_lists: DefaultLists::default(),
-            hidden: AtomicU64::new(0),
+            known: Known::new(Facts::from(&wire::Attributes::of(wire::FileType::Directory))),
             moving: RwLock::new(()),
-            hiding: RwLock::new(()),
-            keeper: Keeper::default(),
-            token: 0,
+            hiding: Hiding::new(0),
         };
         let handle = tree.directories.insert(OpenDirectory::default());
         tree.undelivered(Answer::Opened { handle, flags: 0, changed: None });

@@ -8,8 +8,6 @@ use crate::inodes::Identity;
 use crate::kernel::{Answer, NewMode};
 use bytes::Bytes;
 use rustix::io::Errno;
-use std::sync::atomic::Ordering;
-use std::sync::{PoisonError, RwLockReadGuard};
 use xdfs_client::Facts;
 use xdfs_client::file::{Flight, OpenOptions};
 use xdfs_client::wire::{Answer as Told, Call, FileType};
@@ -33,7 +31,7 @@ impl Tree {
         };
         let Found { facts, then, asked } = found;
         let entry = self.entry_since(then, (parent, name), &facts)?;
-        self.known_facts.keep(entry.id, &facts, then, asked + self.settings.valid);
+        self.known.facts.keep(entry.id, &facts, then, asked + self.settings.valid);
         Ok(Answer::Entry(entry))
     }
 
@@ -115,7 +113,7 @@ impl Tree {
 
     pub(super) fn read_link(&self, inode: u64) -> Outcomes {
         let path = self.path(inode)?;
-        if let Some(target) = self.link_targets.find(inode) {
+        if let Some(target) = self.known.link_targets.find(inode) {
             return Ok(Answer::Data(Bytes::copy_from_slice(&target)));
         }
         match last(&self.look(&[Call::ReadLink { path: &path }])?)? {
@@ -127,7 +125,7 @@ impl Tree {
     pub(super) fn remove_directory(&self, parent: u64, name: &[u8]) -> Outcomes {
         let path = self.path_in(parent, name)?;
         match self.remove_at((parent, name), Call::RemoveDirectory { path: &path }) {
-            Err(Errno::NOTEMPTY) if self.hidden.load(Ordering::Relaxed) > 0 => {
+            Err(Errno::NOTEMPTY) if self.hiding.has_hidden() => {
                 self.remove_directory_with_hidden(parent, name, &path)?;
             }
             removed => removed?,
@@ -158,11 +156,11 @@ impl Tree {
     /// Files that nobody sees do not keep a directory: they are in the one above until their last close.
     fn remove_directory_with_hidden(&self, parent: u64, name: &[u8], path: &[u8]) -> Result<(), Errno> {
         // Whoever removes such a file is done before.
-        let _alone = self.hiding.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.hiding.hold_alone();
         let directory = self.inodes().named(parent, name);
         let hidden = directory.map(|directory| self.inodes().hidden_in(directory)).unwrap_or_default();
         for (inode, from) in hidden {
-            let to = self.hidden_name();
+            let to = self.hiding.next_name();
             let target = self.inodes().path_in(parent, &to).ok_or(Errno::NOENT)?;
             let from_path = [path, b"/", &from].concat();
             self.hide(inode, &from_path, &target)?;
@@ -170,17 +168,6 @@ impl Tree {
             self.tell_open_files(inode);
         }
         self.remove_at((parent, name), Call::RemoveDirectory { path })
-    }
-
-    /// A name that nobody has.
-    pub(super) fn hidden_name(&self) -> Vec<u8> {
-        let number = self.hidden.fetch_add(1, Ordering::Relaxed);
-        [HIDDEN, format!("{:016x}-{number}", self.token).as_bytes()].concat()
-    }
-
-    /// Held while hidden files are made and removed.
-    pub(super) fn hiding(&self) -> RwLockReadGuard<'_, ()> {
-        self.hiding.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes a hidden file that nobody has open.
@@ -199,12 +186,12 @@ impl Tree {
             return Ok(Answer::Done);
         };
         // The file must be found again after a loss of the session: it is removed with its last close.
-        let _hiding = self.hiding();
-        let hidden = self.hidden_name();
+        let _hiding = self.hiding.hold();
+        let hidden = self.hiding.next_name();
         let to = self.inodes().path_in(parent, &hidden).ok_or(Errno::NOENT)?;
         self.hide(inode, &path, &to)?;
         let closed = self.inodes().hid(parent, name, &hidden);
-        self.keeper.wake();
+        self.hiding.keeper.wake();
         self.tell_open_files(inode);
         self.remove_hidden(closed);
         Ok(Answer::Done)
@@ -228,8 +215,8 @@ impl Tree {
         match replaced {
             Some(inode) => {
                 // What is open and replaced gets another name first: the target's is there all the time.
-                let _hiding = self.hiding();
-                let hidden = self.hidden_name();
+                let _hiding = self.hiding.hold();
+                let hidden = self.hiding.next_name();
                 let kept = self.inodes().path_in(to.0, &hidden).ok_or(Errno::NOENT)?;
                 if let Err(errno) = self.rename_over((&target, &kept), rename, fate) {
                     // Whichever failed: the link is of no use.
@@ -237,7 +224,7 @@ impl Tree {
                     return Err(errno);
                 }
                 let closed = self.inodes().hid(to.0, to.1, &hidden);
-                self.keeper.wake();
+                self.hiding.keeper.wake();
                 self.tell_open_files(inode);
                 self.remove_hidden(closed);
             }
@@ -276,7 +263,7 @@ impl Tree {
             return Ok(Answer::Done);
         }
         let Ok(path) = self.path(inode) else { return Ok(Answer::Done) };
-        let name = self.hidden_name();
+        let name = self.hiding.next_name();
         let path = if path.is_empty() { name } else { [path.as_slice(), b"/", &name].concat() };
         // What may not be removed is not made: nothing is there, and rights are judged before that is seen.
         let removed = last(&self.change(&[Call::RemoveDirectory { path: &path }])?).map(drop);

@@ -72,7 +72,7 @@ impl Tree {
     }
 
     fn default_list(&self, directory: u64) -> Result<Option<u32>, Errno> {
-        if let Some(known) = self.default_lists.find(directory) {
+        if let Some(known) = self.known.default_lists.find(directory) {
             return Ok(known);
         }
         let bits = match self.xattr_value(directory, DEFAULT_LIST) {
@@ -80,14 +80,14 @@ impl Tree {
             Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
             Err(errno) => return Err(errno),
         };
-        self.default_lists.keep(directory, bits, self.settings.valid);
+        self.known.default_lists.keep(directory, bits, self.settings.valid);
         Ok(bits)
     }
 
     /// A directory that was made in another one has the list of that.
     pub(super) fn inherits_list(&self, directory: u64, parent: u64) {
-        if let Some(bits) = self.default_lists.find(parent) {
-            self.default_lists.keep(directory, bits, self.settings.valid);
+        if let Some(bits) = self.known.default_lists.find(parent) {
+            self.known.default_lists.keep(directory, bits, self.settings.valid);
         }
     }
 }

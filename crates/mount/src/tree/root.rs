@@ -129,7 +129,7 @@ impl Root {
 impl Tree {
     /// Asks for the attributes of the mounted directory whenever somebody wants to know; until [`Root::end`].
     pub(super) fn look_at_root(&self) {
-        self.root.facts.ask(|| {
+        self.known.root.facts.ask(|| {
             let (then, asked) = (self.now(), Instant::now());
             self.facts_of(b"").map(|facts| Told { facts, then, asked })
         });
@@ -137,22 +137,22 @@ impl Tree {
 
     /// The same for the space of its file system.
     pub(super) fn look_at_space(&self) {
-        self.root.space.ask(|| self.space_at(b"").map(Some));
+        self.known.root.space.ask(|| self.space_at(b"").map(Some));
     }
 
     /// The attributes of the mounted directory, and for how long they may be used.
     pub(super) fn root_facts(&self) -> Result<(Facts, Duration), Errno> {
-        let (Told { facts, then, asked }, freshness) = self.root.facts.find(PATIENCE)?;
+        let (Told { facts, then, asked }, freshness) = self.known.root.facts.find(PATIENCE)?;
         if freshness == Freshness::Last || self.is_newer(ROOT, then) {
             return Ok((facts, Duration::ZERO));
         }
-        self.known_facts.keep(ROOT, &facts, then, asked + self.settings.valid);
+        self.known.facts.keep(ROOT, &facts, then, asked + self.settings.valid);
         Ok((facts, self.settings.valid))
     }
 
     /// The space of its file system; none if that was never told.
     pub(super) fn root_space(&self) -> Result<Option<FileSystemFacts>, Errno> {
-        self.root.space.find(PATIENCE).map(|(space, _)| space)
+        self.known.root.space.find(PATIENCE).map(|(space, _)| space)
     }
 }
 

@@ -113,8 +113,8 @@ impl Tree {
 
     fn changing_xattr(&self, inode: u64, call: Call<'_>, fate: impl Fn() -> Result<Fate, Errno>) -> Outcomes {
         let change = || self.change_name_once(call, |_| fate());
-        let changed = self.xattr_names.changing(inode, self.settings.valid, change);
-        self.default_lists.forget(inode);
+        let changed = self.known.xattr_names.changing(inode, self.settings.valid, change);
+        self.known.default_lists.forget(inode);
         match changed {
             Ok(()) => Ok(Answer::Done),
             // The export keeps no such attributes.

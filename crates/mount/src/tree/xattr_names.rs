@@ -105,7 +105,7 @@ impl Tree {
     /// The names of a file's attributes, if they are known.
     pub(super) fn present_xattr_names(&self, inode: u64) -> Names {
         let now = Instant::now();
-        let mut known = self.xattr_names.lock();
+        let mut known = self.known.xattr_names.lock();
         known.asked = Some(now);
         known.find(inode, now).flatten()
     }
@@ -115,7 +115,7 @@ impl Tree {
     pub(super) fn known_xattr_names(&self, inode: u64) -> Result<Names, Errno> {
         let now = Instant::now();
         {
-            let mut known = self.xattr_names.lock();
+            let mut known = self.known.xattr_names.lock();
             known.asked = Some(now);
             if let Some(names) = known.find(inode, now) {
                 return Ok(names);
@@ -127,19 +127,19 @@ impl Tree {
         }
         let told = self.ask_for_names(around)?;
         let names = told.iter().find(|(id, _)| *id == inode).and_then(|(_, names)| names.clone());
-        self.xattr_names.lock().keep(told, now + self.settings.valid, now);
+        self.known.xattr_names.lock().keep(told, now + self.settings.valid, now);
         Ok(names)
     }
 
     /// What entries of directories are asked for.
     pub(super) fn wanted_of_entries(&self) -> Wanted {
         let usual = WANTED.and(Wanted::TARGET);
-        if self.xattr_names.are_asked_for() { usual.and(Wanted::XATTRS) } else { usual }
+        if self.known.xattr_names.are_asked_for() { usual.and(Wanted::XATTRS) } else { usual }
     }
 
     /// This file and others in its directory with their paths; nothing unless a program is reading that.
     fn to_ask_with(&self, inode: u64, now: Instant) -> Vec<(u64, Vec<u8>)> {
-        let mut known = self.xattr_names.lock();
+        let mut known = self.known.xattr_names.lock();
         let inodes = self.inodes();
         let is_read = |parent| self.directories.any(|directory| directory.inode == parent);
         if self.settings.valid.is_zero() || !inodes.parent(inode).is_some_and(is_read) || !known.make_room(now) {
