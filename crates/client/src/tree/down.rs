@@ -1,9 +1,9 @@
 //! The download of a tree from a server.
 //!
-//! The listing of the server is not trusted (T2): a name is one component, checked when it is read;
+//! The listing of the server is not trusted: a name is one component, checked when it is read;
 //! it occurs once; its entry is made below the open directory of the target and never through a
 //! link; and a directory that this copy made contains nothing beforehand, so that two names which
-//! the file system treats as one (T7) are detected.
+//! the file system treats as one are detected.
 
 mod answers;
 mod links;

@@ -1,7 +1,7 @@
 //! Directories of this machine: what an export serves, and what `cp` reads and writes locally.
 //!
 //! Names are resolved only by `resolve`. A file is written to a part file in a staging directory
-//! and renamed to its target atomically (rules D1, D3, D7). Must not: touch the target before
+//! and renamed to its target in one step, so that nobody sees half of it. Must not: touch the target before
 //! commit, follow a link, copy.
 
 mod boot;

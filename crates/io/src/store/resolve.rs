@@ -3,8 +3,8 @@
 //!
 //! A [`Root`] is an open directory. Everything below it is opened with `openat2`, beneath the root
 //! and without following any symbolic link; everything that changes a directory is a call on an
-//! open [`Parent`] and one single component (security rule T3: protecting only `open` has never
-//! been enough). The result of an earlier check of a path is never trusted: what counts is `fstat`
+//! open [`Parent`] and one single component (to
+//! protect only `open` has never been enough). The result of an earlier check of a path is never trusted: what counts is `fstat`
 //! of the opened descriptor.
 //!
 //! Must not: follow a link inside a root (but see [`Links::Followed`]), accept a path that is not a

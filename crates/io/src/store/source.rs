@@ -128,7 +128,7 @@ impl Source {
     }
 
     /// Fills `buf` from `offset`. A source that ends earlier has changed since its size was
-    /// reported (rule D20: never padded with zeros).
+    /// reported: nothing is padded with zeros.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         let count = self.read_at(buf, offset)?;
         if count == buf.len() {
@@ -187,7 +187,7 @@ impl Source {
         self.as_local().and_then(|file| file.try_clone_to_owned().ok())
     }
 
-    /// Fails with `SourceChanged` if the source has changed since it was opened (rule D18). Call it
+    /// Fails with `SourceChanged` if the source has changed since it was opened. Call it
     /// after the last byte was read and before the receiver may commit.
     pub fn revalidate(&self) -> Result<()> {
         self.file.revalidate()

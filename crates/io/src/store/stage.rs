@@ -164,8 +164,8 @@ impl Stage {
         self.capability.read_back
     }
 
-    /// Writes all of `buf` at `offset`, or fails. After a failure the stage cannot be committed
-    /// (rule D5).
+    /// Writes all of `buf` at `offset`, or fails. After a failure the stage cannot be committed:
+    /// nobody knows what is in it.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         // Checked here for every member, before anything is touched.
         Extent::new(offset, buf.len() as u64).map_err(|_| {

@@ -30,7 +30,7 @@ pub enum Anonymous {
 }
 
 /// What copies may preserve beyond bytes, plain permissions (0o777) and times: nothing, unless an
-/// administrator configures it (T4, T5).
+/// administrator configures it: a set-user-ID file, or a device, is a right on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Keep {
     /// The set-user-ID and set-group-ID bits, and the sticky bit.

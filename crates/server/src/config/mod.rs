@@ -1,7 +1,7 @@
 //! The configuration file of a server (TOML): read whole, checked whole, and only then used.
 //!
 //! An unknown key and a name that does not resolve (a directory, a user, a cipher suite) are errors
-//! that report file, line and remedy: a misspelt setting must never mean "no limit" (T23). Anything
+//! that report file, line and remedy: a misspelt setting must never mean "no limit". Anything
 //! the file leaves out has the shipped default. It holds no secrets.
 
 mod error;

@@ -376,7 +376,7 @@ impl Upload {
         }
     }
 
-    /// Deleting requires that the source was read completely, and is bounded (T8).
+    /// Deleting requires that the source was read completely, and is bounded by `--max-delete`.
     fn may_delete(&mut self, observer: &mut dyn Observer) -> bool {
         let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return false };
         if count == 0 {

@@ -3,7 +3,7 @@
 //! The calls of a commit are separate (finish, sync, name, sync of the directory), because a plan
 //! that is tested by itself decides which of them are made and in which order. A failed call fails
 //! the part for good: later calls are not trusted, since the kernel marks pages that it could not
-//! write as clean and the next sync would succeed (rule D5).
+//! write as clean and the next sync would succeed.
 
 use super::existing_target::{capability_of, must_be_base};
 use super::kept::KeptLimits;

@@ -304,7 +304,7 @@ fn take_over(
     let file = progress.file.try_clone().map_err(|_| failed(Errno::MFILE))?;
     let fresh = of_other_source(file, about, kept.clone(), &staged).map_err(|errno| {
         // The failed sync also covered the older session's bytes, and its next one would succeed
-        // (rule D5).
+        // and prove nothing.
         if !matches!(errno, Errno::NOSPC | Errno::DQUOT) {
             progress.spoil(Health::Spoilt);
         }

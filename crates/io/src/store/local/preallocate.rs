@@ -1,4 +1,4 @@
-//! Space for a file of known size, checked before data flows (rule D3).
+//! Space for a file of known size, checked before data flows.
 
 use crate::store::Result;
 use crate::store::errors::{self, Verb};

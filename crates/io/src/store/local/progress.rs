@@ -27,7 +27,7 @@ pub(super) enum Health {
     Sound = 0,
     /// A write found no space; data written before is intact.
     Full = 1,
-    /// The content is unknown (rule D5).
+    /// The content is unknown: a write or a sync failed.
     Spoilt = 2,
 }
 
@@ -186,8 +186,7 @@ impl Progress {
     }
 
     /// A checkpoint: data written so far is synced, if requested, and then recorded. One at a time.
-    /// A failed sync fails the part for all sessions: the next sync would succeed and prove nothing
-    /// (rule D5).
+    /// A failed sync fails the part for all sessions: the next sync would succeed and prove nothing.
     pub(super) fn checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
         let Some(about) = &self.about else { return Ok(()) };
         let mut notes = lock(&self.notes);

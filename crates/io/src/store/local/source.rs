@@ -53,7 +53,7 @@ impl SourceFile for LocalSource {
         Some(self.file.as_fd())
     }
 
-    /// D18: size, times and identity have not changed since the open.
+    /// Size, times and identity have not changed since the open.
     fn revalidate(&self) -> Result<()> {
         let stat = rustix::fs::fstat(&self.file).map_err(|errno| errors::failed(Verb::Read, &self.shown, errno))?;
         let now = attributes_of(&stat);

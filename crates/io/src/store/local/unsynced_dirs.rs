@@ -1,5 +1,5 @@
 //! Directories that were created here and whose own names are not synced yet: durable files in them
-//! require these syncs, or a power cut loses the file with its directory (rule D8). The session
+//! require these syncs, or a power cut loses the file with its directory. The session
 //! that created a directory need not be the one that needs it.
 
 use crate::store::resolve::Root;

@@ -24,8 +24,7 @@ impl<'a> ListEntry<'a> {
             return Ok(None);
         }
         if matches!(name, b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
-            // A client that joins it to a path would leave the directory (T4 of every lying
-            // server).
+            // A client that joins it to a path would leave the directory.
             return Err(WireError::Invalid("name of an entry"));
         }
         Ok(Some(Self { name, attributes: Attributes::read(reader)? }))
