@@ -4,12 +4,13 @@
 //! larger than needed is a finding too.
 
 mod allowed;
+mod fields;
 mod functions;
 mod marks;
 
 use crate::tree::File;
 use crate::{Outcome, tree, verdict};
-use allowed::{FILES, FUNCTIONS};
+use allowed::{FILES, FUNCTIONS, TYPES};
 
 /// Lines at which a file is worth a thought.
 const FILE_LINES_WARN: usize = 300;
@@ -19,6 +20,9 @@ const FILE_LINES_MAX: usize = 500;
 
 /// Lines that a function may have, from its `fn` to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
+
+/// Fields that a type may have.
+const FIELDS_MAX: usize = 15;
 
 /// How far an entry of the allow-list may exceed what it allows.
 const SLACK_LINES: usize = 40;
@@ -34,6 +38,7 @@ pub(crate) fn check() -> Outcome {
             header(file, &mut findings);
             length(file, &mut findings, &mut long);
             functions::check(file, FUNCTION_LINES_MAX, &mut findings);
+            fields::check(file, FIELDS_MAX, &mut findings);
         }
     }
     stale(&files, &mut findings);
@@ -70,7 +75,9 @@ fn length(file: &File, findings: &mut Vec<String>, long: &mut Vec<String>) {
 /// Entries of the allow-lists whose file is gone.
 fn stale(files: &[File], findings: &mut Vec<String>) {
     let paths = FILES.iter().map(|entry| entry.path).chain(FUNCTIONS.iter().map(|entry| entry.path));
-    for path in paths.filter(|path| !files.iter().any(|file| file.path == *path)) {
+    for path in
+        paths.chain(TYPES.iter().map(|entry| entry.path)).filter(|path| !files.iter().any(|file| file.path == *path))
+    {
         findings.push(format!("{path}: has an entry in allowed.rs and does not exist"));
     }
 }
