@@ -15,6 +15,7 @@ use signal_hook::{flag, low_level};
 use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -118,27 +119,7 @@ fn transfer(plan: &Plan, board: &Board, handles: Vec<Handle>) -> Result<Exit, Fa
     if !(plan.datagrams && plan.receives) {
         board.start();
     }
-    let sending = plan.sends.then_some(Direction::Sending);
-    let receiving = plan.receives.then_some(Direction::Receiving);
-    let mut threads = 0;
-    let ended = std::thread::scope(|scope| -> Result<Woken, Failure> {
-        for at in 0..plan.streams {
-            for direction in [sending, receiving].into_iter().flatten() {
-                let shared = &shared;
-                match std::thread::Builder::new().spawn_scoped(scope, move || shared.work(at, direction)) {
-                    Ok(_) => threads += 1,
-                    Err(error) => {
-                        shared.stop(threads, Duration::ZERO);
-                        return Err(Failure(format!("no thread for stream {}: {error}", at + 1)));
-                    }
-                }
-            }
-        }
-        let ended = shared.watch(threads);
-        let grace = if plan.sends && plan.receives { GRACE } else { Duration::ZERO };
-        shared.stop(threads, grace);
-        ended
-    })?;
+    let ended = shared.move_bytes()?;
     let interrupted = board.is_interrupted();
     let why = match ended {
         _ if interrupted => "interrupted",
@@ -162,6 +143,32 @@ fn transfer(plan: &Plan, board: &Board, handles: Vec<Handle>) -> Result<Exit, Fa
 }
 
 impl Shared<'_> {
+    /// Starts a thread for each direction of each stream, watches them, and ends them.
+    fn move_bytes(&self) -> Result<Woken, Failure> {
+        let plan = self.plan;
+        let sending = plan.sends.then_some(Direction::Sending);
+        let receiving = plan.receives.then_some(Direction::Receiving);
+        let mut threads = 0;
+        std::thread::scope(|scope| {
+            for at in 0..plan.streams {
+                for direction in [sending, receiving].into_iter().flatten() {
+                    match std::thread::Builder::new().spawn_scoped(scope, move || self.work(at, direction)) {
+                        Ok(_) => threads += 1,
+                        Err(error) => {
+                            self.stop(threads, Duration::ZERO);
+                            return Err(Failure(format!("no thread for stream {}: {error}", at + 1)));
+                        }
+                    }
+                }
+            }
+            // The scope waits for its threads also where this one panics: they are ended first.
+            let ended = catch_unwind(AssertUnwindSafe(|| self.watch(threads)));
+            let grace = if plan.sends && plan.receives { GRACE } else { Duration::ZERO };
+            self.stop(threads, grace);
+            ended.unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
     /// Reports at each interval until the threads are done, one has failed, or the time is up.
     fn watch(&self, threads: usize) -> Result<Woken, Failure> {
         let plan = self.plan;
@@ -229,4 +236,41 @@ fn tell(text: &str) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     output.write_all(text.as_bytes())?;
     Ok(output.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+    use xdfs_xio::{Options, Server, Stack};
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// One handle, and what keeps it waiting.
+    fn waiting() -> (Handle, (Server, Handle)) {
+        let stack = Stack::new().push("tcp", "").unwrap();
+        let server = Server::listen(&stack, "127.0.0.1:0").unwrap();
+        let silent = Handle::open(&stack, &server.contact().unwrap(), &Options::default()).unwrap();
+        let handle = server.accept(Some(PATIENCE)).unwrap().open(&Options::default()).unwrap();
+        (handle, (server, silent))
+    }
+
+    #[test]
+    fn a_thread_that_panics_ends_the_run_as_a_failure() {
+        for roles in [&["-s"][..], &["-s", "-S", "-R"]] {
+            let words = ["xioperf", "-P", "2", "--json"].iter().chain(roles);
+            let plan = Plan::of(words.map(Into::into)).unwrap();
+            let (handle, _peer) = waiting();
+            let (tell, told) = sync_channel(1);
+            // The second of two streams has no handle, so that its threads panic; the first has a peer that is silent.
+            std::thread::spawn(move || {
+                let ended = transfer(&plan, &Board::default(), vec![handle]);
+                tell.send(ended.map_err(|failure| failure.to_string())).unwrap();
+            });
+            let ended = told.recv_timeout(PATIENCE).expect("it does not wait for a thread that is gone");
+            assert!(ended.as_ref().is_err_and(|text| text.contains("stream 2")), "{roles:?}: {ended:?}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use crate::datagrams::{ENDS, Findings, Head, Kind};
 use crate::ends::SILENCE;
 use crate::options::Plan;
 use crate::tally::{Budget, Counter};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_xio::{Error, ErrorKind, Handle, Result};
@@ -36,15 +37,19 @@ pub(crate) enum Direction {
 }
 
 impl Shared<'_> {
-    /// Moves the bytes of stream `at` until it ends, and says so on the board.
+    /// Moves the bytes of stream `at` until it ends, and says so on the board, however it ends: the main thread waits
+    /// for that.
     pub(crate) fn work(&self, at: usize, direction: Direction) {
         let mut last = None;
-        let result = match (direction, self.plan.datagrams) {
+        let moving = AssertUnwindSafe(|| match (direction, self.plan.datagrams) {
             (Direction::Sending, false) => self.send(at),
             (Direction::Sending, true) => self.send_datagrams(at),
             (Direction::Receiving, false) => self.receive(at),
             (Direction::Receiving, true) => self.receive_datagrams(at, &mut last),
-        };
+        });
+        // What it said has been printed.
+        let panicked = |_| Err(Error::new(ErrorKind::Other, format!("a thread of stream {} panicked", at + 1)));
+        let result = catch_unwind(moving).unwrap_or_else(panicked);
         self.board.on_done(result.or_else(|error| self.judge(error, direction)), last.unwrap_or_else(Instant::now));
     }
 
