@@ -8,23 +8,27 @@ use std::sync::{Arc, OnceLock};
 use xdfs_gridftp::driver;
 use xdfs_xio::{Handle, Options, Registry, Stack};
 
-use crate::subject::{Ability, Ends, Subject, over_loopback};
+use crate::subject::{Ability, Ends, Lack, Subject, over_loopback};
 use crate::support::Server;
 
 /// What none of them can: `mode_e` is one-way, and the others know files.
 pub const LACKING: &[Ability] = &[Ability::Messages, Ability::BothWays];
 
+const NO_MESSAGES: Lack = (Ability::Messages, "it carries bytes without limits between them");
+const MODE_E: &[Lack] = &[NO_MESSAGES, (Ability::BothWays, "who connects sends, and who listens receives")];
+const FILE: &[Lack] = &[
+    NO_MESSAGES,
+    (Ability::Wait, "a reader at the end of a server's file is at the end"),
+    (Ability::BothWays, "a file is opened to be read or to be written, and each end is a session of its own"),
+];
+
 /// All drivers.
 pub fn subjects() -> Vec<Subject> {
-    let subject = |name, stack, abilities| Subject::new(registry(), name, stack, abilities, over_loopback);
-    let mut all = vec![subject(
-        "mode_e",
-        "tcp,mode_e:streams=3;block=1000,ordering",
-        &[Ability::Stream, Ability::Wait, Ability::End],
-    )];
+    let stack = "tcp,mode_e:streams=3;block=1000,ordering";
+    let mut all = vec![Subject::new(registry(), "mode_e", stack, MODE_E, over_loopback)];
     if let Some([vsftpd, globus]) = servers() {
-        all.push(Subject::new(registry(), "ftp", "ftp", &[Ability::End], |_, options| file_of(vsftpd, "ftp", options)));
-        all.push(Subject::new(registry(), "gridftp", "gridftp", &[Ability::End], |_, options| {
+        all.push(Subject::new(registry(), "ftp", "ftp", FILE, |_, options| file_of(vsftpd, "ftp", options)));
+        all.push(Subject::new(registry(), "gridftp", "gridftp", FILE, |_, options| {
             file_of(globus, "gridftp:streams=3", options)
         }));
     }

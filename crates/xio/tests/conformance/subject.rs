@@ -15,7 +15,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// What a driver can do beside what all can.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ability {
-    /// Bytes without limits between them, which are read while their writer goes on.
+    /// Bytes without limits between them.
     Stream,
     /// Messages.
     Messages,
@@ -30,14 +30,17 @@ pub enum Ability {
 /// Opens both ends of a stack.
 type Opening = Box<dyn Fn(&Stack, &Options) -> Ends>;
 
-/// A driver as the suite sees it.
+/// What a driver cannot do, and why not.
+pub type Lack = (Ability, &'static str);
+
+/// A driver as the suite sees it. What it is not said to lack, it is tested for.
 pub struct Subject {
     pub name: &'static str,
     pub is_transform: bool,
     registry: Arc<Registry>,
     stack: String,
     opening: Opening,
-    abilities: &'static [Ability],
+    lacks: &'static [Lack],
 }
 
 impl Subject {
@@ -46,15 +49,15 @@ impl Subject {
         registry: Arc<Registry>,
         name: &'static str,
         stack: &str,
-        abilities: &'static [Ability],
+        lacks: &'static [Lack],
         opening: impl Fn(&Stack, &Options) -> Ends + 'static,
     ) -> Self {
         let is_transform = stack.contains(',');
-        Self { name, is_transform, registry, stack: stack.to_owned(), opening: Box::new(opening), abilities }
+        Self { name, is_transform, registry, stack: stack.to_owned(), opening: Box::new(opening), lacks }
     }
 
     pub fn can(&self, ability: Ability) -> bool {
-        self.abilities.contains(&ability)
+        self.lacks.iter().all(|(lacking, _)| *lacking != ability)
     }
 
     pub fn empty_stack(&self) -> Stack {
@@ -103,6 +106,13 @@ impl Ends {
     pub fn with(mut self, kept: impl Any + Sync) -> Self {
         self.kept.push(Box::new(kept));
         self
+    }
+
+    /// No more is written before what was is read: where the reader is opened only then, the writer ends.
+    pub fn settle(&self) {
+        if self.reader.get().is_none() {
+            self.finish();
+        }
     }
 
     pub fn reader(&self) -> &Handle {

@@ -10,7 +10,7 @@ use xdfs_xio::{Handle, Options, Registry, Server, Stack};
 use crate::certificate::tls;
 use crate::compiled::loaded;
 use crate::grid::Grid;
-use crate::subject::{Ability, Ends, PATIENCE, Subject, connect, over_loopback};
+use crate::subject::{Ability, Ends, Lack, PATIENCE, Subject, connect, over_loopback};
 use Ability::{BothWays, End, Messages, Stream as Bytes, Wait};
 
 /// What none of them can.
@@ -19,15 +19,24 @@ pub const LACKING: &[Ability] = &[];
 /// Those that come as files.
 pub const LOADED: &[&str] = &["skeleton", "skeleton_rust", "skeleton_block", "udt_ref"];
 
-const STREAM: &[Ability] = &[Bytes, Wait, End, BothWays];
+const NO_MESSAGES: Lack = (Messages, "it carries bytes without limits between them");
+const STREAM: &[Lack] = &[NO_MESSAGES];
+const DATAGRAMS: &[Lack] =
+    &[(Bytes, "each read has one datagram and not the next"), (End, "nothing tells that no datagram follows")];
+const PROGRAM: &[Lack] = &[NO_MESSAGES, (BothWays, "both ends of a program are one handle")];
+const FILE: &[Lack] = &[
+    NO_MESSAGES,
+    (Wait, "a reader at the end of a file is at the end"),
+    (BothWays, "what either end writes is the same file"),
+];
 
 fn subject(
     name: &'static str,
     stack: &str,
-    abilities: &'static [Ability],
+    lacks: &'static [Lack],
     opening: impl Fn(&Stack, &Options) -> Ends + 'static,
 ) -> Subject {
-    Subject::new(registry(), name, stack, abilities, opening)
+    Subject::new(registry(), name, stack, lacks, opening)
 }
 
 fn registry() -> Arc<Registry> {
@@ -41,10 +50,10 @@ pub fn subjects() -> Vec<Subject> {
     let mut all = vec![
         subject("tcp", "tcp", STREAM, over_loopback),
         subject("unix", "unix", STREAM, over_socket),
-        subject("udp", "udp", &[Messages, Wait], datagrams),
+        subject("udp", "udp", DATAGRAMS, datagrams),
         subject("pipe", "pipe", STREAM, pipes),
-        subject("popen", "popen:/bin/cat", &[Bytes, Wait, End], program),
-        subject("file", "file:create", &[Bytes, End], file),
+        subject("popen", "popen:/bin/cat", PROGRAM, program),
+        subject("file", "file:create", FILE, file),
         over_tcp("noop", "noop"),
         over_tcp("rate", "rate=1GB/s"),
         over_tcp("fault", "fault:seed=1;blocked=300;short=300;late=300"),

@@ -91,16 +91,17 @@ fn several_buffers_are_written_and_filled_in_order() {
         let parts = [&b"one"[..], b"", b"and another", b"", b"end"];
         let mut slices = parts.map(IoSlice::new);
         assert_eq!(ends.writer.writev(&mut slices, &WriteInfo::default()).unwrap(), 17, "{name}");
-        let (mut first, mut none, mut last) = ([0; 5], [0; 0], [0; 12]);
-        let mut slices = [&mut first[..], &mut none, &mut last].map(IoSliceMut::new);
-        let read = ends.reader().readv(&mut slices, 17).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(read.bytes, 17, "{name}");
-        assert_eq!([&first[..], &last].concat(), parts.concat(), "{name}");
         // The same, registered.
         let (done, told) = telling();
         let parts = parts.map(<[u8]>::to_vec).to_vec();
         ends.writer.register_write(parts.clone(), WriteInfo::default(), done.clone()).unwrap();
         assert_eq!(told.recv_timeout(PATIENCE).expect(name).buffers, parts.clone().into(), "{name}");
+        ends.settle();
+        let (mut first, mut none, mut last) = ([0; 5], [0; 0], [0; 12]);
+        let mut slices = [&mut first[..], &mut none, &mut last].map(IoSliceMut::new);
+        let read = ends.reader().readv(&mut slices, 17).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(read.bytes, 17, "{name}");
+        assert_eq!([&first[..], &last].concat(), parts.concat(), "{name}");
         ends.reader().register_read(vec![vec![0; 5], Vec::new(), vec![0; 12]], 17, done).unwrap();
         let filled = told.recv_timeout(PATIENCE).expect(name);
         assert_eq!(filled.result.unwrap().bytes, 17, "{name}");
@@ -115,6 +116,7 @@ fn an_empty_write_is_no_end() {
         for content in [b"".as_slice(), b"x", b"", b"yz"] {
             assert_eq!(ends.writer.write(content).unwrap(), content.len(), "{name}");
         }
+        ends.settle();
         let mut bytes = [0; 3];
         assert_eq!(ends.reader().read(&mut bytes, 3).unwrap().bytes, 3, "{name}");
         assert_eq!(&bytes, b"xyz", "{name}");
@@ -133,6 +135,19 @@ fn a_read_that_waits_for_nothing_takes_what_is_there() {
         ends.reader().register_read(vec![0; 10], 0, done).unwrap();
         assert_eq!(told.recv_timeout(PATIENCE).expect(name).result.unwrap().bytes, 0, "{name}");
     });
+    each(&[Ability::Stream], |subject, ends| {
+        // It takes some of what is on its way or nothing, however often, and the next gets the rest.
+        let name = subject.name;
+        ends.writer.write(b"content").unwrap();
+        ends.settle();
+        let mut bytes = [0; 7];
+        let mut moved = 0;
+        for _ in 0..20 {
+            moved += ends.reader().read(&mut bytes[moved..], 0).unwrap().bytes;
+        }
+        ends.reader().read(&mut bytes[moved..], 7 - moved).unwrap();
+        assert_eq!(&bytes, b"content", "{name}: {moved} bytes");
+    });
 }
 
 #[test]
@@ -140,6 +155,7 @@ fn what_was_decoded_is_read_though_the_kernel_has_nothing_more() {
     each(&[Ability::Stream], |subject, ends| {
         let (name, content) = (subject.name, pattern(60));
         ends.writer.write(&content).unwrap();
+        ends.settle();
         let mut received = vec![0];
         assert_eq!(ends.reader().read(&mut received, 1).unwrap().bytes, 1, "{name}");
         let (done, told) = telling();
@@ -213,26 +229,130 @@ fn a_cancel_and_a_timeout_lose_no_byte() {
 }
 
 #[test]
-fn close_tells_everything_first_and_itself_last() {
-    each(&[Ability::Wait], |subject, ends| {
-        let name = subject.name;
-        let (tell, told) = sync_channel(64);
-        for number in 0..5 {
-            let tell = tell.clone();
-            let done = move |_: &Handle, done: Completed| {
-                tell.send((number, done.result.map(drop).map_err(|error| error.kind()))).unwrap();
-            };
-            ends.reader().register_read(vec![0; 10], 10, done).unwrap();
-        }
-        let closed = move |closed: xdfs_xio::Result<()>| tell.send((5, closed.map_err(|error| error.kind()))).unwrap();
-        ends.reader().register_close(closed).unwrap();
-        for number in 0..5 {
-            assert_eq!(told.recv_timeout(PATIENCE), Ok((number, Err(ErrorKind::Cancelled))), "{name}");
-        }
-        assert_eq!(told.recv_timeout(PATIENCE).map(|(number, _)| number), Ok(5), "{name}");
-        assert_eq!(ends.reader().write(b"x").unwrap_err().kind(), ErrorKind::Closed, "{name}");
-        assert_eq!(ends.reader().close().unwrap_err().kind(), ErrorKind::Closed, "{name}");
+fn cancels_at_any_moment_lose_no_byte() {
+    each(&[Ability::Stream, Ability::End], |subject, ends| {
+        let write = |piece: &[u8], round| registered_write(&ends.writer, piece, round % 50 != 49);
+        let read = |bytes: &mut [u8], round| registered_read(ends.reader(), bytes, round % 2 == 0);
+        moves_all(subject, &ends, ErrorKind::Cancelled, write, read);
     });
+}
+
+#[test]
+fn timeouts_at_any_moment_lose_no_byte() {
+    let able = |subject: &Subject| subject.can(Ability::Stream) && subject.can(Ability::End);
+    for subject in subjects().into_iter().filter(able) {
+        let no_time = Some(Duration::ZERO);
+        let ends =
+            subject.ends(&Options { timeouts: Timeouts { read: no_time, write: no_time, ..patient().timeouts } });
+        let write = |piece: &[u8], _| ends.writer.write(piece).map(|bytes| (bytes, false));
+        let read = |bytes: &mut [u8], _| {
+            let wanted = bytes.len();
+            ends.reader().read(bytes, wanted).map(|read| (read.bytes, read.info.end))
+        };
+        moves_all(&subject, &ends, ErrorKind::TimedOut, write, read);
+    }
+}
+
+/// Bytes that moved, and whether that is the end.
+type Moved = xdfs_xio::Result<(usize, bool)>;
+
+/// Moves bytes by operations that are broken off in one way, and looks whether those arrive that were said to move.
+fn moves_all(
+    subject: &Subject,
+    ends: &Ends,
+    broken_off: ErrorKind,
+    write: impl Fn(&[u8], usize) -> Moved + Send + Sync,
+    read: impl Fn(&mut [u8], usize) -> Moved,
+) {
+    let (name, content, until) = (subject.name, pattern(600_011), Instant::now() + PATIENCE);
+    let moved = |moved: Moved| {
+        assert!(Instant::now() < until, "{name}: it goes on for ever");
+        thread::yield_now();
+        moved.unwrap_or_else(|error| {
+            assert_eq!(error.kind(), broken_off, "{name}: {error}");
+            (error.transferred(), false)
+        })
+    };
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            for mut piece in content.chunks(31_013) {
+                for round in 0.. {
+                    piece = &piece[moved(write(piece, round)).0..];
+                    if piece.is_empty() {
+                        break;
+                    }
+                }
+            }
+            ends.finish();
+        });
+        if !subject.can(Ability::Wait) {
+            sending.join().unwrap();
+        }
+        let (mut received, mut bytes) = (Vec::new(), [0; 10_007]);
+        for round in 0.. {
+            let (count, end) = moved(read(&mut bytes, round));
+            received.extend_from_slice(&bytes[..count]);
+            if end {
+                break;
+            }
+        }
+        assert!(received == content, "{name}: {} bytes", received.len());
+    });
+}
+
+fn registered_write(handle: &Handle, bytes: &[u8], cancels: bool) -> Moved {
+    let (done, told) = telling();
+    let write = handle.register_write(bytes.to_vec(), WriteInfo::default(), done)?;
+    if cancels {
+        handle.cancel(write);
+    }
+    told.recv_timeout(PATIENCE).expect("a callback is called").result.map(|sent| (sent.bytes, false))
+}
+
+fn registered_read(handle: &Handle, bytes: &mut [u8], cancels: bool) -> Moved {
+    let (done, told) = telling();
+    let read = handle.register_read(bytes.to_vec(), bytes.len(), done)?;
+    if cancels {
+        handle.cancel(read);
+    }
+    let read = told.recv_timeout(PATIENCE).expect("a callback is called");
+    bytes.copy_from_slice(&read.buffers.into_one());
+    read.result.map(|read| (read.bytes, read.info.end))
+}
+
+#[test]
+fn close_tells_everything_first_and_itself_last() {
+    each(&[Ability::Wait], |subject, ends| closes(subject, &ends, |read| read == Err(ErrorKind::Cancelled)));
+    // Where something is there, the first of them may have it.
+    each(&[Ability::Stream], |subject, ends| {
+        ends.writer.write(&[7; 25]).unwrap();
+        ends.settle();
+        closes(subject, &ends, |read| matches!(read, Ok(_) | Err(ErrorKind::Cancelled)));
+    });
+}
+
+/// Closes a reader that has reads outstanding, which end as `expected`.
+fn closes(subject: &Subject, ends: &Ends, expected: impl Fn(Result<usize, ErrorKind>) -> bool) {
+    let name = subject.name;
+    let (tell, told) = sync_channel(64);
+    for number in 0..5 {
+        let tell = tell.clone();
+        let done = move |_: &Handle, done: Completed| {
+            tell.send((number, done.result.map(|read| read.bytes).map_err(|error| error.kind()))).unwrap();
+        };
+        ends.reader().register_read(vec![0; 10], 10, done).unwrap();
+    }
+    let closed = move |closed: xdfs_xio::Result<()>| {
+        tell.send((5, closed.map(|()| 0).map_err(|error| error.kind()))).unwrap();
+    };
+    ends.reader().register_close(closed).unwrap();
+    for number in 0..5 {
+        let (told, read) = told.recv_timeout(PATIENCE).expect(name);
+        assert!(told == number && expected(read), "{name}: {number}: {read:?}");
+    }
+    assert_eq!(told.recv_timeout(PATIENCE).map(|(number, _)| number), Ok(5), "{name}");
+    assert_eq!(ends.reader().write(b"x").unwrap_err().kind(), ErrorKind::Closed, "{name}");
+    assert_eq!(ends.reader().close().unwrap_err().kind(), ErrorKind::Closed, "{name}");
 }
 
 #[test]
