@@ -1,12 +1,13 @@
 //! A driver that is dropped into a folder is measured by the program as it is (PERF-32).
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+#![allow(clippy::disallowed_methods, reason = "writes a file that is no driver")]
 
 mod support;
 
 use std::path::Path;
 use std::process::Command;
 
-use support::{Outcome, globus, xioperf, xioperf_with_drivers};
+use support::{Outcome, globus, xioperf, xioperf_in, xioperf_with_drivers};
 use tempfile::TempDir;
 
 /// A folder with the drivers of `drivers/skeleton`.
@@ -32,6 +33,35 @@ fn drivers_that_were_dropped_into_a_folder_are_named_by_d() {
     let server = server.succeeds();
     assert_eq!(client.field("Bytes sent:"), "10.00 M");
     assert_eq!(server.field("Bytes recv:"), "10.00 M");
+}
+
+/// A file that is no driver, under the name of one.
+fn broken() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("libxdfs_xio_skeleton.so"), b"no library").unwrap();
+    folder
+}
+
+#[test]
+fn drivers_are_found_in_ld_library_path_too_and_in_xdfs_driver_path_before_it() {
+    let (good, bad) = (skeletons(), broken());
+    let at = |folder: &TempDir| folder.path().to_str().unwrap().to_owned();
+    let with = |driver_path: &str, library_path: &str, line: &str| {
+        let set = [("XDFS_DRIVER_PATH", driver_path), ("LD_LIBRARY_PATH", library_path)];
+        xioperf_in(&set.map(|(name, value)| (name.to_owned(), value.to_owned())), line)
+    };
+    let (good, bad, nowhere) = (at(&good), at(&bad), "/nonexistent:relative");
+    let (later, relative) = (format!("{nowhere}:{good}"), "target:.");
+    for (driver_path, library_path) in [("", good.as_str()), (nowhere, &later), (&good, &bad)] {
+        let mut server = with(driver_path, library_path, "-s -D tcp -D skeleton:key=9 -B 127.0.0.1");
+        let contact = format!("-c 127.0.0.1:{} -n 1M -D tcp -D skeleton=9", server.port());
+        with(driver_path, library_path, &contact).succeeds();
+        assert_eq!(server.succeeds().field("Bytes recv:"), "1.00 M", "{driver_path} {library_path}");
+    }
+    let refused = with(&bad, &good, "-s -D tcp -D skeleton=9").wait();
+    assert!(refused.code != 0 && refused.errors.contains(&format!("{bad}/libxdfs_xio_skeleton.so")), "{refused:?}");
+    let refused = with("", relative, "-s -D tcp -D skeleton=9").wait();
+    assert!(refused.code != 0 && refused.errors.contains("there is no driver 'skeleton'"), "{refused:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use certificate::tls;
-use compiled::skeletons;
+use compiled::{compile, registry, skeletons};
 use xdfs_xio::{Completed, ErrorKind, Handle, Options, Server, Stack, Timeouts, WriteInfo};
 
 /// Nothing that is waited for takes this long, unless it never comes.
@@ -301,7 +301,6 @@ fn random_and_verify() {
 #[test]
 fn attr() {
     // Attributes belong to the stack: another stack of the same drivers has its own.
-    // The loaded driver has none.
     for text in STACKS.into_iter().filter(|text| text.starts_with("tcp")) {
         let windows = ["tcp:window=64KiB", "tcp:window=512KiB"].map(|tcp| {
             let text = text.replacen("tcp", tcp, 1);
@@ -311,6 +310,36 @@ fn attr() {
         assert_ne!(windows[0], windows[1], "{text}");
         let error = Stack::of(skeletons()).push_all(&text.replacen("tcp", "tcp:window=large", 1)).unwrap_err();
         assert_eq!((error.kind(), error.driver()), (ErrorKind::Usage, Some("tcp")), "{error}");
+    }
+    // `skeleton_block` has none, so a loaded one that has some takes its place, alone and below others.
+    let folder = tempfile::tempdir().unwrap();
+    compile("crates/xio/tests/loaded/attributes.c", "attributes", folder.path(), &[]);
+    let stack = |text: &str| Stack::of(registry(folder.path())).push_all(text);
+    for above in ["", ",noop,trace=/dev/null"] {
+        let handles = ["", ":first=1", "=1", ":second=b;first=a c"].map(|attributes| {
+            let stack = stack(&format!("attributes{attributes}{above}")).unwrap();
+            (attributes, Handle::open(&stack, "anywhere", &patient()).unwrap())
+        });
+        for (attributes, handle) in handles {
+            let mut bytes = [0; 100];
+            let read = handle.read(&mut bytes, 100).unwrap();
+            let text = String::from_utf8(bytes[..read.bytes].to_vec()).unwrap();
+            let mut got: Vec<_> = text.split(';').collect();
+            got.sort_unstable();
+            let expected = match attributes {
+                "" => vec![""],
+                ":first=1" | "=1" => vec!["first=1"],
+                _ => vec!["first=a c", "second=b"],
+            };
+            assert_eq!(got, expected, "{attributes}");
+        }
+        let wrong = stack(&format!("attributes=wrong{above}")).unwrap();
+        let error = Handle::open(&wrong, "anywhere", &patient()).unwrap_err();
+        assert_eq!((error.kind(), error.driver()), (ErrorKind::Usage, Some("attributes")), "{error}");
+        for unlisted in [":third=1", ":first=1;first=2"] {
+            let error = stack(&format!("attributes{unlisted}{above}")).unwrap_err();
+            assert_eq!((error.kind(), error.driver()), (ErrorKind::Usage, Some("attributes")), "{error}");
+        }
     }
 }
 
