@@ -21,6 +21,6 @@ pub use disk::with_small_disk;
 pub use mounted::{Mounted, with_file_systems};
 pub use relay::Relay;
 pub use run::{Outcome, Running, is_running};
-pub use scene::{STAGING, Scene, pattern};
+pub use scene::{STAGING, Scene, Stacks, pattern};
 pub use server::Server;
 pub use terminal::Terminal;

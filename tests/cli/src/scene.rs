@@ -1,6 +1,6 @@
 //! A fresh directory, and commands that run in it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +17,35 @@ pub const STAGING: &str = ".xdfs-staging";
 #[derive(Debug)]
 pub struct Scene {
     directory: TempDir,
+    /// Through which drivers the channels of its commands pass.
+    stacks: Option<Stacks>,
+}
+
+/// The same drivers as both ends name them.
+#[derive(Clone, Debug)]
+pub struct Stacks {
+    /// What stands behind `?stack=` in the address of a server.
+    pub server: String,
+    /// What `--stack` gets.
+    pub client: String,
+}
+
+/// Commands that connect to servers of xdfs.
+const CONNECTING: [&str; 16] = [
+    "cat", "chmod", "cp", "df", "du", "find", "ln", "ls", "mkdir", "mount", "mv", "rm", "stat", "sum", "sync", "touch",
+];
+
+/// Where a server's command says to [`Server::start`] what its stack is.
+pub(crate) const STACK_OF_SERVER: &str = "TEST_STACK_OF_SERVER";
+
+/// `words` with the stack behind each address to listen at.
+pub(crate) fn listening_over(words: &mut [OsString], stack: &OsStr) {
+    for at in 1..words.len() {
+        if words[at - 1] == "--listen" {
+            words[at].push("?stack=");
+            words[at].push(stack);
+        }
+    }
 }
 
 impl Default for Scene {
@@ -40,7 +69,14 @@ impl Scene {
             .permissions(PermissionsExt::from_mode(0o755))
             .tempdir_in(base)
             .unwrap_or_else(|error| panic!("{}: {error}", base.display()));
-        Self { directory }
+        Self { directory, stacks: None }
+    }
+
+    /// The same, with drivers below every channel.
+    pub fn over(stacks: &Stacks) -> Self {
+        let mut scene = Self::new();
+        scene.stacks = Some(stacks.clone());
+        scene
     }
 
     /// The path of `name` in the scene.
@@ -125,6 +161,15 @@ impl Scene {
         words: impl IntoIterator<Item = S>,
     ) -> Command {
         let mut command = Command::new(binary);
+        let mut words: Vec<_> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        if let (Some(stacks), Some(first)) = (&self.stacks, words.first().cloned()) {
+            if first == "serve" {
+                listening_over(&mut words, stacks.server.as_ref());
+                command.env(STACK_OF_SERVER, &stacks.server);
+            } else if CONNECTING.iter().any(|name| first == *name) && words.iter().all(|word| word != "--stack") {
+                words.splice(1..1, ["--stack".into(), stacks.client.clone().into()]);
+            }
+        }
         command.args(words).current_dir(self.directory.path());
         self.dress(person, &mut command);
         command

@@ -1,5 +1,6 @@
 //! Servers on free ports.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use crate::scene::{STACK_OF_SERVER, listening_over};
 
 /// Longest time until a server says that it is ready, and until it has stopped.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -23,6 +26,11 @@ pub struct Server {
 impl Server {
     /// Starts `command` with `words` and waits for its ready line.
     pub fn start(mut command: Command, words: &[&str]) -> Self {
+        let mut words: Vec<_> = words.iter().map(OsString::from).collect();
+        let stack = command.get_envs().find(|(name, _)| *name == STACK_OF_SERVER);
+        if let Some(stack) = stack.and_then(|(_, stack)| stack.map(ToOwned::to_owned)) {
+            listening_over(&mut words, &stack);
+        }
         let mut child = command
             .args(words)
             .stdin(Stdio::null())

@@ -6,8 +6,12 @@ use std::process::Command;
 use xdfs_test_cli::{Running, Scene, Server, exit, xdfs_binary};
 
 /// Codes that need a race or a damaged wire, and the suites that show them.
-const SHOWN_ELSEWHERE: [(i32, &str); 4] =
-    [(exit::CHANGED, "once.rs"), (exit::CORRUPTED, "verify.rs"), (exit::BUSY, "once.rs"), (exit::CANCELLED, "ends.rs")];
+const SHOWN_ELSEWHERE: [(i32, &str); 4] = [
+    (exit::CHANGED, "once.rs"),
+    (exit::CORRUPTED, "verify/wire.rs"),
+    (exit::BUSY, "once.rs"),
+    (exit::CANCELLED, "ends.rs"),
+];
 
 /// The codes of the table.
 fn documented() -> Vec<i32> {

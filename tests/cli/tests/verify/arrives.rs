@@ -1,16 +1,13 @@
-//! What is checked before a file gets its name: bits that turn over on the wire and in the part file.
+//! Ways to verify, for every kind of file, and bits that turn over in the part file.
 
 use std::os::unix::fs::FileExt;
 
 use serde_json::Value;
-use xdfs_test_cli::{Outcome, Relay, Scene, Server, exit, pattern};
+use xdfs_test_cli::{Outcome, Relay, Scene, Server, pattern};
 
 /// Stands at the start of every page of a file, for the relay to find payload by.
-const MARK: &[u8] = b"-- a mark that no message contains --";
-/// Sent from buffers, and sent by the kernel with a thread that hashes beside it.
-const SIZES: [usize; 2] = [3_000_001, 24_000_001];
-
-fn marked(length: usize) -> Vec<u8> {
+pub(crate) const MARK: &[u8] = b"-- a mark that no message contains --";
+pub(crate) fn marked(length: usize) -> Vec<u8> {
     let mut content = pattern(length, 17);
     content
         .chunks_mut(4096)
@@ -19,80 +16,12 @@ fn marked(length: usize) -> Vec<u8> {
     content
 }
 
-fn hash(content: &[u8]) -> String {
+pub(crate) fn hash(content: &[u8]) -> String {
     blake3::hash(content).to_hex().to_string()
 }
 
-/// Copies `content` up and down through `relay`.
-fn copies(scene: &Scene, relay: &Relay, content: &[u8], upload: bool, options: &[&str]) -> Outcome {
-    let url = relay.url("file");
-    let words: Vec<&str> = if upload {
-        scene.write("source", content);
-        vec!["cp", "--json", "source", &url]
-    } else {
-        scene.write("server/file", content);
-        vec!["cp", "--json", &url, "copy"]
-    };
-    scene.run([&words[..], options].concat())
-}
-
-fn arrived(scene: &Scene, upload: bool) -> Vec<u8> {
+pub(crate) fn arrived(scene: &Scene, upload: bool) -> Vec<u8> {
     scene.read(if upload { "server/file" } else { "copy" })
-}
-
-#[test]
-fn a_bit_that_turns_over_on_the_wire_is_sent_again_at_clear() {
-    for (upload, channels, size) in
-        [(true, "1", SIZES[0]), (true, "4", SIZES[1]), (false, "4", SIZES[0]), (false, "1", SIZES[1])]
-    {
-        let scene = Scene::new();
-        let server = scene.serve();
-        let relay = Relay::altering(&server, MARK, 2);
-        scene.trust(&relay.address(), &server);
-        let content = marked(size);
-        let outcome = copies(&scene, &relay, &content, upload, &["--protection", "clear", "-P", channels]);
-        outcome.ends_with(0);
-        assert_eq!(relay.altered(), 2);
-        assert!(arrived(&scene, upload) == content, "upload {upload}, {size} bytes");
-        let line = &outcome.objects()[0];
-        assert_eq!((line["verify"].as_str(), line["hash"].as_str()), (Some("hash"), Some(hash(&content).as_str())));
-        let again = line["channel_bytes"].as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).sum::<u64>();
-        assert!(again > size as u64, "{line}");
-        // Only what was hit: two pieces of a megabyte, and blocks that went twice for want of an acknowledgement.
-        assert!(again < 2 * size as u64, "{line}");
-    }
-}
-
-#[test]
-fn without_a_check_the_bit_arrives_which_shows_that_it_was_turned() {
-    let scene = Scene::new();
-    let server = scene.serve();
-    let relay = Relay::altering(&server, MARK, 1);
-    scene.trust(&relay.address(), &server);
-    let content = marked(SIZES[0]);
-    copies(&scene, &relay, &content, true, &["--protection", "clear", "--verify", "none"]).ends_with(0);
-    assert!(arrived(&scene, true) != content);
-}
-
-#[test]
-fn a_wire_that_alters_every_time_leaves_the_old_file_and_says_where() {
-    for upload in [true, false] {
-        let scene = Scene::new();
-        let server = scene.serve();
-        let relay = Relay::altering(&server, MARK, usize::MAX);
-        scene.trust(&relay.address(), &server);
-        scene.write(if upload { "server/file" } else { "copy" }, b"old");
-        let outcome = copies(&scene, &relay, &marked(SIZES[0]), upload, &["--protection", "clear"]);
-        outcome.ends_with(exit::CORRUPTED).says(&[
-            "content differs in bytes 0..",
-            "not what was sent",
-            "after 3 repetitions",
-        ]);
-        assert_eq!(outcome.objects()[0]["code"], "corrupted");
-        assert_eq!(arrived(&scene, upload), b"old");
-        let left = scene.names(if upload { "server" } else { "." });
-        assert!(!left.iter().any(|name| name.ends_with(".part")), "{left:?}");
-    }
 }
 
 /// Uploads through a relay that stops before the end; a bit of the part file turns over meanwhile.
@@ -180,12 +109,9 @@ fn pipes_are_hashed_too_and_what_cannot_be_read_back_is_said() {
     let scene = Scene::new();
     let server = scene.serve();
     let content = marked(5_000_000);
-    scene.write("source", &content);
-    let script = format!("cat source | \"$0\" cp --json --verify reread - '{}'", server.url("piped"));
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", &script]).arg(xdfs_test_cli::xdfs_binary()).current_dir(scene.path("."));
-    scene.dress("somebody", &mut command);
-    let outcome = xdfs_test_cli::Running::start(command).wait();
+    let mut upload = scene.start(["cp", "--json", "--verify", "reread", "-", &server.url("piped")]);
+    assert!(upload.feed(&content), "it reads standard input to its end");
+    let outcome = upload.wait();
     outcome.ends_with(0);
     assert_eq!(outcome.objects()[0]["hash"], hash(&content));
     assert_eq!(outcome.objects()[0]["verify"], "reread");
