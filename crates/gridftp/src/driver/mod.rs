@@ -1,38 +1,14 @@
-//! Drivers for stacks of `xdfs-xio`: [`RemoteFile`], whose elements are files of FTP and GridFTP servers,
-//! and [`ModeE`].
-//!
-//! `mode_e`: a driver that carries one stream of bytes over several connections of the stack below
-//! it, with the blocks of Mode E (GFD.20), as Globus XIO's driver of that name does.
-//!
-//! - It is one-way: the end that connects sends, the end that listens receives.
-//! - Bytes are received with their offsets, in whatever order the connections bring them; the driver
-//!   `ordering` above it restores the order.
-//! - The connections of a listener belong to one transfer at a time: who connects while one is under
-//!   way is taken for a further connection of it. The next transfer begins when its element is
-//!   dropped.
+//! Drivers for stacks of `xdfs-xio`, a directory each: [`RemoteFile`], whose elements are files of FTP and
+//! GridFTP servers, and [`ModeE`].
 
 mod ftp;
-mod receive;
-mod send;
-#[cfg(test)]
-mod tests;
-mod watch;
+mod mode_e;
 
 pub use ftp::RemoteFile;
-use receive::{Gate, Listening};
-use send::Sender;
+pub use mode_e::ModeE;
+
 use std::sync::Arc;
-use xdfs_xio::{
-    AttributeInfo, Attributes, Below, Contact, Driver, Error, ErrorKind, Flow, Kind, Listener, Registry, Result,
-    ValueKind,
-};
-
-use crate::mode_e::STREAMS_MAX;
-
-/// File bytes of a block, unless told otherwise.
-const BLOCK_BYTES: u64 = 256 << 10;
-/// At most: what a connection does not take at once is kept.
-const BLOCK_BYTES_MAX: u64 = 4 << 20;
+use xdfs_xio::{Error, ErrorKind, Registry, Result};
 
 /// Adds this crate's drivers to those of a program: `mode_e`, `ftp` and `gridftp`.
 ///
@@ -44,48 +20,47 @@ pub fn add_to(registry: &mut Registry) -> Result<()> {
     registry.add("gridftp", Arc::new(RemoteFile::GridFtp))
 }
 
-/// The driver.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ModeE;
-
-impl Driver for ModeE {
-    fn kind(&self) -> Kind {
-        Kind::Transform
-    }
-
-    fn attributes(&self) -> &'static [AttributeInfo] {
-        const {
-            &[
-                AttributeInfo {
-                    name: "streams",
-                    kind: ValueKind::Number,
-                    about: "Connections over which a sender spreads its blocks, 1 to 64; without it 1.",
-                },
-                AttributeInfo {
-                    name: "block",
-                    kind: ValueKind::Bytes,
-                    about: "Most bytes of a block, up to 4MiB; without it 256KiB.",
-                },
-            ]
-        }
-    }
-
-    fn open(&self, below: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Flow>> {
-        let streams = within("streams", attributes.number("streams").unwrap_or(1), u64::from(STREAMS_MAX))?;
-        let block = within("block", attributes.number("block").unwrap_or(BLOCK_BYTES), BLOCK_BYTES_MAX)?;
-        let flows = (0..streams).map(|_| below.open(contact)).collect::<Result<Vec<_>>>()?;
-        Ok(Box::new(Sender::new(flows, usize::try_from(block).unwrap_or(usize::MAX))?))
-    }
-
-    fn listen(&self, below: &Below, contact: &Contact, _: &Attributes) -> Result<Box<dyn Listener>> {
-        let gate = Gate::new(below.listen(contact)?)?;
-        Ok(Box::new(Listening::new(Arc::new(gate))))
-    }
-}
-
 fn within(name: &str, value: u64, most: u64) -> Result<u64> {
     if (1..=most).contains(&value) {
         return Ok(value);
     }
     Err(Error::new(ErrorKind::Usage, format!("'{name}' is {value}; it is 1 to {most}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::disallowed_methods, reason = "looks at the files of the crate itself")]
+
+    use super::*;
+
+    /// The page that people read and the tables that the drivers have say the same.
+    #[test]
+    fn the_page_describes_every_driver_and_every_attribute() {
+        let page = include_str!("../../../../docs/xio.md");
+        let mut registry = Registry::empty();
+        assert!(add_to(&mut registry).is_ok());
+        for name in registry.names() {
+            let heads = |section: &&str| section.lines().next().is_some_and(|head| head.contains(&format!("`{name}`")));
+            let section = page.split("\n### ").find(heads);
+            let section = section.unwrap_or_else(|| panic!("docs/xio.md has no section on {name}"));
+            for part in ["Contact", "ommands"] {
+                assert!(section.contains(part), "docs/xio.md, {name}: it says nothing of {part}");
+            }
+            for info in registry.find(name).map(|driver| driver.attributes()).unwrap_or_default() {
+                let row = format!("| `{}` | {} |", info.name, info.about);
+                assert!(section.contains(&row), "docs/xio.md, {name}: there is no row {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_driver_has_its_directory_with_the_same_files() {
+        // `gridftp` is `ftp` with other attributes.
+        for directory in ["mode_e", "ftp"] {
+            for file in ["mod.rs", "tests.rs"] {
+                let path = format!("{}/src/driver/{directory}/{file}", env!("CARGO_MANIFEST_DIR"));
+                assert!(std::path::Path::new(&path).is_file(), "there is no {path}");
+            }
+        }
+    }
 }

@@ -19,6 +19,8 @@ mod queue;
 mod shared;
 mod signals;
 mod target;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use self::element::Element;
@@ -144,48 +146,5 @@ impl Transport {
         let silence = attributes.time("silence").unwrap_or(SILENCE).max(Duration::from_millis(1));
         let window = window.and_then(|window| u32::try_from(window).ok());
         Ok(Self { access, streams, window, silence })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
-
-    use super::*;
-    use std::sync::Arc;
-    use xdfs_xio::{Registry, Stack};
-
-    #[test]
-    fn the_documentation_has_every_attribute() {
-        let page = include_str!("../../../../../docs/xio.md");
-        let section = page.split("\n### ").find(|section| section.starts_with("`ftp` and `gridftp`\n")).unwrap();
-        for info in RemoteFile::Ftp.attributes() {
-            let row = format!("| `{}` | {} |", info.name, info.about);
-            assert!(section.contains(&row), "docs/xio.md has no row {row}");
-        }
-    }
-
-    #[test]
-    fn attributes_that_contradict_each_other_are_refused() {
-        let mut registry = Registry::empty();
-        crate::driver::add_to(&mut registry).unwrap();
-        let stack = Stack::of(Arc::new(registry));
-        for (attributes, words) in [
-            ("credential=/proxy", "certificates are for gsiftp://"),
-            ("protection=clear", "certificates are for gsiftp://"),
-            ("streams=0", "1 to 64"),
-            ("streams=65", "1 to 64"),
-            ("mode=x", "'mode' is s or e"),
-            ("mode=s;streams=2", "one connection"),
-            ("access=both", "'access' is read, write or append"),
-            ("access=write;length=1", "'length' is for reading"),
-            ("access=append;offset=1", "leave 'offset' out"),
-            ("offset=1;length=18446744073709551615", "too long"),
-        ] {
-            let stack = stack.clone().push("gridftp", attributes).unwrap();
-            let error = xdfs_xio::Handle::open(&stack, "ftp://127.0.0.1/a", &xdfs_xio::Options::default()).unwrap_err();
-            assert!(matches!(error.kind(), ErrorKind::Usage | ErrorKind::Contact), "{attributes}");
-            assert!(error.to_string().contains(words), "{attributes}: {error}");
-        }
     }
 }
