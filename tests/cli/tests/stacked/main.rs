@@ -28,6 +28,7 @@ pub struct Scene(library::Scene);
 
 impl Scene {
     /// A fresh directory, as the library's.
+    #[expect(clippy::new_without_default, reason = "nobody asks for it")]
     pub fn new() -> Self {
         Self(library::Scene::over(stacks()))
     }
