@@ -10,6 +10,8 @@ mod certificate;
 #[path = "support/compiled.rs"]
 mod compiled;
 
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -17,6 +19,7 @@ use std::time::Duration;
 
 use certificate::tls;
 use compiled::{compile, registry, skeletons};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use xdfs_xio::{Completed, ErrorKind, Handle, Options, Server, Stack, Timeouts, WriteInfo};
 
 /// Nothing that is waited for takes this long, unless it never comes.
@@ -189,18 +192,30 @@ fn cancel() {
         assert!(client.cancel(write), "{text}");
         assert_eq!(kind(&told), Err(ErrorKind::Cancelled), "{text}");
     }
-    // An opening that is under way: nobody accepts, so that no handshake ends.
-    for text in &STACKS[2..] {
-        let (_server, contact) = listen(text);
+    // An opening that is under way: nobody connects, or nobody accepts, so that no handshake ends.
+    let (_silent, contact) = silent();
+    let accepts_nothing = listen("tcp");
+    let openings = STACKS.iter().map(|text| (text, &contact));
+    for (text, contact) in openings.chain(STACKS[2..].iter().map(|text| (text, &accepts_nothing.1))) {
         let (tell, told) = sync_channel(2);
         let opened = tell.clone();
         let done =
             move |_: &Handle, result: xdfs_xio::Result<()>| opened.send(result.map_err(|error| error.kind())).unwrap();
-        let handle = Handle::register_open(&stack(text), &contact, &patient(), done).unwrap();
+        let handle = Handle::register_open(&stack(text), contact, &patient(), done).unwrap();
         handle.register_close(move |closed| tell.send(closed.map_err(|error| error.kind())).unwrap()).unwrap();
         assert_eq!(told.recv_timeout(PATIENCE), Ok(Err(ErrorKind::Cancelled)), "{text}");
         assert!(told.recv_timeout(PATIENCE).is_ok(), "{text}: the close is told");
     }
+}
+
+/// A listener whose queue is full, so that whoever connects hears nothing.
+fn silent() -> ((OwnedFd, TcpStream), String) {
+    let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = SocketAddr::try_from(getsockname(&listener).unwrap()).unwrap();
+    let only = TcpStream::connect(address).unwrap();
+    ((listener, only), address.to_string())
 }
 
 #[test]
@@ -217,10 +232,12 @@ fn timeout() {
         let error = client.write(&noise()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut, "{text}: {error}");
     }
-    for text in &STACKS[2..] {
-        let (_server, contact) = listen(text);
+    let (_silent, contact) = silent();
+    let accepts_nothing = listen("tcp");
+    let openings = STACKS.iter().map(|text| (text, &contact));
+    for (text, contact) in openings.chain(STACKS[2..].iter().map(|text| (text, &accepts_nothing.1))) {
         let timeouts = Timeouts { open: Some(SHORT), ..patient().timeouts };
-        let error = Handle::open(&stack(text), &contact, &Options { timeouts }).unwrap_err();
+        let error = Handle::open(&stack(text), contact, &Options { timeouts }).unwrap_err();
         assert_eq!((error.kind(), error.driver()), (ErrorKind::TimedOut, None), "{text}: {error}");
     }
 }
