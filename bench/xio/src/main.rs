@@ -10,6 +10,7 @@ mod callbacks;
 mod null;
 mod ping_pong;
 mod programs;
+mod site;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
