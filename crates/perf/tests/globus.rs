@@ -79,7 +79,7 @@ fn mode_e_is_understood_both_ways_on_any_number_of_connections() {
     if !there() {
         return;
     }
-    for streams in [1, 4, 16] {
+    for streams in [1, 4, 16, 64] {
         let mut server = xioperf("-s -D tcp -D mode_e -D ordering -B 127.0.0.1");
         let client = globus(&format!("-c 127.0.0.1:{} -D tcp -D mode_e -P {streams} -n 10M", server.port())).succeeds();
         assert_eq!(server.succeeds().field("Bytes recv:"), client.field("Bytes sent:"), "{streams}");
