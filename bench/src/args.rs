@@ -40,6 +40,9 @@ pub struct Args {
     /// The xdfs binary; beside this program, or target/release/xdfs, unless given.
     #[arg(long)]
     pub xdfs: Option<PathBuf>,
+    /// The xdfs binary of another build, which the shape `memory` runs beside in the same rounds.
+    #[arg(long, value_name = "BINARY")]
+    pub before: Option<PathBuf>,
     /// One more argument for `xdfs serve` (may be repeated).
     #[arg(long, allow_hyphen_values = true)]
     pub serve_arg: Vec<String>,

@@ -170,6 +170,7 @@ fn memory(cell: &CellReport, goals: &mut Vec<Goal>) {
     let mut least = |what: &str, bound: f64, found: Option<f64>| {
         goals.extend(found.map(|found| Goal::at_least(format!("{}: {what}", cell.title), bound, found)));
     };
+    least("xdfs / xdfs before", 0.99, against("xdfs before"));
     if cell.channels == 1 {
         least("xdfs / iperf3", 1.0, against("iperf3"));
         least("xdfs / gridftp (best peer)", 0.95, against("gridftp"));

@@ -23,11 +23,13 @@ pub struct Xdfs {
     pub durability: &'static str,
     /// A copy that ends early can be gone on with: there are markers and a journal.
     pub resume: bool,
+    /// The build that `--before` names.
+    pub before: bool,
 }
 
 impl Default for Xdfs {
     fn default() -> Self {
-        Self { protection: "clear", channels: None, verify: "none", durability: "written", resume: true }
+        Self { protection: "clear", channels: None, verify: "none", durability: "written", resume: true, before: false }
     }
 }
 
@@ -35,11 +37,11 @@ impl Default for Xdfs {
 const LIMITS: &str = "[limits]\nlogins-soft = 4096\nlogins = 4096\nlogins-per-source = 4096\nsessions = 20000\nsessions-per-user = 20000\nchannels-per-user = 20000\nvisitors-percent = 100\nlease-seconds = 10\n";
 
 /// Starts `xdfs serve` with the memory export `m` and, where there are files, the export `f`.
-fn serve(world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
+fn serve(binary: &Path, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
     // All clients of a measurement come from one address and are one visitor: hundreds of them at a time are no attack.
     let limits = world.scratch.path().join("xdfs.toml");
     fs::write(&limits, LIMITS).context(|| limits.display().to_string())?;
-    let mut command = Command::new(&world.xdfs)
+    let mut command = Command::new(binary)
         .args([
             "serve",
             "--listen",
@@ -66,6 +68,10 @@ pub fn state(world: &World) -> PathBuf {
 }
 
 impl Xdfs {
+    fn binary<'a>(&self, world: &'a World) -> &'a Path {
+        world.args.before.as_deref().filter(|_| self.before).unwrap_or(&world.xdfs)
+    }
+
     /// `xdfs cp` with what every run has in common.
     pub fn copy(&self, world: &World, channels: u32) -> Command {
         self.command_of(world, "cp", channels).args(["--json", "--progress", "none"])
@@ -73,7 +79,7 @@ impl Xdfs {
 
     /// A command with what every run has in common.
     fn command_of(&self, world: &World, word: &str, channels: u32) -> Command {
-        Command::new(&world.xdfs)
+        Command::new(self.binary(world))
             .args([word, "-P", &channels.to_string(), "--protection", self.protection])
             .args(["--verify", self.verify, "--durability", self.durability])
             .args(if self.resume { &[][..] } else { &["--no-resume"] })
@@ -92,7 +98,8 @@ impl System for Xdfs {
         let (level, verify) = (other(self.protection, "clear"), other(self.verify, "none"));
         let durability = other(self.durability, "written");
         let without = if self.resume { "" } else { " --no-resume" };
-        format!("xdfs{level}{verify}{durability}{without}{channels}")
+        let before = if self.before { " before" } else { "" };
+        format!("xdfs{before}{level}{verify}{durability}{without}{channels}")
     }
 
     fn programs(&self) -> &'static [(&'static str, &'static str)] {
@@ -104,7 +111,7 @@ impl System for Xdfs {
     }
 
     fn serve(&self, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
-        serve(world, directory)
+        serve(self.binary(world), world, directory)
     }
 
     fn command(&self, world: &World, server: Option<&Server>, work: &Work) -> Result<Command> {
