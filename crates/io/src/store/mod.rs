@@ -65,7 +65,9 @@ pub use open_file::{OpenFile, OpenRequest};
 pub use pipe::{OpenPipe, PipeEnd, PipeRead};
 pub use registry::Registration;
 pub use resolve::append::append_named;
-pub use resolve::folder::{Folder, FolderLock, Secrecy, Stamp, create_named, leads_to, read_named, read_settings};
+pub use resolve::folder::{
+    Folder, FolderLock, FoundRecord, Record, Secrecy, Stamp, create_named, leads_to, read_named, read_settings,
+};
 pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
 pub use small::{SmallFile, SmallGroup, SmallReader};

@@ -9,6 +9,9 @@
 //! Must not: follow a link inside the folder, read a file without a size limit, leave a partial
 //! file under a name.
 
+mod records;
+
+pub use self::records::{FoundRecord, Record};
 use super::Parent;
 use crate::store::Result;
 use crate::store::errors::{self, Verb};
