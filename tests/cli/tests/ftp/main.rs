@@ -5,6 +5,7 @@
 mod cuts;
 mod direct;
 mod gsi;
+mod killed;
 mod listings;
 mod mirrors;
 mod parts;

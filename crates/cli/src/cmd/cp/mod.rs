@@ -55,6 +55,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
         load_journal_key(&plan.login);
     }
     with_sessions(&plan.options, plan.format, &plan.login, |copy| {
+        copy.ftp.removes_left = !matches!(plan.copies, Copies::Download { .. }) && !plan.options.dry_run;
         let exits = match &plan.copies {
             Copies::Upload { sources, target } => copy.upload_all(sources, target, plan.tree.as_ref())?,
             Copies::Download { sources, target } => {
@@ -117,6 +118,8 @@ fn with_sessions(
     };
     let exit = act(&mut copy)?;
     let whole = std::mem::take(&mut copy.whole);
+    // Who cancels does not wait for a server, and one that is lost does not answer.
+    copy.ftp.removes_left &= !matches!(exit, Exit::Cancelled | Exit::ConnectionLost);
     copy.ftp.close();
     match exit {
         Exit::Cancelled => copy.sessions.leave(),

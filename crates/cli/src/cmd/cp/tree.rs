@@ -125,10 +125,13 @@ pub(in crate::cmd) fn sync(plan: &SyncPlan) -> Result<Exit, Failure> {
     if matches!(plan.sides, Sides::Down(..)) {
         super::load_journal_key(&plan.login);
     }
-    super::with_sessions(&plan.options, plan.format, &plan.login, |copy| match &plan.sides {
-        Sides::Up(source, target) => copy.tree_up(source, (target, Above::Needed), None, &plan.tree),
-        Sides::Down(source, target) => copy.tree_down(source, (target, Above::Needed), &plan.tree),
-        Sides::Between(source, target) => copy.tree_between(source, target, &plan.tree),
+    super::with_sessions(&plan.options, plan.format, &plan.login, |copy| {
+        copy.ftp.removes_left = !matches!(plan.sides, Sides::Down(..)) && !plan.tree.dry_run;
+        match &plan.sides {
+            Sides::Up(source, target) => copy.tree_up(source, (target, Above::Needed), None, &plan.tree),
+            Sides::Down(source, target) => copy.tree_down(source, (target, Above::Needed), &plan.tree),
+            Sides::Between(source, target) => copy.tree_between(source, target, &plan.tree),
+        }
     })
 }
 

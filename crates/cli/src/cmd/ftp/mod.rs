@@ -7,18 +7,21 @@ mod login;
 mod netrc;
 mod opener;
 pub(super) mod part;
+mod records;
 pub(super) mod stage;
 mod tree;
 
-use xdfs_client::{ErrorKind, Level};
+use xdfs_client::{Error, ErrorKind, Level};
 use xdfs_gridftp::client::{Security, Session};
 use xdfs_gridftp::command::Login;
 use xdfs_io::store::LocalStore;
 use xdfs_secure::handshake::tls::gsi::Gsi;
 use xdfs_secure::handshake::tls::related::Authorities;
+use xdfs_secure::random;
 
 pub(super) use self::error::{error_of, is_cut};
 use self::opener::Opener;
+pub(super) use self::records::{PartRecords, PartsInUse};
 pub(super) use self::tree::FtpRemote;
 use crate::exit::{Exit, Failure};
 use crate::plan::{LoginPlan, Options};
@@ -45,6 +48,12 @@ pub(super) struct FtpServers {
     logins: Vec<(Url, Login)>,
     /// A tree copy removes what servers do not list.
     pub(super) deletes: bool,
+    /// Names that this command may have left on servers, or an earlier one, are removed in the end.
+    pub(super) removes_left: bool,
+    /// What temporary names of copies from elsewhere begin with: the same in all attempts of this command.
+    own_id: Option<[u8; 16]>,
+    /// Temporary names that are in use, with what is recorded of them.
+    parts: Vec<(Vec<u8>, PartsInUse)>,
     /// Pairs of servers between which nothing moves directly, and why.
     apart: Vec<(Url, Url, String)>,
 }
@@ -91,6 +100,9 @@ impl FtpServers {
             authorities: None,
             logins: Vec::new(),
             deletes: false,
+            removes_left: false,
+            own_id: None,
+            parts: Vec::new(),
             apart: Vec::new(),
         }
     }
@@ -165,7 +177,44 @@ impl FtpServers {
         self.with(url)?;
         let login = self.logins.iter().find(|(of, _)| serves(of, url)).map(|(_, login)| login.clone());
         let opener = self.opener(url, login.unwrap_or_else(Login::anonymous))?;
-        FtpRemote::open(opener, xdfs_client::authenticated(local.clone()), options, self.deletes)
+        let records = PartRecords::of(url, &self.plan);
+        FtpRemote::open(opener, xdfs_client::authenticated(local.clone()), (options, self.deletes), records)
+    }
+
+    /// A value of this command, for temporary names that no other command has.
+    pub(super) fn own_id(&mut self) -> Result<[u8; 16], Error> {
+        match self.own_id {
+            Some(id) => Ok(id),
+            None => Ok(*self.own_id.insert(random::array()?)),
+        }
+    }
+
+    /// Records the temporary name of a file that this command writes on a URL's server, unless it is known.
+    pub(super) fn begin_part(&mut self, url: &Url, name: &[u8]) {
+        if self.parts.iter().all(|(known, _)| known != name) {
+            let in_use = PartRecords::of(url, &self.plan).begin(&[name.to_vec()]);
+            self.parts.push((name.to_vec(), in_use));
+        }
+    }
+
+    /// The same for a part that the next command continues. Another name is returned if another command writes it.
+    pub(super) fn begin_resumable(&mut self, url: &Url, path: &[u8], name: Vec<u8>) -> Result<Vec<u8>, Error> {
+        if self.parts.iter().any(|(known, _)| *known == name) {
+            return Ok(name);
+        }
+        let (name, in_use) = PartRecords::of(url, &self.plan).begin_resumable(path, name)?;
+        self.parts.push((name.clone(), in_use));
+        Ok(name)
+    }
+
+    /// A temporary name is no more. What the target had of other versions is removed.
+    pub(super) fn end_part(&mut self, url: &Url, name: &[u8]) {
+        let Some(place) = self.parts.iter().position(|(known, _)| known == name) else { return };
+        let (_, in_use) = self.parts.swap_remove(place);
+        match self.with(url) {
+            Ok(server) => in_use.done_with(&mut server.session),
+            Err(_) => in_use.done(),
+        }
     }
 
     /// One more session with a URL's server.
@@ -213,9 +262,21 @@ impl FtpServers {
         self.servers.retain(|server| !serves(&server.url, url));
     }
 
-    /// Ends all sessions in order.
-    pub(super) fn close(self) {
-        self.servers.into_iter().for_each(|server| server.session.quit());
+    /// Ends all sessions in order, and removes before what earlier commands have left.
+    pub(super) fn close(mut self) {
+        // What this one did not end is left, too.
+        self.parts.clear();
+        for mut server in std::mem::take(&mut self.servers) {
+            let records = self.removes_left.then(|| PartRecords::of(&server.url, &self.plan));
+            // A session that was idle during a long copy may have been ended by its server.
+            if records.as_ref().is_some_and(|records| records.remove_left(&mut server.session).is_err())
+                && let Ok(session) = self.open(&server.url)
+            {
+                server.session = session;
+                let _ = records.map(|records| records.remove_left(&mut server.session));
+            }
+            server.session.quit();
+        }
     }
 }
 

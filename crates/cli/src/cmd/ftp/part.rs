@@ -3,6 +3,7 @@
 use xdfs_client::{Error, hexadecimal};
 use xdfs_io::store::Source;
 use xdfs_secure::checksum::Sha256;
+use xdfs_secure::naming::transfer_id;
 
 /// Bytes of a source that are hashed at a time.
 const HASH_BYTES: usize = 1 << 20;
@@ -13,12 +14,26 @@ const AFTER: &[u8] = b".part";
 /// Hexadecimal digits between them.
 const DIGITS: usize = 32;
 
-/// The temporary name of an upload with this id, in the directory of its path.
+/// Bytes that these digits say of the path.
+const TARGET_BYTES: usize = 8;
+
+/// The temporary name of an upload with this id, in the directory of its path. The first half of its digits is of the
+/// path, so that parts of the same target know each other.
 pub(in crate::cmd) fn part_name(path: &[u8], id: &[u8; 16]) -> Vec<u8> {
     let mut digest = [0; 32];
-    digest[..16].copy_from_slice(id);
-    let directory = path.iter().rposition(|&byte| byte == b'/').map_or(&path[..0], |slash| &path[..=slash]);
-    [directory, BEFORE, &hexadecimal(&digest).as_bytes()[..DIGITS], AFTER].concat()
+    digest[..TARGET_BYTES].copy_from_slice(&transfer_id(&[b"ftp target", path])[..TARGET_BYTES]);
+    digest[TARGET_BYTES..16].copy_from_slice(&id[..16 - TARGET_BYTES]);
+    [directory_of(path), BEFORE, &hexadecimal(&digest).as_bytes()[..DIGITS], AFTER].concat()
+}
+
+/// Whether two temporary names are of uploads to the same path.
+pub(in crate::cmd) fn is_of_same_target(one: &[u8], other: &[u8]) -> bool {
+    let target = |name: &[u8]| name.len().checked_sub(AFTER.len() + DIGITS - 2 * TARGET_BYTES);
+    target(one).zip(target(other)).is_some_and(|(end, other_end)| one[..end] == other[..other_end])
+}
+
+fn directory_of(path: &[u8]) -> &[u8] {
+    path.iter().rposition(|&byte| byte == b'/').map_or(&path[..0], |slash| &path[..=slash])
 }
 
 /// Whether a name in a directory is that of an upload that is not whole.
@@ -46,10 +61,19 @@ mod tests {
     #[test]
     fn a_part_is_known_by_its_name_and_nothing_else_is_one() {
         let name = part_name(b"/d/f", &[0xa5; 16]);
-        assert_eq!(name, b"/d/.xdfs-a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5.part");
+        assert!(name.starts_with(b"/d/.xdfs-") && name.ends_with(b"a5a5a5a5a5a5a5a5.part"));
         assert!(is_part(&name[3..]) && is_part(&part_name(b"f", &[0; 16])));
         for other in [&name[..], b".xdfs-.part", b".xdfs-mine.part", &name[3..name.len() - 5], b"f"] {
             assert!(!is_part(other), "{}", String::from_utf8_lossy(other));
+        }
+    }
+
+    #[test]
+    fn parts_of_the_same_target_know_each_other() {
+        let name = part_name(b"/d/f", &[1; 16]);
+        assert!(is_of_same_target(&name, &part_name(b"/d/f", &[2; 16])));
+        for other in [part_name(b"/d/g", &[1; 16]), part_name(b"/e/f", &[1; 16]), b"f".to_vec(), Vec::new()] {
+            assert!(!is_of_same_target(&name, &other), "{}", String::from_utf8_lossy(&other));
         }
     }
 }

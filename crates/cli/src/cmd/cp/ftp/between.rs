@@ -106,17 +106,16 @@ impl Copy<'_> {
     }
 
     /// A target under a name of its own if what wrote under the last one may still do so.
-    fn renewed<'u>(&self, from: &Url, target: Target<'u>) -> Target<'u> {
+    fn renewed<'u>(&mut self, from: &Url, target: Target<'u>) -> Target<'u> {
         let lost = self.arrived.lost;
-        if lost == 0 || target.staged.is_none() {
-            return target;
-        }
+        let Some(own) = self.ftp.own_id().ok().filter(|_| lost > 0 && target.staged.is_some()) else { return target };
         let from = from.to_string();
         let name = |lost: u64| {
-            let id = transfer_id(&[b"ftp again", &target.path, from.as_bytes(), &lost.to_be_bytes()]);
+            let id = transfer_id(&[b"ftp again", &target.path, from.as_bytes(), &lost.to_be_bytes(), &own]);
             part_name(&target.path, &id)
         };
         let stale = if lost == 1 { target.staged.clone() } else { Some(name(lost - 1)) };
+        self.ftp.begin_part(target.url, &name(lost));
         Target { staged: Some(name(lost)), stale, ..target }
     }
 

@@ -278,16 +278,21 @@ impl Copy<'_> {
         let shown = to.to_string();
         let server = self.ftp.with(to).map_err(|failed| Failed::of_session(&shown, failed))?;
         let path = server.path(to);
-        // The same for the same source: what an earlier attempt left is written over.
-        let id = transfer_id(&[b"ftp", &path, from.to_string().as_bytes()]);
-        let staged = (!server.in_place).then(|| part_name(&path, &id));
+        let is_in_place = server.in_place;
         let found = server.session.look(&path);
         match found.map_err(|error| self.failed_upload(to, error))? {
             Some(entry) if entry.kind == Kind::Directory => {
                 Err(Failed::of_peer(&shown, Error::new(ErrorKind::IsDirectory, "is a directory")))
             }
             Some(_) if self.options.keep_existing => Ok(None),
-            _ => Ok(Some(FtpTarget { url: to, path, staged, stale: None })),
+            _ if is_in_place => Ok(Some(FtpTarget { url: to, path, staged: None, stale: None })),
+            _ => {
+                // The same in all attempts of this command: what one of them left is written over.
+                let own = self.ftp.own_id().map_err(|error| Failed::of_local(&from.to_string(), error))?;
+                let staged = part_name(&path, &transfer_id(&[b"ftp", &path, from.to_string().as_bytes(), &own]));
+                self.ftp.begin_part(to, &staged);
+                Ok(Some(FtpTarget { url: to, path, staged: Some(staged), stale: None }))
+            }
         }
     }
 

@@ -56,13 +56,8 @@ impl Copy<'_> {
         let size = source.attributes().size.filter(|_| !source.is_sequential());
         let streams = if source.is_sequential() { 1 } else { streams(&pair.target, server, size, self.options) };
         let name_for = |is_parallel| staged_name(&path, &source, is_parallel).map_err(here);
-        let (staged, stale) = match server.in_place {
-            true => (None, None),
-            false => {
-                let may_be_both = size.is_some() && may_be_parallel(&pair.target, server, size);
-                (Some(name_for(streams > 1)?), may_be_both.then(|| name_for(streams == 1)).transpose()?)
-            }
-        };
+        let (is_in_place, may_be_both) =
+            (server.in_place, size.is_some() && may_be_parallel(&pair.target, server, size));
         let found = server.session.look(&path);
         match found.map_err(|error| self.failed_upload(&pair.target, error))? {
             Some(entry) if entry.kind == Kind::Directory => {
@@ -71,6 +66,13 @@ impl Copy<'_> {
             Some(_) if self.options.keep_existing => return Ok(FileOutcome::Kept(item)),
             _ => {}
         }
+        let (staged, stale) = match is_in_place {
+            true => (None, None),
+            false => {
+                let name = self.begin_part(&pair.target, &path, (&source, name_for(streams > 1)?)).map_err(here)?;
+                (Some(name), may_be_both.then(|| name_for(streams == 1)).transpose()?)
+            }
+        };
         let mut target = Target { url: &pair.target, path, staged, stale };
         let sent = loop {
             let sent = self.send_ftp(&item, &mut source, &target, streams);
@@ -92,6 +94,15 @@ impl Copy<'_> {
             }
             Failed::of_upload(&item, error)
         })
+    }
+
+    /// Records the temporary name of an upload, and returns it, or another if another command has it.
+    fn begin_part(&mut self, url: &Url, path: &[u8], (source, name): (&Source, Vec<u8>)) -> Result<Vec<u8>, Error> {
+        if source.identity().is_some() {
+            return self.ftp.begin_resumable(url, path, name);
+        }
+        self.ftp.begin_part(url, &name);
+        Ok(name)
     }
 
     /// Sends the bytes, verifies them and gives the file its name. An error comes with whether the
@@ -222,6 +233,9 @@ impl Copy<'_> {
             }
             return Err((error, is_lost));
         }
+        if let Some(staged) = &target.staged {
+            self.ftp.end_part(target.url, staged);
+        }
         if self.options.durability == WhenDone::DurableAsked {
             self.monitor.output().note(&format!("{}: written; FTP servers promise no more", target.url));
         }
@@ -242,8 +256,9 @@ impl Copy<'_> {
     pub(super) fn remove_part(&mut self, target: &Target<'_>) {
         let Some(staged) = &target.staged else { return };
         let Ok(server) = self.ftp.with(target.url) else { return };
-        if server.session.client().remove(staged).is_err_and(|error| !is_usable_after(&error)) {
-            self.ftp.forget(target.url);
+        match server.session.client().remove(staged) {
+            Err(error) if !is_usable_after(&error) => self.ftp.forget(target.url),
+            Ok(()) | Err(_) => self.ftp.end_part(target.url, staged),
         }
     }
 

@@ -20,7 +20,7 @@ use super::super::part::{hash_range, part_name};
 use super::super::stage::{self, commit, read_back, resume_of, start_of};
 use super::calls::found;
 use super::worker::{Trouble, Worker};
-use crate::cmd::ftp::{LARGE_BYTES_MIN, is_cut};
+use crate::cmd::ftp::{LARGE_BYTES_MIN, PartRecords, PartsInUse, is_cut};
 
 /// What is sent.
 enum Content<'a> {
@@ -52,18 +52,17 @@ impl Content<'_> {
         }
     }
 
-    /// Its temporary name: the same for the same file, so that the next attempt finds it. It is also that
-    /// of a copy of this file alone.
-    fn part_of(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
-        let version = match self {
-            Self::File(source) => source.identity(),
-            Self::Bytes(_) => None,
-        };
-        let id = match version {
-            Some(version) => transfer_id(&[b"ftp", path, version]),
-            None => random::array().map_err(Error::from)?,
-        };
-        Ok(part_name(path, &id))
+    /// Its temporary name, recorded. What can be continued has the same for the same file, so that the next attempt finds
+    /// it; it is also that of a copy of this file alone.
+    fn begin_part(&self, records: &PartRecords, path: &[u8]) -> Result<(Vec<u8>, PartsInUse), Error> {
+        match self.resumable().and_then(|(source, _)| source.identity()) {
+            Some(version) => records.begin_resumable(path, part_name(path, &transfer_id(&[b"ftp", path, version]))),
+            None => {
+                let name = part_of_small(path)?;
+                let in_use = records.begin(std::slice::from_ref(&name));
+                Ok((name, in_use))
+            }
+        }
     }
 
     /// An error if what was read is not the file as it was when it was opened.
@@ -96,7 +95,7 @@ struct Written {
 
 /// A temporary name for a small file, which no later attempt continues.
 pub(super) fn part_of_small(path: &[u8]) -> Result<Vec<u8>, Error> {
-    Content::Bytes(&[]).part_of(path)
+    Ok(part_name(path, &random::array()?))
 }
 
 /// Writes a small file.
@@ -135,7 +134,7 @@ fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>) -> Result<Written, Tr
     if worker.shared.in_place.load(Ordering::Relaxed) {
         return upload_to(worker, upload, upload.path, 0);
     }
-    let staged = upload.content.part_of(upload.path)?;
+    let (staged, in_use) = upload.content.begin_part(&worker.shared.records, upload.path)?;
     let start = match upload.content.resumable().filter(|_| upload.resume) {
         Some((_, size)) => sent_before(worker, &staged, size)?,
         None => 0,
@@ -145,12 +144,22 @@ fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>) -> Result<Written, Tr
         Ok(written) => worker.session.client().rename(&staged, upload.path).map(|()| written).map_err(Trouble::from),
         Err(trouble) => Err(trouble),
     };
-    let Err(Trouble::Refused(refused)) = named else { return named };
+    let refused = match named {
+        Err(Trouble::Refused(refused)) => refused,
+        Ok(written) => {
+            in_use.done_with(&mut worker.session);
+            return Ok(written);
+        }
+        broken => return broken,
+    };
     if is_cut(&refused) {
         return Err(Trouble::Broken(refused));
     }
     // Nothing stays of it, if the server allows that.
-    let _ = worker.session.client().remove(&staged);
+    if !matches!(worker.session.client().remove(&staged), Err(error) if !matches!(error, client::Error::Refused { .. }))
+    {
+        in_use.done();
+    }
     if matches!(
         refused.kind,
         ErrorKind::NoSpace | ErrorKind::Corrupted | ErrorKind::SourceChanged | ErrorKind::Cancelled

@@ -193,6 +193,7 @@ fn put(worker: &mut Worker<'_>, calls: &[Call<'_>], paths: &[Vec<u8>]) -> Result
     // Without random bytes nothing is named: one by one says so.
     let staged: Vec<Vec<u8>> = paths.iter().map_while(|path| part_of_small(path).ok()).collect();
     let puts = &puts[..puts.len().min(staged.len())];
+    let in_use = worker.shared.records.begin(&staged);
     let written = write(worker, puts, &staged, paths);
     let written = match written {
         Ok(written) => written,
@@ -203,12 +204,16 @@ fn put(worker: &mut Worker<'_>, calls: &[Call<'_>], paths: &[Vec<u8>]) -> Result
             {
                 worker.session = session;
             }
-            remove(worker, &staged, 0..staged.len());
+            if remove(worker, &staged, 0..staged.len()) {
+                in_use.done();
+            }
             return Err(error);
         }
     };
     let failed = (0..puts.len()).filter(|place| !written.contains(place));
-    remove(worker, &staged, failed);
+    if remove(worker, &staged, failed) {
+        in_use.done();
+    }
     Ok(written.into_iter().map(|place| (place, Done::Put)).collect())
 }
 
@@ -244,11 +249,11 @@ fn write(
     Ok(good)
 }
 
-/// Removes what was staged, as far as the server does.
-fn remove(worker: &mut Worker<'_>, staged: &[Vec<u8>], places: impl Iterator<Item = usize>) {
+/// Removes what was staged, as far as the server does. False if nobody knows whether it has.
+fn remove(worker: &mut Worker<'_>, staged: &[Vec<u8>], places: impl Iterator<Item = usize>) -> bool {
     let commands: Vec<Command> = places.filter_map(|place| staged.get(place)).cloned().map(Command::Dele).collect();
     // What stays is no name that the copy sees.
-    let _ = worker.session.client().ask_many(&commands);
+    worker.session.client().ask_many(&commands).is_ok()
 }
 
 /// The SHA-256 of a small file.

@@ -25,7 +25,7 @@ use xdfs_proto::limits::{CALL_BYTES_MAX, OPERATIONS_MAX};
 use self::calls::Listings;
 use self::many::Listed;
 use self::worker::work;
-use super::{NoSession, Opener};
+use super::{NoSession, Opener, PartRecords};
 use crate::exit::{Exit, Failure};
 use crate::plan::{Check, Options};
 
@@ -52,6 +52,8 @@ type Queue = Mutex<Receiver<(u64, Box<Request>)>>;
 struct Shared {
     store: LocalStore,
     opener: Opener,
+    /// Where temporary names are recorded.
+    records: PartRecords,
     /// Listings of which some pages were not asked for yet.
     listings: Mutex<Listings>,
     cancelled: AtomicBool,
@@ -81,7 +83,12 @@ pub(in crate::cmd) struct FtpRemote {
 impl FtpRemote {
     /// Opens as many sessions as channels are asked for; a server that admits fewer is used with those.
     /// `store` is the local end of the tree.
-    pub(super) fn open(opener: Opener, store: LocalStore, options: &Options, deletes: bool) -> Result<Self, NoSession> {
+    pub(super) fn open(
+        opener: Opener,
+        store: LocalStore,
+        (options, deletes): (&Options, bool),
+        records: PartRecords,
+    ) -> Result<Self, NoSession> {
         let first = opener.open()?;
         // There are at most as many requests in flight: there is always room.
         let (requests, queue) = sync_channel(OPERATIONS_MAX);
@@ -89,6 +96,7 @@ impl FtpRemote {
         let shared = Arc::new(Shared {
             store,
             opener,
+            records,
             listings: Mutex::default(),
             cancelled: AtomicBool::new(false),
             moving: AtomicU64::new(0),
