@@ -63,15 +63,19 @@ fn speak(mut control: TcpStream, file: &[u8]) -> Session {
             "FEAT" => say("211-Features:\r\n PARALLEL\r\n SIZE\r\n211 End"),
             "SIZE" => say(&format!("213 {}", file.len())),
             "OPTS" => {
-                let told = rest.strip_prefix("RETR Parallelism=").and_then(|rest| rest.split(',').next());
+                let told = rest.split("Parallelism=").nth(1).and_then(|rest| rest.split(',').next());
                 streams = told.map_or(streams, |told| told.parse().unwrap());
                 say("200 ok");
             }
             "TYPE" | "MODE" | "ALLO" => say("200 ok"),
-            "PASV" => {
+            "PASV" | "SPAS" => {
                 let server = Server::listen(&stack("tcp,mode_e,ordering"), "127.0.0.1:0").unwrap();
                 let (port, made) = counted(server.contact().unwrap());
-                say(&format!("227 Entering Passive Mode (127,0,0,1,{},{})", port >> 8, port & 255));
+                let numbers = format!("127,0,0,1,{},{}", port >> 8, port & 255);
+                say(&match verb {
+                    "PASV" => format!("227 Entering Passive Mode ({numbers})"),
+                    _ => format!("229-Entering Striped Passive Mode\r\n {numbers}\r\n229 End"),
+                });
                 passive = Some((server, made));
             }
             "PORT" => {
@@ -90,7 +94,16 @@ fn speak(mut control: TcpStream, file: &[u8]) -> Session {
                 say("150 opening");
                 let stack = stack(&format!("tcp,mode_e:streams={streams};block={BLOCK}"));
                 let sender = Handle::open(&stack, &active, &options()).unwrap();
-                file.chunks(77_777).for_each(|piece| assert_eq!(sender.write(piece).unwrap(), piece.len()));
+                for (piece, number) in file.chunks(77_777).zip(0_u32..) {
+                    // Of this name connections are added and ended meanwhile.
+                    if rest == "/changing" && number % 8 == 0 {
+                        let now = ["1", "4", "2", "6"][number as usize / 8 % 4];
+                        if number < 64 {
+                            sender.control(Some("mode_e"), "streams", Some(now)).unwrap();
+                        }
+                    }
+                    assert_eq!(sender.write(piece).unwrap(), piece.len());
+                }
                 sender.close().unwrap();
                 say("226 done");
             }
@@ -133,8 +146,14 @@ fn counted(to: String) -> (u16, Arc<AtomicUsize>) {
 /// Runs the client to its end.
 #[track_caller]
 fn copy(words: &[&str]) {
-    let mut command = Command::new("globus-url-copy");
-    let output = command.args(["-dbg"]).args(words).stdin(Stdio::null()).output().unwrap();
+    // It waits without an end for a connection that does not come.
+    let mut command = Command::new("timeout");
+    let output = command
+        .args([&WAIT.as_secs().to_string(), "globus-url-copy", "-dbg"])
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&said));
 }
@@ -184,4 +203,44 @@ fn what_our_driver_sends_arrives_whole_at_globus_url_copy() {
             std::fs::remove_file(&here).unwrap();
         }
     }
+}
+
+#[test]
+fn what_our_driver_sends_over_connections_that_come_and_go_arrives_whole_at_globus_url_copy() {
+    if !is_there() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let here = scratch.path().join("file");
+    for streams in ["1", "8"] {
+        let (address, session) = serve(content(LENGTH));
+        let target = format!("file://{}", here.display());
+        copy(&["-p", streams, &format!("ftp://anonymous:x@{address}/changing"), &target]);
+        assert!(session.join().unwrap().commands.iter().any(|line| line == "RETR /changing"));
+        assert!(std::fs::read(&here).unwrap() == content(LENGTH), "{streams}");
+        std::fs::remove_file(&here).unwrap();
+    }
+}
+
+/// With stripes the client asks for the addresses of several machines: one is an answer.
+#[test]
+fn one_stripe_of_globus_url_copy_is_understood_both_ways() {
+    if !is_there() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let (here, back) = (scratch.path().join("file"), scratch.path().join("back"));
+    let sent = content(LENGTH);
+    std::fs::write(&here, &sent).unwrap();
+    let (address, session) = serve(Vec::new());
+    copy(&["-stripe", "-p", "4", &format!("file://{}", here.display()), &format!("ftp://anonymous:x@{address}/file")]);
+    let session = session.join().unwrap();
+    assert!(session.commands.iter().any(|line| line == "SPAS"), "{:?}", session.commands);
+    assert!(session.stored == sent, "{} bytes", session.stored.len());
+    let (address, session) = serve(sent.clone());
+    copy(&["-stripe", "-p", "4", &format!("ftp://anonymous:x@{address}/file"), &format!("file://{}", back.display())]);
+    // It listens itself, at one address, and does not ask for stripes.
+    let commands = session.join().unwrap().commands;
+    assert!(commands.iter().any(|line| line.starts_with("PORT ")), "{commands:?}");
+    assert!(std::fs::read(&back).unwrap() == sent);
 }

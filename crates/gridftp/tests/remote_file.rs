@@ -463,3 +463,23 @@ fn registered_operations_move_files_and_a_read_that_is_cancelled_or_late_loses_n
         reader.close().unwrap();
     }
 }
+
+#[test]
+fn a_window_is_set_at_the_server_too() {
+    let scratch = tempfile::tempdir().unwrap();
+    let trace = scratch.path().join("trace");
+    let Some(server) = Server::globus_traced(&trace) else { return };
+    put(&server.here, "file", &content(100));
+    for (driver, window, option) in [
+        ("gridftp:mode=s;window=123456", "123456", "SO_SNDBUF"),
+        ("gridftp:streams=2;window=234567", "234567", "SO_SNDBUF"),
+    ] {
+        let reader = open(&server, driver, "file").unwrap();
+        assert!(read_all(&reader) == content(100));
+        reader.close().unwrap();
+        let calls = std::fs::read_to_string(&trace).unwrap();
+        let is_set =
+            |line: &str| line.contains(option) && line.contains(&format!("[{window}]")) && line.contains("= 0");
+        assert!(calls.lines().any(is_set), "{driver}: {calls}");
+    }
+}

@@ -61,6 +61,24 @@ impl Server {
         Some(Self::start(listener, scratch, here, there, "globus-gridftp-server", &arguments))
     }
 
+    /// The same, whose calls of `setsockopt` go into a file.
+    pub fn globus_traced(trace: &Path) -> Option<Self> {
+        if !xdfs_test_needs::root("a server for anonymous users gives its rights up")
+            || !xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs")
+            || !xdfs_test_needs::tracing()
+        {
+            return None;
+        }
+        let scratch = scratch();
+        let here = scratch.path().join("open");
+        let there = here.to_str().unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let trace = ["-f", "-qq", "-A", "-e", "trace=setsockopt", "-o", trace.to_str().unwrap()];
+        let server = ["globus-gridftp-server", "-i", "-aa", "-anonymous-user", "nobody"];
+        let arguments = [&trace[..], &server].concat();
+        Some(Self::start(listener, scratch, here, there, "strace", &arguments))
+    }
+
     /// The same for the users of a site, whom their certificates let in.
     pub fn globus_of(site: &Site) -> Option<Self> {
         if !xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs") {

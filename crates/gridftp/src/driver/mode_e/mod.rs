@@ -2,6 +2,7 @@
 //! it, with the blocks of Mode E (GFD.20), as Globus XIO's driver of that name does.
 //!
 //! - It is one-way: the end that connects sends, the end that listens receives.
+//! - The sender's command `streams` adds connections during a transfer, and ends some. At most 64 are made in one.
 //! - Bytes are received with their offsets, in whatever order the connections bring them; the driver
 //!   `ordering` above it restores the order.
 //! - The connections of a listener belong to one transfer at a time: who connects while one is under
@@ -56,8 +57,7 @@ impl Driver for ModeE {
     fn open(&self, below: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Flow>> {
         let streams = within("streams", attributes.number("streams").unwrap_or(1), u64::from(STREAMS_MAX))?;
         let block = within("block", attributes.number("block").unwrap_or(BLOCK_BYTES), BLOCK_BYTES_MAX)?;
-        let flows = (0..streams).map(|_| below.open(contact)).collect::<Result<Vec<_>>>()?;
-        Ok(Box::new(Sender::new(flows, usize::try_from(block).unwrap_or(usize::MAX))?))
+        Ok(Box::new(Sender::new(below, contact, streams, usize::try_from(block).unwrap_or(usize::MAX))?))
     }
 
     fn listen(&self, below: &Below, contact: &Contact, _: &Attributes) -> Result<Box<dyn Listener>> {

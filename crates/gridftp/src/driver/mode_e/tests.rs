@@ -9,7 +9,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
-use xdfs_xio::{ErrorKind, Handle, Options, Registry, Server, Stack, Timeouts};
+use xdfs_xio::{Answer, ErrorKind, Handle, Options, Registry, Server, Stack, Timeouts};
 
 fn stack(text: &str) -> Stack {
     let mut registry = Registry::built_in();
@@ -183,4 +183,66 @@ fn blocks_go_to_the_connections_in_turn() {
         // Two blocks, and the mark of the end.
         assert_eq!(bytes.len(), 2 * (crate::mode_e::HEAD_BYTES + 1_000) + crate::mode_e::HEAD_BYTES);
     }
+}
+
+#[test]
+fn connections_come_and_go_while_a_sender_sends() {
+    let server = Server::listen(&stack("tcp,mode_e,ordering"), "127.0.0.1:0").unwrap();
+    let contact = server.contact().unwrap();
+    let sent = content(6_000_001);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let sender = Handle::open(&stack("tcp,mode_e:block=10000"), &contact, &options()).unwrap();
+            for (part, streams) in sent.chunks(1_000_000).zip([1, 4, 16, 2, 5, 1, 3]) {
+                let told = sender.control(Some("mode_e"), "streams", Some(&streams.to_string())).unwrap();
+                assert_eq!(told, Answer::Number(streams));
+                assert_eq!(sender.write(part).unwrap(), part.len());
+            }
+            sender.close().unwrap();
+        });
+        let receiver = server.accept(Some(Duration::from_secs(30))).unwrap().open(&options()).unwrap();
+        assert!(read_all(&receiver).unwrap() == sent);
+    });
+}
+
+#[test]
+fn a_connection_that_a_sender_ends_is_closed_and_one_that_it_adds_is_marked() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let contact = listener.local_addr().unwrap().to_string();
+    let sender = Handle::open(&stack("tcp,mode_e:streams=2;block=1000"), &contact, &options()).unwrap();
+    let mut peers: Vec<_> = (0..2).map(|_| listener.accept().unwrap().0).collect();
+    let whole = |peer: &mut TcpStream| {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(peer, &mut bytes).unwrap();
+        bytes
+    };
+    sender.control(None, "streams", Some("1")).unwrap();
+    // It is closed while the transfer goes on.
+    assert_eq!(whole(&mut peers[1]), Head::End.encode());
+    sender.control(None, "streams", Some("2")).unwrap();
+    let mut added = listener.accept().unwrap().0;
+    (0..2).for_each(|_| assert_eq!(sender.write(&content(1_000)).unwrap(), 1_000));
+    sender.close().unwrap();
+    let (first, added) = (whole(&mut peers[0]), whole(&mut added));
+    let marks: Vec<&[u8]> =
+        [&first, &added].iter().map(|bytes| &bytes[bytes.len() - crate::mode_e::HEAD_BYTES..]).collect();
+    // Three have ended in all.
+    let file = Head::File { ends: 3, last: true }.encode();
+    assert!(marks.contains(&&file[..]) && marks.contains(&&Head::End.encode()[..]), "{marks:?}");
+}
+
+#[test]
+fn what_no_transfer_has_is_refused_when_connections_are_asked_for() {
+    let server = Server::listen(&stack("tcp,mode_e"), "127.0.0.1:0").unwrap();
+    let sender = Handle::open(&stack("tcp,mode_e"), &server.contact().unwrap(), &options()).unwrap();
+    for text in ["0", "65", "x", "-1"] {
+        let error = sender.control(None, "streams", Some(text)).unwrap_err();
+        assert!(error.to_string().contains("a number from 1 to 64"), "{error}");
+    }
+    let told = (0..70).map(|_| {
+        sender.control(None, "streams", Some("2"))?;
+        sender.control(None, "streams", Some("1"))
+    });
+    let error = told.collect::<Result<Vec<_>, _>>().unwrap_err();
+    assert!(error.to_string().contains("at most 64 connections, those that have ended among them"), "{error}");
 }
