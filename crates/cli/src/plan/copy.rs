@@ -334,14 +334,12 @@ fn resolve_copies(sources: &[OsString], target: &OsString, trees: bool) -> Resul
     Ok(Copies::Download { sources: urls, target: local_target })
 }
 
-/// Between two servers there is a way if one of them is an FTP server; for trees, if both are.
+/// Between two servers there is a way if one of them is an FTP server.
 fn resolve_between(sources: &[OsString], target: &OsString, trees: bool) -> Result<Copies, PlanError> {
     let to = parse_url(target)?;
     let mut urls = Vec::with_capacity(sources.len());
     for source in sources.iter().filter(|source| looks_like_url(source)) {
-        let (from_ftp, to_ftp) = (parse_url(source)?.is_ftp(), to.is_ftp());
-        let is_possible = if trees { from_ftp && to_ftp } else { from_ftp || to_ftp };
-        if !is_possible {
+        if !parse_url(source)?.is_ftp() && !to.is_ftp() {
             return Err(PlanError::TwoServers { what: format!("{} to {}", show(source), show(target)) });
         }
         urls.push(if trees { tree_source(source)? } else { remote_source(source)? });

@@ -152,10 +152,12 @@ fn an_ftp_server_and_any_other_are_copied_between() {
         "ftp://h/a gsiftp://h/b",
         "ftp://h/a xdfs://localhost/e/b ftp://h/c",
         "-r ftp://h/a gsiftp://h/b",
+        "-r ftp://h/a xdfs://localhost/e/b",
+        "-r xdfs://localhost/e/b ftp://h/a",
     ] {
         assert!(matches!(plan(line).unwrap().copies, Copies::Between { .. }), "{line}");
     }
-    for line in ["xdfs://localhost/e/a xdfs://localhost/e/b", "-r ftp://h/a xdfs://localhost/e/b"] {
+    for line in ["xdfs://localhost/e/a xdfs://localhost/e/b", "-r xdfs://localhost/e/a xdfs://localhost/e/b"] {
         assert!(matches!(plan(line), Err(PlanError::TwoServers { .. })), "{line}");
     }
     assert!(matches!(plan("a ftp://h/a xdfs://localhost/e/d"), Err(PlanError::Mixed { .. })));

@@ -21,7 +21,7 @@ pub(super) fn check_copy(plan: &CopyPlan) -> Result<(), PlanError> {
     check_limit(&plan.options)?;
     let is_between = matches!(plan.copies, Copies::Between { .. });
     plan.tree.as_ref().map_or(Ok(()), |tree| {
-        check_tree(tree, to_ftp)?;
+        check_tree(tree, to_ftp || is_between)?;
         if is_between { check_tree_between(tree) } else { Ok(()) }
     })
 }
@@ -58,7 +58,7 @@ fn check_tree(tree: &TreePlan, to_ftp: bool) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Refuses what trees between two FTP servers do not have.
+/// Refuses what trees between two servers do not have.
 fn check_tree_between(tree: &TreePlan) -> Result<(), PlanError> {
     if tree.files_from.is_some() || tree.failures.is_some() {
         return Err(PlanError::NotByFtp("lists of names (--files-from, --failures) from server to server"));

@@ -85,14 +85,14 @@ pub(crate) struct SyncPlan {
     pub(crate) tree: TreePlan,
 }
 
-/// One side is on a server, or both are on FTP servers.
+/// One side is on a server, or both are and one of them is an FTP server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sides {
     /// From this machine to a server.
     Up(PathBuf, Url),
     /// From a server to this machine.
     Down(Url, PathBuf),
-    /// From one FTP server to another.
+    /// From one server to another, one of which is an FTP server.
     Between(Url, Url),
 }
 
@@ -105,7 +105,7 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
         (false, true) => Sides::Up(directory(&args.source, "source")?, parse_url(&args.target)?),
         (true, false) => Sides::Down(parse_url(&args.source)?, directory(&args.target, "target")?),
         (false, false) => return Err(PlanError::NothingRemote { target: show(&args.target) }),
-        (true, true) if parse_url(&args.source)?.is_ftp() && parse_url(&args.target)?.is_ftp() => {
+        (true, true) if parse_url(&args.source)?.is_ftp() || parse_url(&args.target)?.is_ftp() => {
             Sides::Between(parse_url(&args.source)?, parse_url(&args.target)?)
         }
         (true, true) => {

@@ -1,35 +1,29 @@
-//! Directories from one FTP server to another, file by file as `between` copies one.
+//! Directories from one server to another, one of which at least is an FTP server: file by file as `between` and `relay`
+//! copy one.
 //!
 //! A name that is in the way of another is reported and stays. What the source does not have is removed at the end, if that
 //! is asked for and nothing failed (`surplus`).
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use xdfs_client::tree::{EntryAction, Filter, Summary};
+use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Safety};
-use xdfs_gridftp::client;
 use xdfs_gridftp::listing::{Entry, Kind};
 
 use super::super::Copy;
 use super::super::failure::Failed;
 use super::super::monitor::FileOutcome;
 use super::super::tree::names;
-use crate::cmd::ftp::error_of;
+use super::ends::Names;
 use crate::cmd::ftp::part::is_part;
 use crate::exit::{Exit, Failure};
 use crate::output::{Causes, CopiedTree, Endpoint};
 use crate::plan::TreePlan;
 use crate::url::Url;
 
-/// Most names of one directory that are held.
-const NAMES_MAX: usize = 1_000_000;
-
 /// Most directories that wait to be copied.
 const DIRECTORIES_MAX: usize = 1_000_000;
-
-/// The entries of a directory by their names.
-pub(super) type Names = BTreeMap<Vec<u8>, Entry>;
 
 /// A tree in progress.
 pub(super) struct Tree<'p> {
@@ -90,7 +84,7 @@ impl Copy<'_> {
                 break;
             }
             let names = self.names_of(&directory.from);
-            match names.and_then(|names| Ok((names, self.made_ftp(&directory, &mut tree)?))) {
+            match names.and_then(|names| Ok((names, self.made(&directory, &mut tree)?))) {
                 Ok((names, there)) => self.directory_between(&directory, names, there, &mut tree)?,
                 Err(failed) => self.tell_failed(failed, &mut tree)?,
             }
@@ -114,7 +108,7 @@ impl Copy<'_> {
             causes: tree.causes,
             elapsed: began.elapsed(),
             channels: self.options.channels,
-            level: self.ftp.level(from).min(self.ftp.level(to)),
+            level: self.level_of(from).min(self.level_of(to)),
             retries: 0,
             dry_run: plan.dry_run,
             archive: false,
@@ -205,7 +199,7 @@ impl Copy<'_> {
                 return self.tell_failed(Failed::of_peer(&to.to_string(), error), tree);
             }
             true => Some(entry.size.unwrap_or(0)),
-            false => match self.with_patience(to, true, |copy| copy.between_ftp(from, to, (1, 1))) {
+            false => match self.copy_between((from, to), (1, 1)) {
                 Ok(FileOutcome::Copied(_, copied)) => Some(copied.bytes),
                 Ok(_) => None,
                 Err(failed) => return self.tell_failed(failed, tree),
@@ -241,62 +235,27 @@ impl Copy<'_> {
     /// What a directory holds; uploads that are not whole are none of it.
     fn names_of(&mut self, url: &Url) -> Result<Names, Failed> {
         let mut names = self.all_names_of(url)?;
-        names.retain(|name, _| !is_part(name));
+        if url.is_ftp() {
+            names.retain(|name, _| !is_part(name));
+        }
         Ok(names)
     }
 
-    pub(super) fn all_names_of(&mut self, url: &Url) -> Result<Names, Failed> {
-        let shown = url.to_string();
-        let deletes = self.ftp.deletes;
-        let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&shown, failed))?;
-        let (path, mut names, mut is_whole) = (server.path(url), Names::new(), true);
-        let mut take = |entry: Entry| {
-            is_whole &= names.len() < NAMES_MAX;
-            if is_whole {
-                names.insert(entry.name.clone(), entry);
-            }
-        };
-        // Where names that are not listed are removed, nobody between may have cut the list.
-        let listed = match deletes {
-            true => server.session.list_whole(&path, &mut take),
-            false => server.session.list(&path, &mut take),
-        };
-        match listed {
-            Ok(_) if is_whole => {
-                names.retain(|_, entry| entry.kind != Kind::Itself);
-                Ok(names)
-            }
-            Ok(_) => Err(Failed::of_peer(&shown, Error::new(ErrorKind::LimitExceeded, "more names than can be held"))),
-            Err(error) => Err(self.failed_upload(url, error)),
-        }
-    }
-
     /// Makes a directory, or lists one that is there; none if a dry run would have made it.
-    fn made_ftp(&mut self, directory: &Directory, tree: &mut Tree<'_>) -> Result<Option<Names>, Failed> {
+    fn made(&mut self, directory: &Directory, tree: &mut Tree<'_>) -> Result<Option<Names>, Failed> {
         let url = &directory.to;
-        let shown = url.to_string();
-        let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&shown, failed))?;
-        let path = server.path(url);
-        let made = match tree.plan.dry_run {
-            true if directory.is_missing => Ok(None),
-            true => server.session.look(&path),
-            false => match server.session.client().make_directory(&path) {
-                Ok(()) => Ok(None),
-                Err(error @ client::Error::Refused { .. }) => match server.session.look(&path) {
-                    Ok(Some(found)) => Ok(Some(found)),
-                    Ok(None) => return Err(Failed::of_peer(&shown, error_of(error))),
-                    Err(lost) => Err(lost),
-                },
-                Err(error) => Err(error),
-            },
+        let found = match tree.plan.dry_run {
+            true if directory.is_missing => None,
+            true => self.look(url)?,
+            false => self.make_one(url)?,
         };
-        match made.map_err(|error| self.failed_upload(url, error))? {
+        match found {
             None => {
                 tree.summary.directories += 1;
                 Ok(if tree.plan.dry_run { None } else { Some(Names::new()) })
             }
-            Some(found) if found.kind == Kind::Directory => self.names_of(url).map(Some),
-            Some(_) => Err(Failed::of_peer(&shown, Error::new(ErrorKind::NotDirectory, "not a directory"))),
+            Some(found) if found.kind == FileType::Directory => self.names_of(url).map(Some),
+            Some(_) => Err(Failed::of_peer(&url.to_string(), Error::new(ErrorKind::NotDirectory, "not a directory"))),
         }
     }
 }

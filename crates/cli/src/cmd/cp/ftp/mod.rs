@@ -6,6 +6,7 @@
 pub(in crate::cmd::cp) mod between;
 mod between_tree;
 mod download;
+mod ends;
 mod relay;
 mod surplus;
 mod upload;

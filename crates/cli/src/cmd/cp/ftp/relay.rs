@@ -65,16 +65,7 @@ impl Copy<'_> {
             let target = if into { items::url_into(source, target, &mut taken) } else { Ok(target.clone()) };
             let outcome = match target {
                 Err(failure) => Err(Failed::local(source.to_string(), failure)),
-                Ok(target) => {
-                    let number = numbered(index, sources.len());
-                    let (server, from_ftp) = if source.is_ftp() { (&target, true) } else { (source, false) };
-                    self.with_patience(server, true, |copy| match from_ftp {
-                        _ if copy.options.dry_run => copy.plan_between(source, &target, number),
-                        true if target.is_ftp() => copy.between_ftp(source, &target, number),
-                        true => copy.relay_from_ftp(source, &target, number),
-                        false => copy.relay_to_ftp(source, &target, number),
-                    })
-                }
+                Ok(target) => self.copy_between((source, &target), numbered(index, sources.len())),
             };
             exits.push(self.monitor.tell(outcome)?);
         }
@@ -100,7 +91,12 @@ impl Copy<'_> {
         self.tree_between(source, inside.as_ref().unwrap_or(target), plan).map(Some)
     }
 
-    fn relay_from_ftp(&mut self, from: &Url, to: &Url, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
+    pub(super) fn relay_from_ftp(
+        &mut self,
+        from: &Url,
+        to: &Url,
+        (number, count): (usize, usize),
+    ) -> Result<FileOutcome, Failed> {
         let item = CopyItem { source: from.into(), target: to.into(), number, count };
         let source = self.source_ftp(from)?;
         let facts = facts_of(&source.entry);
@@ -180,7 +176,12 @@ impl Copy<'_> {
         }
     }
 
-    fn relay_to_ftp(&mut self, from: &Url, to: &Url, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
+    pub(super) fn relay_to_ftp(
+        &mut self,
+        from: &Url,
+        to: &Url,
+        (number, count): (usize, usize),
+    ) -> Result<FileOutcome, Failed> {
         let item = CopyItem { source: from.into(), target: to.into(), number, count };
         let told = |error: Error| Failed::of_peer(&from.to_string(), error);
         let wanted = Wanted::SIZE.and(Wanted::MODIFIED);

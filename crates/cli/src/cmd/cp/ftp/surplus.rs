@@ -1,4 +1,4 @@
-//! What the target of a tree between two FTP servers has and the source has not: it is removed at the end, or nothing is.
+//! What the target of a tree between two servers has and the source has not: it is removed at the end, or nothing is.
 
 use xdfs_client::tree::EntryAction;
 use xdfs_client::{Error, ErrorKind};
@@ -70,7 +70,7 @@ impl Copy<'_> {
                 let (path, is_directory) = (below(&path, &name), entry.kind == Kind::Directory);
                 let error = |what| Failed::of_peer(&above.to_string(), Error::new(ErrorKind::NotEmpty, what));
                 // Parts of uploads go with their directory.
-                if !is_part(&name) && !tree.takes(&path, is_directory) {
+                if !(above.is_ftp() && is_part(&name)) && !tree.takes(&path, is_directory) {
                     return Err(error("it has names that are left out, and cannot be removed"));
                 }
                 if all.len() == NAMES_MAX {
@@ -81,14 +81,5 @@ impl Copy<'_> {
             }
         }
         Ok(all)
-    }
-
-    fn remove_one(&mut self, surplus: &Surplus) -> Result<(), Failed> {
-        let shown = surplus.url.to_string();
-        let server = self.ftp.with(&surplus.url).map_err(|failed| Failed::of_session(&shown, failed))?;
-        let path = server.path(&surplus.url);
-        let client = server.session.client();
-        let removed = if surplus.is_directory { client.remove_directory(&path) } else { client.remove(&path) };
-        removed.map_err(|error| self.failed_upload(&surplus.url, error))
     }
 }
