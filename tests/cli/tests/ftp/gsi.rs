@@ -52,6 +52,35 @@ fn a_proxy_moves_files_and_trees_with_every_protection() {
     assert_eq!(server.names(), ["new", "tree"]);
 }
 
+/// A certificate of the user's own and its key, without a proxy.
+#[test]
+fn a_certificate_without_a_proxy_logs_in_and_is_delegated() {
+    let Some(site) = Site::of_process() else { return };
+    let (scene, server) = (Scene::new(), FtpServer::globus_of(site));
+    let run = |key: &Path, words: &[&str]| {
+        let mut command = scene.command(words);
+        command.env_remove("X509_USER_PROXY").env("X509_CERT_DIR", site.path("certificates"));
+        command.env("X509_USER_CERT", site.path("user/usercert.pem")).env("X509_USER_KEY", key);
+        Running::start(command).wait()
+    };
+    let (key, content) = (site.path("user/userkey.pem"), pattern(5_000_001, 3));
+    scene.write("f", &content);
+    for (protection, channels) in [("private", "4"), ("clear", "1")] {
+        let options = ["cp", "--json", "-P", channels, "--protection", protection];
+        // Data channels are authenticated, for which the server was given a proxy.
+        let up = run(&key, &[&options[..], &["f", &server.url("f")]].concat());
+        assert_eq!(up.ends_with(0).objects()[0]["protection"], protection);
+        assert!(server.read("f") == content);
+        run(&key, &[&options[..], &[&server.url("f"), "g"]].concat()).ends_with(0);
+        assert!(scene.read("g") == content);
+    }
+    let open = site.path("open-key");
+    std::fs::copy(&key, &open).expect("a copy");
+    std::fs::set_permissions(&open, Permissions::from_mode(0o644)).expect("our own");
+    run(&open, &["ls", &server.url("")]).ends_with(10).says(&["other users can read this private key"]);
+    run(&site.path("host/hostkey.pem"), &["ls", &server.url("")]).ends_with(10).says(&["key"]);
+}
+
 #[test]
 fn files_cross_between_a_site_and_xdfs() {
     let Some(site) = Site::of_process() else { return };
