@@ -18,6 +18,10 @@ fn a_url_that_is_not_finished_says_what_is_missing() {
         (["cp", "file", "xdfs:/host/data/"], "two slashes follow 'xdfs:'\nhelp: write xdfs://host/data/"),
         (["cp", "file", "XDFS://host/data/"], "in lower case\nhelp: write xdfs://host/data/"),
         (["cp", "file", "sftp://anna@host/x"], "over ssh, xdfs takes ssh:// URLs\nhelp: write ssh://anna@host/x"),
+        (
+            ["cp", "file", "sshftp://anna@host/x"],
+            "GridFTP over ssh is not supported; ssh:// needs no server there\nhelp: write ssh://anna@host/x",
+        ),
         (["cp", "file", "scp://a:canary@host/x"], "help: write ssh://a:...@host/x"),
         (["ls", "-l", "xdfs:host"], "help: write xdfs://host"),
         (["cp", "file", "xdfs://host:/data/"], "leave the ':' out"),

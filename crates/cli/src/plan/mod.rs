@@ -448,6 +448,9 @@ fn other_form(url: &str) -> Option<(&'static str, String)> {
     let (scheme, rest) = url.split_once("://")?;
     match scheme.to_ascii_lowercase().as_str() {
         "sftp" | "scp" => Some(("over ssh, xdfs takes ssh:// URLs", format!("{SSH_SCHEME}{rest}"))),
+        "sshftp" => {
+            Some(("GridFTP over ssh is not supported; ssh:// needs no server there", format!("{SSH_SCHEME}{rest}")))
+        }
         lower @ ("xdfs" | "ssh" | "ftp" | "ftps" | "gsiftp") if lower != scheme => {
             Some(("the scheme is written in lower case", format!("{lower}://{rest}")))
         }
