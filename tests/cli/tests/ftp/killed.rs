@@ -161,13 +161,15 @@ fn uploads_of_a_file_at_the_same_time_end_with_a_whole_one() {
         scene.write("g", &contents[1]);
         let url = server.url("f");
         for _ in 0..3 {
-            // Twice the same one, and another one of somebody else.
+            // Twice the same one, with another number of connections, and another one of somebody else.
             let first = scene.start(["cp", "f", &url]);
             wait_for_part(&server);
-            let second = scene.start(["cp", "f", &url]);
+            let second = scene.start(["cp", "-P", "1", "f", &url]);
             let other = xdfs_test_cli::Running::start(scene.command_as("other", ["cp", "g", &url]));
             for copy in [first, second, other] {
-                copy.wait().ends_with(0);
+                let copied = copy.wait();
+                copied.ends_with(0);
+                assert!(!copied.messages.contains("no temporary names"), "{}", copied.messages);
             }
             assert!(contents.contains(&server.read("f")));
             assert_eq!(server.names(), ["f"]);

@@ -14,7 +14,7 @@ use super::super::failure::Failed;
 use super::super::items::Upload;
 use super::super::monitor::FileOutcome;
 use super::super::{Copy, open_source, source_of};
-use super::{LARGE_BYTES_MIN, OwnError, Progress, copied, is_usable_after, may_be_parallel, streams};
+use super::{LARGE_BYTES_MIN, OwnError, Progress, copied, is_usable_after, streams};
 use crate::cmd::ftp::facts::digits_of;
 use crate::cmd::ftp::part::{hash_range, part_name};
 use crate::cmd::ftp::{error_of, is_cut};
@@ -29,7 +29,7 @@ pub(super) struct Target<'u> {
     pub(super) path: Vec<u8>,
     /// Under this name until it is whole; `None` where the server renames nothing.
     pub(super) staged: Option<Vec<u8>>,
-    /// What an attempt with another number of connections may have left.
+    /// What an attempt of this command that lost its target may have left.
     pub(super) stale: Option<Vec<u8>>,
 }
 
@@ -55,9 +55,7 @@ impl Copy<'_> {
         let path = server.path(&pair.target);
         let size = source.attributes().size.filter(|_| !source.is_sequential());
         let streams = if source.is_sequential() { 1 } else { streams(&pair.target, server, size, self.options) };
-        let name_for = |is_parallel| staged_name(&path, &source, is_parallel).map_err(here);
-        let (is_in_place, may_be_both) =
-            (server.in_place, size.is_some() && may_be_parallel(&pair.target, server, size));
+        let is_in_place = server.in_place;
         let found = server.session.look(&path);
         match found.map_err(|error| self.failed_upload(&pair.target, error))? {
             Some(entry) if entry.kind == Kind::Directory => {
@@ -66,14 +64,14 @@ impl Copy<'_> {
             Some(_) if self.options.keep_existing => return Ok(FileOutcome::Kept(item)),
             _ => {}
         }
-        let (staged, stale) = match is_in_place {
-            true => (None, None),
+        let staged = match is_in_place {
+            true => None,
             false => {
-                let name = self.begin_part(&pair.target, &path, (&source, name_for(streams > 1)?)).map_err(here)?;
-                (Some(name), may_be_both.then(|| name_for(streams == 1)).transpose()?)
+                let name = staged_name(&path, &source, streams > 1).map_err(here)?;
+                Some(self.begin_part(&pair.target, &path, (&source, name)).map_err(here)?)
             }
         };
-        let mut target = Target { url: &pair.target, path, staged, stale };
+        let mut target = Target { url: &pair.target, path, staged, stale: None };
         let sent = loop {
             let sent = self.send_ftp(&item, &mut source, &target, streams);
             let Err((error, false)) = &sent else { break sent };
@@ -161,7 +159,6 @@ impl Copy<'_> {
         source.revalidate().map_err(|error| (error, false))?;
         let check = self.verify_upload(target, length, asked.then(|| sum.finish()))?;
         self.name_upload(source.modified(), target)?;
-        self.remove_stale(target);
         Ok(copied(self.ftp.level(target.url), length, start, streams, check, began.elapsed()))
     }
 
@@ -242,7 +239,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Removes what an attempt with another number of connections has left. That there is nothing is usual.
+    /// Removes what an attempt that lost its target has left. That there is nothing is usual.
     pub(super) fn remove_stale(&mut self, target: &Target<'_>) {
         let Some(stale) = &target.stale else { return };
         let Ok(server) = self.ftp.with(target.url) else { return };
