@@ -306,6 +306,7 @@ pub(super) const SOURCES: &[SourceRule] = &[
         except: &[
             ("crates/cli/src/calendar.rs", "dates that people type and read"),
             ("crates/cli/src/cmd/cp/unfinished.rs", "the age of a note that another process left"),
+            ("crates/cli/src/cmd/ftp/records.rs", "the age of a record that another process left"),
             ("crates/cli/src/cmd/demo/file.rs", "a seed"),
             ("crates/xio/src/credentials.rs", "from when until when certificates are good"),
             ("crates/server/src/audit/", "the time in a line of the log"),
