@@ -59,7 +59,7 @@ pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
         exits.push(Exit::Done);
     }
     sessions.close();
-    servers.close();
+    servers.close(Exit::Done);
     Ok(Exit::of_all(&exits))
 }
 

@@ -53,10 +53,10 @@ fn parts_below(directory: &Path) -> Vec<PathBuf> {
 /// A tree of small files, and some that are resumed.
 fn write_tree(scene: &Scene, small: usize) {
     for number in 0..small {
-        scene.write(&format!("tree/d{}/f{number}", number % 3), &pattern(1000 + number * 7, 1));
+        scene.write(format!("tree/d{}/f{number}", number % 3), &pattern(1000 + number * 7, 1));
     }
     for name in ["large", "d1/large"] {
-        scene.write(&format!("tree/{name}"), &pattern(3_000_001, 9));
+        scene.write(format!("tree/{name}"), &pattern(3_000_001, 9));
     }
 }
 

@@ -147,7 +147,7 @@ fn trees_cross(ftp: &FtpServer, deletes: bool) {
     let (scene, server) = {
         let scene = Scene::new();
         for (name, length) in [("empty", 0), ("a", 1), ("d/b", 70_000), ("d/e/large", 3_000_001)] {
-            scene.write(&format!("server/t/{name}"), &pattern(length, 5));
+            scene.write(format!("server/t/{name}"), &pattern(length, 5));
         }
         let server = scene.serve();
         (scene, server)
@@ -222,7 +222,7 @@ fn what_is_in_the_way_of_a_tree_is_reported_and_stays() {
 fn a_tree_that_crosses_and_is_killed_leaves_nothing() {
     let (scene, ftp) = (Scene::new(), FtpServer::globus());
     for number in 0..60 {
-        scene.write(&format!("server/t/d{}/f{number}", number % 3), &pattern(1000 + number, 1));
+        scene.write(format!("server/t/d{}/f{number}", number % 3), &pattern(1000 + number, 1));
     }
     scene.write("server/t/large", &pattern(30_000_000, 1));
     let server = scene.serve();

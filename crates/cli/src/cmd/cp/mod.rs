@@ -118,9 +118,7 @@ fn with_sessions(
     };
     let exit = act(&mut copy)?;
     let whole = std::mem::take(&mut copy.whole);
-    // Who cancels does not wait for a server, and one that is lost does not answer.
-    copy.ftp.removes_left &= !matches!(exit, Exit::Cancelled | Exit::ConnectionLost);
-    copy.ftp.close();
+    copy.ftp.close(exit);
     match exit {
         Exit::Cancelled => copy.sessions.leave(),
         _ => copy.sessions.close(),

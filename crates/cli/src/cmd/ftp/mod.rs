@@ -263,7 +263,9 @@ impl FtpServers {
     }
 
     /// Ends all sessions in order, and removes before what earlier commands have left.
-    pub(super) fn close(mut self) {
+    pub(super) fn close(mut self, exit: Exit) {
+        // Who cancels does not wait for a server, and one that is lost does not answer.
+        self.removes_left &= !matches!(exit, Exit::Cancelled | Exit::ConnectionLost);
         // What this one did not end is left, too.
         self.parts.clear();
         for mut server in std::mem::take(&mut self.servers) {

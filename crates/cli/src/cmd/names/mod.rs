@@ -155,7 +155,7 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
         exits.push(ended(plan, &url, done)?);
     }
     sessions.close();
-    servers.close();
+    servers.close(Exit::Done);
     Ok(Exit::of_all(&exits))
 }
 

@@ -70,7 +70,8 @@ impl Copy<'_> {
                 let (path, is_directory) = (below(&path, &name), entry.kind == Kind::Directory);
                 let error = |what| Failed::of_peer(&above.to_string(), Error::new(ErrorKind::NotEmpty, what));
                 // Parts of uploads go with their directory.
-                if !(above.is_ftp() && is_part(&name)) && !tree.takes(&path, is_directory) {
+                let is_ours = above.is_ftp() && is_part(&name);
+                if !is_ours && !tree.takes(&path, is_directory) {
                     return Err(error("it has names that are left out, and cannot be removed"));
                 }
                 if all.len() == NAMES_MAX {
