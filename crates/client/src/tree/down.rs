@@ -325,9 +325,9 @@ impl TreeCopy for Download {
                 Ok(Turn::Taken)
             }
             DownloadTask::List { id, ref cursor } => {
-                let Some(path) = self.state.directories.get(id).map(|directory| directory.path.clone()) else {
-                    return Ok(Turn::Taken);
-                };
+                // A directory is known as long as anything waits for it.
+                let Some(directory) = self.state.directories.get(id) else { return Ok(Turn::Taken) };
+                let path = directory.path.clone();
                 let call = Call::List { path: &path, wanted: self.wanted(), cursor: &cursor.clone() };
                 Ok(self.scheduler.ask_last(remote, &call, LIST_ROOM, task))
             }

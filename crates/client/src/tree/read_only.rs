@@ -50,6 +50,7 @@ impl TreeState {
 
     /// A directory could not be made: what is in it is not tried.
     pub(super) fn not_made(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: &Error) {
+        // A directory is known as long as anything waits for it.
         let Some(directory) = self.directories.get_mut(id) else { return };
         directory.lost = true;
         let (path, parent) = (directory.path.clone(), directory.parent);

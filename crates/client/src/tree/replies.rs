@@ -59,6 +59,7 @@ pub(super) fn placed<C: TreeCopy>(
     number: u64,
     outcomes: Result<Vec<Result<Safety, Error>>, Error>,
 ) {
+    // Its session was lost, which has answered it.
     let Some(PendingJob::Place(files)) = course.scheduler().take(number) else { return };
     let nobody_said =
         || Error::new(ErrorKind::Storage, "the thread that was to write it failed, or could not be started");

@@ -163,6 +163,7 @@ impl Total {
     pub(super) fn count_local(&self, store: &(impl Tree + ?Sized), options: &TreeOptions) {
         let mut count = Count::new(options);
         while let Some(directory) = count.next() {
+            // Its parts were checked when it was made of them.
             let Ok(at) = parse(&directory) else { continue };
             let mut fits = true;
             let _ = store.list(&at, b"", &mut |name, node| {

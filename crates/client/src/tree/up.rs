@@ -217,6 +217,7 @@ impl TreeCopy for Upload {
                 Ok(Turn::Taken)
             }
             UploadTask::Compare { id, ref cursor } => {
+                // A directory is known as long as anything waits for it.
                 let Some(directory) = self.state.directories.get(id) else { return Ok(Turn::Taken) };
                 let (path, closed) = (directory.path.clone(), directory.unlisted && !directory.made);
                 if closed {
@@ -328,6 +329,7 @@ impl Upload {
     }
 
     fn make_one(&mut self, id: DirectoryId) {
+        // A directory is known as long as anything waits for it.
         let Some(directory) = self.state.directories.get(id) else { return };
         if self.making.0 != self.scheduler.sent {
             self.making = (self.scheduler.sent, BTreeSet::new());
@@ -455,6 +457,7 @@ impl Upload {
 
     /// Makes the last calls about a directory.
     fn finish(&mut self, remote: &mut dyn Remote, id: DirectoryId) -> Flow<Turn<UploadTask>> {
+        // A directory is known as long as anything waits for it.
         let Some(directory) = self.state.directories.get(id).cloned() else { return Ok(Turn::Taken) };
         if !directory.touched || self.options.dry_run || self.state.directories.is_lost(id) {
             self.left(id);

@@ -114,6 +114,7 @@ impl Download {
     }
 
     fn listed(&mut self, observer: &mut dyn Observer, id: DirectoryId, listing: &Listing<'_>) {
+        // A directory is known as long as anything waits for it.
         let Some(directory) = self.state.directories.get(id) else { return };
         let (above, fresh) = (directory.path.clone(), directory.fresh);
         let more = !listing.complete;
@@ -183,6 +184,7 @@ impl Download {
             self.state.directories.hold(id);
             return self.scheduler.tasks.push(DownloadTask::Enter { parent: Some(id), path, source });
         }
+        // Else it waits for the first of its names.
         let Some(there) = self.partner(observer, id, &path, &at, told, there) else { return };
         let clears = there.filter(|there| there.is_directory() || *there == TargetState::OtherKind);
         let alone = fresh || there.is_none();
@@ -253,6 +255,7 @@ impl Download {
         if self.options.delete.is_none() || self.state.incomplete {
             return;
         }
+        // Its parts were checked when it was made of them.
         let Ok(at) = parse(above) else { return };
         let before = self.surplus.count();
         let (options, surplus, mut kept) = (&self.options, &mut self.surplus, Ok(()));

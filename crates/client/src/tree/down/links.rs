@@ -99,7 +99,9 @@ impl Download {
             return false;
         }
         for pair in self.state.drained(observer, &mut self.late.locked) {
+            // Else it is told already.
             let Some((path, mode)) = self.state.read_back(observer, pair) else { continue };
+            // Its parts were checked when it was made of them.
             let (Ok(at), Ok(mode)) = (parse(&path), mode.try_into().map(u32::from_be_bytes)) else { continue };
             // Another process may have changed it meanwhile.
             if self.store.node(&at).is_ok_and(|node| node.mode & 0o7777 == mode & 0o7777 | 0o700) {
@@ -107,6 +109,7 @@ impl Download {
             }
         }
         for pair in self.state.drained(observer, &mut self.late.touched) {
+            // Else it is told already.
             let Some((path, time)) = self.state.read_back(observer, pair) else { continue };
             let (seconds, nanoseconds) = time.split_at_checked(8).unwrap_or_default();
             if let (Ok(seconds), Ok(nanoseconds)) = (seconds.try_into(), nanoseconds.try_into()) {
@@ -119,6 +122,7 @@ impl Download {
 
     fn make_links(&mut self, observer: &mut dyn Observer) {
         for pair in self.state.drained(observer, &mut self.late.links) {
+            // Else it is told already.
             let Some((first, path)) = self.state.read_back(observer, pair) else { continue };
             let made = if self.options.dry_run { Ok(()) } else { self.link(observer, &first, &path) };
             match made {
@@ -180,6 +184,7 @@ impl Download {
     }
 
     fn remove_surplus(&mut self, observer: &mut dyn Observer) {
+        // Nothing is deleted unless that is asked for.
         let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return };
         if count == 0 {
             return;
@@ -188,6 +193,7 @@ impl Download {
             return observer.not_done(&why);
         }
         for pair in self.state.drained(observer, &mut self.surplus) {
+            // Else it is told already.
             let Some((path, _)) = self.state.read_back(observer, pair) else { continue };
             let removed = match self.options.dry_run {
                 true => Ok(true),

@@ -56,6 +56,7 @@ impl Download {
     /// Whether a name refers to what the source has, and is spelled so: a file system may treat two
     /// names as one.
     pub(super) fn is_there(&self, entry: &DownloadEntry) -> bool {
+        // Its parts were checked when it was made of them.
         let (Ok(at), source) = (parse(&entry.path), &entry.detail.source) else { return false };
         let equal = |node: Node| {
             kinds::told(node.kind) == source.kind
@@ -194,6 +195,7 @@ impl Download {
         owner: Option<(u32, u32)>,
         mode: Option<u32>,
     ) {
+        // Its parts were checked when it was made of them.
         let Ok(at) = parse(path) else { return };
         let owner = owner.map(|(user, group)| (Some(user), Some(group))).unwrap_or_default();
         for (kind, change) in [
@@ -210,6 +212,7 @@ impl Download {
 
     /// The last step of a directory.
     pub(super) fn finish(&mut self, observer: &mut dyn Observer, id: DirectoryId) {
+        // A directory is known as long as anything waits for it.
         let Some(directory) = self.state.directories.get(id).cloned() else { return };
         if !self.options.dry_run && directory.touched {
             let keep = self.options.keep;

@@ -156,6 +156,7 @@ impl Upload {
     }
 
     fn was_made(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
+        // A directory is known as long as anything waits for it.
         let Some(directory) = self.state.directories.get_mut(id) else { return };
         if std::mem::replace(&mut directory.made, true) {
             return;
@@ -176,6 +177,7 @@ impl Upload {
     }
 
     fn compared(&mut self, observer: &mut dyn Observer, id: DirectoryId, listing: &Listing<'_>) {
+        // A directory is known as long as anything waits for it.
         let Some(path) = self.state.directories.get(id).map(|directory| directory.path.clone()) else { return };
         let mut names = self.there.remove(&id).unwrap_or_default();
         for entry in listing.entries.clone() {

@@ -81,6 +81,7 @@ impl Upload {
         }
         let links: Vec<_> = self.late.linking.iter_mut().flatten().take(TAKEN).collect();
         for pair in links {
+            // Else it is told already.
             let Some((first, path)) = self.state.read_back(observer, pair) else { continue };
             let link = Link { first, path, there: None, staged: false, unlock: false, tries: 0 };
             self.scheduler.tasks.push(UploadTask::Link(link));
@@ -96,6 +97,7 @@ impl Upload {
         }
         let surplus: Vec<_> = self.late.removing.iter_mut().flatten().take(TAKEN).collect();
         for pair in surplus {
+            // Else it is told already.
             let Some((path, kind)) = self.state.read_back(observer, pair) else { continue };
             // The source may have got it since the target was listed, and then it has been sent.
             if self.is_absent(&path, observer) {
@@ -114,6 +116,7 @@ impl Upload {
         }
         let touched: Vec<_> = self.late.touching.iter_mut().flatten().take(TAKEN).collect();
         for pair in touched {
+            // Else it is told already.
             let Some((path, kind)) = self.state.read_back(observer, pair) else { continue };
             self.scheduler.tasks.push(UploadTask::Retouch { path, mode: Unlocked::parse(&kind) });
         }
@@ -170,6 +173,7 @@ impl Upload {
                 if mode.is_some() {
                     return Ok(self.scheduler.ask(remote, &Call::Stat { path: &path, wanted: Wanted::MODE }, task));
                 }
+                // What is gone from the source has no time to give.
                 let Some(node) = RelPath::parse(&path).ok().and_then(|at| self.store.node(&at).ok()) else {
                     return Ok(Turn::Taken);
                 };
@@ -356,6 +360,7 @@ impl Upload {
 
     /// Restores the mode of a directory, unless another process changed it meanwhile.
     pub(super) fn retouched(&mut self, path: Vec<u8>, modes: Unlocked, outcome: Result<Answer<'_>, Error>) {
+        // Who cannot look at it does not know whether it is as this copy left it.
         let Ok(Answer::Attributes(told)) = outcome else { return };
         self.scheduler.tasks.push(UploadTask::Retouch { path: path.clone(), mode: None });
         if told.kind == FileType::Directory && told.mode.is_some_and(|mode| mode & 0o7777 == modes.set) {
@@ -378,6 +383,7 @@ impl Upload {
 
     /// Deleting requires that the source was read completely, and is bounded by `--max-delete`.
     fn may_delete(&mut self, observer: &mut dyn Observer) -> bool {
+        // Nothing is deleted unless that is asked for.
         let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return false };
         if count == 0 {
             return false;
@@ -392,12 +398,14 @@ impl Upload {
     /// Reports what a dry run reports at its end.
     fn tell_late(&mut self, observer: &mut dyn Observer) -> bool {
         for pair in self.state.drained(observer, &mut self.late.links) {
+            // Else it is told already.
             let Some((_, path)) = self.state.read_back(observer, pair) else { continue };
             self.state.summary.others += 1;
             observer.done(&path, EntryAction::Made);
         }
         if self.may_delete(observer) {
             for pair in self.state.drained(observer, &mut self.surplus) {
+                // Else it is told already.
                 let Some((path, _)) = self.state.read_back(observer, pair) else { continue };
                 self.state.summary.deleted += 1;
                 observer.done(&path, EntryAction::Deleted);

@@ -21,6 +21,7 @@ const PAGE_ENTRIES: usize = 256;
 impl Upload {
     /// Processes the next page of a directory of the source.
     pub(super) fn walk(&mut self, observer: &mut dyn Observer, id: DirectoryId, cursor: &[u8]) {
+        // A directory is known as long as anything waits for it.
         let Some(path) = self.state.directories.get(id).map(|directory| directory.path.clone()) else { return };
         if self.state.directories.is_lost(id) {
             return self.settle(id);
@@ -87,6 +88,7 @@ impl Upload {
                 there,
             });
         }
+        // Else it waits for the first of its names.
         let Some(there) = self.partner(observer, id, &path, name, &node, there) else { return };
         let (kind, mut entry) = (kinds::told(node.kind), UploadEntry::of(id, path, Box::new(node)));
         entry.detail.exists = there.is_some();
