@@ -41,7 +41,7 @@ pub(in crate::cmd) fn is_cut(error: &Error) -> bool {
 
 /// Codes say little: 550 stands for most of what can be wrong with a name, so the text decides
 /// between the usual reasons.
-fn kind_of(code: u16, reply: &str) -> ErrorKind {
+pub(super) fn kind_of(code: u16, reply: &str) -> ErrorKind {
     let text = reply.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     match code {

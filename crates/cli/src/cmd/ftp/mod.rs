@@ -21,7 +21,7 @@ use xdfs_secure::random;
 
 pub(super) use self::error::{error_of, is_cut};
 use self::opener::Opener;
-pub(super) use self::records::{PartRecords, PartsInUse};
+pub(super) use self::records::{PartRecords, PartsInUse, is_gone};
 pub(super) use self::tree::FtpRemote;
 use crate::exit::{Exit, Failure};
 use crate::plan::{LoginPlan, Options};

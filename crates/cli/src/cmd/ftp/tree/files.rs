@@ -20,7 +20,7 @@ use super::super::part::{hash_range, part_name};
 use super::super::stage::{self, commit, read_back, resume_of, start_of};
 use super::calls::found;
 use super::worker::{Trouble, Worker};
-use crate::cmd::ftp::{LARGE_BYTES_MIN, PartRecords, PartsInUse, is_cut};
+use crate::cmd::ftp::{LARGE_BYTES_MIN, PartRecords, PartsInUse, is_cut, is_gone};
 
 /// What is sent.
 enum Content<'a> {
@@ -156,8 +156,7 @@ fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>) -> Result<Written, Tr
         return Err(Trouble::Broken(refused));
     }
     // Nothing stays of it, if the server allows that.
-    if !matches!(worker.session.client().remove(&staged), Err(error) if !matches!(error, client::Error::Refused { .. }))
-    {
+    if is_gone(&worker.session.client().remove(&staged)) {
         in_use.done();
     }
     if matches!(

@@ -16,7 +16,8 @@ use super::super::facts::digits_of;
 use super::calls::joined;
 use super::files::part_of_small;
 use super::worker::{Trouble, Worker};
-use crate::cmd::ftp::LARGE_BYTES_MIN;
+use crate::cmd::ftp::part::part_name;
+use crate::cmd::ftp::{LARGE_BYTES_MIN, is_gone};
 
 /// After so many troubles all is done one by one: what the troubles are, a tree that changes or a server that does not
 /// keep its word, each costs a session.
@@ -91,7 +92,7 @@ impl Ahead {
         let calls = &batch.calls[index..];
         // A name that cannot be sent is refused on its own.
         let path = |call: &Call<'_>| worker.path(&joined(batch.base, call.path()));
-        let is_named = |call: &Call<'_>| Command::Dele(path(call)).encode().is_ok();
+        let is_named = |call: &Call<'_>| Command::Dele(part_name(&path(call), &[0; 16])).encode().is_ok();
         let gets = calls.iter().take_while(|call| matches!(call, Call::Get { .. }) && is_named(call)).count();
         let puts = calls.iter().take_while(|call| new_put(call).is_some() && is_named(call)).count();
         let puts = if shared.in_place.load(Ordering::Relaxed) { 0 } else { puts };
@@ -204,9 +205,8 @@ fn put(worker: &mut Worker<'_>, calls: &[Call<'_>], paths: &[Vec<u8>]) -> Result
             {
                 worker.session = session;
             }
-            if remove(worker, &staged, 0..staged.len()) {
-                in_use.done();
-            }
+            // The server may still do what was sent ahead in the lost session: the names stay recorded.
+            remove(worker, &staged, 0..staged.len());
             return Err(error);
         }
     };
@@ -253,7 +253,7 @@ fn write(
 fn remove(worker: &mut Worker<'_>, staged: &[Vec<u8>], places: impl Iterator<Item = usize>) -> bool {
     let commands: Vec<Command> = places.filter_map(|place| staged.get(place)).cloned().map(Command::Dele).collect();
     // What stays is no name that the copy sees.
-    worker.session.client().ask_many(&commands).is_ok()
+    worker.session.client().ask_many(&commands).is_ok_and(|answers| answers.iter().all(is_gone))
 }
 
 /// The SHA-256 of a small file.

@@ -6,7 +6,7 @@
 use super::{Folder, NAME_TRIES_MAX, Parent};
 use crate::store::Result;
 use crate::store::errors::{self, Verb};
-use rustix::fs::{Dir, FlockOperation, Stat};
+use rustix::fs::{Dir, FlockOperation};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::os::fd::OwnedFd;
@@ -26,13 +26,12 @@ pub struct Record {
     file: OwnedFd,
     parent: Parent,
     name: Vec<u8>,
-    written: i64,
 }
 
 impl Record {
-    /// When it was written, in seconds since 1970.
-    pub fn written(&self) -> i64 {
-        self.written
+    /// Whether this is the record that was found.
+    pub fn is(&self, found: &FoundRecord) -> bool {
+        self.name == found.name
     }
 
     /// Removes it: what it says is done.
@@ -45,10 +44,13 @@ impl Record {
 /// A record that was found.
 #[derive(Debug)]
 pub struct FoundRecord {
+    name: Vec<u8>,
     /// What it says.
     pub content: Vec<u8>,
-    /// The record if its program has ended, and this one holds it now.
-    pub ended: Option<Record>,
+    /// When it was written, in seconds since 1970.
+    pub written: i64,
+    /// Whether a program that runs holds it.
+    pub in_use: bool,
 }
 
 impl Folder {
@@ -63,14 +65,25 @@ impl Folder {
             getrandom(&mut random[..], GetRandomFlags::empty()).map_err(fail)?;
             let name = [PREFIX, format!("{:032x}", u128::from_be_bytes(random)).as_bytes()].concat();
             let file = self.parent.create_new(&name).map_err(fail)?;
-            // Before it was locked another program may have taken it for an empty one that was left.
-            if hold(&file).map_err(fail)?.is_some() {
-                self.fill_record(&file, content).map_err(fail)?;
-                let written = rustix::fs::fstat(&file).map_err(fail)?.st_mtime;
-                return Ok(Record { file, parent: self.another_parent().map_err(fail)?, name, written });
+            match self.begin(file, &name, content) {
+                Ok(Some(record)) => return Ok(record),
+                failed => {
+                    // Nothing stays of it.
+                    let _ = self.parent.remove(&name);
+                    failed.map_err(fail)?;
+                }
             }
         }
         Err(fail(Errno::BUSY))
+    }
+
+    /// Holds and fills a record; none if another program looked at it just then, and may have taken it for one that was left.
+    fn begin(&self, file: OwnedFd, name: &[u8], content: &[u8]) -> std::result::Result<Option<Record>, Errno> {
+        if !hold(&file)? {
+            return Ok(None);
+        }
+        fill(&file, content)?;
+        Ok(Some(Record { file, parent: self.another_parent()?, name: name.to_vec() }))
     }
 
     /// All records that can be read.
@@ -84,42 +97,53 @@ impl Folder {
 
     /// The record of this name, unless it was removed meanwhile.
     fn found(&self, name: Vec<u8>) -> std::result::Result<Option<FoundRecord>, Errno> {
-        let Some((file, _)) = self.parent.open_own(&name)? else { return Ok(None) };
-        let is_held = hold(&file)?;
+        let Some((file, stat)) = self.parent.open_own(&name)? else { return Ok(None) };
+        // Those who only look do not exclude each other.
+        let in_use = !is_had(&file, FlockOperation::NonBlockingLockShared)?;
         let content = super::bounded(&file, RECORD_BYTES_MAX, &self.shown).map_err(|_| Errno::IO)?;
-        let ended = match is_held {
-            Some(stat) => Some(Record { file, parent: self.another_parent()?, name, written: stat.st_mtime }),
-            None => None,
-        };
-        Ok(Some(FoundRecord { content, ended }))
+        Ok(Some(FoundRecord { name, content, written: stat.st_mtime, in_use }))
+    }
+
+    /// Holds a record whose program has ended; none if it is held, or gone.
+    pub fn take_record(&self, found: &FoundRecord) -> Result<Option<Record>> {
+        self.take(found).map_err(|errno| errors::failed(Verb::Open, &self.shown, errno))
+    }
+
+    fn take(&self, found: &FoundRecord) -> std::result::Result<Option<Record>, Errno> {
+        let Some((file, _)) = self.parent.open_own(&found.name)? else { return Ok(None) };
+        if !hold(&file)? {
+            return Ok(None);
+        }
+        Ok(Some(Record { file, parent: self.another_parent()?, name: found.name.clone() }))
     }
 
     fn another_parent(&self) -> std::result::Result<Parent, Errno> {
         rustix::io::fcntl_dupfd_cloexec(&self.directory, 0).map(Parent::new)
     }
-
-    fn fill_record(&self, file: &OwnedFd, content: &[u8]) -> std::result::Result<(), Errno> {
-        self.give(file)?;
-        let mut rest = content;
-        while !rest.is_empty() {
-            match rustix::io::retry_on_intr(|| rustix::io::write(file, rest))? {
-                0 => return Err(Errno::IO),
-                count => rest = rest.get(count..).unwrap_or_default(),
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Holds a file that nobody else holds and that still has its name.
-fn hold(file: &OwnedFd) -> std::result::Result<Option<Stat>, Errno> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Ok(None),
-        Err(errno) => return Err(errno),
+fn fill(file: &OwnedFd, content: &[u8]) -> std::result::Result<(), Errno> {
+    let mut rest = content;
+    while !rest.is_empty() {
+        match rustix::io::retry_on_intr(|| rustix::io::write(file, rest))? {
+            0 => return Err(Errno::IO),
+            count => rest = rest.get(count..).unwrap_or_default(),
+        }
     }
-    let stat = rustix::fs::fstat(file)?;
-    Ok((stat.st_nlink > 0).then_some(stat))
+    Ok(())
+}
+
+/// Holds a file that nobody else holds or looks at, and that still has its name.
+fn hold(file: &OwnedFd) -> std::result::Result<bool, Errno> {
+    Ok(is_had(file, FlockOperation::NonBlockingLockExclusive)? && rustix::fs::fstat(file)?.st_nlink > 0)
+}
+
+fn is_had(file: &OwnedFd, lock: FlockOperation) -> std::result::Result<bool, Errno> {
+    match rustix::fs::flock(file, lock) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }
 
 #[cfg(test)]
@@ -128,7 +152,7 @@ mod tests {
 
     fn contents(folder: &Folder) -> Vec<(Vec<u8>, bool)> {
         let mut found: Vec<(Vec<u8>, bool)> =
-            folder.records().unwrap().into_iter().map(|found| (found.content, found.ended.is_some())).collect();
+            folder.records().unwrap().into_iter().map(|found| (found.content, found.in_use)).collect();
         found.sort();
         found
     }
@@ -138,27 +162,36 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let folder = Folder::create(&scratch.path().join("records")).unwrap();
         let (one, other) = (folder.begin_record(b"one").unwrap(), folder.begin_record(b"other").unwrap());
-        assert_eq!(contents(&folder), [(b"one".to_vec(), false), (b"other".to_vec(), false)]);
+        assert_eq!(contents(&folder), [(b"one".to_vec(), true), (b"other".to_vec(), true)]);
         drop(one);
-        assert_eq!(contents(&folder), [(b"one".to_vec(), true), (b"other".to_vec(), false)]);
-        // Looking at a record takes nothing of it.
-        assert_eq!(contents(&folder).len(), 2);
-        other.remove();
-        for found in folder.records().unwrap() {
-            found.ended.unwrap().remove();
+        assert_eq!(contents(&folder), [(b"one".to_vec(), false), (b"other".to_vec(), true)]);
+        let found = folder.records().unwrap();
+        assert_eq!(found.iter().filter(|found| other.is(found)).count(), 1);
+        for found in &found {
+            let taken = folder.take_record(found).unwrap();
+            assert_eq!(taken.is_some(), !other.is(found), "what is held is not taken");
+            taken.into_iter().for_each(Record::remove);
         }
+        other.remove();
         assert_eq!(contents(&folder), []);
+        assert!(folder.take_record(&found[0]).unwrap().is_none(), "it is gone");
     }
 
     #[test]
-    fn only_one_program_holds_a_record_that_was_left() {
+    fn many_look_at_a_record_at_a_time_and_one_takes_it() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = Folder::create(scratch.path()).unwrap();
         drop(folder.begin_record(b"left").unwrap());
-        let first = folder.records().unwrap();
-        assert!(first[0].ended.is_some() && folder.records().unwrap()[0].ended.is_none());
-        drop(first);
-        assert!(folder.records().unwrap()[0].ended.is_some());
+        let name = folder.records().unwrap().remove(0).name;
+        // Somebody else looks just now.
+        let (looking, _) = folder.parent.open_own(&name).unwrap().unwrap();
+        assert!(is_had(&looking, FlockOperation::NonBlockingLockShared).unwrap());
+        let found = folder.records().unwrap();
+        assert!(!found[0].in_use && folder.take_record(&found[0]).unwrap().is_none());
+        drop(looking);
+        let first = folder.take_record(&found[0]).unwrap();
+        assert!(first.is_some() && folder.take_record(&found[0]).unwrap().is_none());
+        assert!(folder.records().unwrap()[0].in_use);
     }
 
     #[test]
