@@ -70,7 +70,7 @@ pub mod tree;
 pub mod trust;
 pub mod watch;
 
-pub use calls::{Batch, Facts, Opener, Openers, Page, Pages, PendingReply, Reply, failed, when_permitted};
+pub use calls::{Batch, Facts, Opener, Openers, Page, Pages, PendingReply, Reply, failed, in_full, when_permitted};
 pub use connect::{Offer, was_lost_in_opening};
 pub use endpoints::{Content, Payload, Staging, Target};
 pub use journal::{authenticated, use_journal_key};

@@ -231,9 +231,9 @@ impl Connecting<'_> {
             };
             match open(&options) {
                 Ok(session) => return Ok(session),
+                Err(error) if matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut) => last = error,
                 // A server answered: another address of the same host would give the same answer.
-                Err(error) if error.kind != ErrorKind::ConnectionLost => return Err(Ok(error)),
-                Err(error) => last = error,
+                Err(error) => return Err(Ok(error)),
             }
         }
         Err(Ok(last))

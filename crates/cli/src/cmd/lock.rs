@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use xdfs_client::file::{File, OpenOptions, Remote};
-use xdfs_client::{Error, ErrorKind};
+use xdfs_client::{Error, ErrorKind, in_full};
 use xdfs_io::process::Process;
 
 use super::remote::{SessionRequest, Sessions, wire_name};
@@ -34,8 +34,10 @@ pub(crate) fn run(plan: &LockPlan) -> Result<ExitCode, Failure> {
     let (session, _tunnel) = sessions.own(&plan.url).map_err(|(failure, _)| failure)?;
     // Its locks end with the session: it is not made again.
     let remote = Remote::over(session);
-    let failed =
-        |error: Error| Failure::new(Exit::of_error(&error, Side::Peer), format!("{}: {}", plan.url, error.kind.text()));
+    let failed = |error: Error| {
+        let text = format!("{}: {}", plan.url, in_full(error.kind));
+        Failure::new(Exit::of_error(&error, Side::Peer), text)
+    };
     let options = match plan.shared {
         true => OpenOptions::new().read(true),
         false => OpenOptions::new().read(true).write(true).create(true),

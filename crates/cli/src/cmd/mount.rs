@@ -14,7 +14,7 @@ use std::time::Duration;
 use ending::Ending;
 use rustix::io::Errno;
 use rustix::process::{getgid, getuid, setsid};
-use xdfs_client::Error;
+use xdfs_client::{Error, in_full};
 use xdfs_mount::{AttachError, KernelOptions, MountPoint, Settings, Tree, attach, serve};
 use xdfs_secure::random;
 
@@ -70,7 +70,7 @@ fn stay(plan: &MountPlan) -> Result<Exit, Failure> {
         let failure = |said: &str| Failure::new(Exit::of_error(&error, Side::Peer), format!("{}: {said}", plan.url));
         match remedy_without_export(&plan.url, &error) {
             Some(remedy) => failure(&error.message).help(remedy),
-            None => failure(error.kind.text()),
+            None => failure(in_full(error.kind)),
         }
     };
     let settings = Settings {
