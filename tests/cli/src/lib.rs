@@ -13,6 +13,7 @@ mod relay;
 mod run;
 mod scene;
 mod server;
+mod sockets;
 mod terminal;
 
 pub use binary::xdfs_binary;
@@ -23,4 +24,5 @@ pub use relay::Relay;
 pub use run::{Outcome, Running, is_running};
 pub use scene::{STAGING, Scene, Stacks, pattern};
 pub use server::Server;
+pub use sockets::{TcpState, tcp_sockets};
 pub use terminal::Terminal;

@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use xdfs_test_cli::{Scene, Server, exit, pattern};
+use xdfs_test_cli::{Scene, Server, TcpState, exit, pattern, tcp_sockets};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -17,28 +18,39 @@ fn export(name: &str) -> String {
 }
 
 fn serve(scene: &Scene, config: &str) -> Server {
+    serve_with(scene, config, &[])
+}
+
+fn serve_with(scene: &Scene, config: &str, options: &[&str]) -> Server {
     for name in ["one", "two"] {
         scene.directory(name);
     }
     scene.write("server.toml", config.as_bytes());
-    Server::start(scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]), &["--config", "server.toml"])
+    let command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    Server::start(command, &[&["--config", "server.toml"], options].concat())
 }
 
-fn read(socket: &Path) -> String {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+/// What is answered to who calls this machine `host`.
+fn answer(mut stream: impl Read + Write, host: &str) -> String {
+    stream.write_all(format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     answer
 }
 
-/// The metrics, once they have this line: figures are gathered a few times a second.
+/// The metrics at this socket, once they have this line.
 #[track_caller]
 fn until(socket: &Path, line: &str) -> String {
+    until_told(|| answer(UnixStream::connect(socket).unwrap(), "localhost"), line)
+}
+
+/// What `read` gets, once it has this line: figures are gathered a few times a second.
+#[track_caller]
+fn until_told(read: impl Fn() -> String, line: &str) -> String {
     let until = Instant::now() + PATIENCE;
     loop {
-        let text = read(socket);
+        let text = read();
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
         if text.lines().any(|one| one == line) {
             return text;
         }
@@ -90,6 +102,37 @@ fn figures_are_on_a_socket_of_the_server_s_group_and_outlive_a_hand_over() {
     server.signal(Signal::HUP);
     let text = until(&socket, "xdfs_bandwidth_limit_bytes{export=\"two\"} 1073741824");
     assert!(text.lines().any(|one| one == "xdfs_sessions_total 0"), "it counts anew: {text}");
+}
+
+#[test]
+fn a_confined_server_answers_at_a_loopback_port_and_so_does_the_process_that_takes_over() {
+    let scene = Scene::new();
+    let options = ["--metrics", "127.0.0.1:0", "--confinement", "required"];
+    let server = serve_with(&scene, &export("one"), &options);
+    let successor = Successor::of(&server);
+    let confined = |process: Pid| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero())).unwrap();
+        status.lines().any(|line| line == "Seccomp:\t2")
+    };
+    assert!(confined(server.process()));
+    let mut listening = tcp_sockets(server.process(), TcpState::Listening);
+    listening.retain(|address| address.to_string() != server.address());
+    let [place] = listening[..] else { panic!("one place besides its own: {listening:?}") };
+    assert!(place.ip().is_loopback(), "{place}");
+    let read = || answer(TcpStream::connect(place).unwrap(), &place.to_string());
+    scene.write("file", &pattern(300_000, 1));
+    scene.run(["cp", "file", &server.url_in("one", "file")]).ends_with(0);
+    until_told(read, "xdfs_payload_bytes_total{export=\"one\",direction=\"received\"} 300000");
+    let other = answer(TcpStream::connect(place).unwrap(), "evil.example");
+    assert!(other.starts_with("HTTP/1.1 403 "), "a page of a browser's reads nothing: {other}");
+    // The new export is out of the reach of this process, so another one takes over.
+    scene.write("server.toml", (export("one") + &export("two")).as_bytes());
+    server.signal(Signal::HUP);
+    let text = until_told(read, "xdfs_bandwidth_limit_bytes{export=\"two\"} 1073741824");
+    assert!(text.lines().any(|one| one == "xdfs_sessions_total 0"), "it counts anew: {text}");
+    assert!(confined(successor.0), "it is confined as well");
+    assert_eq!(server.wait(), Some(0), "the old process is not needed for it");
+    until_told(read, "xdfs_sessions 0");
 }
 
 #[test]
