@@ -70,6 +70,13 @@ pub fn namespaces() -> bool {
     works("user and mount namespaces (unshare)", Command::new("unshare").args(script))
 }
 
+/// Whether a network namespace of a test's own can be made and its loopback switched on: see [`leave_out`].
+#[track_caller]
+pub fn networks() -> bool {
+    let script = ["--user", "--map-root-user", "--net", "sh", "-c", "ip link set lo up"];
+    works("network namespaces (unshare) and ip (package iproute2)", Command::new("unshare").args(script))
+}
+
 #[track_caller]
 fn works(what: &str, command: &mut Command) -> bool {
     let output = quiet(command).stderr(Stdio::piped()).output();
