@@ -1,5 +1,10 @@
 //! Copies over ssh, against a real sshd: nothing is set up at either end but the program.
 
+mod commands;
+mod listener;
+mod processes;
+mod questions;
+mod rights;
 mod sshd;
 
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -26,7 +31,10 @@ fn url(scene: &Scene, host: &str, name: &str) -> String {
 }
 
 fn start(scene: &Scene, words: &[&str]) -> Running {
-    scene.start(words.iter().map(|word| (*word).to_owned()).chain([Sshd::option(scene)]))
+    // Behind the name of the command: some take what stands last for tests or for another command.
+    let (command, rest) = words.split_first().expect("a command");
+    let option = Sshd::option(scene);
+    scene.start([&[command, option.as_str()][..], rest].concat())
 }
 
 #[track_caller]
