@@ -176,6 +176,54 @@ fn without_resume_nothing_is_left_and_nothing_is_gone_on_with() {
 }
 
 #[test]
+fn a_download_without_resume_leaves_nothing_whoever_was_killed() {
+    let scene = Scene::new();
+    let content = pattern(SIZE, 12);
+    scene.write("server/file", &content);
+    scene.write("server/other", b"other");
+    for same_again in [true, false] {
+        for server_killed in [false, true] {
+            let server = scene.serve();
+            let into = format!("into-{same_again}-{server_killed}");
+            scene.write(format!("{into}/file"), b"old");
+            let target = format!("{into}/file");
+            let relay = Relay::holding(&server, 1, PASSED);
+            let words =
+                ["cp", "-P", "1", "--retry", "0", "--no-resume", &relay.url("file"), &target].map(str::to_owned);
+            let running = scene.start(&words);
+            relay.wait_until_held();
+            assert_eq!(scene.names(&into).len(), 2, "it is under way: {:?}", scene.names(&into));
+            let server = if server_killed {
+                server.kill();
+                drop(relay);
+                running.wait().ends_with(exit::CONNECTION_LOST);
+                assert_eq!(scene.names(&into), ["file"], "the client that lives has removed its own");
+                scene.serve()
+            } else {
+                running.signal(Signal::KILL);
+                running.wait();
+                drop(relay);
+                server
+            };
+            assert_eq!(scene.read(&target), b"old");
+            // The next command to that directory, be it the same or another one, removes what a killed one left.
+            let mut kept = vec!["file"];
+            let again = if same_again {
+                scene.run(["cp", "--json", "--no-resume", &server.url("file"), &target])
+            } else {
+                kept.push("other");
+                scene.run(["cp", "--json", &server.url("other"), &format!("{into}/other")])
+            };
+            again.ends_with(exit::DONE);
+            let line = again.objects().pop().expect("a line");
+            assert_eq!(line["resumed_bytes"], 0, "{line}");
+            assert_eq!(scene.names(&into), kept);
+            assert!(scene.read(&target) == if same_again { &content[..] } else { b"old" });
+        }
+    }
+}
+
+#[test]
 fn one_command_survives_servers_that_are_killed_and_restarted() {
     let scene = Scene::new();
     let server = scene.serve();
