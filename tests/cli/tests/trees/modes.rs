@@ -27,7 +27,7 @@ fn give(scene: &Scene) {
     }
 }
 
-fn serve(scene: &Scene) -> Server {
+pub fn serve(scene: &Scene) -> Server {
     scene.directory("server");
     give(scene);
     let command = as_user(scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]));
@@ -37,7 +37,7 @@ fn serve(scene: &Scene) -> Server {
     server
 }
 
-fn run(scene: &Scene, words: &[&str]) -> Outcome {
+pub fn run(scene: &Scene, words: &[&str]) -> Outcome {
     Running::start(as_user(scene.command(words))).wait()
 }
 

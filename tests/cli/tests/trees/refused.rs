@@ -5,8 +5,11 @@ use std::process::Command;
 use xdfs_test_cli::{Outcome, Running, Scene, Server, exit, xdfs_binary};
 
 use super::judge::{plant, same};
+use super::modes;
 
 const FILES: usize = 400;
+/// The directories of such a tree that files are in.
+const DIRECTORIES: usize = 21;
 
 /// `words` run by xdfs under this limit of open files.
 fn limited(scene: &Scene, files: u32, words: &[&str]) -> Command {
@@ -44,6 +47,37 @@ fn a_read_only_target_is_told_once_however_many_names_it_does_not_take() {
     for target in ["there/copy", "there/empty", "there/new"] {
         let outcome = where_read_only(&scene, "there", &["sync", &server.url("tree"), target]);
         says_once(&outcome, exit::PERMISSION_DENIED, "read-only");
+    }
+}
+
+#[test]
+fn a_target_that_others_own_is_told_once_up_and_down() {
+    if !xdfs_test_needs::root("the target is somebody else's") {
+        return;
+    }
+    let scene = Scene::new();
+    plant(&scene, "tree", FILES, 9);
+    plant(&scene, "server/tree", FILES, 9);
+    let server = modes::serve(&scene);
+    for top in ["there", "server/there"] {
+        // An older copy, which takes no name of any directory.
+        plant(&scene, &format!("{top}/copy"), FILES / 2, 10);
+        scene.directory(format!("{top}/empty"));
+    }
+    let copies = |target: &str| [("tree".to_owned(), server.url(target)), (server.url("tree"), target.to_owned())];
+    for target in ["there/empty", "there/new"] {
+        for (source, target) in copies(target) {
+            for words in [&["sync", &source, &target][..], &["cp", "-r", &source, &target]] {
+                says_once(&modes::run(&scene, words), exit::PERMISSION_DENIED, "permission denied");
+            }
+        }
+    }
+    // What is below a directory of somebody else's may be one's own: each directory is tried, and told once.
+    for (source, target) in copies("there/copy") {
+        let outcome = modes::run(&scene, &["sync", &source, &target]);
+        outcome.ends_with(exit::SOME_FAILED).says(&["permission denied; no name in it was copied", "400 names failed"]);
+        let lines = outcome.messages.lines().count();
+        assert!(lines <= DIRECTORIES + 4, "{lines} lines: {}", outcome.messages);
     }
 }
 

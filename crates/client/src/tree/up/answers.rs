@@ -138,18 +138,20 @@ impl Upload {
         }
     }
 
-    /// The content is complete; a failure to set the time of a directory is minor, but is reported.
-    /// What was not granted is counted, as for attributes.
+    /// The content is complete; a failure to set the time of a directory is minor: the first is
+    /// reported, and more are counted. What was not granted is only counted, as for attributes.
     fn finished(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
         if self.state.directories.get(id).is_some_and(|directory| !directory.made && !directory.locked) {
             // The call that was to make it, in the same batch, is repeated.
             return self.scheduler.tasks.push(UploadTask::Finish(id));
         }
-        if let Some(error) = error {
+        // What is not there has no time: its own error was reported.
+        if let Some(error) = error.filter(|error| error.kind != ErrorKind::NotFound) {
             self.state.summary.reduce(NotKept::TIME);
-            if let Some(directory) = self.state.directories.get(id).filter(|_| error.kind != ErrorKind::Refused) {
+            let is_told = self.state.summary.reduced == 1 && error.kind != ErrorKind::Refused;
+            if let Some(directory) = self.state.directories.get(id).filter(|_| is_told) {
                 let path = if directory.path.is_empty() { b".".as_slice() } else { &directory.path };
-                observer.note(&format!("{}: {error}", noted(path)));
+                observer.note(&format!("{}: {error}; more of the kind is counted", noted(path)));
             }
         }
         self.left(id);
