@@ -1,7 +1,9 @@
 //! `--bwlimit`: a copy moves at the rate that was asked for, in both directions, whatever its protection and its number of
 //! channels, and is as correct as any other.
 
-use xdfs_test_cli::{Outcome, Scene, pattern};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use xdfs_test_cli::{Outcome, Running, Scene, pattern};
 
 const RATE: usize = 2 << 20;
 const SIZE: usize = 4 << 20;
@@ -58,6 +60,37 @@ fn off_and_an_hour_without_a_limit_are_no_limit() {
         let channels = outcome.objects()[0]["channel_bytes"].as_array().map(Vec::len);
         assert!(channels > Some(1), "{channels:?}");
     }
+}
+
+/// A zone in which the minute has so many seconds left, and this minute and the next one as `--bwlimit` reads them there.
+fn zone_before_a_minute(left: u64) -> (String, [String; 2]) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    // East of Greenwich by less than a minute; POSIX writes that with the other sign.
+    let east = (60 - left + 60 - now % 60) % 60;
+    let minute = (now + east) / 60;
+    let shown = |minute: u64| format!("{:02}:{:02}", minute / 60 % 24, minute % 60);
+    (format!("XDF-00:00:{east:02}"), [shown(minute), shown(minute + 1)])
+}
+
+#[test]
+fn a_running_copy_changes_its_rate_at_the_time_of_day_that_was_given() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let content = pattern(SIZE, 6);
+    scene.write("source", &content);
+    let url = server.url("file");
+    for words in [["source", &url], [&url, "copy"]] {
+        let (zone, [now, next]) = zone_before_a_minute(4);
+        // At the first rate alone it would take 32 seconds, at the second one half of one.
+        let limit = format!("{now},128K {next},8M");
+        let mut command = scene.command(["cp", "--json", "--bwlimit", &limit].iter().chain(&words));
+        command.env("TZ", zone);
+        let outcome = Running::start(command).wait();
+        outcome.ends_with(0);
+        let seconds = outcome.objects()[0]["seconds"].as_f64().unwrap_or_default();
+        assert!((1.5..16.0).contains(&seconds), "{seconds} s: {limit}");
+    }
+    assert!(scene.read("copy") == content);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! A disk that fills up while data flow: the old file stays, what came is kept, it is said how much is missing, and the same command
 //! goes on when there is room.
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use std::path::{Path, PathBuf};
-use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, exit, pattern, with_small_disk, xdfs_binary};
+use std::time::{Duration, Instant};
+use xdfs_test_cli::{
+    Outcome, Relay, Running, Scene, Server, exit, pattern, with_file_systems, with_small_disk, xdfs_binary,
+};
 
 const SIZE: usize = 16 << 20;
 const DISK_MEBIBYTES: u32 = 24;
@@ -131,4 +134,55 @@ fn a_tree_that_comes_down_to_a_full_disk_stops_instead_of_naming_all_that_is_lef
     command.arg(xdfs_binary()).arg(server.url("tree")).current_dir(scene.path(""));
     scene.dress("somebody", &mut command);
     stops_early(&Running::start(command).wait());
+}
+
+/// A disk, what a visitor reserves of it, and what another user needs of it then.
+const SHARED_DISK: u64 = 192 << 20;
+const RESERVED: u64 = 140 << 20;
+const NEEDED: u64 = 100 << 20;
+
+#[test]
+fn room_that_a_visitor_reserved_is_another_user_s_as_soon_as_they_leave() {
+    if !xdfs_test_needs::root("a small ext4 is mounted") {
+        return;
+    }
+    let test = "room_that_a_visitor_reserved_is_another_user_s_as_soon_as_they_leave";
+    with_file_systems(test, SHARED_DISK, |disks| {
+        // Not on a tmpfs, where nothing is reserved.
+        let scene = Scene::below(&disks.ext4);
+        let key = scene.run_as("anna", ["key", "create"]);
+        scene.write("key.pub", key.ends_with(0).text().as_bytes());
+        scene.run(["user", "add", "anna", "--key", "key.pub"]).ends_with(0);
+        let server = scene.serve_with(&["--allow-anonymous", "create"]);
+        let free = || {
+            let disk = rustix::fs::statvfs(&disks.ext4).expect("it is mounted");
+            disk.f_bavail * disk.f_frsize
+        };
+        // Sources with holes need no room of the same disk.
+        for (name, size) in [("large", RESERVED), ("needed", NEEDED)] {
+            std::fs::File::create(scene.path(name)).and_then(|file| file.set_len(size)).expect("a length");
+        }
+        let theirs = server.url("needed").replace("xdfs://", "xdfs://anna@");
+        for (round, signal) in [Signal::KILL, Signal::INT, Signal::TERM].into_iter().enumerate() {
+            let relay = Relay::holding(&server, 1, PASSED);
+            let url = relay.url(&format!("visitor-{round}"));
+            let visitor = scene.start(["cp", "-P", "1", "--retry", "0", "large", &url]);
+            relay.wait_until_held();
+            assert!(free() < NEEDED, "{} bytes are free: it was not reserved", free());
+            let refused = scene.run_as("anna", ["cp", "needed", &theirs]);
+            refused.ends_with(exit::NO_SPACE);
+            visitor.signal(signal);
+            drop(relay);
+            visitor.wait();
+            let since = Instant::now();
+            while free() < NEEDED {
+                assert!(since.elapsed() < Duration::from_secs(10), "{} bytes are free", free());
+                std::thread::yield_now();
+            }
+            scene.run_as("anna", ["cp", "needed", &theirs]).ends_with(0);
+            scene.run_as("anna", ["rm", &theirs]).ends_with(0);
+        }
+        let names = scene.names("server");
+        assert!(names.iter().any(|name| name.ends_with(".part")), "what had come is kept: {names:?}");
+    });
 }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{Relay, Scene, Server, exit, pass, pattern};
+use xdfs_test_cli::{Relay, Running, Scene, Server, exit, pass, pattern};
 
 /// Bytes a second of the limits.
 const RATE: u64 = 4 << 20;
@@ -27,10 +27,15 @@ fn must_take(what: &str, seconds: f64, expected: f64) {
 }
 
 fn serve(scene: &Scene, limits: &str) -> Server {
+    serve_limited(scene, limits, "")
+}
+
+/// The same with what the export `made` is limited to.
+fn serve_limited(scene: &Scene, limits: &str, made: &str) -> Server {
     scene.directory("data");
     let config = format!(
         "{limits}[exports.data]\ndirectory = \"data\"\nanonymous = \"rw\"\n\
-         [exports.made]\ndirectory = \"memory:\"\nanonymous = \"ro\"\n"
+         [exports.made]\ndirectory = \"memory:\"\nanonymous = \"ro\"\n{made}"
     );
     scene.write("server.toml", config.as_bytes());
     let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
@@ -109,6 +114,41 @@ fn sessions_of_a_user_share_his_limit_evenly() {
     must_take("two sessions", began.elapsed().as_secs_f64(), seconds as f64);
     let ratio = took[0].max(took[1]) / took[0].min(took[1]);
     println!("{took:.2?} s: {ratio:.3} of each other");
+    assert!(ratio < if slowest < 1.5 { 1.1 } else { 1.5 }, "{took:?}");
+}
+
+#[test]
+fn an_export_has_its_rate_for_all_its_users_and_no_other_export_has_it() {
+    let (seconds, slowest) = effort();
+    let scene = Scene::new();
+    let server = serve_limited(&scene, "", "bandwidth = \"4M\"\n");
+    scene.run(["user", "add", "anna"]).ends_with(exit::DONE);
+    scene.run(["user", "token", "anna", "--export", "made", "--out", "token"]).ends_with(exit::DONE);
+    let size = RATE * seconds;
+    scene.write("data/free", &pattern(usize::try_from(size).expect("a few MiB"), 9));
+    let (half, url) = ((size / 2).to_string(), server.url_in("made", "random"));
+    let began = Instant::now();
+    // A user and a visitor, who have nothing else in common.
+    let copies = [true, false].map(|named| {
+        let mut command = scene.command(["cp", "--json", "-P", "4", "--length", &half, &url, "null:"]);
+        if named {
+            command.env("XDFS_TOKEN_FILE", scene.path("token"));
+        }
+        Running::start(command)
+    });
+    // Nobody limits this one, and it has the bytes of both long before.
+    let free = scene.run(["cp", "--json", &server.url_in("data", "free"), "null:"]);
+    free.ends_with(exit::DONE);
+    let alone = free.objects()[0]["seconds"].as_f64().expect("a number");
+    assert!(copies.iter().all(|copy| !copy.has_ended()), "the other export took {alone} s");
+    let took = copies.map(|copy| {
+        let outcome = copy.wait();
+        outcome.ends_with(exit::DONE);
+        outcome.objects()[0]["seconds"].as_f64().expect("a number")
+    });
+    must_take("two users of an export", began.elapsed().as_secs_f64(), seconds as f64);
+    let ratio = took[0].max(took[1]) / took[0].min(took[1]);
+    println!("{took:.2?} s: {ratio:.3} of each other; the other export: {alone:.2} s");
     assert!(ratio < if slowest < 1.5 { 1.1 } else { 1.5 }, "{took:?}");
 }
 
