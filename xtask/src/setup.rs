@@ -31,6 +31,7 @@ const NEEDS: &[Need] = &[
     need("iproute2", Sign::Program("ip"), "network namespaces, and ss to see a socket's options"),
     need("strace", Sign::Program("strace"), "counts the system calls of a transfer"),
     need("e2fsprogs", Sign::Program("mkfs.ext4"), "a file system whose power is cut"),
+    need("xfsprogs", Sign::Program("mkfs.xfs"), "a file system with projects, which quotas are for"),
     need("openssh-client", Sign::Program("ssh"), "starts a server for one command"),
     need("openssh-server", Sign::Program("sshd"), "the other end of ssh"),
     need("globus-xioperf", Sign::Program("globus-xioperf"), "the other end of xioperf"),
