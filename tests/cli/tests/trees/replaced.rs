@@ -1,8 +1,10 @@
 //! What has become something of another kind, and files that have other names in common: `sync` makes one like the other.
 
 use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{exit, pattern};
+use xdfs_test_cli::{Scene, exit, pattern};
 
 use super::judge::same;
 use super::sync::{names, synced, tree};
@@ -154,4 +156,64 @@ fn what_has_a_reserved_name_is_no_surplus() {
         way.run(&["--delete"]).ends_with(0);
         assert_eq!(way.scene.read(&name), b"of another user");
     });
+}
+
+/// Names of a directory that makes way, many enough that a kill meets it while it is emptied.
+const NAMES: usize = 1500;
+/// The file in its place: so long that it moves while the name is free.
+const LARGE: usize = 12 << 20;
+
+/// What is there under the name of a directory that makes way for a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Found {
+    Emptied(usize),
+    Nothing,
+    File,
+}
+
+#[track_caller]
+fn found(path: &Path, content: &[u8]) -> Found {
+    let Ok(node) = std::fs::symlink_metadata(path) else { return Found::Nothing };
+    if node.is_dir() {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        return Found::Emptied(entries.inspect(|entry| assert_eq!(entry.file_name().len(), 8)).count());
+    }
+    assert!(std::fs::read(path).expect("a file") == content, "the new file is there whole or not at all");
+    Found::File
+}
+
+/// docs/decisions/0039: the old directory less some names, or nothing, or the new file whole; and the same command ends it.
+#[test]
+fn a_kill_while_a_directory_makes_way_leaves_less_of_it_and_the_same_command_ends_it() {
+    let content = pattern(LARGE, 5);
+    let mut seen = Vec::new();
+    for down in [false, true] {
+        let scene = Scene::new();
+        let (top, copy) = if down { ("server/tree", "copy") } else { ("tree", "server/copy") };
+        scene.write(format!("{top}/name"), &content);
+        scene.write(format!("{top}/other"), b"other");
+        let server = scene.serve();
+        let (source, target) =
+            if down { (server.url("tree"), copy.to_owned()) } else { (top.to_owned(), server.url("copy")) };
+        // When it is emptied to so many names it is killed; 0 is the time behind that.
+        for left in [NAMES, NAMES - 1, NAMES / 2, 1, 0] {
+            for number in 0..NAMES {
+                scene.write(format!("{copy}/name/{number:08}"), b"");
+            }
+            let words = ["sync", "--delete", "--retry", "0", source.as_str(), &target];
+            let running = scene.start(words);
+            let until = Instant::now() + Duration::from_secs(60);
+            let path = scene.path(format!("{copy}/name"));
+            while !running.has_ended() && matches!(found(&path, &content), Found::Emptied(names) if names > left) {
+                assert!(Instant::now() < until, "it does not go on: {:?}", found(&path, &content));
+            }
+            running.kill();
+            seen.push(found(&path, &content));
+            scene.run(words).ends_with(0);
+            same(&scene, top, copy, false);
+            std::fs::remove_file(path).expect("it is the file");
+        }
+    }
+    println!("{seen:?}");
+    assert!(seen.iter().any(|found| matches!(found, Found::Emptied(names) if *names < NAMES)), "{seen:?}");
 }
