@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -111,8 +111,13 @@ impl Drop for Tunnel {
 
 /// Waits for the end of a process; its exit code, if it ended in time.
 fn end(process: &mut Child, within: Duration) -> Option<i32> {
+    let code = |status: ExitStatus| status.code().unwrap_or(SSH_FAILED);
+    // Who looked before has its code, and the process is no more.
+    if let Ok(Some(status)) = process.try_wait() {
+        return Some(code(status));
+    }
     let ended = Process::of(process).and_then(|process| process.ends_within(within)).ok()?;
-    if ended { process.wait().ok().map(|status| status.code().unwrap_or(SSH_FAILED)) } else { None }
+    if ended { process.wait().ok().map(code) } else { None }
 }
 
 /// Starts a server over ssh and opens a session with it.
