@@ -1,8 +1,7 @@
 //! Bytes of a file that are requested before somebody reads them.
 
-use super::changes::Seen;
 use super::core::{Core, Sent, unexpected};
-use super::remote::Remote;
+use super::remote::{Answered, Remote};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,13 +48,10 @@ impl Drop for Room {
     }
 }
 
-/// Bytes of a file, and its change number after they were read if the server was asked for it.
-pub(super) type ReadBytes = (Bytes, Option<u64>);
-
 /// What became of a range that was requested ahead.
 enum Fetch {
     Requested(PendingRead),
-    Arrived(ReadBytes),
+    Arrived(Bytes),
     Failed(Error),
 }
 
@@ -87,16 +83,16 @@ impl Chunk {
     }
 
     /// Its bytes, waited for if they have not arrived: fewer than requested at the end of the file.
-    fn bytes(&self, core: &Core) -> Result<ReadBytes, Error> {
+    fn bytes(&self, core: &Core) -> Result<Bytes, Error> {
         let mut fetch = lock(&self.fetch);
         if let Fetch::Requested(read) = &mut *fetch {
-            let arrived = core.received(read, |answered, part, change| (answered.slice(part), change));
+            let arrived = core.received(read, Answered::slice);
             *fetch = arrived.map_or_else(Fetch::Failed, Fetch::Arrived);
         }
         match &*fetch {
-            Fetch::Arrived(read) => {
-                self.end.store(self.offset + read.0.len().min(self.length) as u64, Ordering::Relaxed);
-                Ok(read.clone())
+            Fetch::Arrived(bytes) => {
+                self.end.store(self.offset + bytes.len().min(self.length) as u64, Ordering::Relaxed);
+                Ok(bytes.clone())
             }
             Fetch::Failed(error) => Err(error.clone()),
             // It was waited for.
@@ -126,10 +122,10 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// The first bytes of a file, read with its open; `asked` were requested when the file had changed so often.
-    pub(super) fn of_first(remote: &Arc<Remote>, first: ReadBytes, asked: u32, when: u64) -> Self {
+    pub(super) fn of_first(remote: &Arc<Remote>, bytes: Bytes, asked: u32, when: u64) -> Self {
         let length = asked as usize;
-        let room = Room::take(remote, length).filter(|_| first.0.len() <= length);
-        let chunk = room.map(|room| Chunk::new(0, length, Fetch::Arrived(first), room));
+        let room = Room::take(remote, length).filter(|_| bytes.len() <= length);
+        let chunk = room.map(|room| Chunk::new(0, length, Fetch::Arrived(bytes), room));
         Self { chunks: chunk.map(Arc::new).into_iter().collect(), when, ..Self::default() }
     }
 
@@ -210,13 +206,7 @@ impl Core {
     /// Fills `buf` from `offset`; of a file that is read in order more is requested than that, and later
     /// calls find it here. Whoever is `steady` reads in order from wherever he begins, and may get fewer
     /// bytes; otherwise there are fewer only at the end of the file.
-    pub(super) fn read_ahead_at(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        steady: bool,
-        seen: &mut Seen,
-    ) -> Result<usize, Error> {
+    pub(super) fn read_ahead_at(&self, buf: &mut [u8], offset: u64, steady: bool) -> Result<usize, Error> {
         self.settle_quietly();
         // What was requested under a lease that is over is forgotten.
         self.lease();
@@ -226,10 +216,11 @@ impl Core {
         };
         let (mut done, mut ended) = (0, false);
         for chunk in chunks {
-            let (bytes, change) = chunk.bytes(self).inspect_err(|_| lock(self.ahead()).forget())?;
-            seen.see(change);
+            let bytes = chunk.bytes(self).inspect_err(|_| lock(self.ahead()).forget())?;
+            // The chunk before it may have turned out to end earlier: what is between is asked for below.
+            let Some(from) = (offset + done as u64).checked_sub(chunk.offset) else { break };
             // Within the chunk: fits.
-            let from = (offset + done as u64 - chunk.offset) as usize;
+            let from = from as usize;
             let part = bytes.get(from..).unwrap_or_default();
             let count = part.len().min(buf.len() - done);
             buf[done..done + count].copy_from_slice(&part[..count]);
@@ -243,6 +234,6 @@ impl Core {
         if done == buf.len() || (steady && done > 0) || ended {
             return Ok(done);
         }
-        Ok(done + self.read_at(&mut buf[done..], offset + done as u64, seen)?)
+        Ok(done + self.read_at(&mut buf[done..], offset + done as u64)?)
     }
 }

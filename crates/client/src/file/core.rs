@@ -1,6 +1,5 @@
 //! An open file without a position: calls that survive the loss of the session.
 
-mod appends;
 mod early;
 mod lease;
 mod locks;
@@ -9,12 +8,12 @@ mod recovery;
 mod syncs;
 mod writes;
 
-use super::ahead::{Ahead, ReadBytes};
+use super::ahead::Ahead;
 use super::changes::Changes;
 use super::flight::Flown;
 use super::options::OpenOptions;
 use super::remote::{Answered, BatchFacts, PendingFileReply, Remote, is_lost};
-use super::unsynced::Unsynced;
+use super::unsynced::{Change, Unsynced};
 use crate::calls::failed;
 use crate::session::Session;
 use bytes::Bytes;
@@ -28,7 +27,6 @@ use std::time::Instant;
 use writes::Behind;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile, ReadRange};
-use xdfs_proto::wire::path::{Failure, Wanted};
 use xdfs_secure::random;
 
 /// What a batch takes besides its data.
@@ -65,8 +63,6 @@ pub(super) struct Sent {
 #[derive(Clone, Default)]
 pub(super) struct Shared {
     pub(super) changes: Changes,
-    /// There may be others.
-    pub(super) shared: bool,
     /// So many bytes from the start.
     pub(super) first: u32,
 }
@@ -89,8 +85,6 @@ pub(super) struct Core {
     /// Held until they are answered: what comes behind them waits, whichever thread it comes from.
     behind: Mutex<Behind>,
     changes: Mutex<Changes>,
-    /// They are shared with other open files: reads tell the change number.
-    shared: AtomicBool,
     ahead: Mutex<Ahead>,
     leasing: LeasingLock,
     /// Nobody uses it any more: in another session it is not opened again.
@@ -115,19 +109,8 @@ fn change_number(answer: &FileAnswer<'_>) -> Option<u64> {
     }
 }
 
-/// Asks for the number that another one follows after every change.
-pub(super) const LOOK_FOR_CHANGE: FileCall<'static> = FileCall::Attributes { wanted: Wanted::CHANGE };
-
-/// What that answers.
-pub(super) fn told_change(answer: &Result<FileAnswer<'_>, Failure>) -> Option<u64> {
-    match answer {
-        Ok(FileAnswer::Attributes(told)) => told.change,
-        _ => None,
-    }
-}
-
 /// What an open answers, and the bytes that were read with it.
-fn opened_of(answered: &Answered, path: &[u8]) -> Result<(OpenedFile, Option<ReadBytes>), Error> {
+fn opened_of(answered: &Answered, path: &[u8]) -> Result<(OpenedFile, Option<Bytes>), Error> {
     let mut answers = answered.read()?.into_iter();
     let opened = match answers.next() {
         Some(Ok(FileAnswer::Opened(opened))) => opened,
@@ -135,23 +118,11 @@ fn opened_of(answered: &Answered, path: &[u8]) -> Result<(OpenedFile, Option<Rea
         _ => return Err(unexpected()),
     };
     // They are read again by whoever needs them.
-    let first = first_of(answered, &mut answers);
+    let first = answers.next().and_then(|answer| match answer {
+        Ok(FileAnswer::Read(parts)) => parts.first().map(|part| answered.slice(part)),
+        _ => None,
+    });
     Ok((opened, first))
-}
-
-/// The bytes that were read with an open, and the change number after that.
-fn first_of<'a>(
-    answered: &'a Answered,
-    answers: &mut impl Iterator<Item = Result<FileAnswer<'a>, Failure>>,
-) -> Option<ReadBytes> {
-    let Some(Ok(FileAnswer::Read(parts))) = answers.next() else { return None };
-    let bytes = answered.slice(parts.first()?);
-    Some((bytes, answers.next().as_ref().and_then(told_change)))
-}
-
-/// The first bytes of a file, to be read with its open.
-fn first_calls<'a>(range: ReadRange) -> [FileCall<'a>; 2] {
-    [FileCall::Read { ranges: vec![range] }, LOOK_FOR_CHANGE]
 }
 
 fn open_with(session: &Session, batch: FileBatch<'_>, path: &[u8]) -> Result<OpenedFile, Error> {
@@ -180,7 +151,7 @@ impl Core {
             let room = session.batch_bytes_max() - FRAME_BYTES;
             let range = shared.first_read(options, room);
             let asked = range.map_or(0, |range| range.length);
-            calls.extend(range.into_iter().flat_map(first_calls));
+            calls.extend(range.map(|range| FileCall::Read { ranges: vec![range] }));
             let age_ms = flown.age().map(|age| age.as_millis() as u64 + 1);
             if options.is_once() {
                 flown.sent();
@@ -193,7 +164,7 @@ impl Core {
                     let calls = vec![FileCall::Open(options.again(path, &opened))];
                     break (open_with(&session, FileBatch { calls, ..FileBatch::default() }, path)?, None);
                 }
-                Ok((opened, first)) => break (opened, first.map(|read| (read, asked, count))),
+                Ok((opened, first)) => break (opened, first.map(|bytes| (bytes, asked, count))),
                 Err(error) if is_lost(&error) && remote.may_retry(&error) => {
                     flown.lost();
                     remote.lost(&session);
@@ -209,7 +180,7 @@ impl Core {
             }
         };
         let ahead = match first {
-            Some((read, length, count)) => Ahead::of_first(remote, read, length, count),
+            Some((bytes, length, count)) => Ahead::of_first(remote, bytes, length, count),
             None => Ahead::default(),
         };
         Ok(Self::opened(remote, path, options, shared, (session, opened), ahead))
@@ -238,7 +209,6 @@ impl Core {
             recovering: Mutex::new(()),
             behind: Mutex::default(),
             changes: Mutex::new(shared.changes.clone()),
-            shared: AtomicBool::new(shared.shared),
             ahead: Mutex::new(ahead),
             leasing: LeasingLock::default(),
             closed: AtomicBool::new(false),
@@ -283,12 +253,6 @@ impl Core {
     /// Counts its changes with those of other open files.
     pub(super) fn share(&self, changes: &Changes) {
         *lock(&self.changes) = changes.clone();
-        self.shared.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether there may be other open files of the same file, whose user compares what they read.
-    pub(super) fn is_shared(&self) -> bool {
-        self.shared.load(Ordering::Relaxed)
     }
 
     /// As far as the file is known to reach.
@@ -435,6 +399,60 @@ impl Core {
             Some(Err(failure)) => Err(failed(*failure, &format!("cannot {what} '{}'", self.path().escape_ascii()))),
             None => Err(unexpected()),
         }
+    }
+
+    /// Appends data that fits into one call; returns where it begins.
+    pub(super) fn append(&self, data: &[u8]) -> Result<u64, Error> {
+        self.settle()?;
+        let request: [u8; 16] = random::array()?;
+        let answered = match self.exchange(request, vec![FileCall::Append { data }]) {
+            Err(error) if error.kind == ErrorKind::UnknownOutcome => match self.find_appended(data, error)? {
+                Some(offset) => return self.appended(offset, data),
+                None => self.exchange(random::array()?, vec![FileCall::Append { data }])?,
+            },
+            outcome => outcome?,
+        };
+        let offset = self.answer(&answered, "append to", |answer| match answer {
+            FileAnswer::Appended { offset, .. } => Some(*offset),
+            _ => None,
+        })?;
+        self.appended(offset, data)
+    }
+
+    fn appended(&self, offset: u64, data: &[u8]) -> Result<u64, Error> {
+        self.changes().add();
+        {
+            let change = Change::Write { offset, data: Bytes::copy_from_slice(data) };
+            self.unsynced(|unsynced| {
+                let number = unsynced.add(change);
+                unsynced.made(number);
+            });
+            let mut connection = lock(&self.connection);
+            connection.end = connection.end.max(offset + data.len() as u64);
+        }
+        self.hold_to_bounds()?;
+        Ok(offset)
+    }
+
+    /// Looks for an append whose answer was lost: where it is, or none if it was not made. The
+    /// same bytes may be somebody else's, unless this handle keeps others out.
+    fn find_appended(&self, data: &[u8], unknown: Error) -> Result<Option<u64>, Error> {
+        let (end, locked) = {
+            let connection = lock(&self.connection);
+            (connection.end, connection.locks.all_is_exclusive())
+        };
+        let alone = locked || self.options.denies_writing();
+        let length = self.length()?;
+        if length == end {
+            return Ok(None);
+        }
+        if length == end + data.len() as u64 && alone && self.options.call(b"").read {
+            let mut found = vec![0; data.len()];
+            if self.read_at(&mut found, end)? == data.len() && found == data {
+                return Ok(Some(end));
+            }
+        }
+        Err(unknown)
     }
 
     /// Sends that nobody uses the handle any more; none if the session is lost.

@@ -85,7 +85,7 @@ mod stream;
 mod unsynced;
 
 pub use asynchronous::{AsyncFile, AsyncRemote, Outcome};
-pub use changes::{Changes, Seen};
+pub use changes::Changes;
 pub use core::Lease;
 pub use flight::{Changed, Flight, Opened};
 pub use options::{FileAccess, FileMode, FileShare, OpenOptions};
@@ -144,7 +144,7 @@ impl File {
         changes: &Changes,
         first: u32,
     ) -> Result<Self, Error> {
-        let shared = Shared { changes: changes.clone(), shared: true, first };
+        let shared = Shared { changes: changes.clone(), first };
         Ok(Self::of(Core::open(remote, path.as_ref(), options, &shared, &mut Flown::default())?))
     }
 
@@ -179,7 +179,7 @@ impl File {
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         must_be_below_limit(offset, 0)?;
-        self.core.read_at(buf, offset, &mut Seen::of(None))
+        self.core.read_at(buf, offset)
     }
 
     /// The same; of a file that is read in order more is requested than that, and later calls find it
@@ -187,14 +187,7 @@ impl File {
     /// opens it again.
     pub fn read_ahead_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         must_be_below_limit(offset, 0)?;
-        self.core.read_ahead_at(buf, offset, false, &mut Seen::of(None))
-    }
-
-    /// The same, and `seen` notes whether what was read may be of another change number than the one that it knows. Of a file
-    /// that shares its changes with others ([`File::sharing`], [`File::open_sharing`]) the server tells the number with each read.
-    pub fn read_ahead_seeing(&self, buf: &mut [u8], offset: u64, seen: &mut Seen) -> Result<usize, Error> {
-        must_be_below_limit(offset, 0)?;
-        self.core.read_ahead_at(buf, offset, false, seen)
+        self.core.read_ahead_at(buf, offset, false)
     }
 
     /// Counts its changes with those of other open files of the same file, so that none of them uses what

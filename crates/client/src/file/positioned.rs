@@ -1,8 +1,7 @@
 //! Reads at an offset: many calls on their way at a time.
 
 use super::ahead::{AHEAD_MAX, PendingRead};
-use super::changes::Seen;
-use super::core::{Core, LOOK_FOR_CHANGE, Sent, told_change, unexpected};
+use super::core::{Core, Sent, unexpected};
 use super::remote::Answered;
 use crate::calls::Facts;
 use std::collections::VecDeque;
@@ -14,6 +13,10 @@ use xdfs_proto::wire::path::Wanted;
 /// What is read at a time of a long range.
 const LONG_READ_BYTES: usize = 16 << 20;
 
+fn call_of(range: ReadRange) -> Vec<FileCall<'static>> {
+    vec![FileCall::Read { ranges: vec![range] }]
+}
+
 /// Ranges that fit into one reply.
 fn call_of_ranges(ranges: &[(u64, usize)]) -> Vec<FileCall<'static>> {
     // At most 256 KiB: fits.
@@ -24,28 +27,19 @@ fn call_of_ranges(ranges: &[(u64, usize)]) -> Vec<FileCall<'static>> {
 impl Core {
     /// Requests a range that fits into one reply.
     pub(super) fn request(&self, range: ReadRange) -> PendingRead {
-        PendingRead { range, sent: self.start(self.calls_of(range)) }
+        PendingRead { range, sent: self.start(call_of(range)) }
     }
 
-    /// The change number is looked at behind the read: it is that of the bytes, or a later one.
-    fn calls_of(&self, range: ReadRange) -> Vec<FileCall<'static>> {
-        let read = FileCall::Read { ranges: vec![range] };
-        let look = self.is_shared().then_some(LOOK_FOR_CHANGE);
-        [read].into_iter().chain(look).collect()
-    }
-
-    /// Waits for a range, and passes its bytes on, fewer than requested at the end of the file, with the change number after they
-    /// were read, if it was asked for.
+    /// Waits for a range, and passes its bytes on: fewer than requested at the end of the file.
     pub(super) fn received<T>(
         &self,
         read: &mut PendingRead,
-        take: impl FnOnce(&Answered, &[u8], Option<u64>) -> T,
+        take: impl FnOnce(&Answered, &[u8]) -> T,
     ) -> Result<T, Error> {
-        let answered = self.finish(read.sent.take(), self.calls_of(read.range))?;
-        let change = answered.read()?.get(1).and_then(told_change);
+        let answered = self.finish(read.sent.take(), call_of(read.range))?;
         let mut take = Some(take);
         self.parts(&answered, |parts| match parts {
-            [part] if part.len() <= read.range.length as usize => take.take().map(|take| take(&answered, part, change)),
+            [part] if part.len() <= read.range.length as usize => take.take().map(|take| take(&answered, part)),
             _ => None,
         })
     }
@@ -58,7 +52,7 @@ impl Core {
     }
 
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.
-    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64, seen: &mut Seen) -> Result<usize, Error> {
+    pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.settle_quietly();
         let (chunk, length, mut done) = (self.chunk(), buf.len(), 0);
         let mut pending = VecDeque::new();
@@ -72,9 +66,8 @@ impl Core {
             }
             let Some(mut read) = pending.pop_front() else { return Err(unexpected()) };
             let (from, asked) = (done, read.range.length as usize);
-            done += self.received(&mut read, |_, bytes, change| {
+            done += self.received(&mut read, |_, bytes| {
                 buf[from..from + bytes.len()].copy_from_slice(bytes);
-                seen.see(change);
                 bytes.len()
             })?;
             if done < from + asked {
@@ -113,7 +106,7 @@ impl Core {
         while all.len() < length {
             let (done, part) = (all.len(), (length - all.len()).min(LONG_READ_BYTES));
             all.resize(done + part, 0);
-            let read = self.read_at(&mut all[done..], offset + done as u64, &mut Seen::of(None))?;
+            let read = self.read_at(&mut all[done..], offset + done as u64)?;
             all.truncate(done + read);
             if read < part {
                 break;

@@ -1,6 +1,6 @@
 //! A file with a position: reading ahead, writing behind.
 
-use super::{File, Seen, must_be_below_limit};
+use super::{File, must_be_below_limit};
 use std::io::{IoSlice, Read, Seek, SeekFrom, Write};
 use xdfs_proto::base::{Error, ErrorKind};
 
@@ -31,7 +31,7 @@ impl Read for File {
         let part = buf.len().min(self.core.chunk());
         let count = match part {
             0 => 0,
-            _ => self.core.read_ahead_at(&mut buf[..part], self.position, true, &mut Seen::of(None)).map_err(to_io)?,
+            _ => self.core.read_ahead_at(&mut buf[..part], self.position, true).map_err(to_io)?,
         };
         self.position += count as u64;
         Ok(count)

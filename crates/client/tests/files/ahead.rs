@@ -5,7 +5,7 @@ use super::support::{assert_same, pattern};
 use super::{BOTH, remote};
 use std::os::unix::fs::FileExt;
 use xdfs_client::ErrorKind;
-use xdfs_client::file::{Changes, File, OpenOptions, Seen};
+use xdfs_client::file::{Changes, File, OpenOptions};
 use xdfs_server::LogEvent;
 
 const PART: usize = 64 << 10;
@@ -154,31 +154,4 @@ fn the_first_bytes_come_with_the_open_and_are_not_used_after_a_change() {
     other.write_at(b"x", 0).unwrap();
     assert_eq!(file.read_ahead_at(&mut read[..5], 0).unwrap(), 5);
     assert_eq!(&read[..5], b"xater");
-}
-
-#[test]
-fn what_is_read_tells_whether_the_file_is_another_one_than_is_known() {
-    let serving = Serving::start();
-    serving.directory.write("f", &pattern(600_000, 6));
-    let (remote, changes) = (remote(&serving), Changes::default());
-    let there = std::fs::OpenOptions::new().write(true).open(serving.directory.path().join("f")).unwrap();
-    let has_changed = |file: &File, offset, known| {
-        let mut seen = Seen::of(known);
-        assert_eq!(file.read_ahead_seeing(&mut [0; 4096], offset, &mut seen).unwrap(), 4096);
-        seen.changed()
-    };
-    let file = File::open_sharing(&remote, "data/f", &BOTH, &changes, 64 << 10).unwrap();
-    let known = Some(file.version().1);
-    // With the open, one of its own, and what is requested ahead of those that are in order.
-    for offset in [0, 300_000, 304_096, 308_192] {
-        assert!(!has_changed(&file, offset, known), "{offset}");
-        assert!(has_changed(&file, offset, None), "{offset}");
-    }
-    there.write_all_at(b"later", 0).unwrap();
-    assert!(has_changed(&file, 100_000, known));
-    let known = Some(File::open(&remote, "data/f", &BOTH).unwrap().version().1);
-    assert!(!has_changed(&file, 150_000, known));
-    // Whoever has it alone does not ask.
-    let alone = File::open(&remote, "data/f", &BOTH).unwrap();
-    assert!(has_changed(&alone, 0, known) && !has_changed(&alone, 0, None));
 }

@@ -63,11 +63,6 @@ pub(crate) enum Answer {
         flags: u32,
     },
     Data(Bytes),
-    /// Bytes of a file of which the kernel may have attributes that are older.
-    Read {
-        bytes: Bytes,
-        changed: u64,
-    },
     /// Entries, and the inodes that were looked up for them.
     Directory(DirectoryBuffer),
     Written(u32),
@@ -139,7 +134,7 @@ impl Answer {
             Self::Opened { handle, flags, .. } => drop(fields.u64(*handle).u32(*flags).u32(0)),
             Self::OpenedDirectory { handle } => drop(fields.u64(*handle).u32(0).u32(0)),
             Self::Created { entry, handle, flags } => drop(fields.entry(entry).u64(*handle).u32(*flags).u32(0)),
-            Self::Data(data) | Self::Read { bytes: data, .. } => return (Vec::new(), Some(data)),
+            Self::Data(data) => return (Vec::new(), Some(data)),
             Self::Directory(buffer) => return (Vec::new(), Some(&buffer.bytes)),
             Self::Written(size) | Self::Size(size) => drop(fields.u32(*size).u32(0)),
             Self::Offset(offset) => drop(fields.u64(*offset)),

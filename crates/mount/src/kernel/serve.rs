@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::IoSlice;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -350,9 +351,11 @@ impl<'a> Server<'a> {
             lock(&self.in_flight).finish(call.unique);
             return;
         }
-        match self.files.call(&call) {
-            Outcome::Now(outcome) => drop(self.deliver(call.unique, outcome)),
-            Outcome::Later(waiting) => self.wait_later(call.unique, waiting),
+        // Whoever waits for a call that panics would wait for ever.
+        match catch_unwind(AssertUnwindSafe(|| self.files.call(&call))) {
+            Ok(Outcome::Now(outcome)) => drop(self.deliver(call.unique, outcome)),
+            Ok(Outcome::Later(waiting)) => self.wait_later(call.unique, waiting),
+            Err(_) => drop(self.deliver(call.unique, Err(Errno::IO))),
         }
     }
 
@@ -362,7 +365,6 @@ impl<'a> Server<'a> {
         let dropped = match &outcome {
             Ok(Answer::Locked { inode }) => Some((*inode, Kept::Everything)),
             Ok(Answer::Opened { changed, .. }) => changed.map(|inode| (inode, Kept::Attributes)),
-            Ok(Answer::Read { changed, .. }) => Some((*changed, Kept::Attributes)),
             _ => None,
         };
         if let Some((inode, kept)) = dropped {

@@ -107,18 +107,6 @@ impl Tree {
         }
     }
 
-    /// What the kernel was told of an inode before that was opened is of this change number.
-    pub(super) fn was_told(&self, inode: u64, change: u64) {
-        if let Some(content) = self.contents().get_mut(&inode) {
-            content.told = Some(change);
-        }
-    }
-
-    /// The change number that the kernel was told last.
-    pub(super) fn told_change(&self, inode: u64) -> Option<u64> {
-        self.contents().get(&inode).and_then(|content| content.told)
-    }
-
     /// Whether attributes that were asked for at `then` may be older than what a program has changed.
     pub(super) fn is_newer(&self, inode: u64, then: u64) -> bool {
         self.behind.file_of(inode).is_some() || self.changes.is_after(then, &Changed::Inode(inode))

@@ -1,13 +1,12 @@
 //! Open files.
 
-use super::recent_changes::Changed;
 use super::{Outcomes, Tree, WANTED, refused};
 use crate::kernel::{Answer, NewMode, abi};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Instant;
-use xdfs_client::file::{File, OpenOptions, Seen};
+use xdfs_client::file::{File, OpenOptions};
 use xdfs_client::wire::Call;
 
 /// Flags of open(2), as Linux has them on every machine that xdfs runs on.
@@ -125,9 +124,6 @@ impl Tree {
             }
         };
         let is_known = self.compare_known_facts(inode, file.version().1, then);
-        if is_known {
-            self.was_told(inode, file.version().1);
-        }
         if flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0 {
             file.set_len(0).map_err(|error| refused(&error))?;
             self.tell_locker(inode, &file);
@@ -195,17 +191,9 @@ impl Tree {
         let open = self.file(handle)?;
         let mut bytes = vec![0; (size as usize).min(abi::DATA_MAX)];
         self.settle(open.inode);
-        let mut seen = Seen::of(self.told_change(open.inode));
-        let length = open.file.read_ahead_seeing(&mut bytes, offset, &mut seen).map_err(|error| refused(&error))?;
+        let length = open.file.read_ahead_at(&mut bytes, offset).map_err(|error| refused(&error))?;
         bytes.truncate(length);
-        let bytes = Bytes::from(bytes);
-        let changed = seen.changed() && !self.settings.valid.is_zero();
-        if !changed {
-            return Ok(Answer::Data(bytes));
-        }
-        // Whoever has read what others wrote is told no attributes from before.
-        self.changes.note([Changed::Inode(open.inode)]);
-        Ok(Answer::Read { bytes, changed: open.inode })
+        Ok(Answer::Data(Bytes::from(bytes)))
     }
 
     /// `how`: the flags that the file has now, and why the kernel writes.

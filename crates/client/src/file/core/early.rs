@@ -7,12 +7,12 @@ use super::super::changes::Changes;
 use super::super::options::OpenOptions;
 use super::super::remote::{PendingFileReply, Remote};
 use super::lease::{Leasing, told};
-use super::{Core, FRAME_BYTES, Shared, first_calls, first_of, lock, opened_of};
+use super::{Core, FRAME_BYTES, Shared, lock, opened_of};
 use crate::session::Session;
 use std::sync::Arc;
 use xdfs_proto::base::Error;
 use xdfs_proto::lease::LeaseKind;
-use xdfs_proto::wire::file::{FileBatch, FileCall, LeaseCall, ReadRange};
+use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, LeaseCall, ReadRange};
 
 const READ: OpenOptions = OpenOptions::new().read(true);
 
@@ -28,8 +28,11 @@ impl<'a> PendingOpen<'a> {
         let mut leasing = Leasing::default();
         // It runs from before its call is sent.
         leasing.ask()?;
-        let mut calls = vec![FileCall::Open(READ.call(path)), FileCall::Lease(LeaseCall::Ask(LeaseKind::Read))];
-        calls.extend(first_calls(ReadRange { offset: 0, length: first }));
+        let calls = vec![
+            FileCall::Open(READ.call(path)),
+            FileCall::Lease(LeaseCall::Ask(LeaseKind::Read)),
+            FileCall::Read { ranges: vec![ReadRange { offset: 0, length: first }] },
+        ];
         let reply = session.call_file(FileBatch { calls, ..FileBatch::default() }).ok()?;
         Some(Self { path, leasing, reply })
     }
@@ -55,14 +58,19 @@ impl Core {
         let answered = reply.wait()?;
         let (opened, _) = opened_of(&answered, path)?;
         let mut answers = answered.read()?.into_iter().skip(1);
-        let lease = answers.next();
+        let (lease, bytes) = (answers.next(), answers.next());
         match lease.as_ref().and_then(|answer| told(answer.as_ref().ok()?)) {
             Some(told) => leasing.on_answer(told),
             None => leasing.on_lost(),
         }
         let shared = Shared::default();
-        let read = first_of(&answered, &mut answers);
-        let ahead = read.map(|read| Ahead::of_first(remote, read, first, shared.changes.count()));
+        let ahead = match bytes {
+            Some(Ok(FileAnswer::Read(parts))) => {
+                let bytes = parts.first().map(|part| answered.slice(part));
+                bytes.map(|bytes| Ahead::of_first(remote, bytes, first, shared.changes.count()))
+            }
+            _ => None,
+        };
         let handle = opened.handle;
         let core = Self::opened(remote, path, &READ, &shared, (Arc::clone(session), opened), ahead.unwrap_or_default());
         *core.leasing() = leasing;
