@@ -23,31 +23,50 @@ const OTHERS: u16 = 0x20;
 
 /// The bits of modes that the default lists of directories leave; none of a directory without one.
 #[derive(Default, Debug)]
-pub(super) struct DefaultLists(Mutex<BTreeMap<u64, (Option<u32>, Instant)>>);
+pub(super) struct DefaultLists(Mutex<Lists>);
+
+#[derive(Default, Debug)]
+struct Lists {
+    known: BTreeMap<u64, (Option<u32>, Instant)>,
+    /// How often this mount has changed any.
+    changes: u64,
+}
 
 impl DefaultLists {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, (Option<u32>, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, Lists> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find(&self, directory: u64) -> Option<Option<u32>> {
-        let known = self.lock().get(&directory).copied();
+        let known = self.lock().known.get(&directory).copied();
         known.filter(|(_, until)| Instant::now() < *until).map(|(bits, _)| bits)
     }
 
-    fn keep(&self, directory: u64, bits: Option<u32>, valid: Duration) {
-        let (mut known, now) = (self.lock(), Instant::now());
-        if known.len() >= KNOWN_MAX {
-            known.retain(|_, (_, until)| now < *until);
-        }
-        if known.len() < KNOWN_MAX {
-            known.insert(directory, (bits, now + valid));
-        }
+    fn changes(&self) -> u64 {
+        self.lock().changes
     }
 
-    /// A list is set or removed through this mount.
+    /// Keeps what was asked for after so many changes, unless there were more.
+    fn keep(&self, directory: u64, bits: Option<u32>, changes: u64, valid: Duration) {
+        let (mut lists, now) = (self.lock(), Instant::now());
+        if lists.changes != changes {
+            return;
+        }
+        if lists.known.len() >= KNOWN_MAX {
+            lists.known.retain(|_, (_, until)| now < *until);
+        }
+        if lists.known.len() >= KNOWN_MAX {
+            // All of them are asked for again.
+            lists.known.clear();
+        }
+        lists.known.insert(directory, (bits, now + valid));
+    }
+
+    /// A list was set or removed through this mount.
     pub(super) fn forget(&self, directory: u64) {
-        self.lock().remove(&directory);
+        let mut lists = self.lock();
+        lists.known.remove(&directory);
+        lists.changes += 1;
     }
 }
 
@@ -75,19 +94,21 @@ impl Tree {
         if let Some(known) = self.known.default_lists.find(directory) {
             return Ok(known);
         }
+        let changes = self.known.default_lists.changes();
         let bits = match self.xattr_value(directory, DEFAULT_LIST) {
             Ok(list) => left_by(&list),
             Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
             Err(errno) => return Err(errno),
         };
-        self.known.default_lists.keep(directory, bits, self.settings.valid);
+        self.known.default_lists.keep(directory, bits, changes, self.settings.valid);
         Ok(bits)
     }
 
     /// A directory that was made in another one has the list of that.
     pub(super) fn inherits_list(&self, directory: u64, parent: u64) {
+        let changes = self.known.default_lists.changes();
         if let Some(bits) = self.known.default_lists.find(parent) {
-            self.known.default_lists.keep(directory, bits, self.settings.valid);
+            self.known.default_lists.keep(directory, bits, changes, self.settings.valid);
         }
     }
 }
@@ -113,12 +134,14 @@ mod tests {
     #[test]
     fn what_is_known_has_a_bound_and_a_time() {
         let known = DefaultLists::default();
-        known.keep(1, Some(0o7700), Duration::ZERO);
+        known.keep(1, Some(0o7700), 0, Duration::ZERO);
         assert_eq!(known.find(1), None);
-        (0..=KNOWN_MAX as u64).for_each(|directory| known.keep(directory, None, Duration::from_secs(3600)));
-        assert_eq!(known.lock().len(), KNOWN_MAX);
-        assert_eq!(known.find(7), Some(None));
+        let keep = |directory| known.keep(directory, None, 0, Duration::from_secs(3600));
+        (0..=KNOWN_MAX as u64).for_each(keep);
+        assert_eq!(known.lock().known.len(), 1);
+        assert_eq!(known.find(KNOWN_MAX as u64), Some(None));
         known.forget(7);
-        assert_eq!(known.find(7), None);
+        keep(7);
+        assert_eq!(known.find(7), None, "it was asked for before the change");
     }
 }
