@@ -70,7 +70,7 @@ impl Schedule {
     }
 
     /// The slowest rate that ever holds, if there is a limit.
-    fn slowest(&self) -> Option<u64> {
+    pub(crate) fn slowest(&self) -> Option<u64> {
         self.entries.iter().map(|(_, rate)| *rate).filter(|rate| *rate > 0).min()
     }
 

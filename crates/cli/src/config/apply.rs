@@ -37,7 +37,11 @@ pub(crate) fn apply(typed: &mut Cli) -> Result<Applied, Failure> {
         Some(moving) => {
             moving.channels = moving.channels.or(first.and_then(|host| host.channels));
             moving.protection = moving.protection.or(first.and_then(|host| host.protection));
-            moving.bwlimit = moving.bwlimit.take().or(first.and_then(|host| host.bandwidth.clone()));
+            // FTP servers are copied to and from without a limit, and with one not at all.
+            let is_ftp = |word: &OsString| Url::parse_listed(word).is_ok_and(|url| url.is_ftp());
+            if !words.iter().any(is_ftp) {
+                moving.bwlimit = moving.bwlimit.take().or(first.and_then(|host| host.bandwidth.clone()));
+            }
             Some(&mut moving.login)
         }
         None => login,

@@ -3,6 +3,7 @@
 use xdfs_client::tree::Keep;
 
 use super::{Copies, CopyPlan, NamesPlan, Options, PlanError, Sides, SyncPlan, TreePlan, Verb};
+use crate::bandwidth::Schedule;
 use crate::url::Url;
 
 /// Refuses a copy of a range, and what only xdfs servers keep.
@@ -42,7 +43,10 @@ pub(super) fn check_sync(plan: &SyncPlan) -> Result<(), PlanError> {
 }
 
 fn check_limit(options: &Options) -> Result<(), PlanError> {
-    options.bandwidth.as_ref().map_or(Ok(()), |_| Err(PlanError::NotByFtp("--bwlimit")))
+    match options.bandwidth.as_ref().and_then(Schedule::slowest) {
+        Some(_) => Err(PlanError::NotByFtp("--bwlimit")),
+        None => Ok(()),
+    }
 }
 
 fn check_tree(tree: &TreePlan, to_ftp: bool) -> Result<(), PlanError> {
