@@ -119,3 +119,26 @@ fn nothing_is_removed_where_something_failed_or_names_may_be_missing() {
     }
     assert_eq!(hiding.read("t/x"), b"x");
 }
+
+#[test]
+fn a_directory_that_holds_its_source_is_not_made_like_it() {
+    let scene = Scene::new();
+    for server in [FtpServer::proftpd(""), FtpServer::globus()] {
+        server.put("a/b/x", b"x");
+        server.put("a/gone", b"older");
+        let before = names(&server.here);
+        // Another user may see the same files.
+        let as_user = server.url("a").replace("ftp://1", "ftp://anonymous:x@1");
+        for to in [server.url("a"), server.url("").trim_end_matches('/').to_owned(), as_user] {
+            for more in [&["--delete"][..], &["--delete", "--dry-run"]] {
+                let from = server.url("a/b");
+                let refused = run(&scene, &[&["sync"], more, &[&from[..], &to]].concat());
+                refused.ends_with(exit::REFUSED).says(&["the source is in this directory", "help: leave --delete out"]);
+                assert_eq!(names(&server.here), before);
+            }
+        }
+        // Without it nothing is lost.
+        run(&scene, &["sync", &server.url("a/b"), &server.url("a")]).ends_with(0);
+        assert_eq!(names(&server.here), ["a/", "a/b/", "a/b/x", "a/gone", "a/x"]);
+    }
+}

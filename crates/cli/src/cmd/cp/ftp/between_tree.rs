@@ -20,7 +20,7 @@ use crate::cmd::ftp::part::is_part;
 use crate::exit::{Exit, Failure};
 use crate::output::{Causes, CopiedTree, Endpoint};
 use crate::plan::TreePlan;
-use crate::url::Url;
+use crate::url::{FROM_ROOT, Url, Via};
 
 /// Most directories that wait to be copied.
 const DIRECTORIES_MAX: usize = 1_000_000;
@@ -75,7 +75,7 @@ impl Copy<'_> {
         if plan.delete.is_some() {
             prepared = prepared.and_then(|()| self.prepare_ftp_tree(to, plan.delete));
         }
-        if let Err(failed) = prepared.and_then(|()| self.must_not_hold(from, to)) {
+        if let Err(failed) = prepared.and_then(|()| self.must_not_hold(from, to, plan.delete.is_some())) {
             return self.monitor.tell(Err(failed));
         }
         while let Some(directory) = tree.waiting.pop() {
@@ -118,21 +118,38 @@ impl Copy<'_> {
         Ok(exit)
     }
 
-    /// A directory that is copied into itself would never end.
-    fn must_not_hold(&mut self, from: &Url, to: &Url) -> Result<(), Failed> {
-        if !self.ftp.is_same(from, to) {
+    /// A directory that is copied into itself would never end, and one that holds its source would lose it with what it has
+    /// besides.
+    fn must_not_hold(&mut self, from: &Url, to: &Url, deletes: bool) -> Result<(), Failed> {
+        let is_same = self.ftp.is_same(from, to);
+        // Another port, user or way may lead to the same files. Nobody knows, and what is removed is gone.
+        if !(is_same || deletes && is_of_same_host(from, to)) {
             return Ok(());
         }
-        let server = self.ftp.with(from).map_err(|failed| Failed::of_session(&from.to_string(), failed))?;
-        let (outer, inner) = (server.path(from), server.path(to));
-        let outer = outer.strip_suffix(b"/").unwrap_or(&outer);
-        match inner.strip_prefix(outer) {
-            Some(rest) if rest.is_empty() || rest.starts_with(b"/") => {
-                let error = Error::new(ErrorKind::InvalidPath, "a directory cannot be copied into itself");
-                Err(Failed::of_peer(&to.to_string(), error))
-            }
-            _ => Ok(()),
+        let (Some(source), Some(target)) = (self.path_from_root(from)?, self.path_from_root(to)?) else {
+            return Ok(());
+        };
+        let shown = to.to_string();
+        let refused = |text| Failed::of_peer(&shown, Error::new(ErrorKind::InvalidPath, text));
+        if is_same && is_within(&target, &source) {
+            return Err(refused("a directory cannot be copied into itself"));
         }
+        if deletes && is_within(&source, &target) && !is_within(&target, &source) {
+            let mut failed = refused("--delete: the source is in this directory, and would be removed");
+            failed.failure = failed.failure.help("leave --delete out, or name a target that does not hold the source");
+            return Err(failed);
+        }
+        Ok(())
+    }
+
+    /// The path of a directory in the file system of its server, if it is known.
+    fn path_from_root(&mut self, url: &Url) -> Result<Option<Vec<u8>>, Failed> {
+        if !url.is_ftp() {
+            let is_known = url.via == Via::Ssh && url.export == FROM_ROOT;
+            return Ok(is_known.then(|| [b"/", url.path.as_bytes()].concat()));
+        }
+        let server = self.ftp.with(url).map_err(|failed| Failed::of_session(&url.to_string(), failed))?;
+        Ok(Some(server.path(url)))
     }
 
     /// Copies what a directory holds; directories in it wait.
@@ -275,4 +292,41 @@ fn note_surplus(directory: &Directory, names: &Names, there: &Names, tree: &mut 
 
 pub(super) fn below(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
+}
+
+/// Whether two URLs name the same host, whatever its port, its user and the way to it.
+fn is_of_same_host(one: &Url, other: &Url) -> bool {
+    one.host.to_string().eq_ignore_ascii_case(&other.host.to_string())
+}
+
+/// Whether a path is that of a directory, or leads to something in it.
+fn is_within(path: &[u8], directory: &[u8]) -> bool {
+    let bare = |path: &[u8]| path.len() - path.iter().rev().take_while(|&&byte| byte == b'/').count();
+    let (path, directory) = (&path[..bare(path)], &directory[..bare(directory)]);
+    path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_within_a_directory_is_it_or_below_it() {
+        for (path, directory) in [("/a", "/a"), ("/a/", "/a"), ("/a", "/a/"), ("/a/b", "/a"), ("/a", "/"), ("/", "/")] {
+            assert!(is_within(path.as_bytes(), directory.as_bytes()), "{path} in {directory}");
+        }
+        for (path, directory) in [("/a", "/a/b"), ("/ab", "/a"), ("/", "/a"), ("/b/a", "/a")] {
+            assert!(!is_within(path.as_bytes(), directory.as_bytes()), "{path} in {directory}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_the_same_with_another_port_user_or_way() {
+        let url = |text: &str| Url::parse(std::ffi::OsStr::new(text)).unwrap();
+        let one = url("ftp://h.example/a");
+        for same in ["ftp://anna@H.example:2121/a", "gsiftp://h.example/a", "ssh://h.example/a"] {
+            assert!(is_of_same_host(&one, &url(same)), "{same}");
+        }
+        assert!(!is_of_same_host(&one, &url("ftp://i.example/a")));
+    }
 }
