@@ -85,3 +85,43 @@ fn a_server_that_falls_silent_is_left_at_once() {
         assert!(server.heard("RNTO").is_empty());
     }
 }
+
+/// Two servers: one has an empty directory, the other ten files in one, of which it removes none as a test wants.
+fn surplus(answer: Answer) -> [Scripted; 2] {
+    let empty: Answer = |line| match line {
+        "MLST /d" => Some(Say::Reply("250-x\r\n type=dir; /d\r\n250 end")),
+        "MLSD /d" => Some(Say::Send(Vec::new())),
+        _ => None,
+    };
+    [Scripted::start(empty), Scripted::start(answer)]
+}
+
+fn ten_files(line: &str) -> Option<Say> {
+    match line {
+        "MLST /d" => Some(Say::Reply("250-x\r\n type=dir; /d\r\n250 end")),
+        "MKD /d" => Some(Say::Reply("550 it is there")),
+        "MLSD /d" => {
+            Some(Say::Send((0..10).map(|name| format!("type=file;size=5; {name}\r\n")).collect::<String>().into()))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn removals_between_servers_end_with_the_command() {
+    let silent: Answer = |line| if line.starts_with("DELE /d/7") { Some(Say::Nothing) } else { ten_files(line) };
+    let [one, other] = surplus(silent);
+    let scene = Scene::new();
+    let words = ["sync", "--json", "--delete", "--retry", "0", &one.url("//d"), &other.url("//d")];
+    let copy = scene.start(&words);
+    let until = Instant::now() + PATIENCE;
+    while other.heard("DELE /d/7").is_empty() {
+        assert!(Instant::now() < until, "it never waits");
+        std::thread::yield_now();
+    }
+    copy.signal(Signal::INT);
+    let stopped = copy.wait();
+    let told = stopped.ends_with(130).objects().pop().expect("a tree");
+    assert_eq!([&told["deleted"], &told["failed"], &told["surplus_kept"]], [2, 1, 7], "{told}");
+    assert_eq!(other.heard("DELE").len(), 3);
+}

@@ -30,7 +30,10 @@ impl Copy<'_> {
         }
         let all = match self.expanded(found, tree) {
             Ok(all) => all,
-            Err(failed) => return self.tell_failed(failed, tree),
+            Err(failed) => {
+                tree.summary.surplus_kept = count as u64;
+                return self.tell_failed(failed, tree);
+            }
         };
         if all.len() as u64 > most {
             let text = format!(
@@ -44,7 +47,15 @@ impl Copy<'_> {
             return Ok(());
         }
         // What a directory holds stands behind it.
-        for surplus in all.iter().rev() {
+        for (index, surplus) in all.iter().rev().enumerate() {
+            if self.monitor.stopped() {
+                tree.exits.push(Exit::Cancelled);
+            }
+            // Every other name would wait as long for a server that is gone.
+            if tree.exits.iter().any(|exit| matches!(exit, Exit::Cancelled | Exit::ConnectionLost)) {
+                tree.summary.surplus_kept = (all.len() - index) as u64;
+                break;
+            }
             let removed = if tree.plan.dry_run { Ok(()) } else { self.remove_one(surplus) };
             match removed {
                 Ok(()) => {
@@ -66,6 +77,10 @@ impl Copy<'_> {
                 continue;
             }
             let (above, path) = (surplus.url.clone(), surplus.path.clone());
+            if self.monitor.stopped() {
+                let error = Error::new(ErrorKind::Cancelled, "cancelled");
+                return Err(Failed::of_peer(&above.to_string(), error));
+            }
             for (name, entry) in self.all_names_of(&above)? {
                 let (path, is_directory) = (below(&path, &name), entry.kind == Kind::Directory);
                 let error = |what| Failed::of_peer(&above.to_string(), Error::new(ErrorKind::NotEmpty, what));
