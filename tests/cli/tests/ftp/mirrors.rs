@@ -6,6 +6,7 @@ use std::path::Path;
 use xdfs_test_cli::{Outcome, Scene, exit};
 
 use super::run;
+use super::scripted::{Say, Scripted};
 use super::servers::FtpServer;
 
 /// All names below a directory, sorted; those of directories end with a slash.
@@ -141,4 +142,37 @@ fn a_directory_that_holds_its_source_is_not_made_like_it() {
         run(&scene, &["sync", &server.url("a/b"), &server.url("a")]).ends_with(0);
         assert_eq!(names(&server.here), ["a/", "a/b/", "a/b/x", "a/gone", "a/x"]);
     }
+}
+
+#[test]
+fn a_link_in_the_target_is_in_the_way_and_not_followed() {
+    let (scene, one, other) = (Scene::new(), FtpServer::globus(), FtpServer::globus());
+    one.put("t/d/x", b"x");
+    other.put("elsewhere/gone", b"stays");
+    other.put("t/here", b"stays");
+    symlink("../elsewhere", other.here.join("t/d")).expect("a link");
+    scene.write("server/elsewhere/gone", b"stays");
+    scene.write("server/t/here", b"stays");
+    symlink("../elsewhere", scene.path("server/t/d")).expect("a link");
+    let server = scene.serve();
+    for (to, here) in [(other.url("t"), other.here.clone()), (server.url("t"), scene.path("server"))] {
+        let before = names(&here);
+        for more in [&[][..], &["--delete"], &["--delete", "--dry-run"]] {
+            let failed = run(&scene, &[&["sync"], more, &[&one.url("t")[..], &to]].concat());
+            failed.fails().says(&["t/d", "not a directory, and in the way"]);
+            assert_eq!(names(&here), before, "{more:?}");
+        }
+    }
+    // A server that follows a link where it is asked about it alone.
+    let following = Scripted::start(|line| match line {
+        "MLST /t" | "MLST /t/d" => Some(Say::Reply("250-x\r\n type=dir; /t\r\n250 end")),
+        "MKD /t" | "MKD /t/d" => Some(Say::Reply("550 it is there")),
+        "MLSD /t" => Some(Say::Send(b"type=OS.unix=slink:/elsewhere; d\r\n".to_vec())),
+        "MLSD /t/d" => Some(Say::Send(b"type=file;size=5; gone\r\n".to_vec())),
+        _ if line.starts_with("MLST ") => Some(Say::Reply("550 no such file")),
+        _ => None,
+    });
+    let failed = run(&scene, &["sync", "--delete", &one.url("t"), &following.url("//t")]);
+    failed.fails().says(&["t/d", "not a directory, and in the way"]);
+    assert!(following.heard("STOR").is_empty() && following.heard("DELE").is_empty());
 }

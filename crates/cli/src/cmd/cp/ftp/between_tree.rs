@@ -177,6 +177,11 @@ impl Copy<'_> {
             };
             match entry.kind {
                 Kind::Directory | Kind::File if !tree.takes(&path, entry.kind == Kind::Directory) => {}
+                // A link there may lead anywhere: nothing is copied through it, nor removed behind it.
+                Kind::Directory if there.get(&name).is_some_and(|there| there.kind != Kind::Directory) => {
+                    let error = Error::new(ErrorKind::NotDirectory, "not a directory, and in the way of one");
+                    self.tell_failed(Failed::of_peer(&to.to_string(), error), tree)?;
+                }
                 Kind::Directory if tree.waiting.len() < DIRECTORIES_MAX => {
                     // Only a dry run goes below what is not there.
                     let is_missing = is_missing || tree.plan.dry_run && !there.contains_key(&name);
