@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use xdfs_test_cli::{Scene, exit, pattern};
 
-use super::scripted::{Say, Scripted};
+use super::scripted::{Answer, Say, Scripted};
 use super::servers::FtpServer;
 use super::{PATIENCE, run};
 
@@ -252,4 +252,31 @@ fn no_lie_of_a_server_leaves_a_file_here() {
         run(&scene, &["cp", "--retry", "0", &server.url("//f"), "here/f"]).fails();
         assert_eq!(scene.read("here/f"), b"before", "{number}");
     }
+}
+
+/// No more than one part at a time is on the server of a tree.
+#[test]
+fn a_file_of_a_tree_between_servers_that_fails_leaves_no_part_behind_it() {
+    let source: Answer = |line| match line {
+        "MLST /d" => Some(Say::Reply("250-x\r\n type=dir; /d\r\n250 end")),
+        "MLSD /d" => Some(Say::Send(b"type=file;size=5; a\r\ntype=file;size=5; b\r\n".to_vec())),
+        "MLST /d/a" | "MLST /d/b" => Some(Say::Reply("250-x\r\n type=file;size=5; /d/f\r\n250 end")),
+        _ if line.starts_with("RETR ") => Some(Say::Send(b"12345".to_vec())),
+        _ => None,
+    };
+    let target: Answer = |line| match line {
+        "MLST /d" => Some(Say::Reply("250-x\r\n type=dir; /d\r\n250 end")),
+        "MLSD /d" => Some(Say::Send(Vec::new())),
+        _ if line.starts_with("MLST ") => Some(Say::Reply("550 no such file")),
+        _ if line.starts_with("STOR ") => Some(Say::Reply("452 no room")),
+        _ => None,
+    };
+    let (scene, one, other) = (Scene::new(), Scripted::start(source), Scripted::start(target));
+    let words = ["sync", "--retry", "0", &one.url("//d"), &other.url("//d")];
+    run(&scene, &words).fails().says(&["452 no room"]);
+    let heard = other.heard("");
+    let parts: Vec<(&str, &str)> = heard.iter().filter_map(|line| line.split_once(' ')).collect();
+    let parts: Vec<_> = parts.into_iter().filter(|(word, _)| matches!(*word, "STOR" | "DELE")).collect();
+    assert_eq!(parts.iter().map(|(word, _)| *word).collect::<Vec<_>>(), ["STOR", "DELE", "STOR", "DELE"], "{parts:?}");
+    assert!(parts[0].1 == parts[1].1 && parts[2].1 == parts[3].1, "{parts:?}");
 }

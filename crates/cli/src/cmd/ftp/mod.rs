@@ -11,8 +11,10 @@ mod records;
 pub(super) mod stage;
 mod tree;
 
+use std::collections::BTreeMap;
+
 use xdfs_client::{Error, ErrorKind, Level};
-use xdfs_gridftp::client::{Security, Session};
+use xdfs_gridftp::client::{self, Security, Session};
 use xdfs_gridftp::command::Login;
 use xdfs_io::store::LocalStore;
 use xdfs_secure::handshake::tls::gsi::Gsi;
@@ -52,10 +54,19 @@ pub(super) struct FtpServers {
     pub(super) removes_left: bool,
     /// What temporary names of copies from elsewhere begin with: the same in all attempts of this command.
     own_id: Option<[u8; 16]>,
-    /// Temporary names that are in use, with what is recorded of them.
-    parts: Vec<(Vec<u8>, PartsInUse)>,
+    /// Temporary names that are in use, with their servers.
+    parts: BTreeMap<(String, Vec<u8>), Part>,
     /// Pairs of servers between which nothing moves directly, and why.
     apart: Vec<(Url, Url, String)>,
+}
+
+/// A temporary name that is in use.
+#[derive(Debug)]
+struct Part {
+    /// What is recorded of it.
+    in_use: PartsInUse,
+    /// The next command may go on with it.
+    is_resumable: bool,
 }
 
 /// A session, and what was learned of its server.
@@ -102,7 +113,7 @@ impl FtpServers {
             deletes: false,
             removes_left: false,
             own_id: None,
-            parts: Vec::new(),
+            parts: BTreeMap::new(),
             apart: Vec::new(),
         }
     }
@@ -191,29 +202,49 @@ impl FtpServers {
 
     /// Records the temporary name of a file that this command writes on a URL's server, unless it is known.
     pub(super) fn begin_part(&mut self, url: &Url, name: &[u8]) {
-        if self.parts.iter().all(|(known, _)| known != name) {
-            let in_use = PartRecords::of(url, &self.plan).begin(&[name.to_vec()]);
-            self.parts.push((name.to_vec(), in_use));
-        }
+        let records = PartRecords::of(url, &self.plan);
+        let begin = || Part { in_use: records.begin(&[name.to_vec()]), is_resumable: false };
+        self.parts.entry((server_of(url), name.to_vec())).or_insert_with(begin);
     }
 
     /// The same for a part that the next command continues. Another name is returned if another command writes it.
     pub(super) fn begin_resumable(&mut self, url: &Url, path: &[u8], name: Vec<u8>) -> Result<Vec<u8>, Error> {
-        if self.parts.iter().any(|(known, _)| *known == name) {
-            return Ok(name);
+        let key = (server_of(url), name);
+        if self.parts.contains_key(&key) {
+            return Ok(key.1);
         }
+        let (server, name) = key;
         let (name, in_use) = PartRecords::of(url, &self.plan).begin_resumable(path, name)?;
-        self.parts.push((name.clone(), in_use));
+        self.parts.insert((server, name.clone()), Part { in_use, is_resumable: true });
         Ok(name)
     }
 
     /// A temporary name is no more. What the target had of other versions is removed.
     pub(super) fn end_part(&mut self, url: &Url, name: &[u8]) {
-        let Some(place) = self.parts.iter().position(|(known, _)| known == name) else { return };
-        let (_, in_use) = self.parts.swap_remove(place);
+        let Some(part) = self.parts.remove(&(server_of(url), name.to_vec())) else { return };
         match self.with(url) {
-            Ok(server) => in_use.done_with(&mut server.session),
-            Err(_) => in_use.done(),
+            Ok(server) => part.in_use.done_with(&mut server.session),
+            Err(_) => part.in_use.done(),
+        }
+    }
+
+    /// No file from elsewhere is being written on a URL's server any more: what is there under temporary names is removed, if
+    /// the session answers. Otherwise only its records stay, for the end of this command or the next.
+    pub(super) fn leave_parts(&mut self, url: &Url) {
+        let of_url = server_of(url);
+        let left: Vec<_> =
+            self.parts.extract_if(.., |(server, _), part| *server == of_url && !part.is_resumable).collect();
+        for ((_, name), part) in left {
+            let Some(server) = self.servers.iter_mut().find(|server| serves(&server.url, url)) else { return };
+            let client = server.session.client();
+            if !client.is_ready() {
+                return;
+            }
+            match client.remove(&name) {
+                // That there is nothing is usual.
+                Ok(()) | Err(client::Error::Refused { .. }) => part.in_use.done(),
+                Err(_) => return self.forget(url),
+            }
         }
     }
 
@@ -280,6 +311,11 @@ impl FtpServers {
             server.session.quit();
         }
     }
+}
+
+/// The server of a URL and its user, among those of temporary names.
+fn server_of(url: &Url) -> String {
+    format!("{:?} {:?} {} {}", url.via, url.user, url.host, url.port)
 }
 
 /// Whether a session opened for one URL serves another: the same server for the same user.

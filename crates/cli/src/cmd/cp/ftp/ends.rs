@@ -33,12 +33,17 @@ impl Copy<'_> {
     ) -> Result<FileOutcome, Failed> {
         // The session with the server of xdfs is a new one then; those with FTP servers know when they are lost.
         let server = if source.is_ftp() { target } else { source };
-        self.with_patience(server, true, |copy| match (source.is_ftp(), target.is_ftp()) {
+        let copied = self.with_patience(server, true, |copy| match (source.is_ftp(), target.is_ftp()) {
             _ if copy.options.dry_run => copy.plan_between(source, target, number),
             (true, true) => copy.between_ftp(source, target, number),
             (true, false) => copy.relay_from_ftp(source, target, number),
             (false, _) => copy.relay_to_ftp(source, target, number),
-        })
+        });
+        // A tree of which many files fail would keep as many records open, and parts on the server.
+        if target.is_ftp() {
+            self.ftp.leave_parts(target);
+        }
+        copied
     }
 
     /// How the data of a server are protected.
