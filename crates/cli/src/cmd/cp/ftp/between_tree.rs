@@ -16,6 +16,7 @@ use super::super::failure::Failed;
 use super::super::monitor::FileOutcome;
 use super::super::tree::names;
 use super::ends::Names;
+use super::surplus::SurplusNames;
 use crate::cmd::ftp::part::is_part;
 use crate::exit::{Exit, Failure};
 use crate::output::{Causes, CopiedTree, Endpoint};
@@ -35,7 +36,7 @@ pub(super) struct Tree<'p> {
     pub(super) plan: &'p TreePlan,
     filter: Option<Filter>,
     /// What the target has and the source has not.
-    pub(super) surplus: Vec<Surplus>,
+    pub(super) surplus: SurplusNames,
 }
 
 /// A directory that is to be copied.
@@ -68,7 +69,7 @@ impl Copy<'_> {
         let began = Instant::now();
         let (filter, _) = names::filter(plan)?;
         let top = Directory { from: from.clone(), to: to.clone(), path: Vec::new(), is_missing: false };
-        let (summary, exits, surplus) = (Summary::default(), Vec::new(), Vec::new());
+        let (summary, exits, surplus) = (Summary::default(), Vec::new(), SurplusNames::default());
         let causes = Causes::default();
         let mut tree = Tree { waiting: vec![top], summary, causes, exits, plan, filter, surplus };
         let mut prepared = self.prepare_ftp_tree(from, plan.delete);
@@ -290,7 +291,7 @@ fn note_surplus(directory: &Directory, names: &Names, there: &Names, tree: &mut 
         if tree.takes(&path, is_directory)
             && let Ok(url) = directory.to.join(name)
         {
-            tree.surplus.push(Surplus { url, path, is_directory });
+            tree.surplus.add(Surplus { url, path, is_directory }, tree.plan.delete.unwrap_or(0));
         }
     }
 }

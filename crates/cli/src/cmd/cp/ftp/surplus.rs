@@ -12,18 +12,43 @@ use crate::exit::{Exit, Failure};
 use crate::url::Url;
 
 /// Most names that are removed: all of them are held.
-const NAMES_MAX: usize = 10_000_000;
+const NAMES_MAX: u64 = 10_000_000;
+
+/// So many are held, too, if fewer may be removed: then all of them are counted.
+const COUNTED_NAMES_MAX: u64 = 100_000;
+
+/// Names that only the target has.
+#[derive(Default)]
+pub(super) struct SurplusNames {
+    held: Vec<Surplus>,
+    /// There are more, and nothing is removed.
+    beyond: u64,
+}
+
+impl SurplusNames {
+    /// Adds a name; only counts it where so many are known that nothing will be removed.
+    pub(super) fn add(&mut self, surplus: Surplus, delete: u64) {
+        match (self.held.len() as u64) < delete.clamp(COUNTED_NAMES_MAX, NAMES_MAX) {
+            true => self.held.push(surplus),
+            false => self.beyond += 1,
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.held.len() as u64 + self.beyond
+    }
+}
 
 impl Copy<'_> {
     /// Removes what the source does not have, if all of the tree was copied and there is no more than may go.
     pub(super) fn remove_surplus(&mut self, to: &Url, tree: &mut Tree<'_>) -> Result<(), Failure> {
         let found = std::mem::take(&mut tree.surplus);
-        if found.is_empty() {
+        if found.count() == 0 {
             return Ok(());
         }
-        let (most, count) = (tree.plan.delete.unwrap_or(0), found.len());
+        let (most, count) = (tree.plan.delete.unwrap_or(0), found.count());
         if !tree.exits.is_empty() {
-            tree.summary.surplus_kept = count as u64;
+            tree.summary.surplus_kept = count;
             let text = "names that the source does not have were not removed: part of the copy failed";
             self.monitor.output().not_done(&format!("{to}: {count} {text}"));
             return Ok(());
@@ -31,21 +56,17 @@ impl Copy<'_> {
         let all = match self.expanded(found, tree) {
             Ok(all) => all,
             Err(failed) => {
-                tree.summary.surplus_kept = count as u64;
+                tree.summary.surplus_kept = count;
                 return self.tell_failed(failed, tree);
             }
         };
-        if all.len() as u64 > most {
-            let text = format!(
-                "{} names would be removed, more than {most}: nothing was removed\nhelp: allow more with --max-delete N, or \
-                 look first with --dry-run",
-                all.len()
-            );
-            tree.summary.surplus_kept = all.len() as u64;
+        if all.beyond > 0 || all.count() > most {
+            tree.summary.surplus_kept = all.count();
             tree.exits.push(Exit::SomeFailed);
-            self.monitor.output().not_done(&format!("{to}: {text}"));
+            self.monitor.output().not_done(&format!("{to}: {}", too_many(&all, most)));
             return Ok(());
         }
+        let all = all.held;
         // What a directory holds stands behind it.
         for (index, surplus) in all.iter().rev().enumerate() {
             if self.monitor.stopped() {
@@ -68,10 +89,11 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// The names with all that is in the directories among them. A directory with a name that is not taken stays.
-    fn expanded(&mut self, found: Vec<Surplus>, tree: &Tree<'_>) -> Result<Vec<Surplus>, Failed> {
+    /// The names with all that is in the directories among them, as far as they are held. A directory with a name that is
+    /// not taken stays.
+    fn expanded(&mut self, found: SurplusNames, tree: &Tree<'_>) -> Result<SurplusNames, Failed> {
         let (mut all, mut at) = (found, 0);
-        while let Some(surplus) = all.get(at) {
+        while let Some(surplus) = all.held.get(at).filter(|_| all.beyond == 0) {
             at += 1;
             if !surplus.is_directory {
                 continue;
@@ -89,13 +111,38 @@ impl Copy<'_> {
                 if !is_ours && !tree.takes(&path, is_directory) {
                     return Err(error("it has names that are left out, and cannot be removed"));
                 }
-                if all.len() == NAMES_MAX {
-                    return Err(error("more names than can be held"));
-                }
                 let url = above.join(&name).map_err(|_| error("it has a name that cannot be removed"))?;
-                all.push(Surplus { url, path, is_directory });
+                all.add(Surplus { url, path, is_directory }, tree.plan.delete.unwrap_or(0));
             }
         }
         Ok(all)
+    }
+}
+
+/// Why nothing of so many names is removed.
+fn too_many(all: &SurplusNames, most: u64) -> String {
+    let (count, least) = (all.count(), if all.beyond > 0 { "at least " } else { "" });
+    let remedy = match count > NAMES_MAX {
+        true => "help: remove some of them by their names first",
+        false => "help: allow more with --max-delete N, or look first with --dry-run",
+    };
+    format!("{least}{count} names would be removed, more than {}: nothing was removed\n{remedy}", most.min(NAMES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_held_as_long_as_they_may_be_removed_or_counted() {
+        let url = Url::parse(std::ffi::OsStr::new("ftp://h/d/f")).unwrap();
+        let mut all = SurplusNames::default();
+        for _ in 0..COUNTED_NAMES_MAX + 2 {
+            all.add(Surplus { url: url.clone(), path: Vec::new(), is_directory: false }, 5);
+        }
+        assert_eq!((all.held.len() as u64, all.beyond), (COUNTED_NAMES_MAX, 2));
+        assert!(too_many(&all, 5).starts_with("at least 100002 names would be removed, more than 5: "));
+        all.add(Surplus { url, path: Vec::new(), is_directory: false }, COUNTED_NAMES_MAX + 1);
+        assert_eq!((all.held.len() as u64, all.beyond), (COUNTED_NAMES_MAX + 1, 2));
     }
 }
