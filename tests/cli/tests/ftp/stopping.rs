@@ -113,7 +113,7 @@ fn removals_between_servers_end_with_the_command() {
     let [one, other] = surplus(silent);
     let scene = Scene::new();
     let words = ["sync", "--json", "--delete", "--retry", "0", &one.url("//d"), &other.url("//d")];
-    let copy = scene.start(&words);
+    let copy = scene.start(words);
     let until = Instant::now() + PATIENCE;
     while other.heard("DELE /d/7").is_empty() {
         assert!(Instant::now() < until, "it never waits");
