@@ -211,7 +211,8 @@ impl Connecting<'_> {
         open: OpenFn<'_, T>,
     ) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
         let addresses = address::resolve(self.url).map_err(|failure| Err((failure, ErrorKind::ConnectionLost)))?;
-        let mut last = Error::new(ErrorKind::ConnectionLost, "the host has no address");
+        let none = Error::new(ErrorKind::ConnectionLost, "the host has no address");
+        let mut failed: Option<Error> = None;
         for address in addresses {
             let options = ConnectOptions {
                 stack: self.stack.clone(),
@@ -231,12 +232,18 @@ impl Connecting<'_> {
             };
             match open(&options) {
                 Ok(session) => return Ok(session),
-                Err(error) if matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut) => last = error,
+                Err(error) if matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut) => {
+                    // Who answered says more than who is silent, and that more than an address that leads nowhere.
+                    let says = |error: &Error| (was_lost_in_opening(error), error.kind == ErrorKind::TimedOut);
+                    if failed.as_ref().is_none_or(|before| says(&error) > says(before)) {
+                        failed = Some(error);
+                    }
+                }
                 // A server answered: another address of the same host would give the same answer.
                 Err(error) => return Err(Ok(error)),
             }
         }
-        Err(Ok(last))
+        Err(Ok(failed.unwrap_or(none)))
     }
 
     /// If the server's key is known, that is requested; otherwise a certificate, if any authority

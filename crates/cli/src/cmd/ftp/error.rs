@@ -53,24 +53,60 @@ pub(super) fn kind_of(code: u16, reply: &str) -> ErrorKind {
         500 if says(&["end-of-file", "end of file", "connection reset", "broken pipe", "connection refused"]) => {
             ErrorKind::ConnectionLost
         }
-        500 | 501 | 502 | 504 => ErrorKind::Unsupported,
         530 | 532 => ErrorKind::LoginRefused,
+        _ if says(&["no space", "quota"]) => ErrorKind::NoSpace,
+        // It knows the command, and something failed while it did it.
+        500 if says(&["command failed"]) && !says(&["permission", "denied"]) => ErrorKind::Storage,
+        500 | 501 | 502 | 504 => ErrorKind::Unsupported,
         _ if says(&["permission", "denied", "not permitted", "failed to open"]) => ErrorKind::PermissionDenied,
         _ if says(&["not empty"]) => ErrorKind::NotEmpty,
         _ if says(&["is a directory"]) => ErrorKind::IsDirectory,
         _ if says(&["not a directory"]) => ErrorKind::NotDirectory,
         _ if says(&["no such", "not found", "path_not_found"]) => ErrorKind::NotFound,
         _ if says(&["exists", "already"]) => ErrorKind::AlreadyExists,
-        _ if says(&["no space", "quota"]) => ErrorKind::NoSpace,
         550 => ErrorKind::NotFound,
         553 => ErrorKind::PermissionDenied,
+        451 => ErrorKind::Storage,
         _ => ErrorKind::Refused,
     }
+}
+
+/// Whether a server may have refused a temporary name, or to rename it: then the final name is tried, which brings out what
+/// else may be wrong. Whatever failed while the file was read or written is no such refusal: under the final name it would fail
+/// again, and what is there would be lost.
+pub(in crate::cmd) fn is_refused_name(error: &Error) -> bool {
+    let is_other = matches!(
+        error.kind,
+        ErrorKind::SourceChanged
+            | ErrorKind::NoSpace
+            | ErrorKind::Corrupted
+            | ErrorKind::Cancelled
+            | ErrorKind::Busy
+            | ErrorKind::Storage
+            | ErrorKind::Stale
+    );
+    !is_other && !is_cut(error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_transfer_that_failed_is_no_refused_name() {
+        let refused = |code, text| is_refused_name(&Error::new(kind_of(code, text), text));
+        for text in [
+            "451 Local error.",
+            "500-Command failed. : System error in write: Input/output error",
+            "500 quota exceeded",
+        ] {
+            assert!(!refused(text[..3].parse().unwrap(), text), "{text}");
+        }
+        for text in ["553 Could not create file.", "550 Permission denied.", "502 RNFR not implemented."] {
+            assert!(refused(text[..3].parse().unwrap(), text), "{text}");
+        }
+        assert!(!is_refused_name(&Error::new(ErrorKind::Storage, "f: input/output error")));
+    }
 
     #[test]
     fn what_real_servers_say_has_the_kind_that_is_meant() {
@@ -87,7 +123,11 @@ mod tests {
             (500, "500 Unknown command.", ErrorKind::Unsupported),
             (500, "500 Command failed. : callback failed. an end-of-file was reached", ErrorKind::ConnectionLost),
             (426, "426 Failure writing network stream.", ErrorKind::ConnectionLost),
-            (451, "451 what", ErrorKind::Refused),
+            (500, "500-Command failed. : System error in write: No space left on device", ErrorKind::NoSpace),
+            (500, "500-Command failed. : System error in write: Input/output error", ErrorKind::Storage),
+            (500, "500-Command failed. : System error in open: Permission denied", ErrorKind::Unsupported),
+            (451, "451 Local error.", ErrorKind::Storage),
+            (455, "455 what", ErrorKind::Refused),
         ] {
             assert_eq!(kind_of(code, text), kind, "{text}");
         }

@@ -21,7 +21,7 @@ use xdfs_secure::handshake::tls::gsi::Gsi;
 use xdfs_secure::handshake::tls::related::Authorities;
 use xdfs_secure::random;
 
-pub(super) use self::error::{error_of, is_cut};
+pub(super) use self::error::{error_of, is_cut, is_refused_name};
 use self::opener::Opener;
 pub(super) use self::records::{PartRecords, PartsInUse, is_gone};
 pub(super) use self::tree::FtpRemote;
@@ -235,14 +235,16 @@ impl FtpServers {
         let left: Vec<_> =
             self.parts.extract_if(.., |(server, _), part| *server == of_url && !part.is_resumable).collect();
         for ((_, name), part) in left {
-            let Some(server) = self.servers.iter_mut().find(|server| serves(&server.url, url)) else { return };
+            // A source that failed may have ended the session.
+            let Ok(server) = self.with(url) else { return };
             let client = server.session.client();
             if !client.is_ready() {
                 return;
             }
             match client.remove(&name) {
                 // That there is nothing is usual.
-                Ok(()) | Err(client::Error::Refused { .. }) => part.in_use.done(),
+                removed if is_gone(&removed) => part.in_use.done(),
+                Ok(()) | Err(client::Error::Refused { .. }) => {}
                 Err(_) => return self.forget(url),
             }
         }

@@ -83,9 +83,13 @@ impl PartsInUse {
 pub(in crate::cmd) fn is_gone<T>(removed: &Result<T, client::Error>) -> bool {
     match removed {
         Ok(_) => true,
-        Err(client::Error::Refused { code, reply, .. }) => !matches!(
+        Err(client::Error::Refused { code, reply, .. }) => matches!(
             kind_of(*code, reply),
-            ErrorKind::PermissionDenied | ErrorKind::Busy | ErrorKind::Draining | ErrorKind::LoginRefused
+            ErrorKind::NotFound
+                | ErrorKind::NotDirectory
+                | ErrorKind::IsDirectory
+                | ErrorKind::InvalidPath
+                | ErrorKind::Unsupported
         ),
         Err(_) => false,
     }

@@ -132,10 +132,12 @@ impl Copy<'_> {
         };
         let shown = to.to_string();
         let refused = |text| Failed::of_peer(&shown, Error::new(ErrorKind::InvalidPath, text));
-        if is_same && is_within(&target, &source) {
+        let (is_inside, holds) = (is_within(&target, &source), is_within(&source, &target));
+        // One path of two servers may be two directories.
+        if is_inside && (is_same || !holds) {
             return Err(refused("a directory cannot be copied into itself"));
         }
-        if deletes && is_within(&source, &target) && !is_within(&target, &source) {
+        if deletes && holds && !is_inside {
             let mut failed = refused("--delete: the source is in this directory, and would be removed");
             failed.failure = failed.failure.help("leave --delete out, or name a target that does not hold the source");
             return Err(failed);
@@ -302,7 +304,8 @@ pub(super) fn below(directory: &[u8], name: &[u8]) -> Vec<u8> {
 
 /// Whether two URLs name the same host, whatever its port, its user and the way to it.
 fn is_of_same_host(one: &Url, other: &Url) -> bool {
-    one.host.to_string().eq_ignore_ascii_case(&other.host.to_string())
+    let name = |url: &Url| url.host.to_string().trim_end_matches('.').to_ascii_lowercase();
+    name(one) == name(other)
 }
 
 /// Whether a path is that of a directory, or leads to something in it.

@@ -17,7 +17,7 @@ use super::super::{Copy, open_source, source_of};
 use super::{LARGE_BYTES_MIN, OwnError, Progress, copied, is_usable_after, streams};
 use crate::cmd::ftp::facts::digits_of;
 use crate::cmd::ftp::part::{hash_range, part_name};
-use crate::cmd::ftp::{error_of, is_cut};
+use crate::cmd::ftp::{error_of, is_cut, is_gone, is_refused_name};
 use crate::output::{CopiedFile, CopyItem};
 use crate::plan::{Check, WhenDone};
 use crate::url::Url;
@@ -255,7 +255,9 @@ impl Copy<'_> {
         let Ok(server) = self.ftp.with(target.url) else { return };
         match server.session.client().remove(staged) {
             Err(error) if !is_usable_after(&error) => self.ftp.forget(target.url),
-            Ok(()) | Err(_) => self.ftp.end_part(target.url, staged),
+            removed if is_gone(&removed) => self.ftp.end_part(target.url, staged),
+            // It stays recorded, and is removed later.
+            Ok(()) | Err(_) => {}
         }
     }
 
@@ -272,16 +274,6 @@ impl Copy<'_> {
         }
         Failed::of_peer(&url.to_string(), error_of(error))
     }
-}
-
-/// Whether a server refused a temporary name, or to rename it: then the final name is tried, which
-/// brings out what else may be wrong.
-pub(super) fn is_refused_name(error: &Error) -> bool {
-    let is_other = matches!(
-        error.kind,
-        ErrorKind::SourceChanged | ErrorKind::NoSpace | ErrorKind::Corrupted | ErrorKind::Cancelled | ErrorKind::Busy
-    );
-    !is_other && !is_cut(error)
 }
 
 /// The temporary name of an upload: the same for the same source, so that it can be gone on with. A part

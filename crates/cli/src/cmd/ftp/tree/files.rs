@@ -20,7 +20,7 @@ use super::super::part::{hash_range, part_name};
 use super::super::stage::{self, commit, read_back, resume_of, start_of};
 use super::calls::found;
 use super::worker::{Trouble, Worker};
-use crate::cmd::ftp::{LARGE_BYTES_MIN, PartRecords, PartsInUse, is_cut, is_gone};
+use crate::cmd::ftp::{LARGE_BYTES_MIN, PartRecords, PartsInUse, is_cut, is_gone, is_refused_name};
 
 /// What is sent.
 enum Content<'a> {
@@ -159,10 +159,7 @@ fn upload_as(worker: &mut Worker<'_>, upload: &Upload<'_>) -> Result<Written, Tr
     if is_gone(&worker.session.client().remove(&staged)) {
         in_use.done();
     }
-    if matches!(
-        refused.kind,
-        ErrorKind::NoSpace | ErrorKind::Corrupted | ErrorKind::SourceChanged | ErrorKind::Cancelled
-    ) {
+    if !is_refused_name(&refused) {
         return Err(refused.into());
     }
     let written = upload_to(worker, upload, upload.path, 0)?;
