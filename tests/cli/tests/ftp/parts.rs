@@ -280,3 +280,32 @@ fn a_file_of_a_tree_between_servers_that_fails_leaves_no_part_behind_it() {
     assert_eq!(parts.iter().map(|(word, _)| *word).collect::<Vec<_>>(), ["STOR", "DELE", "STOR", "DELE"], "{parts:?}");
     assert!(parts[0].1 == parts[1].1 && parts[2].1 == parts[3].1, "{parts:?}");
 }
+
+/// What is there under the final name would be lost, and the transfer fail again.
+#[test]
+fn a_transfer_that_failed_at_the_server_is_not_repeated_under_the_final_name() {
+    fn there(line: &str) -> Option<Say> {
+        match line {
+            "MLST /d" => Some(Say::Reply("250-x\r\n type=dir; /d\r\n250 end")),
+            "MLSD /d" => Some(Say::Send(b"type=file;size=3; f\r\n".to_vec())),
+            "MLST /d/f" => Some(Say::Reply("250-x\r\n type=file;size=3; /d/f\r\n250 end")),
+            _ => None,
+        }
+    }
+    let local_error: Answer = |line| match line {
+        _ if line.starts_with("STOR ") => Some(Say::Reply("451 Local error in processing.")),
+        _ => there(line),
+    };
+    let no_space: Answer = |line| match line {
+        _ if line.starts_with("STOR ") => Some(Say::Reply("500-Command failed.\r\n500 No space left on device")),
+        _ => there(line),
+    };
+    for answer in [local_error, no_space] {
+        let (scene, server) = (Scene::new(), Scripted::start(answer));
+        scene.write("tree/f", b"other");
+        run(&scene, &["cp", "--retry", "0", "tree/f", &server.url("//d/f")]).fails();
+        run(&scene, &["cp", "-r", "--retry", "0", "tree/.", &server.url("//d")]).fails();
+        let stored: Vec<String> = server.heard("STOR ");
+        assert!(stored.len() >= 2 && stored.iter().all(|line| line.contains("/.xdfs-")), "{stored:?}");
+    }
+}
