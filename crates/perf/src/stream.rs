@@ -129,9 +129,9 @@ impl Shared<'_> {
         }
         head.end = true;
         head.write(&mut block);
-        for _ in 0..ENDS {
-            handle.write(&block)?;
-        }
+        handle.write(&block)?;
+        // Who has it is gone, and the next one is refused.
+        let _ = (1..ENDS).try_for_each(|_| handle.write(&block).map(drop));
         Ok(())
     }
 

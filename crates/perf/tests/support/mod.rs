@@ -110,10 +110,11 @@ impl Running {
         event["contact"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned()
     }
 
-    /// As Ctrl-C does.
+    /// As Ctrl-C does. `timeout` would pass it on, but not before it knows its child, which may be after that has begun.
     pub fn interrupt(&self) {
-        let process = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &process]).status().unwrap().success());
+        let timeout = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{timeout}/task/{timeout}/children")).unwrap();
+        assert!(Command::new("kill").args(["-INT", children.trim()]).status().unwrap().success());
     }
 
     fn errors(&mut self) -> String {
