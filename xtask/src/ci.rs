@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const TEST_LIMIT: Duration = Duration::from_secs(27 * 60);
 
 /// Tests that run at once for each core: most of them wait for a server, a delay or a disk half of their time.
-const TESTS_PER_CORE: usize = 2;
+const TESTS_PER_CORE: usize = 3;
 
 /// Builds the command with the features of the Python package, too, which the wheel then reuses.
 pub(crate) const BUILD: [&str; 9] =
