@@ -1,8 +1,10 @@
 //! Callbacks: a ping-pong whose next operation is registered from the callback of the one before, beside
 //! a bare epoll loop. The other end is the same thread with a plain socket for both.
 
+use crate::switches::switches;
 use crate::{System, Table, ping_pong, rounds};
 use rustix::event::epoll;
+use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -17,13 +19,18 @@ const MESSAGES: usize = 3000;
 pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
     let messages = table.work(MESSAGES, MESSAGES / 10);
     for size in SIZES {
+        let fewest = Cell::new(f64::INFINITY);
         let mut systems: [System<'_>; 2] = [
             ("epoll", Box::new(move || bare(size, messages))),
-            ("callbacks", Box::new(move || callbacks(size, messages))),
+            ("callbacks", Box::new(|| callbacks(size, messages, &fewest))),
         ];
         let taken = rounds(count, &mut systems)?;
+        drop(systems);
         let what = format!("callbacks, {size} bytes, over a bare epoll loop ({:.1} us)", taken[0].best * 1e6);
-        table.goal(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.02, "");
+        table.time_of_threads(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.02);
+        if size <= ping_pong::ONE_READ {
+            table.switches(&format!("callbacks, {size} bytes"), fewest.get(), 2.0);
+        }
     }
     Ok(())
 }
@@ -72,18 +79,26 @@ fn bare(size: usize, messages: usize) -> io::Result<f64> {
     Ok(taken)
 }
 
-fn callbacks(size: usize, messages: usize) -> io::Result<f64> {
+fn callbacks(size: usize, messages: usize, fewest: &Cell<f64>) -> io::Result<f64> {
     let listener = ping_pong::listener()?;
     let contact = listener.local_addr()?.to_string();
     let handle = Handle::open(&ping_pong::stack_of_one()?, &contact, &Options::default())?;
     let other = listener.accept()?.0;
     other.set_nodelay(true)?;
-    let echo = thread::spawn(move || echo(other, size, messages));
+    let (end, is_ended) = sync_channel::<()>(0);
+    let echo = thread::spawn(move || {
+        let outcome = echo(other, size, messages);
+        let _ = is_ended.recv();
+        outcome
+    });
     let (done, is_done) = sync_channel(1);
+    let before = switches()?;
     let started = Instant::now();
     send(&handle, vec![1; size], messages, done);
     is_done.recv().map_err(|_| io::Error::other("a callback failed"))?;
     let taken = started.elapsed().as_secs_f64() / messages as f64;
+    fewest.set(fewest.get().min((switches()? - before) as f64 / messages as f64));
+    drop(end);
     echo.join().map_err(|_| io::Error::other("the other end panicked"))??;
     Ok(taken)
 }

@@ -1,6 +1,7 @@
 //! Ping-pong: messages of one size back and forth, by blocking calls, between two threads. Plain sockets
 //! in the form that can be cancelled and has timeouts (non-blocking, `poll`) and in the form that cannot.
 
+use crate::switches::switches;
 use crate::{System, Table, Taken, rounds};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
@@ -8,6 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Instant;
 use xdfs_xio::{Handle, Options, Server, Stack};
@@ -19,16 +21,22 @@ const CONTROL: &str = "cubic";
 const RUN_BYTES: usize = 100_000_000;
 const MESSAGES: (usize, usize) = (10, 3000);
 const MESSAGES_OF_SHORT: usize = 100;
+/// A message that arrives whole: each end waits once for it, at the most.
+pub(crate) const ONE_READ: usize = 1000;
 
 /// Prints the time of a message over a stack of one driver, over that of a plain socket, for each size.
 pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
     for size in SIZES.into_iter().step_by(table.work(1, 3)) {
         let messages = table.work((RUN_BYTES / size).clamp(MESSAGES.0, MESSAGES.1), MESSAGES_OF_SHORT);
         let used = [(); 3].map(|()| Cell::new(f64::INFINITY));
-        // The processor time of the round that used least.
+        let fewest = Cell::new(f64::INFINITY);
+        // The processor time of the round that used least, and the switches of the one that had fewest.
         let note = |at: usize, run: io::Result<Run>| {
             run.map(|run| {
                 used[at].set(used[at].get().min(run.used));
+                if at == 2 {
+                    fewest.set(fewest.get().min(run.switches));
+                }
                 run.taken
             })
         };
@@ -46,7 +54,10 @@ pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
             let what = format!(
                 "ping-pong of {size} bytes, `tcp` over a {name} socket ({best_us:.1} us; of processors {own:.1} and {its:.1})"
             );
-            table.goal(&what, taken[2].best / best, taken[2].median / median, 1.02, "");
+            table.time_of_threads(&what, taken[2].best / best, taken[2].median / median, 1.02);
+        }
+        if size <= ONE_READ {
+            table.switches(&format!("ping-pong of {size} bytes, `tcp`"), fewest.get(), 2.0);
         }
     }
     Ok(())
@@ -57,6 +68,8 @@ struct Run {
     taken: f64,
     /// Of all processors.
     used: f64,
+    /// How often the kernel switched between its threads.
+    switches: f64,
 }
 
 /// The processor time of the whole program, seconds.
@@ -180,25 +193,31 @@ fn stack(size: usize, messages: usize) -> io::Result<Run> {
 fn play(mut one: impl End, mut other: impl End, size: usize, messages: usize) -> io::Result<Run> {
     let warming = messages / 10 + 1;
     thread::scope(|scope| {
+        let (end, is_ended) = sync_channel::<()>(0);
         let echo = scope.spawn(move || {
             let mut message = vec![1; size];
-            (0..messages + warming).try_for_each(|_| {
+            let outcome = (0..messages + warming).try_for_each(|_| {
                 other.receive(&mut message)?;
                 other.send(&message)
-            })
+            });
+            // The kernel counts the switches of threads that are there.
+            let _ = is_ended.recv();
+            outcome
         });
         let mut message = vec![1; size];
-        let mut started = (Instant::now(), processor_time());
+        let mut started = (Instant::now(), processor_time(), switches()?);
         for number in 0..messages + warming {
             if number == warming {
-                started = (Instant::now(), processor_time());
+                started = (Instant::now(), processor_time(), switches()?);
             }
             one.send(&message)?;
             one.receive(&mut message)?;
         }
         let taken = started.0.elapsed().as_secs_f64() / messages as f64;
         let used = (processor_time() - started.1) / messages as f64;
+        let switches = (switches()? - started.2) as f64 / messages as f64;
+        drop(end);
         echo.join().map_err(|_| io::Error::other("the other end panicked"))??;
-        Ok(Run { taken, used })
+        Ok(Run { taken, used, switches })
     })
 }
