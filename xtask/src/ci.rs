@@ -3,17 +3,16 @@
 //! Cheap steps come first. All steps run even after one has failed, unless told otherwise: a second look at a failed
 //! run costs more than the rest of it.
 
-use crate::process::{cargo, run as run_command, run_counted, run_without_warnings};
-use crate::{Failure, Outcome, deny, generated, hops, layers, metadata, python, reqs, setup, tally::Tally, tidy, tree};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use crate::process::{cargo, run as run_command, run_without_warnings};
+use crate::{
+    Failure, Outcome, deny, generated, hops, layers, metadata, programs, python, reqs, setup, tally::Tally, tidy,
+};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
 
-/// The test step ends after this long on a build machine: a test that hangs must not eat the machine's limit of 40
-/// minutes, since then nothing would be reported at all.
-const TEST_LIMIT: Duration = Duration::from_secs(27 * 60);
-
-/// Tests that run at once for each core: most of them wait for a server, a delay or a disk half of their time.
-const TESTS_PER_CORE: usize = 3;
+/// Programs of tests that run at once, and tests within each of them for each core.
+const PROGRAMS_AT_ONCE: usize = 3;
+const TESTS_PER_CORE: usize = 1;
 
 /// Builds the command with the features of the Python package, too, which the wheel then reuses.
 pub(crate) const BUILD: [&str; 9] =
@@ -131,45 +130,12 @@ fn docs() -> Outcome {
 }
 
 fn test(tally: &mut Tally) -> Outcome {
-    let before = tally.passed;
-    let arguments = ["test", "--locked", "--workspace", "--no-fail-fast"];
-    let mut command = limited(&cargo(&arguments));
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        command.env("RUST_TEST_THREADS", (TESTS_PER_CORE * cores()).to_string());
-    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = std::env::var_os("RUST_TEST_THREADS").is_none().then_some(TESTS_PER_CORE * cores);
     // Tests of the command run the release binary that the step before has built.
-    command.env("XDFS_BINARY", metadata::target_directory()?.join("release/xdfs"));
-    if let Some(python) = setup::python() {
-        command.env("XDFS_PYTHON", python);
-    }
-    run_counted(&mut command, tally).map_err(|Failure(message)| {
-        format!("{message} (124: stopped after {} minutes, some test hangs)", TEST_LIMIT.as_secs() / 60)
-    })?;
-    Ok(format!("{} tests", tally.passed - before))
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// On a build machine, the same command under `timeout`, which ends the whole family of processes. At a terminal the
-/// user is the limit, and interrupting must reach the tests.
-fn limited(command: &Command) -> Command {
-    let mut wrapped;
-    if std::env::var_os("CI").is_some() {
-        wrapped = Command::new("timeout");
-        wrapped.args(["--kill-after=10", &TEST_LIMIT.as_secs().to_string()]).arg(command.get_program());
-    } else {
-        wrapped = Command::new(command.get_program());
-    }
-    wrapped.args(command.get_args()).current_dir(tree::root()).stdin(Stdio::null());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => wrapped.env(name, value),
-            None => wrapped.env_remove(name),
-        };
-    }
-    wrapped
+    let mut variables = vec![("XDFS_BINARY", metadata::target_directory()?.join("release/xdfs"))];
+    variables.extend(setup::python().map(|python| ("XDFS_PYTHON", python.into())));
+    programs::run(&programs::Options { at_once: PROGRAMS_AT_ONCE, threads, variables }, tally)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod long;
 mod metadata;
 mod pictures;
 mod process;
+mod programs;
 mod python;
 mod repeated;
 mod reqs;

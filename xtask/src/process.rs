@@ -12,12 +12,16 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(tree::root()).stdin(Stdio::null());
-    // What the cargo that started us says about our own package is nothing to the packages that this one builds.
+    forget_our_package(&mut command);
+    command
+}
+
+/// What the cargo that started us says about our own package is nothing to what we start.
+pub(crate) fn forget_our_package(command: &mut Command) {
     let ours = std::env::vars_os().map(|(name, _)| name);
     for name in ours.filter(|name| OURS.iter().any(|prefix| name.to_string_lossy().starts_with(prefix))) {
         command.env_remove(name);
     }
-    command
 }
 
 /// Runs a command whose output goes to ours.

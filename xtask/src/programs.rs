@@ -1,0 +1,222 @@
+//! Builds the test programs of the workspace and runs several of them at once: cargo runs one after the other, and most
+//! of them wait for a server, a delay or a disk. A program writes into a file, which is shown when it has ended.
+
+use crate::{Failure, Outcome, metadata, process, tally::Tally, tree};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// All of them end after this long on a build machine: a machine that has a limit of its own would report nothing.
+const LIMIT: Duration = Duration::from_secs(25 * 60);
+
+/// One of them ends after this long there, since a test of it hangs.
+const LIMIT_OF_ONE: Duration = Duration::from_secs(8 * 60);
+
+/// The programs that run longest begin first, so that none of them runs alone in the end.
+const LONGEST: [&str; 13] = [
+    "kills",
+    "dist",
+    "ftp",
+    "mount",
+    "hostile",
+    "trees",
+    "secrets",
+    "real",
+    "ssh",
+    "remote_file",
+    "bounds",
+    "files",
+    "attack",
+];
+
+/// A program of tests, or the tests in comments.
+struct Program {
+    /// The package's folder and the target within it.
+    name: String,
+    /// What it is called in its package.
+    target: String,
+    executable: PathBuf,
+    arguments: Vec<&'static str>,
+    /// The package's folder, where its tests run.
+    folder: PathBuf,
+}
+
+/// How programs are run.
+pub(crate) struct Options {
+    /// Programs at a time.
+    pub(crate) at_once: usize,
+    /// Tests at a time within one of them; none leaves that to the environment.
+    pub(crate) threads: Option<usize>,
+    /// Variables of the tests.
+    pub(crate) variables: Vec<(&'static str, PathBuf)>,
+}
+
+/// Builds and runs all of them. A program that fails keeps none of the others from running.
+pub(crate) fn run(options: &Options, tally: &mut Tally) -> Outcome {
+    let before = tally.passed;
+    let folder = metadata::target_directory()?.join("test-output");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut programs = build()?;
+    programs.sort_by_key(|program| rank(&program.target));
+    let amount = programs.len();
+    println!("{amount} programs, {} at a time", options.at_once);
+    let started = Instant::now();
+    let queue = Mutex::new(programs.into_iter().collect::<VecDeque<_>>());
+    let results = Mutex::new((tally, Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..options.at_once {
+            scope.spawn(|| {
+                while let Some(program) = next(&queue) {
+                    let output = folder.join(format!("{}.log", program.name.replace('/', "-")));
+                    let (began, outcome) = (Instant::now(), program.run(options, &output, started));
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    let (tally, failed) = &mut *results;
+                    println!("\n--- {} ({:.1} s)", program.name, began.elapsed().as_secs_f64());
+                    if let Err(Failure(why)) = outcome.and(show(&output, tally)) {
+                        println!("{}: {why}", program.name);
+                        failed.push(program.name);
+                    }
+                }
+            });
+        }
+    });
+    let (tally, failed) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let passed = tally.passed - before;
+    if failed.is_empty() {
+        return Ok(format!("{passed} tests of {amount} programs"));
+    }
+    Err(format!("of {amount} programs these failed: {}", failed.join(", ")).into())
+}
+
+fn next(queue: &Mutex<VecDeque<Program>>) -> Option<Program> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+}
+
+/// The place of a program in the order.
+fn rank(target: &str) -> usize {
+    LONGEST.iter().position(|name| *name == target).unwrap_or(LONGEST.len())
+}
+
+/// Shows what a program wrote, and counts the results in it.
+fn show(output: &Path, tally: &mut Tally) -> Result<(), Failure> {
+    let written = fs::read(output).map_err(|error| format!("{}: {error}", output.display()))?;
+    // A reader of ours that went away is no reason to stop.
+    let _ = std::io::stdout().write_all(&written);
+    String::from_utf8_lossy(&written).lines().for_each(|line| tally.read(line));
+    Ok(())
+}
+
+fn build() -> Result<Vec<Program>, Failure> {
+    let arguments = ["test", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
+    let messages = process::output(&mut process::cargo(&arguments))?;
+    let mut programs: Vec<_> = messages.lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect();
+    if programs.is_empty() {
+        return Err("cargo test --no-run has built no program".into());
+    }
+    let cargo = process::cargo(&[]);
+    programs.push(Program {
+        name: "tests in comments".to_owned(),
+        target: String::new(),
+        executable: cargo.get_program().into(),
+        arguments: vec!["test", "--locked", "--workspace", "--no-fail-fast", "--doc"],
+        folder: tree::root().to_path_buf(),
+    });
+    Ok(programs)
+}
+
+/// The program that a message of cargo tells of.
+fn program(message: &Value) -> Option<Program> {
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let target = message["target"]["name"].as_str()?.to_owned();
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
+    let package = folder.strip_prefix(tree::root()).unwrap_or(&folder).display().to_string();
+    let executable = message["executable"].as_str()?.into();
+    let name = format!("{package}/{target}");
+    Some(Program { name, target, executable, arguments: Vec::new(), folder })
+}
+
+impl Program {
+    fn run(&self, options: &Options, output: &Path, started: Instant) -> Result<(), Failure> {
+        let text = |error: std::io::Error| Failure(format!("{}: {error}", output.display()));
+        let file = File::create(output).map_err(text)?;
+        let mut command = self.command(started);
+        command.stdin(Stdio::null()).stdout(file.try_clone().map_err(text)?).stderr(file);
+        process::forget_our_package(command.current_dir(&self.folder));
+        if let Some(threads) = options.threads {
+            command.env("RUST_TEST_THREADS", threads.to_string());
+        }
+        command.envs(options.variables.iter().map(|(name, value)| (name, value)));
+        let status = command.status().map_err(|error| format!("cannot start it: {error}"))?;
+        ended(status)
+    }
+
+    /// On a build machine under `timeout`, which ends the whole family of processes. At a terminal the user is the
+    /// limit, and interrupting must reach the tests.
+    fn command(&self, started: Instant) -> Command {
+        let mut command;
+        if std::env::var_os("CI").is_some() {
+            let left = LIMIT.saturating_sub(started.elapsed()).min(LIMIT_OF_ONE).max(Duration::from_secs(1));
+            command = Command::new("timeout");
+            command.args(["--kill-after=10", &left.as_secs().to_string()]).arg(&self.executable);
+        } else {
+            command = Command::new(&self.executable);
+        }
+        command.args(&self.arguments);
+        command
+    }
+}
+
+/// What `timeout` says of a program that it ended.
+const OUT_OF_TIME: i32 = 124;
+
+fn ended(status: ExitStatus) -> Result<(), Failure> {
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(OUT_OF_TIME) => Err("out of time: a test of it hangs, see above which has not ended".into()),
+        _ => Err(status.to_string().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_test_programs_are_taken_from_what_cargo_has_built() {
+        let manifest = tree::root().join("tests/cli/Cargo.toml");
+        let message = |test: bool, executable: Value| {
+            json!({
+                "reason": "compiler-artifact", "manifest_path": manifest, "profile": { "test": test },
+                "target": { "name": "once" }, "executable": executable,
+            })
+        };
+        let found = program(&message(true, json!("/t/once-1"))).expect("a program");
+        assert_eq!((found.name.as_str(), found.target.as_str()), ("tests/cli/once", "once"));
+        assert_eq!((found.executable, found.folder), ("/t/once-1".into(), tree::root().join("tests/cli")));
+        assert!(program(&message(false, json!("/t/xdfs"))).is_none());
+        assert!(program(&message(true, Value::Null)).is_none());
+        assert!(program(&json!({ "reason": "build-finished", "success": true })).is_none());
+    }
+
+    #[test]
+    fn the_longest_come_first() {
+        assert!(rank("kills") < rank("mount") && rank("mount") < rank("names"));
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_told_from_one_that_fails() {
+        let status = |script: &str| Command::new("sh").args(["-c", script]).status().expect("a shell");
+        assert!(ended(status("exit 0")).is_ok());
+        assert!(ended(status("exit 124")).is_err_and(|Failure(why)| why.contains("hangs")));
+        assert!(ended(status("exit 101")).is_err_and(|Failure(why)| why.contains("101")));
+        assert!(ended(status("kill -9 $$")).is_err_and(|Failure(why)| why.contains('9')));
+    }
+}
