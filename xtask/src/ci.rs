@@ -4,19 +4,47 @@
 //! run costs more than the rest of it.
 
 use crate::process::{cargo, run as run_command, run_without_warnings};
-use crate::{
-    Failure, Outcome, deny, generated, hops, layers, metadata, programs, python, reqs, setup, tally::Tally, tidy,
-};
-use std::process::{Command, ExitCode};
+use crate::{Failure, Outcome, deny, generated, hops, layers, metadata, programs, reqs, setup, tally::Tally, tidy};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Instant;
 
 /// Programs of tests that run at once, and tests within each of them for each core.
 const PROGRAMS_AT_ONCE: usize = 3;
 const TESTS_PER_CORE: usize = 1;
 
-/// Builds the command with the features of the Python package, too, which the wheel then reuses.
-pub(crate) const BUILD: [&str; 9] =
-    ["build", "--release", "--locked", "--package", "xdfs", "--package", "xdfs-python", "--bin", "xdfs"];
+/// The programs that are tested: with the features of the Python package, too, which the wheel then reuses, and not with
+/// those of the tests. The profile is that of the tests, so that libraries are built once, and assertions are tested, too.
+const BUILD: [&str; 15] = [
+    "build",
+    "--quiet",
+    "--profile",
+    "test",
+    "--locked",
+    "--package",
+    "xdfs",
+    "--package",
+    "xdfs-python",
+    "--package",
+    "xdfs-bench-xio",
+    "--bin",
+    "xdfs",
+    "--bin",
+    "xio-bench",
+];
+
+/// Builds a program that is tested; what the tests build in its place later has more features.
+pub(crate) fn tested(name: &str) -> Result<PathBuf, Failure> {
+    run_command(&mut cargo(&BUILD))?;
+    let target = metadata::target_directory()?;
+    let (built, kept) = (target.join("debug").join(name), target.join("tested").join(name));
+    let text = |error: std::io::Error| Failure(format!("{}: {error}", kept.display()));
+    std::fs::create_dir_all(target.join("tested")).map_err(text)?;
+    // A program that runs cannot be written to.
+    let new = kept.with_extension("new");
+    std::fs::copy(&built, &new).and_then(|_| std::fs::rename(&new, &kept)).map_err(text)?;
+    Ok(kept)
+}
 
 /// A step's function; test results go into the tally.
 type Action = fn(&mut Tally) -> Outcome;
@@ -36,9 +64,8 @@ fn steps() -> Vec<Step> {
         always("tidy", |_| tidy::check()),
         always("layers", |_| layers::check()),
         always("clippy", |_| clippy()),
-        always("build", |_| silent(&mut cargo(&BUILD))),
-        always("test", test),
-        always("python", |tally| python::check(tally, false)),
+        always("build", |_| tested("xdfs").map(|_| String::new())),
+        always("test", |tally| test(tally, "")),
         always("docs", |_| docs()),
         Step { name: "states", action: |_| generated::states(), present: generated::exists("states") },
         Step { name: "vectors", action: |_| generated::vectors(), present: generated::exists("vectors") },
@@ -105,10 +132,6 @@ fn leave_for_caller(line: &str) {
     }
 }
 
-fn silent(command: &mut Command) -> Outcome {
-    run_command(command).map(|()| String::new())
-}
-
 fn fmt() -> Outcome {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     if generated::has_fuzz() {
@@ -129,13 +152,13 @@ fn docs() -> Outcome {
     Ok(String::new())
 }
 
-fn test(tally: &mut Tally) -> Outcome {
+/// Runs the programs of tests whose names contain `only`, on what is built for them.
+pub(crate) fn test(tally: &mut Tally, only: &str) -> Outcome {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = std::env::var_os("RUST_TEST_THREADS").is_none().then_some(TESTS_PER_CORE * cores);
-    // Tests of the command run the release binary that the step before has built.
-    let mut variables = vec![("XDFS_BINARY", metadata::target_directory()?.join("release/xdfs"))];
+    let mut variables = vec![("XDFS_BINARY", tested("xdfs")?)];
     variables.extend(setup::python().map(|python| ("XDFS_PYTHON", python.into())));
-    programs::run(&programs::Options { at_once: PROGRAMS_AT_ONCE, threads, variables }, tally)
+    programs::run(&programs::Options { at_once: PROGRAMS_AT_ONCE, threads, only: only.to_owned(), variables }, tally)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! A generator lives beside what it shows: as an example of its crate that compares instead of writing with `--check`,
 //! or as a module of tests of the same name.
 
-use crate::{Failure, Outcome, process, tally::Tally, tree};
+use crate::{Failure, Outcome, process, programs, tally::Tally, tree};
+use std::process::Command;
 
 /// Packages with their folders that have generated files.
 const PACKAGES: [(&str, &str); 2] = [("xdfs-proto", "crates/proto"), ("xdfs-secure", "crates/secure")];
@@ -64,17 +65,12 @@ fn fresh(name: &str) -> Outcome {
     let mut checked = Vec::new();
     for (package, folder) in PACKAGES {
         match generator(folder, name) {
-            Some(Generator::Example) => example(package, name)?,
+            Some(Generator::Example) => example(package, folder, name)?,
             // The filter ends in `::`, so that only the tests of the module of this name run.
-            Some(Generator::Tests) => process::run(&mut process::cargo(&[
-                "test",
-                "--quiet",
-                "--locked",
-                "--package",
-                package,
-                "--lib",
-                &format!("{name}::"),
-            ]))?,
+            Some(Generator::Tests) => {
+                let mut tests = Command::new(programs::unit_tests(folder)?);
+                process::run(tests.args(["--quiet", &format!("{name}::")]).current_dir(tree::root().join(folder)))?;
+            }
             None => continue,
         }
         checked.push(package);
@@ -85,11 +81,9 @@ fn fresh(name: &str) -> Outcome {
     Ok(format!("{name} are up to date: {}", checked.join(", ")))
 }
 
-/// With the profile of the tests, for which the libraries in C are there already.
-fn example(package: &str, name: &str) -> Result<(), Failure> {
-    let build = ["run", "--quiet", "--locked", "--profile", "test", "--package", package];
-    let mut command = process::cargo(&build);
-    process::run(command.args(["--example", name, "--", "--check"])).map_err(|Failure(message)| {
+fn example(package: &str, folder: &str, name: &str) -> Result<(), Failure> {
+    let mut command = Command::new(programs::example(folder, name)?);
+    process::run(command.arg("--check").current_dir(tree::root())).map_err(|Failure(message)| {
         format!("{message}\nto bring the files up to date: cargo run -p {package} --example {name}").into()
     })
 }

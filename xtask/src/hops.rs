@@ -1,8 +1,8 @@
-//! What a block costs: system calls per block of 1 MiB on the direct route, counted with `strace -c` over the release
-//! binary in a real transfer of 2 GB, and allocations, counted in front of libc's allocator (`hops.c`), compared with the
+//! What a block costs: system calls per block of 1 MiB on the direct route, counted with `strace -c` over the command
+//! in a real transfer of 2 GB, and allocations, counted in front of libc's allocator (`hops.c`), compared with the
 //! committed numbers. Whoever adds a hop moves the number here and says why.
 
-use crate::{Failure, Outcome, process, tree};
+use crate::{Failure, Outcome, ci, process, tree};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,7 @@ const ALLOCATIONS: f64 = 0.95;
 
 /// What a driver stack costs: the short form of `xio-bench`, which misses a goal by five times its bound.
 pub(crate) fn stacks() -> Outcome {
-    let arguments = ["run", "--quiet", "--release", "-p", "xdfs-bench-xio", "--", "--short"];
-    process::run(&mut process::cargo(&arguments))?;
+    process::run(Command::new(ci::tested("xio-bench")?).arg("--short"))?;
     Ok("no layer costs a multiple of what it may".to_owned())
 }
 
@@ -72,7 +71,7 @@ impl Scene {
     fn new() -> Result<Self, Failure> {
         let folder = Path::new("/dev/shm").join(format!("xdfs-hops-{}", std::process::id()));
         fs::create_dir_all(folder.join("served")).map_err(text)?;
-        let binary = tree::root().join("target/release/xdfs");
+        let binary = ci::tested("xdfs")?;
         let scene = Self { folder, binary };
         let source = fs::File::create(scene.folder.join("source")).map_err(text)?;
         source.set_len(BLOCKS * BLOCK).map_err(text)?;

@@ -117,6 +117,7 @@ const FORMS: &[Form] = &[
         filter: &["--test", "hostile", "b26_a_login_of_nobody"],
         variables: &[("XDFS_LOGIN_TRIES", "2000")],
     },
+    Form { name: "stacked", package: "xdfs-test-cli", filter: &["--test", "stacked"], variables: &[] },
 ];
 
 /// Programs in Rust that try a mount, which Debian does not have.

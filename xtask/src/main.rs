@@ -62,6 +62,7 @@ const HELP: &str = "\
 usage: cargo run -p xtask -- COMMAND
 
   ci [--fail-fast]   all that CI runs, step by step, with a tally in the last line
+  test [NAME]        the programs of tests whose names contain NAME, several at a time
   layers             which crate and which module may use what
   tidy               sizes of files and functions, headers, left-over marks, white space
   states             the drawn state machines are those of the code
@@ -82,8 +83,8 @@ usage: cargo run -p xtask -- COMMAND
                      (30 runs of each command in each direction), real-kills (50 of each side and of both), races
                      (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
                      (2,000 logins each: whether their time tells who exists), file-operations (1,000,000 on a
-                     remote file, whose server ends every 5 s), file-cuts (the same with power cuts), python (a
-                     Parquet file of 1 GiB), dist (install and use what 'make dist' makes), mount (fsx,
+                     remote file, whose server ends every 5 s), file-cuts (the same with power cuts), stacked (the
+                     tests of transfers over --stack tcp,tls), python (a Parquet file of 1 GiB), dist (install and use what 'make dist' makes), mount (fsx,
                      pjdfstest, fio, stress-ng, dbench, git and cargo, 60 s each), ci (all of CI ten times in a
                      row, every second time beside four busy processes)
   setup              install the Debian packages which the tests need
@@ -95,6 +96,8 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["ci"] => return ci::run(false),
         ["ci", "--fail-fast"] => return ci::run(true),
+        ["test"] => ci::test(&mut Tally::default(), ""),
+        ["test", name] => ci::test(&mut Tally::default(), name),
         ["layers"] => layers::check(),
         ["tidy"] => tidy::check(),
         ["states"] => generated::states(),

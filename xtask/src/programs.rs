@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 
 /// One of them ends after this long there, since a test of it hangs.
-const LIMIT_OF_ONE: Duration = Duration::from_secs(8 * 60);
+const LIMIT_OF_ONE: Duration = Duration::from_secs(10 * 60);
 
 /// The programs that run longest begin first, so that none of them runs alone in the end.
-const LONGEST: [&str; 13] = [
+const LONGEST: [&str; 14] = [
+    "python",
     "kills",
     "dist",
     "ftp",
@@ -34,7 +35,7 @@ const LONGEST: [&str; 13] = [
     "attack",
 ];
 
-/// A program of tests, or the tests in comments.
+/// A program of tests, or a command that runs some.
 struct Program {
     /// The package's folder and the target within it.
     name: String,
@@ -52,6 +53,8 @@ pub(crate) struct Options {
     pub(crate) at_once: usize,
     /// Tests at a time within one of them; none leaves that to the environment.
     pub(crate) threads: Option<usize>,
+    /// Only programs whose name contains this.
+    pub(crate) only: String,
     /// Variables of the tests.
     pub(crate) variables: Vec<(&'static str, PathBuf)>,
 }
@@ -62,6 +65,7 @@ pub(crate) fn run(options: &Options, tally: &mut Tally) -> Outcome {
     let folder = metadata::target_directory()?.join("test-output");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut programs = build()?;
+    programs.retain(|program| program.name.contains(&options.only));
     programs.sort_by_key(|program| rank(&program.target));
     let amount = programs.len();
     println!("{amount} programs, {} at a time", options.at_once);
@@ -112,21 +116,51 @@ fn show(output: &Path, tally: &mut Tally) -> Result<(), Failure> {
 }
 
 fn build() -> Result<Vec<Program>, Failure> {
-    let arguments = ["test", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
-    let messages = process::output(&mut process::cargo(&arguments))?;
-    let mut programs: Vec<_> = messages.lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect();
+    let mut programs: Vec<_> = built("test")?.iter().filter_map(program).collect();
     if programs.is_empty() {
         return Err("cargo test --no-run has built no program".into());
     }
-    let cargo = process::cargo(&[]);
-    programs.push(Program {
-        name: "tests in comments".to_owned(),
-        target: String::new(),
-        executable: cargo.get_program().into(),
-        arguments: vec!["test", "--locked", "--workspace", "--no-fail-fast", "--doc"],
+    let other = |name: &str, executable: PathBuf, arguments: &[&'static str]| Program {
+        name: name.to_owned(),
+        target: name.to_owned(),
+        executable,
+        arguments: arguments.to_vec(),
         folder: tree::root().to_path_buf(),
-    });
+    };
+    let cargo = process::cargo(&[]).get_program().into();
+    programs.push(other("comments", cargo, &["test", "--locked", "--workspace", "--no-fail-fast", "--doc"]));
+    // It waits for downloads and delays most of its time.
+    let ourselves = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
+    programs.push(other("python", ourselves, &["python"]));
     Ok(programs)
+}
+
+/// What cargo says it has built for the tests of the workspace: all of it has the same features then, and nothing is
+/// built a second time.
+fn built(command: &str) -> Result<Vec<Value>, Failure> {
+    let mut arguments = vec![command, "--locked", "--workspace", "--message-format=json-render-diagnostics"];
+    arguments.extend(if command == "test" { &["--no-run"][..] } else { &["--profile", "test", "--examples"] });
+    let messages = process::output(&mut process::cargo(&arguments))?;
+    Ok(messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// The example of a package, given by its folder, built as the tests build it.
+pub(crate) fn example(folder: &str, name: &str) -> Result<PathBuf, Failure> {
+    executable(&built("build")?, folder, |message| message["target"]["name"] == name)
+        .ok_or_else(|| format!("cargo has built no example {name} of {folder}").into())
+}
+
+/// The unit tests of a package, given by its folder, as the tests of the workspace are built.
+pub(crate) fn unit_tests(folder: &str) -> Result<PathBuf, Failure> {
+    let is_library = |message: &Value| message["profile"]["test"] == true && message["target"]["kind"][0] == "lib";
+    executable(&built("test")?, folder, is_library)
+        .ok_or_else(|| format!("cargo has built no unit tests of {folder}").into())
+}
+
+fn executable(messages: &[Value], folder: &str, is_it: impl Fn(&Value) -> bool) -> Option<PathBuf> {
+    let manifest = tree::root().join(folder).join("Cargo.toml");
+    let found = messages.iter().filter(|message| message["manifest_path"].as_str().map(Path::new) == Some(&manifest));
+    found.filter(|message| is_it(message)).find_map(|message| message["executable"].as_str()).map(PathBuf::from)
 }
 
 /// The program that a message of cargo tells of.

@@ -1,6 +1,7 @@
 //! Callbacks: a ping-pong whose next operation is registered from the callback of the one before, beside
 //! a bare epoll loop. The other end is the same thread with a plain socket for both.
 
+use crate::pinned::on_one_processor;
 use crate::switches::switches;
 use crate::{System, Table, ping_pong, rounds};
 use rustix::event::epoll;
@@ -24,7 +25,7 @@ pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
             ("epoll", Box::new(move || bare(size, messages))),
             ("callbacks", Box::new(|| callbacks(size, messages, &fewest))),
         ];
-        let taken = rounds(count, &mut systems)?;
+        let taken = on_one_processor(|| rounds(count, &mut systems))?;
         drop(systems);
         let what = format!("callbacks, {size} bytes, over a bare epoll loop ({:.1} us)", taken[0].best * 1e6);
         table.time_of_threads(&what, taken[1].best / taken[0].best, taken[1].median / taken[0].median, 1.02);

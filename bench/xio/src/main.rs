@@ -9,6 +9,7 @@ mod bandwidth;
 mod callbacks;
 mod null;
 mod ping_pong;
+mod pinned;
 mod programs;
 mod site;
 mod switches;
@@ -78,8 +79,7 @@ impl Table {
     }
 
     /// A goal for threads that wake each other. A short run shows it and judges the switches instead: on a machine that
-    /// does other things as well, one system's threads are woken on another processor, each time a hundred
-    /// microseconds late, and the other's are not.
+    /// does other things as well, one system's threads have to wait for others each time, and the other's have not.
     fn time_of_threads(&mut self, what: &str, found: f64, median: f64, bound: f64) {
         if self.is_short {
             println!("| {what} | {found:.3} | {median:.3} | | |");

@@ -1,6 +1,7 @@
 //! Ping-pong: messages of one size back and forth, by blocking calls, between two threads. Plain sockets
 //! in the form that can be cancelled and has timeouts (non-blocking, `poll`) and in the form that cannot.
 
+use crate::pinned::on_one_processor;
 use crate::switches::switches;
 use crate::{System, Table, Taken, rounds};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -45,7 +46,7 @@ pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
             ("blocking", Box::new(|| note(1, sockets(size, messages, false)))),
             ("stack", Box::new(|| note(2, stack(size, messages)))),
         ];
-        let taken = rounds(count, &mut systems)?;
+        let taken = on_one_processor(|| rounds(count, &mut systems))?;
         drop(systems);
         for (at, name) in ["polled", "blocking"].into_iter().enumerate() {
             let Taken { best, median } = taken[at];
