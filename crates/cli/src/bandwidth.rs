@@ -89,6 +89,13 @@ impl Schedule {
         self.slowest().filter(|rate| rate::wants_small_blocks(*rate)).map(|_| xdfs_client::BLOCK_BYTES_MIN)
     }
 
+    /// How long the blocks of all channels take at the slowest rate: progress is counted in whole blocks.
+    pub(crate) fn longest_pause(&self) -> Duration {
+        let Some(rate) = self.slowest() else { return Duration::ZERO };
+        let blocks = u64::from(self.channels(u16::MAX)) * u64::from(xdfs_client::BLOCK_BYTES_MIN);
+        Duration::from_secs(blocks.div_ceil(rate))
+    }
+
     /// The limit of all channels together, at the rate that holds now. Where the rate depends on the
     /// time, a thread changes it for as long as the returned value exists.
     pub(crate) fn start(self) -> Bandwidth {
@@ -134,6 +141,14 @@ impl Bandwidth {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slow_rate_has_pauses_in_which_nothing_is_wrong() {
+        assert!(parse("10K").unwrap().longest_pause() >= Duration::from_secs(6));
+        assert!(parse("08:00,off 19:00,10K").unwrap().longest_pause() >= Duration::from_secs(6));
+        assert!(parse("100M").unwrap().longest_pause() <= Duration::from_secs(1));
+        assert_eq!(parse("off").unwrap().longest_pause(), Duration::ZERO);
+    }
 
     #[test]
     fn what_is_no_rate_is_refused_with_what_to_write() {

@@ -11,7 +11,7 @@ const ANY: &[&str] = &[];
 const ANSWERS: &[Answer] = &[
     (
         COPY,
-        &["-z", "--compress", "-C", "--zc", "--compress-choice", "--compress-level"],
+        &["-z", "--compress", "-C", "--zc", "--compress-choice", "--compress-level", "--skip-compress"],
         "xdfs does not compress on the way yet: on most networks its parallel channels are faster than a compressor; leave it \
          out, or compress the file before ('tar c dir | zstd | xdfs cp - URL')",
     ),
@@ -27,6 +27,12 @@ const ANSWERS: &[Answer] = &[
         &["-i"],
         "-n prints what would be done, -v names each file that was copied or removed; a key to log in with is named with \
          --identity FILE",
+    ),
+    (
+        &["cp"],
+        &["-i", "--interactive"],
+        "a file at the target is replaced without a question, 'xdfs cp -n' keeps it; a key to log in with is named with \
+         --identity FILE, over ssh with --ssh 'ssh -i FILE'",
     ),
     (ANY, &["-i"], "the private key to log in with is named with --identity FILE; over ssh with --ssh 'ssh -i FILE'"),
     (
@@ -83,9 +89,16 @@ const ANSWERS: &[Answer] = &[
     (COPY, &["-o"], "owners are kept by -a; an option of ssh is given to ssh, as in --ssh 'ssh -o NAME=VALUE'"),
     (COPY, &["-l"], "symbolic links are copied by -r; scp's limit of bandwidth is --bwlimit RATE"),
     (
+        &["cp"],
+        &["-t", "--target-directory", "-T", "--no-target-directory"],
+        "the target stands last; with '/' at its end it is a directory into which the source goes",
+    ),
+    (&["cp"], &["-S"], "xdfs keeps no older versions; another program in place of ssh is named with --ssh COMMAND"),
+    (
         COPY,
         &[
             "-t",
+            "-E",
             "-g",
             "-D",
             "-H",
@@ -105,6 +118,10 @@ const ANSWERS: &[Answer] = &[
             "--sparse",
             "--preserve",
             "--preserve-all",
+            "--executability",
+            "--atimes",
+            "--crtimes",
+            "--attributes-only",
         ],
         "permissions, times and links are kept by -r; -a keeps owners, hard links, access control lists, attributes, holes and \
          special files too",
@@ -151,6 +168,73 @@ const ANSWERS: &[Answer] = &[
         COPY,
         &["--chmod", "--chown", "--usermap", "--groupmap"],
         "a copy does not change attributes; 'xdfs chmod' does afterwards",
+    ),
+    (COPY, &["--list-only"], "'xdfs ls -lR URL' lists a tree, and --dry-run prints what would be done"),
+    (
+        COPY,
+        &["-R", "--relative", "--no-relative", "--no-implied-dirs", "--parents", "--dirs", "-d"],
+        "a directory is copied with what is below it; names of a list (--files-from LIST) keep their paths below the source",
+    ),
+    (
+        COPY,
+        &["-W", "--whole-file", "--no-whole-file", "--block-size", "--fuzzy", "-y", "--reflink"],
+        "a file that differs is sent whole, over parallel channels; there is nothing to set",
+    ),
+    (COPY, &["-I", "--ignore-times", "--modify-window"], "'xdfs sync --checksum' compares the content of files"),
+    (COPY, &["-m", "--prune-empty-dirs"], "empty directories are copied too; leave them out with --exclude"),
+    (
+        COPY,
+        &["-C", "--cvs-exclude"],
+        "what is to stay is named with --exclude PATTERN, or in a file that --exclude-from names",
+    ),
+    (
+        COPY,
+        &["--preallocate", "--delay-updates"],
+        "'xdfs cp --atomic' shows a tree at its target when all of it is there",
+    ),
+    (COPY, &["-8", "--8-bit-output"], "names are printed as they are, but for characters that a terminal would obey"),
+    (COPY, &["-0", "--from0"], "a list of names has one on each line"),
+    (
+        COPY,
+        &[
+            "--existing",
+            "--ignore-non-existing",
+            "--min-size",
+            "--max-size",
+            "--remove-source-files",
+            "--ignore-errors",
+        ],
+        "xdfs does not do that; names are chosen with --include, --exclude and --files-from, for which 'find' makes lists",
+    ),
+    (COPY, &["--mkpath"], "directories that are missing at the target are made where it ends in '/'"),
+    (COPY, &["-h", "--human-readable", "--no-human-readable"], "sizes are shown in kB, MB and GB without an option"),
+    (
+        COPY,
+        &["--safe-links", "--copy-unsafe-links", "--munge-links", "--keep-dirlinks", "-K", "--no-dereference", "-P"],
+        "symbolic links are copied as links, whatever they lead to; a server follows none that leads out of its export",
+    ),
+    (
+        COPY,
+        &[
+            "--no-perms",
+            "--no-times",
+            "--no-owner",
+            "--no-group",
+            "--no-links",
+            "--omit-dir-times",
+            "--omit-link-times",
+        ],
+        "permissions and times are kept by -r, and owners only by -a",
+    ),
+    (
+        COPY,
+        &["--fake-super", "--super", "--copy-as", "--iconv", "--protect-args", "-s", "--secluded-args"],
+        "names are bytes that nothing changes, and owners are kept as numbers by -a where the server allows it",
+    ),
+    (
+        COPY,
+        &["--password-file", "--address", "--sockopts", "--blocking-io", "--outbuf", "--ipv4", "--ipv6", "--port"],
+        "how to connect is in the URL and in ~/.config/xdfs/config; see 'man xdfs'",
     ),
     (&["ls"], &["-a", "-A", "--all"], "names that begin with a dot are listed without an option"),
     (

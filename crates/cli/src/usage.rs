@@ -178,7 +178,8 @@ mod tests {
             ("xdfs ls -lt xdfs://h/e", &["-t: ", "by name alone; --json"]),
             ("xdfs du -s xdfs://h/e", &["-s: ", "without an option"]),
             ("xdfs sync -i a b", &["-i: ", "-n prints what would be done, -v names each file"]),
-            ("xdfs sync --no-perms a b", &["--no-perms: ", "help: 'xdfs sync --help' lists the options there are"]),
+            ("xdfs sync --no-perms a b", &["--no-perms: ", "help: permissions and times are kept by -r"]),
+            ("xdfs sync --no-perm a b", &["--no-perm: ", "help: 'xdfs sync --help' lists the options there are"]),
             ("xdfs cp --no-clober a b", &["did you mean --no-clobber?"]),
             (
                 "xdfs lock xdfs://h/e/l make -j",
@@ -200,6 +201,48 @@ mod tests {
             let failure = failure(line);
             assert!(!failure.message.contains("as a value"), "{line}: {}", failure.message);
             assert!(failure.message.contains("has no such option\nhelp: "), "{line}: {}", failure.message);
+        }
+    }
+
+    /// The options of rsync 3.2, but for those of its daemon and of batches.
+    const RSYNC: &str = "-v --verbose --info --stats -q --quiet -c --checksum -a --archive -r --recursive -R --relative \
+        --no-implied-dirs -b --backup --backup-dir --suffix -u --update --inplace --append --append-verify -d --dirs \
+        --mkpath -l --links -L --copy-links --copy-unsafe-links --safe-links --munge-links -k --copy-dirlinks -K \
+        --keep-dirlinks -H --hard-links -p --perms -E --executability --chmod -A --acls -X --xattrs -o --owner -g --group \
+        --devices --specials -D -t --times --atimes --omit-dir-times -O --super --fake-super -S --sparse --preallocate -n \
+        --dry-run -W --whole-file -x --one-file-system -B --block-size -e --rsh --rsync-path --existing \
+        --ignore-non-existing --ignore-existing --remove-source-files --del --delete --delete-before --delete-during \
+        --delete-delay --delete-after --delete-excluded --ignore-errors --force --max-delete --max-size --min-size \
+        --partial --partial-dir --delay-updates -m --prune-empty-dirs --numeric-ids --usermap --groupmap --chown --timeout \
+        --contimeout -I --ignore-times --size-only --modify-window -T --temp-dir -y --fuzzy --compare-dest --copy-dest \
+        --link-dest -z --compress --compress-choice --compress-level --skip-compress -C --cvs-exclude -f --filter --exclude \
+        --exclude-from --include --include-from --files-from -0 --from0 -s --protect-args --port -8 --8-bit-output -h \
+        --human-readable --progress -P -i --itemize-changes --out-format --log-file --list-only --bwlimit -4 --ipv4 -6 \
+        --ipv6 --iconv";
+
+    const CP: &str = "-a --archive --attributes-only -b --backup -d -f --force -i --interactive -H -l --link -L --dereference \
+        -n --no-clobber -P --no-dereference -p --preserve --parents -R -r --recursive --reflink --remove-destination \
+        --sparse -s --symbolic-link -S --suffix -t --target-directory -T --no-target-directory -u --update -v --verbose -x \
+        --one-file-system -Z";
+
+    const SCP: &str = "-3 -4 -6 -A -B -C -c -F -i -J -l -O -o -P -p -q -r -S -T -v";
+
+    #[test]
+    fn every_option_of_the_usual_programs_is_ours_or_has_an_answer() {
+        let root = Cli::command();
+        for (command, options) in [("sync", RSYNC), ("cp", CP), ("cp", SCP)] {
+            let ours = root.find_subcommand(command).expect("it is there");
+            let is_ours = |name: &str| {
+                ours.get_arguments().any(|argument| {
+                    argument.get_short().is_some_and(|letter| name == format!("-{letter}"))
+                        || argument.get_long().is_some_and(|long| name == format!("--{long}"))
+                })
+            };
+            let unanswered: Vec<_> = options
+                .split_ascii_whitespace()
+                .filter(|name| !is_ours(name) && foreign::answer(command, name).is_none())
+                .collect();
+            assert!(unanswered.is_empty(), "{command}: {unanswered:?}");
         }
     }
 

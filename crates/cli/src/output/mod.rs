@@ -178,6 +178,8 @@ pub(crate) trait Output {
     fn begin(&mut self, item: &CopyItem);
     /// This many bytes are done, of this size (if known).
     fn progress(&mut self, bytes: u64, size: Option<u64>);
+    /// So many bytes of the file are there already, and count in no rate.
+    fn resumes_at(&mut self, _bytes: u64, _size: Option<u64>) {}
     /// It is complete.
     fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure>;
     /// Its target existed and was kept.
@@ -261,7 +263,7 @@ fn of_format(format: Format) -> Box<dyn Output> {
         return Box::new(json::Json::new(format.quiet, progress));
     }
     if has_bar(format) {
-        return Box::new(terminal::Terminal::new(format.progress == Progress::Channels));
+        return Box::new(terminal::Terminal::new(format.progress == Progress::Channels, format.longest_pause));
     }
     Box::new(plain::Plain::new(format.quiet))
 }

@@ -118,6 +118,10 @@ impl Output for Summarised {
         self.inner.begin(item);
     }
 
+    fn resumes_at(&mut self, bytes: u64, size: Option<u64>) {
+        self.inner.resumes_at(bytes, size);
+    }
+
     fn progress(&mut self, bytes: u64, size: Option<u64>) {
         self.reached = self.reached.max(bytes);
         self.inner.progress(bytes, size);

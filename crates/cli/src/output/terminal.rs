@@ -43,7 +43,7 @@ const RATE_AFTER: Duration = Duration::from_secs(1);
 /// The widest form without a bar.
 const WITHOUT_BAR: usize = 79;
 
-/// Time without progress after which the bar says so.
+/// Time without progress after which the bar says so, besides the pauses of a slow rate.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// What stands in place of the middle of a name that is too long.
@@ -55,6 +55,8 @@ pub(super) struct Terminal {
     bars: MultiProgress,
     file: Option<Bar>,
     show_channels: bool,
+    /// Time without progress after which a bar says so.
+    stalled_after: Duration,
 }
 
 /// The bar of a file or tree, over all its attempts.
@@ -71,9 +73,14 @@ struct Bar {
     /// the server says what it has.
     reached: u64,
     moved: Instant,
+    stalled_after: Duration,
 }
 
 impl Bar {
+    fn new(bar: ProgressBar, name: String, number: usize, stalled_after: Duration) -> Self {
+        Self { bar, name, number, drawn: None, reached: 0, moved: Instant::now(), stalled_after }
+    }
+
     /// The names of a tree that are settled, and how many there are.
     fn count(&self, progress: &TreeProgress) {
         let settled = progress.summary.settled();
@@ -91,7 +98,7 @@ impl Bar {
             (self.reached, self.moved) = (bytes, Instant::now());
         }
         let still = self.moved.elapsed();
-        let still = if still < STALLED_AFTER { 0 } else { still.as_secs() };
+        let still = if still < self.stalled_after { 0 } else { still.as_secs() };
         let (columns, sized) = (columns(), size.is_some());
         if self.drawn.replace((columns, sized, still)) != Some((columns, sized, still)) {
             // A bar that does not move says less than the reason.
@@ -106,6 +113,12 @@ impl Bar {
             // What an earlier attempt left did not move now.
             self.bar.reset_eta();
         }
+    }
+
+    /// An earlier command has left this many bytes: they did not move now.
+    fn resume_at(&mut self, bytes: u64, size: Option<u64>) {
+        self.show(bytes, size);
+        self.bar.reset_eta();
     }
 }
 
@@ -167,9 +180,10 @@ fn fixed_columns(form: usize, sized: bool, prefix: &str) -> usize {
 }
 
 impl Terminal {
-    pub(super) fn new(show_channels: bool) -> Self {
+    /// Nothing is wrong if nothing moves for `longest_pause`.
+    pub(super) fn new(show_channels: bool, longest_pause: Duration) -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
-        Self { bars, file: None, show_channels }
+        Self { bars, file: None, show_channels, stalled_after: STALLED_AFTER + longest_pause }
     }
 
     fn say(&self, line: &str) {
@@ -182,8 +196,7 @@ impl Terminal {
     fn add(&mut self, name: String, number: usize) -> &mut Bar {
         // Nothing is drawn before its form is known.
         let bar = self.bars.add(ProgressBar::no_length().with_style(style(0, false)));
-        let bar = Bar { bar, name, number, drawn: None, reached: 0, moved: Instant::now() };
-        self.file.insert(bar)
+        self.file.insert(Bar::new(bar, name, number, self.stalled_after))
     }
 
     fn clear(&mut self) {
@@ -210,6 +223,10 @@ impl Output for Terminal {
 
     fn progress(&mut self, bytes: u64, size: Option<u64>) {
         self.file.iter_mut().for_each(|bar| bar.show(bytes, size));
+    }
+
+    fn resumes_at(&mut self, bytes: u64, size: Option<u64>) {
+        self.file.iter_mut().for_each(|bar| bar.resume_at(bytes, size));
     }
 
     fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure> {
@@ -353,6 +370,28 @@ mod tests {
         }
         assert_eq!(message("name", 0, 20), "name");
         assert_eq!(message("name", 8, 30), "no answer for 8 s name");
+    }
+
+    #[test]
+    fn what_an_earlier_command_has_left_counts_in_no_rate() {
+        let mut bar = Bar::new(ProgressBar::hidden(), "name".to_owned(), 1, STALLED_AFTER);
+        bar.show(0, Some(1 << 40));
+        bar.resume_at(1 << 39, Some(1 << 40));
+        assert_eq!(bar.bar.position(), 1 << 39);
+        assert_eq!(bar.bar.per_sec(), 0.0);
+        bar.show((1 << 39) + (1 << 30), Some(1 << 40));
+        assert!(bar.bar.per_sec() > 0.0, "what moves now counts");
+    }
+
+    #[test]
+    fn a_bar_says_that_nothing_moves_after_the_pauses_of_a_slow_rate() {
+        let mut bar = Bar::new(ProgressBar::hidden(), "name".to_owned(), 1, STALLED_AFTER);
+        bar.moved = bar.moved.checked_sub(Duration::from_secs(6)).unwrap();
+        bar.show(0, None);
+        assert_eq!(bar.drawn.unwrap().2, 6);
+        bar.stalled_after = STALLED_AFTER + Duration::from_secs(7);
+        bar.show(0, None);
+        assert_eq!(bar.drawn.unwrap().2, 0);
     }
 
     #[test]

@@ -179,6 +179,8 @@ pub(crate) struct Format {
     pub(crate) names: bool,
     /// What a terminal shows while data move.
     pub(crate) progress: Progress,
+    /// How long nothing arrives at the slowest rate that was asked for, with nothing wrong.
+    pub(crate) longest_pause: Duration,
 }
 
 pub(crate) use crate::args::Progress;
@@ -221,7 +223,14 @@ pub(super) fn resolve(args: CopyArgs) -> Result<CopyPlan, PlanError> {
 
 pub(super) fn format_of(args: &MovingArgs) -> Format {
     let summary = args.stats || args.verbose;
-    Format { json: args.json, quiet: args.quiet, summary, names: args.verbose, progress: args.progress }
+    Format {
+        json: args.json,
+        quiet: args.quiet,
+        summary,
+        names: args.verbose,
+        progress: args.progress,
+        longest_pause: args.bwlimit.as_ref().map_or(Duration::ZERO, Schedule::longest_pause),
+    }
 }
 
 pub(super) fn resolve_options(args: &MovingArgs) -> Result<Options, PlanError> {

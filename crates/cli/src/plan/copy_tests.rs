@@ -96,7 +96,14 @@ fn options_that_are_left_out_have_the_documented_values() {
     );
     assert_eq!(
         plan.format,
-        Format { json: false, quiet: false, summary: false, names: false, progress: Progress::Total }
+        Format {
+            json: false,
+            quiet: false,
+            summary: false,
+            names: false,
+            progress: Progress::Total,
+            longest_pause: Duration::ZERO
+        }
     );
 }
 
@@ -127,7 +134,14 @@ fn options_reach_the_plan() {
     );
     assert_eq!(
         plan.format,
-        Format { json: true, quiet: true, summary: false, names: false, progress: Progress::Channels }
+        Format {
+            json: true,
+            quiet: true,
+            summary: false,
+            names: false,
+            progress: Progress::Channels,
+            longest_pause: Duration::ZERO
+        }
     );
 }
 

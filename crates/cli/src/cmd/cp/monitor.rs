@@ -188,6 +188,7 @@ impl<'a> TransferMonitor<'a> {
             self.reach(reached);
             if !told && transfer.resumed() > 0 {
                 told = true;
+                self.output.resumes_at(transfer.resumed(), size());
                 self.tell_resumed(item, transfer.resumed(), size());
             }
             if let Some(outcome) = outcome {
