@@ -4,6 +4,7 @@
 //! A name that is in the way of another is reported and stays. What the source does not have is removed at the end, if that
 //! is asked for and nothing failed (`surplus`).
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use xdfs_client::tree::{EntryAction, Filter, Summary};
@@ -17,6 +18,7 @@ use super::super::monitor::FileOutcome;
 use super::super::tree::names;
 use super::ends::Names;
 use super::surplus::SurplusNames;
+use crate::address;
 use crate::cmd::ftp::part::is_part;
 use crate::exit::{Exit, Failure};
 use crate::output::{Causes, CopiedTree, Endpoint};
@@ -302,10 +304,22 @@ pub(super) fn below(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
-/// Whether two URLs name the same host, whatever its port, its user and the way to it.
+/// Whether two URLs name the same host, whatever its port, its user and the way to it: by one name, or by names that
+/// lead to the same address.
 fn is_of_same_host(one: &Url, other: &Url) -> bool {
     let name = |url: &Url| url.host.to_string().trim_end_matches('.').to_ascii_lowercase();
-    name(one) == name(other)
+    if name(one) == name(other) {
+        return true;
+    }
+    let (one, other) = (addresses(one), addresses(other));
+    let is_here = |all: &[IpAddr]| all.iter().any(IpAddr::is_loopback);
+    one.iter().any(|address| other.contains(address)) || is_here(&one) && is_here(&other)
+}
+
+/// The addresses of a host; none if its name is not known, since then nothing is reached there either.
+fn addresses(url: &Url) -> Vec<IpAddr> {
+    let found = address::resolve(url).unwrap_or_default();
+    found.iter().map(|address| address.ip().to_canonical()).collect()
 }
 
 /// Whether a path is that of a directory, or leads to something in it.
@@ -337,5 +351,18 @@ mod tests {
             assert!(is_of_same_host(&one, &url(same)), "{same}");
         }
         assert!(!is_of_same_host(&one, &url("ftp://i.example/a")));
+    }
+
+    #[test]
+    fn a_host_is_the_same_by_another_of_its_names() {
+        let url = |text: &str| Url::parse(std::ffi::OsStr::new(text)).unwrap();
+        for (one, other) in [
+            ("ftp://localhost/a", "ftp://127.0.0.1:2121/a"),
+            ("ftp://[::1]/a", "ftp://127.0.0.1/a"),
+            ("ftp://127.0.0.1/a", "ssh://[::ffff:127.0.0.1]/a"),
+        ] {
+            assert!(is_of_same_host(&url(one), &url(other)), "{one} {other}");
+        }
+        assert!(!is_of_same_host(&url("ftp://127.0.0.1/a"), &url("ftp://192.0.2.1/a")));
     }
 }
