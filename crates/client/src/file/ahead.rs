@@ -202,6 +202,13 @@ impl Ahead {
     }
 }
 
+/// What a chunk has from a place on. None if it begins behind that place, since the chunk before it turned out to end
+/// earlier.
+fn part(bytes: &[u8], chunk: u64, from: u64) -> Option<&[u8]> {
+    let skipped = usize::try_from(from.checked_sub(chunk)?).ok()?;
+    Some(bytes.get(skipped..).unwrap_or_default())
+}
+
 impl Core {
     /// Fills `buf` from `offset`; of a file that is read in order more is requested than that, and later
     /// calls find it here. Whoever is `steady` reads in order from wherever he begins, and may get fewer
@@ -217,11 +224,8 @@ impl Core {
         let (mut done, mut ended) = (0, false);
         for chunk in chunks {
             let bytes = chunk.bytes(self).inspect_err(|_| lock(self.ahead()).forget())?;
-            // The chunk before it may have turned out to end earlier: what is between is asked for below.
-            let Some(from) = (offset + done as u64).checked_sub(chunk.offset) else { break };
-            // Within the chunk: fits.
-            let from = from as usize;
-            let part = bytes.get(from..).unwrap_or_default();
+            // What is between is asked for below.
+            let Some(part) = part(&bytes, chunk.offset, offset + done as u64) else { break };
             let count = part.len().min(buf.len() - done);
             buf[done..done + count].copy_from_slice(&part[..count]);
             done += count;
@@ -235,5 +239,18 @@ impl Core {
             return Ok(done);
         }
         Ok(done + self.read_at(&mut buf[done..], offset + done as u64)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part;
+
+    #[test]
+    fn a_chunk_has_nothing_of_what_is_before_it() {
+        assert_eq!(part(b"abc", 10, 11), Some(&b"bc"[..]));
+        assert_eq!(part(b"abc", 10, 13), Some(&b""[..]));
+        assert_eq!(part(b"abc", 10, 400), Some(&b""[..]), "it ended earlier than it was to");
+        assert_eq!(part(b"abc", 10, 9), None, "the one before it ended earlier");
     }
 }

@@ -157,6 +157,11 @@ fn waiter(call: &Call<'_>) -> Waiter {
     }
 }
 
+/// What a call comes to; EIO if it panics: whoever waits for it would wait for ever, and nobody would read any more.
+fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, Errno> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|_| Errno::IO)
+}
+
 fn buffer() -> Vec<u8> {
     vec![0; abi::REQUEST_REST + abi::DATA_MAX]
 }
@@ -165,10 +170,11 @@ fn buffer() -> Vec<u8> {
 pub(super) fn read(device: &File, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
     loop {
         match rustix::io::read(device, &mut *buffer) {
+            // A request has a header. What has ended reads as nothing.
+            Ok(0) | Err(Errno::NODEV) => return Ok(None),
             Ok(length) => return Ok(Some(length)),
             // ENOENT: the request was interrupted before it was read.
             Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
-            Err(Errno::NODEV) => return Ok(None),
             Err(error) => return Err(error),
         }
     }
@@ -334,7 +340,7 @@ impl<'a> Server<'a> {
             // The kernel answers nothing more by itself.
             Operation::Destroy => drop(send(self.device, call.unique, Ok(&Answer::Done))),
             // Another thread would have to be woken for it.
-            _ => match self.files.at_once(call) {
+            _ => match guarded(|| self.files.at_once(call)).unwrap_or_else(|errno| Some(Err(errno))) {
                 Some(outcome) if send(self.device, call.unique, outcome.as_ref().map_err(|errno| *errno)).is_err() => {
                     let _ = outcome.map(|answer| self.files.undelivered(answer));
                 }
@@ -351,11 +357,9 @@ impl<'a> Server<'a> {
             lock(&self.in_flight).finish(call.unique);
             return;
         }
-        // Whoever waits for a call that panics would wait for ever.
-        match catch_unwind(AssertUnwindSafe(|| self.files.call(&call))) {
-            Ok(Outcome::Now(outcome)) => drop(self.deliver(call.unique, outcome)),
-            Ok(Outcome::Later(waiting)) => self.wait_later(call.unique, waiting),
-            Err(_) => drop(self.deliver(call.unique, Err(Errno::IO))),
+        match guarded(|| self.files.call(&call)).unwrap_or_else(|errno| Outcome::Now(Err(errno))) {
+            Outcome::Now(outcome) => drop(self.deliver(call.unique, outcome)),
+            Outcome::Later(waiting) => self.wait_later(call.unique, waiting),
         }
     }
 
@@ -436,7 +440,8 @@ impl<'a> Server<'a> {
             lock(&self.in_flight).finish(one.unique);
             return false;
         }
-        let Some(outcome) = one.waiting.attempt() else {
+        let attempt = guarded(|| one.waiting.attempt()).unwrap_or_else(|errno| Some(Err(errno)));
+        let Some(outcome) = attempt else {
             one.pause = (one.pause * 2).min(ATTEMPT_MAX);
             one.next = Instant::now() + one.pause;
             return true;
@@ -450,16 +455,4 @@ impl<'a> Server<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_that_finds_nothing_in_the_queue_is_one_that_waits() {
-        let mut pool = Pool { threads: THREADS_MAX, ..Pool::default() };
-        assert!(pool.push(b"request"));
-        assert_eq!(pool.next().as_deref(), Some(&b"request"[..]));
-        assert_eq!((pool.waiting, pool.queued_bytes), (0, 0), "it works");
-        assert_eq!(pool.next(), None);
-        assert_eq!(pool.waiting, 1, "else the next request went to the queue, and nobody would look there");
-    }
-}
+mod tests;
