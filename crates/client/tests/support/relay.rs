@@ -12,7 +12,7 @@ use xdfs_client::Address;
 pub enum Cut {
     /// An orderly end of the stream.
     Fin,
-    /// A reset: the sockets close with bytes unread.
+    /// A reset: what the sockets still have is thrown away.
     Rst,
 }
 
@@ -164,8 +164,7 @@ fn copy(state: &Watched<State>, number: usize, mut from: &TcpStream, mut to: &Tc
             None => {}
             Some(Cut::Fin) => return,
             Some(Cut::Rst) => {
-                // With a byte unread the socket's close is a reset.
-                let _ = from.peek(&mut bytes[..1]);
+                let _ = rustix::net::sockopt::set_socket_linger(from, Some(Duration::ZERO));
                 return;
             }
         }
@@ -174,6 +173,8 @@ fn copy(state: &Watched<State>, number: usize, mut from: &TcpStream, mut to: &Tc
                 let _ = to.shutdown(Shutdown::Write);
                 return;
             }
+            // Nothing passes any more once a connection is cut.
+            Ok(_) if state.lock().lines[number].cut.is_some() => {}
             Ok(count) => {
                 if to.write_all(&bytes[..count]).is_err() {
                     return;
