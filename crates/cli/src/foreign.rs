@@ -169,6 +169,9 @@ const ANSWERS: &[Answer] = &[
         &["--chmod", "--chown", "--usermap", "--groupmap"],
         "a copy does not change attributes; 'xdfs chmod' does afterwards",
     ),
+    (&["cp"], &["--link", "-s", "--symbolic-link"], "xdfs copies content and makes no links to it; 'ln' does"),
+    (&["cp"], &["--remove-destination"], "what is at the target is replaced as a whole when the copy is complete"),
+    (COPY, &["-Z", "--context"], "security contexts are set by the system of the target: 'restorecon' afterwards"),
     (COPY, &["--list-only"], "'xdfs ls -lR URL' lists a tree, and --dry-run prints what would be done"),
     (
         COPY,
@@ -207,10 +210,10 @@ const ANSWERS: &[Answer] = &[
         "xdfs does not do that; names are chosen with --include, --exclude and --files-from, for which 'find' makes lists",
     ),
     (COPY, &["--mkpath"], "directories that are missing at the target are made where it ends in '/'"),
-    (COPY, &["-h", "--human-readable", "--no-human-readable"], "sizes are shown in kB, MB and GB without an option"),
+    (COPY, &["--human-readable", "--no-human-readable"], "sizes are shown in kB, MB and GB without an option"),
     (
         COPY,
-        &["--safe-links", "--copy-unsafe-links", "--munge-links", "--keep-dirlinks", "-K", "--no-dereference", "-P"],
+        &["--safe-links", "--copy-unsafe-links", "--munge-links", "--keep-dirlinks", "-K", "--no-dereference"],
         "symbolic links are copied as links, whatever they lead to; a server follows none that leads out of its export",
     ),
     (
@@ -233,7 +236,7 @@ const ANSWERS: &[Answer] = &[
     ),
     (
         COPY,
-        &["--password-file", "--address", "--sockopts", "--blocking-io", "--outbuf", "--ipv4", "--ipv6", "--port"],
+        &["--address", "--sockopts", "--blocking-io", "--outbuf", "--ipv4", "--ipv6"],
         "how to connect is in the URL and in ~/.config/xdfs/config; see 'man xdfs'",
     ),
     (&["ls"], &["-a", "-A", "--all"], "names that begin with a dot are listed without an option"),

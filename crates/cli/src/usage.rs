@@ -216,7 +216,7 @@ mod tests {
         --partial --partial-dir --delay-updates -m --prune-empty-dirs --numeric-ids --usermap --groupmap --chown --timeout \
         --contimeout -I --ignore-times --size-only --modify-window -T --temp-dir -y --fuzzy --compare-dest --copy-dest \
         --link-dest -z --compress --compress-choice --compress-level --skip-compress -C --cvs-exclude -f --filter --exclude \
-        --exclude-from --include --include-from --files-from -0 --from0 -s --protect-args --port -8 --8-bit-output -h \
+        --exclude-from --include --include-from --files-from -0 --from0 -s --protect-args --port -8 --8-bit-output \
         --human-readable --progress -P -i --itemize-changes --out-format --log-file --list-only --bwlimit -4 --ipv4 -6 \
         --ipv6 --iconv";
 
