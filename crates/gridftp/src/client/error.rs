@@ -71,6 +71,9 @@ pub enum Error {
     /// The listing ended in the middle of a line.
     #[error("the server's listing ended in the middle of a line; try again")]
     ListingCut,
+    /// The server has ended the listing at a limit of its own, and says so behind it.
+    #[error("the server lists only some of the names of this directory: {0}; its limit is to be raised there")]
+    ListingTruncated(String),
     /// More names than are taken.
     #[error("the server lists more than {0} names in one directory")]
     TooManyNames(usize),

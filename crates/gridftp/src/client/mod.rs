@@ -203,11 +203,12 @@ impl Client {
     /// Gives every entry of a directory to `each`; the directory itself and its parent are left out.
     ///
     /// # Errors
-    /// If the server refuses, or lists what is no name of this directory, or too much.
+    /// If the server refuses, or lists what is no name of this directory, or too much, or says that there are more names
+    /// than it lists.
     pub fn list(&mut self, name: &[u8], each: &mut dyn FnMut(Entry)) -> Result<(), Error> {
         let mut lines = Lines::default();
         let mut left = ENTRIES_MAX;
-        self.receive_stream(&Command::Mlsd(name.to_vec()), &mut |bytes| {
+        let reply = self.receive_stream(&Command::Mlsd(name.to_vec()), &mut |bytes| {
             lines.take(bytes, |line| {
                 left = left.checked_sub(1).ok_or(ListingError::TooMany)?;
                 let entry = of_mlsd(line)?;
@@ -217,7 +218,7 @@ impl Client {
                 Ok::<(), Error>(())
             })
         })?;
-        if lines.is_whole() { Ok(()) } else { Err(Error::ListingCut) }
+        if lines.is_whole() { not_truncated(&reply) } else { Err(Error::ListingCut) }
     }
 
     /// Whether nobody between can cut a listing unseen: it comes over a control channel with GSI.
@@ -452,6 +453,12 @@ fn check_range(wanted: Range) -> Result<(), Error> {
         return Err(Error::Shorter { start: wanted.start, length: wanted.end });
     }
     Ok(())
+}
+
+/// An error where a server says of a list that it has sent that names are missing: pure-ftpd calls that a success.
+fn not_truncated(reply: &Reply) -> Result<(), Error> {
+    let text = reply.shown();
+    if text.to_ascii_lowercase().contains("truncated") { Err(Error::ListingTruncated(text)) } else { Ok(()) }
 }
 
 fn refused(command: &Command, reply: &Reply) -> Error {

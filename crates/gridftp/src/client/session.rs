@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Client, Error, Settings};
+use super::{Client, Error, Settings, not_truncated};
 use crate::command::{Command, Login};
 use crate::features::{Features, Sha256By};
 use crate::listing::{Entry, Kind, Lines, of_mdtm, of_mlst, of_nlst, of_pwd};
@@ -158,7 +158,7 @@ impl Session {
     /// Gives every entry of a directory to `each`.
     ///
     /// # Errors
-    /// If the server refuses, or lists what is no name of this directory.
+    /// If the server refuses, lists what is no name of this directory, or says that there are more names than it lists.
     pub fn list(&mut self, name: &[u8], each: &mut dyn FnMut(Entry)) -> Result<Listed, Error> {
         if self.features.facts {
             return self.client.list(name, each).map(|()| Listed::Whole);
@@ -181,7 +181,7 @@ impl Session {
                 return Err(Error::Refused { verb: Command::Nlst.verb(), code: reply.code, reply: reply.shown() });
             }
             Err(Error::Refused { code: 450 | 550, reply, .. }) if says_empty(&reply) => {}
-            listed => listed.map(drop)?,
+            listed => not_truncated(&listed?)?,
         }
         if !lines.is_whole() {
             return Err(Error::ListingCut);

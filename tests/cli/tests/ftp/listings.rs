@@ -103,6 +103,61 @@ fn a_refused_listing_is_said_with_pure_ftpd() {
     a_refused_listing_is_said(&FtpServer::pure_ftpd(&[]));
 }
 
+/// pure-ftpd ends a long list at its limit, and calls that a success.
+#[test]
+fn what_a_server_leaves_out_of_a_long_list_is_not_removed() {
+    let (scene, server, other) = (Scene::new(), FtpServer::pure_ftpd(&["-L", "5:5"]), FtpServer::globus());
+    let names: Vec<String> = (0..20).map(|number| format!("name-{number:02}")).collect();
+    for name in &names {
+        server.put(&format!("d/{name}"), b"text");
+        other.put(&format!("d/{name}"), b"text");
+        scene.write(format!("d/{name}"), b"text");
+    }
+    let url = server.url("d");
+    run(&scene, &["ls", &url]).fails().says(&["only some of the names", "Output truncated to 5 matches"]);
+    for to in ["d", &other.url("d")] {
+        run(&scene, &["sync", "--delete", &url, to]).fails();
+        // Without it, too: what is not listed would not be copied.
+        run(&scene, &["sync", &url, to]).fails();
+        run(&scene, &["cp", "-r", &format!("{url}/."), to]).fails();
+    }
+    assert_eq!(scene.names("d"), names);
+    assert_eq!(names_in(&other), names);
+    // What is surplus there is not known, so that all is sent and nothing removed.
+    std::fs::remove_file(scene.path("d/name-19")).unwrap();
+    scene.write("d/name-00", b"new text");
+    let sent = run(&scene, &["sync", "--delete", "d", &url]);
+    sent.ends_with(0).says(&["more than the server allows"]);
+    assert_eq!(names_in(&server), names);
+    assert_eq!(server.read("d/name-00"), b"new text");
+    // A directory of few names is listed.
+    server.put("few/f", b"text");
+    assert_eq!(run(&scene, &["ls", &server.url("few")]).ends_with(0).text(), "f\n");
+}
+
+fn names_in(server: &FtpServer) -> Vec<String> {
+    let entries = std::fs::read_dir(server.here.join("d")).unwrap().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A server that lists names alone does not say, either, which are missing.
+#[test]
+fn a_list_of_names_alone_that_was_cut_short_is_an_error() {
+    let server = Scripted::start(|line| match line {
+        "FEAT" => Some(Say::Reply("500 what")),
+        "NLST" => Some(Say::Ends(b"a\r\nb\r\n".to_vec(), "226-Options: -a\r\n226 Output truncated to 2 matches")),
+        "SIZE /d/a" | "SIZE /d/b" => Some(Say::Reply("213 1")),
+        "MDTM /d/a" | "MDTM /d/b" => Some(Say::Reply("213 20260102030405")),
+        _ if line.starts_with("SIZE ") || line.starts_with("MDTM ") => Some(Say::Reply("550 no")),
+        _ => None,
+    });
+    let scene = Scene::new();
+    run(&scene, &["ls", &server.url("//d")]).fails().says(&["Output truncated to 2 matches"]);
+    run(&scene, &["sync", &server.url("//d"), "d"]).fails();
+}
+
 /// Servers without facts say in several ways that a directory is empty.
 macro_rules! lists {
     ($name:ident, $reply:literal, $code:literal) => {

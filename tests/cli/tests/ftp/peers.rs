@@ -9,7 +9,7 @@ use super::scripted::{Say, Scripted};
 use super::servers::FtpServer;
 use super::{PATIENCE, run};
 
-/// Every server, as it comes.
+/// Every server, as it comes, but that pure-ftpd lists more than its 10,000 names.
 pub fn all() -> [FtpServer; 4] {
     [FtpServer::vsftpd(""), FtpServer::globus(), FtpServer::proftpd(""), FtpServer::pure_ftpd(&["-L", "20000:5"])]
 }

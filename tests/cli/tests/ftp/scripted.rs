@@ -13,6 +13,10 @@ pub enum Say {
     Reply(&'static str),
     /// These bytes over a data channel.
     Send(Vec<u8>),
+    /// The same, and this reply at its end.
+    Ends(Vec<u8>, &'static str),
+    /// These bytes over as many connections to where the client listens, all of which are closed then.
+    Blocks(Vec<Vec<u8>>),
     /// Reads a data channel to its end.
     Take,
     /// These bytes over a data channel, which then is lost.
@@ -76,7 +80,7 @@ fn serve(mut control: TcpStream, answer: Answer, heard: &Mutex<Vec<String>>) -> 
     let passive = TcpListener::bind("127.0.0.1:0").ok()?;
     let port = passive.local_addr().ok()?.port();
     let mut lines = BufReader::new(control.try_clone().ok()?).split(b'\n');
-    let mut held = Vec::new();
+    let (mut held, mut active) = (Vec::new(), None);
     control.write_all(b"220 hello\r\n").ok()?;
     while let Some(Ok(line)) = lines.next() {
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
@@ -85,12 +89,22 @@ fn serve(mut control: TcpStream, answer: Answer, heard: &Mutex<Vec<String>>) -> 
             control.write_all(format!("229 (|||{port}|)\r\n").as_bytes()).ok()?;
             continue;
         }
+        if let Some(numbers) = line.strip_prefix("PORT 127,0,0,1,") {
+            let mut numbers = numbers.split(',').map(|number| number.parse::<u16>().expect("a number"));
+            active = numbers.next().zip(numbers.next()).map(|(high, low)| high << 8 | low);
+        }
         match answer(&line).unwrap_or_else(|| usual(&line)) {
             Say::Reply(reply) => control.write_all(format!("{reply}\r\n").as_bytes()).ok()?,
-            Say::Send(bytes) => {
+            Say::Send(bytes) => send(&mut control, &passive, &bytes, "226 done")?,
+            Say::Ends(bytes, reply) => send(&mut control, &passive, &bytes, reply)?,
+            Say::Blocks(connections) => {
                 control.write_all(b"150 opening\r\n").ok()?;
+                let port = active.expect("a port of the client");
+                let open = |bytes| Some((TcpStream::connect(("127.0.0.1", port)).ok()?, bytes));
                 // A client that has found the lie is gone.
-                let _ = passive.accept().ok()?.0.write_all(&bytes);
+                for (data, bytes) in connections.iter().map_while(open).collect::<Vec<_>>().iter_mut() {
+                    let _ = data.write_all(bytes);
+                }
                 control.write_all(b"226 done\r\n").ok()?;
             }
             Say::Nothing => {}
@@ -113,4 +127,12 @@ fn serve(mut control: TcpStream, answer: Answer, heard: &Mutex<Vec<String>>) -> 
         }
     }
     Some(())
+}
+
+/// Sends bytes over a data channel, and what is said behind them.
+fn send(control: &mut TcpStream, passive: &TcpListener, bytes: &[u8], reply: &str) -> Option<()> {
+    control.write_all(b"150 opening\r\n").ok()?;
+    // A client that has found the lie is gone.
+    let _ = passive.accept().ok()?.0.write_all(bytes);
+    control.write_all(format!("{reply}\r\n").as_bytes()).ok()
 }

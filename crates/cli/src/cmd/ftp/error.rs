@@ -17,7 +17,7 @@ pub(in crate::cmd) fn error_of(error: client::Error) -> Error {
         }
         client::Error::Control(ControlError::Name(_)) => ErrorKind::InvalidPath,
         client::Error::Control(ControlError::Closing(_)) => ErrorKind::Draining,
-        client::Error::TooManyNames(_) => ErrorKind::LimitExceeded,
+        client::Error::TooManyNames(_) | client::Error::ListingTruncated(_) => ErrorKind::LimitExceeded,
         client::Error::Length { .. } => ErrorKind::SourceChanged,
         client::Error::Local(_) => ErrorKind::Storage,
         client::Error::Control(_)

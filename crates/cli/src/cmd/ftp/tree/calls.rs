@@ -168,7 +168,7 @@ fn remove_directory(worker: &mut Worker<'_>, path: &[u8]) -> Result<(), Trouble>
                 removed = worker.session.client().remove_directory(path);
             }
             // Why it stays is found out below.
-            Ok(_) | Err(client::Error::Refused { .. }) => {}
+            Ok(_) | Err(client::Error::Refused { .. } | client::Error::ListingTruncated(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }

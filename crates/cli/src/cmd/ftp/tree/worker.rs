@@ -22,7 +22,7 @@ pub(super) enum Trouble {
 impl From<client::Error> for Trouble {
     fn from(error: client::Error) -> Self {
         match error {
-            client::Error::Refused { .. } => Self::Refused(error_of(error)),
+            client::Error::Refused { .. } | client::Error::ListingTruncated(_) => Self::Refused(error_of(error)),
             // Refused before it was sent.
             client::Error::Control(xdfs_gridftp::control::ControlError::Name(_)) => Self::Refused(error_of(error)),
             error => Self::Broken(error_of(error)),
