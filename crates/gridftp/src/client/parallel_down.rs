@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::link::{Link, set_window};
 use super::{Client, Error, Kept, PIECE_BYTES, Sink, WAITS_WITH_MARKERS, check_range};
 use crate::command::{Command, Mode};
-use crate::mode_e::{Assembly, Piece};
+use crate::mode_e::{Assembly, BlockError, Piece};
 use crate::ranges::Range;
 
 /// A part of a file to download on several connections.
@@ -113,8 +113,15 @@ impl Client {
             // From the end: those that close are taken out.
             for at in (0..ready.len() - 2).rev().filter(|at| ready[at + 2]) {
                 last = Instant::now() + most;
-                if !receive(&mut connections[at], &mut assembly, &mut bytes, sink)? {
-                    connections.swap_remove(at);
+                match receive(&mut connections[at], &mut assembly, &mut bytes, sink) {
+                    Ok(true) => {}
+                    Ok(false) => drop(connections.swap_remove(at)),
+                    Err(error @ (Error::Lost(_) | Error::Block(BlockError::Cut))) if !is_answered => {
+                        // None of the others keeps the server from saying why.
+                        connections.clear();
+                        return Err(self.why(&command, error));
+                    }
+                    Err(error) => return Err(error),
                 }
             }
         }

@@ -128,7 +128,11 @@ impl Client {
             match data.read(&mut bytes, self.waiting.deadline()) {
                 Ok(0) => break,
                 Ok(read) => take(&bytes[..read])?,
-                Err(error @ Error::Lost(_)) => return Err(self.why(command, error)),
+                Err(error @ Error::Lost(_)) => {
+                    // Some servers say nothing as long as it is open.
+                    drop(data);
+                    return Err(self.why(command, error));
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use xdfs_test_cli::{Scene, pattern};
 
 use super::peers::all;
-use super::servers::FtpServer;
+use super::servers::{FtpServer, log_with};
 use super::{PATIENCE, run};
 
 /// So many bytes pass on a data connection before it waits for the cut.
@@ -30,8 +30,12 @@ struct State {
     is_cut: bool,
     /// Bytes of file that have passed since the cut.
     after: usize,
+    /// Data connections so far, and those of them that wait for the cut.
+    connections: usize,
+    waiting: usize,
 }
 
+/// What relays of one test share, and what they have seen.
 type Shared = Arc<(Mutex<State>, Condvar)>;
 
 /// Waits until the state is so.
@@ -49,8 +53,18 @@ fn change(shared: &Shared, change: impl FnOnce(&mut State)) {
     shared.1.notify_all();
 }
 
-/// Passes control channels on to a server; where the server says that it listens, its clients find a relay, too.
+/// Passes control channels on to a server. Where the server says that it listens for data connections, its clients find a
+/// relay, too.
 fn relay(server: &FtpServer, cut: Option<Cut>, shared: &Shared) -> String {
+    relay_of(server, cut, shared, false)
+}
+
+/// The same; and the server finds one where its client listens.
+fn relay_both(server: &FtpServer, cut: Option<Cut>, shared: &Shared) -> String {
+    relay_of(server, cut, shared, true)
+}
+
+fn relay_of(server: &FtpServer, cut: Option<Cut>, shared: &Shared, both: bool) -> String {
     let to = server.url.split(['/', '@']).find(|part| part.contains("127.0.0.1:")).expect("a host").to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let own = listener.local_addr().expect("its address").to_string();
@@ -59,12 +73,10 @@ fn relay(server: &FtpServer, cut: Option<Cut>, shared: &Shared) -> String {
         for client in listener.incoming().flatten() {
             let server = TcpStream::connect(&target).expect("the server listens");
             let (shared, one, other) = (Arc::clone(&shared), client.try_clone(), server.try_clone());
+            let listening = Arc::clone(&shared);
             std::thread::spawn(move || replies(server, client, cut, &shared));
-            let (Ok(mut client), Ok(mut server)) = (one, other) else { return };
-            std::thread::spawn(move || {
-                let _ = std::io::copy(&mut client, &mut server);
-                let _ = server.shutdown(Shutdown::Both);
-            });
+            let (Ok(client), Ok(server)) = (one, other) else { return };
+            std::thread::spawn(move || commands(client, server, (cut, both), &listening));
         }
     });
     server.url.replace(&to, &own)
@@ -101,6 +113,23 @@ fn replies(server: TcpStream, mut client: TcpStream, cut: Option<Cut>, shared: &
     let _ = client.shutdown(Shutdown::Both);
 }
 
+fn commands(client: TcpStream, mut server: TcpStream, (cut, both): (Option<Cut>, bool), shared: &Shared) {
+    for line in BufReader::new(client).split(b'\n') {
+        let Ok(mut line) = line else { break };
+        let text = String::from_utf8_lossy(&line);
+        if let Some(numbers) = text.strip_prefix("PORT 127,0,0,1,").filter(|_| both) {
+            let numbers: Vec<u16> = numbers.trim_end().split(',').map(|text| text.parse().expect("a number")).collect();
+            let port = data(numbers[0] << 8 | numbers[1], cut == Some(Cut::Data), shared);
+            line = format!("PORT 127,0,0,1,{},{}\r", port >> 8, port & 255).into_bytes();
+        }
+        line.push(b'\n');
+        if server.write_all(&line).is_err() {
+            break;
+        }
+    }
+    let _ = server.shutdown(Shutdown::Both);
+}
+
 /// The port in an answer to PASV or EPSV.
 fn passive_port(text: &str) -> Option<u16> {
     let is_passive = text.starts_with("227 ") || text.starts_with("229 ");
@@ -121,7 +150,9 @@ fn data(to: u16, cuts: bool, shared: &Shared) -> u16 {
     let shared = Arc::clone(shared);
     std::thread::spawn(move || {
         for from in listener.incoming().flatten() {
-            let to = TcpStream::connect(("127.0.0.1", to)).expect("the server listens");
+            // One end may have gone, with what was cut.
+            let Ok(to) = TcpStream::connect(("127.0.0.1", to)) else { continue };
+            change(&shared, |state| state.connections += 1);
             let ends = (from.try_clone().expect("a descriptor"), to.try_clone().expect("a descriptor"));
             for (from, to) in [(from, to), (ends.1, ends.0)] {
                 let shared = Arc::clone(&shared);
@@ -141,9 +172,11 @@ fn pass(mut from: TcpStream, mut to: TcpStream, cuts: bool, shared: &Shared) {
         }
         passed += read;
         if is_first && passed >= BEFORE_BYTES {
+            change(shared, |state| state.waiting += usize::from(passed - read < BEFORE_BYTES));
             wait(shared, |state| state.is_stored);
-            if cuts {
-                change(shared, |state| state.is_cut = true);
+            // One of several is cut.
+            if cuts && !std::mem::replace(&mut shared.0.lock().expect("no panic").is_cut, true) {
+                shared.1.notify_all();
                 break;
             }
             wait(shared, |state| state.is_cut);
@@ -203,8 +236,14 @@ enum Way {
 /// Downloads or uploads a file, of which this channel is cut in the middle. Returns how much did not move again.
 #[track_caller]
 fn resumes(server: &FtpServer, way: Way, cut: Cut, streams: &str) -> u64 {
-    let (scene, content, shared) = (Scene::new(), pattern(32 << 20, 7), Shared::default());
-    let url = format!("{}/f", relay(server, Some(cut), &shared));
+    // Of several connections each has brought as much before one is cut, whichever the server prefers, so that what is whole
+    // from the beginning is no little. What waits in buffers meanwhile is less than the rest of the file.
+    let (length, some, waiting) = match (way, streams) {
+        (Way::Down, "4") => (96 << 20, 20 << 20, 4),
+        _ => (32 << 20, 3 << 20, 0),
+    };
+    let (scene, content, shared) = (Scene::new(), pattern(length, 7), Shared::default());
+    let url = format!("{}/f", relay_both(server, Some(cut), &shared));
     let words = match way {
         Way::Down => {
             server.put("f", &content);
@@ -224,7 +263,8 @@ fn resumes(server: &FtpServer, way: Way, cut: Cut, streams: &str) -> u64 {
         Way::Up => std::fs::read_dir(&server.here).ok()?.flatten().find_map(|file| Some(file.metadata().ok()?.len())),
     };
     let until = Instant::now() + PATIENCE;
-    while written().is_none_or(|bytes| bytes < 3 << 20) {
+    let waits = || shared.0.lock().expect("no panic").waiting >= waiting;
+    while !waits() || written().is_none_or(|bytes| bytes < some) {
         assert!(Instant::now() < until, "{url}: nothing arrives");
         std::thread::yield_now();
     }
@@ -270,6 +310,41 @@ fn an_upload_goes_on_after_its_data_connection_was_cut() {
 fn an_upload_goes_on_after_its_control_connection_was_cut() {
     for server in all() {
         assert!(resumes(&server, Way::Up, Cut::Control, "1") > 1 << 20, "{}", server.url);
+    }
+}
+
+/// What has arrived may have holes: what is behind the first moves again.
+#[test]
+fn a_download_on_several_connections_goes_on_after_one_was_cut() {
+    for cut in [Cut::Data, Cut::Control] {
+        assert!(resumes(&FtpServer::globus(), Way::Down, cut, "4") > 4 << 20, "{cut:?}");
+    }
+}
+
+/// The server's log has what it was asked for, and the relays have how many connections there were.
+#[test]
+fn as_many_connections_carry_a_file_as_were_asked_for() {
+    let scene = Scene::new();
+    let log = scene.path("log");
+    let server = FtpServer::globus_with(&["-d", "ALL", "-l", log.to_str().expect("text")]);
+    // Fewer bytes than a relay lets pass, on whichever connection they come.
+    let content = pattern(BEFORE_BYTES - 1, 2);
+    scene.write("f", &content);
+    for streams in [4, 16] {
+        let text = streams.to_string();
+        for is_up in [true, false] {
+            let shared = Shared::default();
+            let url = format!("{}/f", relay_both(&server, None, &shared));
+            let words = if is_up { ["f", &url] } else { [&url, "back"] };
+            run(&scene, &[&["cp", "-P", &text], &words[..]].concat()).ends_with(0);
+            let seen = shared.0.lock().expect("no panic").connections;
+            assert_eq!(seen, streams, "up: {is_up}");
+        }
+        assert!(server.read("f") == content && scene.read("back") == content);
+        let asked = format!("[CLIENT]: OPTS RETR Parallelism={streams},");
+        let log = log_with(&log, |log| log.matches("[CLIENT]: MODE E").count() >= 2 && log.contains(&asked));
+        assert_eq!(log.matches(&asked).count(), 1, "{asked}");
+        std::fs::remove_file(scene.path("back")).expect("it is there");
     }
 }
 

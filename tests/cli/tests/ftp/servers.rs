@@ -6,13 +6,15 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
+use super::PATIENCE;
 use super::site::Site;
 use super::unpacked::{self, PURE_FTPD_LOGIN, Program};
 
@@ -178,6 +180,20 @@ fn serve(address: &str, program: &Program, children: &Children) -> String {
 }
 
 /// A directory that others may enter, with one that they may write.
+/// The log of a server, once this is so: it is written when a session ends.
+#[track_caller]
+pub fn log_with(path: &Path, is_so: impl Fn(&str) -> bool) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let log = String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+        if is_so(&log) {
+            return log;
+        }
+        assert!(Instant::now() < until, "{log}");
+        std::thread::yield_now();
+    }
+}
+
 fn scratch() -> TempDir {
     let scratch = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).expect("our own directory");

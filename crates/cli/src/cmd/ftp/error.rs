@@ -3,12 +3,16 @@
 use xdfs_client::{Error, ErrorKind};
 use xdfs_gridftp::client;
 use xdfs_gridftp::control::ControlError;
+use xdfs_gridftp::mode_e::BlockError;
 use xdfs_secure::handshake::tls::byte_stream::StreamError;
 
 /// The error of a session, in its own words.
 pub(in crate::cmd) fn error_of(error: client::Error) -> Error {
     let kind = match &error {
-        client::Error::Connect { .. } | client::Error::Lost(_) | client::Error::ListingCut => ErrorKind::ConnectionLost,
+        client::Error::Connect { .. }
+        | client::Error::Lost(_)
+        | client::Error::Block(BlockError::Cut)
+        | client::Error::ListingCut => ErrorKind::ConnectionLost,
         client::Error::Silent(_) => ErrorKind::TimedOut,
         client::Error::Cancelled => ErrorKind::Cancelled,
         client::Error::Refused { code, reply, .. } => kind_of(*code, reply),

@@ -7,6 +7,7 @@ use super::target::{Account, Name, Target};
 use super::{Access, Transport, cache};
 use crate::client::{Client, Error as FtpError, Part, Security, Session, Settings, Take, Waiting};
 use crate::control::ControlError;
+use crate::mode_e::BlockError;
 use crate::ranges::Range;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -263,7 +264,9 @@ fn connect(account: &Account, waiting: Waiting) -> FtpResult<Session> {
 fn kind_of(error: &FtpError) -> io::ErrorKind {
     match error {
         FtpError::Connect { error, .. } | FtpError::Local(error) => error.kind(),
-        FtpError::Lost(_) | FtpError::Control(ControlError::Closing(_)) => io::ErrorKind::ConnectionReset,
+        FtpError::Lost(_) | FtpError::Block(BlockError::Cut) | FtpError::Control(ControlError::Closing(_)) => {
+            io::ErrorKind::ConnectionReset
+        }
         FtpError::Refused { code: 550, verb: "SIZE" | "RETR", .. } => io::ErrorKind::NotFound,
         FtpError::Refused { .. } | FtpError::Control(ControlError::Login(_)) => io::ErrorKind::PermissionDenied,
         FtpError::Silent(_) => io::ErrorKind::TimedOut,
