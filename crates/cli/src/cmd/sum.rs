@@ -65,14 +65,18 @@ pub(crate) fn run(plan: &SumPlan) -> Result<Exit, Failure> {
 
 type Expanded = (Result<SumOf, (Failure, ErrorKind)>, OsString);
 
-/// The files that an operand stands for, and their names.
+/// The files that an operand stands for, and their names: as they were typed, but for a password.
 fn expanded(sessions: &mut Sessions, of: &SumOf, typed: &OsString) -> Vec<Expanded> {
-    let itself = || vec![(Ok(of.clone()), typed.clone())];
+    let name = match of {
+        SumOf::There(url) if url.password.is_some() => url.to_string().into(),
+        _ => typed.clone(),
+    };
+    let itself = || vec![(Ok(of.clone()), name.clone())];
     let SumOf::There(url) = of else { return itself() };
     match pattern::expand(sessions, url) {
         Ok(urls) if urls.as_slice() == std::slice::from_ref(url) => itself(),
         Ok(urls) => urls.into_iter().map(|url| (Ok(SumOf::There(url.clone())), url.to_string().into())).collect(),
-        Err(failed) => vec![(Err(failed), typed.clone())],
+        Err(failed) => vec![(Err(failed), name)],
     }
 }
 

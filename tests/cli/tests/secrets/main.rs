@@ -1,6 +1,10 @@
 //! B25: canary secrets go through every kind of login, with success and without, and are looked for in everything that
 //! client, server and administrator's commands said or left behind.
 
+mod ftp;
+#[path = "../ftp/scripted.rs"]
+#[allow(dead_code, reason = "the tests of FTP use all of it")]
+mod scripted;
 mod search;
 mod sessions;
 
