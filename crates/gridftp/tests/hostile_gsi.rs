@@ -39,8 +39,10 @@ enum Lie {
     Inside(&'static [&'static [u8]]),
     /// This line instead of the wrapped answer to the user's name.
     Bare(&'static str),
-    /// This text in the wrapped answer.
-    Wrapped(&'static str),
+    /// This text in the wrapped answer to a command, of which that is the beginning.
+    Wrapped(&'static str, &'static str),
+    /// The same, after these bytes within TLS.
+    Behind(&'static [&'static [u8]], &'static str, &'static str),
 }
 
 /// Serves one client. Returns the verbs that it heard, those within TLS too.
@@ -57,7 +59,7 @@ fn talk(mut control: TcpStream, gsi: &Gsi, lie: Lie, heard: &mut Vec<String>) ->
     let mut say =
         |text: &str| control.write_all(format!("{text}\r\n").replace("{long}", &"A".repeat(200_000)).as_bytes());
     say("220 hello").ok()?;
-    let inside: &[&[u8]] = if let Lie::Inside(inside) = lie { inside } else { &[] };
+    let inside: &[&[u8]] = if let Lie::Inside(inside) | Lie::Behind(inside, ..) = lie { inside } else { &[] };
     let extent = if inside.is_empty() { Extent::Flagged } else { Extent::Whole };
     let mut handshake: Option<Handshake> = Some(gsi.accept(&Expected::Anyone, extent).ok()?);
     let (mut tls, mut tokens, mut told): (Option<Tls>, usize, usize) = (None, 0, 0);
@@ -100,11 +102,11 @@ fn talk(mut control: TcpStream, gsi: &Gsi, lie: Lie, heard: &mut Vec<String>) ->
                 let command = unwrapped(tls, &Base64::decode_vec(rest).ok()?)?;
                 let verb = command.get(..4).unwrap_or_default().to_owned();
                 let text = match (verb.as_str(), lie) {
+                    (_, Lie::Wrapped(to, text) | Lie::Behind(_, to, text)) if command.starts_with(to) => text,
                     ("USER", Lie::Bare(line)) => {
                         say(line).ok()?;
                         continue;
                     }
-                    ("USER", Lie::Wrapped(text)) => text,
                     ("USER", _) => "331 password",
                     ("PASS", _) => "230 in",
                     _ => "200 ok",
@@ -129,7 +131,8 @@ fn unwrapped(tls: &mut Tls, mut token: &[u8]) -> Option<String> {
             text.extend_from_slice(&piece[..count]);
         }
     }
-    String::from_utf8(text).ok()
+    // What a client answers to a request for a proxy is no text.
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// A credential of the grid as it was or will be at `now`, so that a server shows what it should not.
@@ -234,11 +237,11 @@ fn lies_in_the_handshake_and_behind_it_are_refused_in_words() {
         (Bare, Lie::Bare("633 !!!"), "a wrapped reply cannot be read"),
         (Bare, Lie::Bare("633 AAAA"), "TLS failed"),
         (Bare, Lie::Bare("633 {long}"), "line of the server's reply is longer"),
-        (Bare, Wrapped("no reply"), "no FTP reply"),
-        (Bare, Wrapped("150 opening"), "out of turn"),
-        (Bare, Wrapped("530 no account"), "refused the login: 530 no account"),
-        (Bare, Wrapped("421 gone"), "ended the session: 421 gone"),
-        (Bare, Wrapped("331 one\r\n331 two"), "out of turn"),
+        (Bare, Wrapped("USER", "no reply"), "no FTP reply"),
+        (Bare, Wrapped("USER", "150 opening"), "out of turn"),
+        (Bare, Wrapped("USER", "530 no account"), "refused the login: 530 no account"),
+        (Bare, Wrapped("USER", "421 gone"), "ended the session: 421 gone"),
+        (Bare, Wrapped("USER", "331 one\r\n331 two"), "out of turn"),
     ];
     let failures: Vec<String> = std::thread::scope(|scope| {
         let host = &host;
@@ -254,6 +257,36 @@ fn lies_in_the_handshake_and_behind_it_are_refused_in_words() {
         told.into_iter().filter_map(wrong).collect()
     });
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// What protects the data is asked for behind the login. A server that refuses it is not asked for anything else.
+#[test]
+fn a_server_that_refuses_to_protect_the_data_is_left_before_a_name_is_sent() {
+    let grid = Grid::of_process();
+    let host = shown(grid, "host", NOW);
+    // It is given a proxy first, for which it has a key.
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap();
+    let request = rcgen::CertificateParams::default().serialize_request(&key).unwrap().der().to_vec();
+    let inside: &'static [&'static [u8]] = Box::leak(Box::new([&b"\0"[..], request.leak()]));
+    for (data, refused) in [
+        (DataProtection::Private, "PROT P"),
+        (DataProtection::Safe, "PROT S"),
+        (DataProtection::Authenticated, "PROT C"),
+        (DataProtection::Private, "DCAU A"),
+        (DataProtection::None, "DCAU N"),
+    ] {
+        let lie = match data {
+            DataProtection::None => Lie::Wrapped(refused, "534 no"),
+            _ => Lie::Behind(inside, refused, "534 no"),
+        };
+        let (told, heard) = outcome(grid, "authorities", data, &host, lie);
+        let words = format!("the server refused {refused}: 534 no");
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains(&words), "{refused}: {told}");
+        let heard: Vec<_> = heard.iter().filter(|verb| !matches!(verb.as_str(), "ENC" | "ADAT")).collect();
+        let before: &[&str] = if refused.starts_with("PROT") { &["DCAU", "PROT"] } else { &["DCAU"] };
+        assert_eq!(heard, [&["AUTH", "USER", "PASS"], before].concat(), "{refused}");
+    }
 }
 
 #[test]

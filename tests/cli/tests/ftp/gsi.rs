@@ -3,10 +3,12 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use xdfs_test_cli::{Outcome, Running, Scene, pattern};
 
-use super::servers::FtpServer;
+use super::peers::survives_a_kill;
+use super::servers::{FtpServer, log_with};
 use super::site::Site;
 
 /// Runs the command with a proxy of the site's user.
@@ -25,7 +27,7 @@ fn a_proxy_moves_files_and_trees_with_every_protection() {
     let content = pattern(5_000_001, 3);
     scene.write("f", &content);
     for protection in ["clear", "integrity", "private"] {
-        for channels in ["1", "4"] {
+        for channels in ["1", "4", "16"] {
             let options = ["cp", "--json", "-P", channels, "--protection", protection];
             let up = with(&[&options[..], &["f", &server.url("f")]].concat());
             assert_eq!(up.ends_with(0).objects()[0]["protection"], protection);
@@ -79,6 +81,41 @@ fn a_certificate_without_a_proxy_logs_in_and_is_delegated() {
     std::fs::set_permissions(&open, Permissions::from_mode(0o644)).expect("our own");
     run(&open, &["ls", &server.url("")]).ends_with(10).says(&["other users can read this private key"]);
     run(&site.path("host/hostkey.pem"), &["ls", &server.url("")]).ends_with(10).says(&["key"]);
+}
+
+#[test]
+fn copies_with_a_certificate_go_on_after_their_server_was_killed() {
+    let Some(site) = Site::of_process() else { return };
+    let (scene, server) = (Scene::new(), FtpServer::globus_of(site));
+    let start = |words: &[&str]| {
+        let mut command = scene.command(words);
+        command.env("X509_USER_PROXY", site.path("proxy")).env("X509_CERT_DIR", site.path("certificates"));
+        Running::start(command)
+    };
+    survives_a_kill(&scene, &server, 128 << 20, &start);
+}
+
+/// What the server's log has of the protection that was asked for.
+#[test]
+fn data_are_protected_as_was_asked_for() {
+    let Some(site) = Site::of_process() else { return };
+    let scene = Scene::new();
+    scene.write("f", &pattern(2_000_001, 3));
+    for (protection, asked) in [("clear", "PROT C"), ("integrity", "PROT S"), ("private", "PROT P")] {
+        let log = scene.path(protection);
+        let server = FtpServer::globus_of_with(site, &["-d", "ALL", "-l", log.to_str().unwrap()]);
+        for words in [["f", &server.url("f")], [&server.url("f"), "g"]] {
+            let words = [&["cp", "-P", "4", "--protection", protection], &words[..]].concat();
+            run(&scene, site, &site.path("proxy"), &words).ends_with(0);
+        }
+        let log = log_with(&log, |log| log.matches("[CLIENT]: PROT ").count() >= 2);
+        let heard: Vec<&str> =
+            log.lines().filter_map(|line| line.split_once("[CLIENT]: ")).map(|(_, said)| said).collect();
+        let protected: Vec<&str> = heard.iter().copied().filter(|said| said.starts_with("PROT ")).collect();
+        assert_eq!(protected, [asked, asked], "{heard:?}");
+        assert_eq!(heard.iter().filter(|said| **said == "DCAU A").count(), 2, "{heard:?}");
+        assert!(!heard.contains(&"DCAU N"), "{heard:?}");
+    }
 }
 
 #[test]
@@ -156,12 +193,36 @@ fn what_is_deleted_here_is_missing_from_a_list_that_nobody_can_cut() {
     assert_eq!(scene.names("here").len(), 3002);
 }
 
+/// Runs a program where the first argument is the proxy in root's usual place.
+const USUAL_PLACE: &str = r#"mount -t tmpfs none /tmp && install -m 600 "$1" /tmp/x509up_u0 && shift && exec "$@""#;
+
 #[test]
 fn a_proxy_in_the_usual_place_is_not_used_by_who_wants_none() {
     let (scene, server) = (Scene::new(), FtpServer::globus());
     server.put("f", b"text");
     // An anonymous login, whatever this machine has in /tmp.
     super::run(&scene, &["cp", &server.url("f"), "g"]).ends_with(0);
+    assert_eq!(scene.read("g"), b"text");
+    // And where there is one: in a file system that nobody else sees.
+    let Some(site) = Site::of_process() else { return };
+    let scene = Scene::below(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let with_usual = |named: Option<&str>| {
+        let words = scene.command(["cp", &server.url("f"), "g"]);
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", USUAL_PLACE, "sh"]).arg(site.path("proxy"));
+        command.arg(words.get_program()).args(words.get_args());
+        command.envs(words.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("X509_CERT_DIR", site.path("certificates")).current_dir(scene.path("."));
+        match named {
+            Some(named) => command.env("X509_USER_PROXY", named),
+            None => command.env_remove("X509_USER_PROXY"),
+        };
+        Running::start(command).wait()
+    };
+    // It is found, and this server knows no certificates.
+    with_usual(None).ends_with(10).says(&["the server offers no GSI"]);
+    assert!(!scene.path("g").exists());
+    with_usual(Some("")).ends_with(0);
     assert_eq!(scene.read("g"), b"text");
 }
 

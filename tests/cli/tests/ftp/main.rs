@@ -17,6 +17,7 @@ mod servers;
 mod site;
 mod stopping;
 mod tls;
+mod tls_cuts;
 mod trees;
 #[path = "../../../../crates/gridftp/tests/support/unpacked.rs"]
 mod unpacked;

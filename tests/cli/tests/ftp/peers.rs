@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use xdfs_test_cli::{Scene, pattern};
+use xdfs_test_cli::{Running, Scene, pattern};
 
 use super::scripted::{Say, Scripted};
 use super::servers::FtpServer;
@@ -62,6 +62,43 @@ fn a_download_goes_on_after_its_server_was_killed() {
     let done = copy.wait();
     done.ends_with(0).says(&["trying again", "resumes at"]);
     assert!(scene.read("f") == content);
+}
+
+/// Downloads and uploads a file, and kills the server's processes when some of it has moved. The server is not so fast that
+/// all of it has, or the file is long.
+#[track_caller]
+pub fn survives_a_kill(scene: &Scene, server: &FtpServer, length: usize, start: &dyn Fn(&[&str]) -> Running) {
+    const SOME: u64 = 4 << 20;
+    let content = pattern(length, 9);
+    server.put("down", &content);
+    scene.write("up", &content);
+    for words in [[&server.url("down"), "down"], ["up", &server.url("up")]] {
+        let copy = start(&[&["cp", "--json", "-P", "1"], &words[..]].concat());
+        let written = || match words[0] {
+            "up" => {
+                let files = std::fs::read_dir(&server.here).ok()?.flatten();
+                let parts = files.filter(|file| file.file_name().to_string_lossy().starts_with(".xdfs-"));
+                parts.filter_map(|file| Some(file.metadata().ok()?.len())).max()
+            }
+            _ => {
+                let counts = std::fs::read_to_string(format!("/proc/{}/io", copy.process().as_raw_nonzero())).ok()?;
+                counts.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse::<u64>().ok())
+            }
+        };
+        let until = Instant::now() + PATIENCE;
+        while written().is_none_or(|bytes| bytes < SOME) {
+            assert!(Instant::now() < until, "{}: nothing arrives", words[1]);
+            std::thread::yield_now();
+        }
+        server.kill_sessions();
+        let done = copy.wait();
+        done.ends_with(0).says(&["trying again", "resumes at"]);
+        let told = done.objects().remove(0);
+        assert!(told["resumed_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{told}");
+        assert_eq!(told["protection"], "private", "{told}");
+    }
+    assert!(scene.read("down") == content && server.read("up") == content);
+    assert_eq!(server.names(), ["down", "up"], "no temporary name is left");
 }
 
 #[test]

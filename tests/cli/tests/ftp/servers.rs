@@ -40,6 +40,15 @@ impl FtpServer {
 
     /// The same with variables.
     pub fn vsftpd_in(lines: &str, environment: Vec<(&'static str, PathBuf)>) -> Self {
+        Self::vsftpd_with("127.0.0.1:0", lines, environment)
+    }
+
+    /// The same at an address of one's choice.
+    pub fn vsftpd_at(address: &str, lines: &str) -> Self {
+        Self::vsftpd_with(address, lines, Vec::new())
+    }
+
+    fn vsftpd_with(address: &str, lines: &str, environment: Vec<(&'static str, PathBuf)>) -> Self {
         assert!(xdfs_test_needs::program("vsftpd", "vsftpd"));
         let scratch = scratch();
         let (root, empty) = (scratch.path().display(), scratch.path().join("empty"));
@@ -54,7 +63,7 @@ impl FtpServer {
         std::fs::write(&file, configuration).expect("a new file");
         let arguments = vec![file.display().to_string()];
         let program = Program { path: "vsftpd".into(), arguments, environment };
-        Self::start(scratch, program, "ftp://{address}/open")
+        Self::start_at(address, scratch, program, "ftp://{address}/open")
     }
 
     /// Debian's globus-gridftp-server for anonymous users.
@@ -80,8 +89,17 @@ impl FtpServer {
 
     /// The same with more variables.
     pub fn globus_of_in(site: &Site, variables: Vec<(&'static str, PathBuf)>) -> Self {
+        Self::globus_of_both(site, &[], variables)
+    }
+
+    /// The same with more arguments.
+    pub fn globus_of_with(site: &Site, arguments: &[&str]) -> Self {
+        Self::globus_of_both(site, arguments, Vec::new())
+    }
+
+    fn globus_of_both(site: &Site, arguments: &[&str], variables: Vec<(&'static str, PathBuf)>) -> Self {
         assert!(xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs"));
-        let arguments = ["-i", "-allow-root"].map(str::to_owned).to_vec();
+        let arguments = ["-i", "-allow-root"].iter().chain(arguments).map(|&argument| argument.to_owned()).collect();
         let environment = site.environment().into_iter().chain(variables).collect();
         let program = Program { path: "globus-gridftp-server".into(), arguments, environment };
         let scratch = scratch();
@@ -106,9 +124,13 @@ impl FtpServer {
     }
 
     fn start(scratch: TempDir, program: Program, url: &str) -> Self {
+        Self::start_at("127.0.0.1:0", scratch, program, url)
+    }
+
+    fn start_at(address: &str, scratch: TempDir, program: Program, url: &str) -> Self {
         assert!(xdfs_test_needs::root("a server for anonymous users gives its rights up"));
         let (here, children) = (scratch.path().join("open"), Children::default());
-        let address = serve("127.0.0.1:0", &program, &children);
+        let address = serve(address, &program, &children);
         Self { here, url: url.replace("{address}", &address), program, children, _scratch: scratch }
     }
 
@@ -158,6 +180,20 @@ impl FtpServer {
     }
 }
 
+/// The log of a server, once this is so: it is written when a session ends.
+#[track_caller]
+pub fn log_with(path: &Path, is_so: impl Fn(&str) -> bool) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let log = String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+        if is_so(&log) {
+            return log;
+        }
+        assert!(Instant::now() < until, "{log}");
+        std::thread::yield_now();
+    }
+}
+
 /// A program that is started for each connection. It ends with the test's process.
 fn serve(address: &str, program: &Program, children: &Children) -> String {
     let listener = TcpListener::bind(address).expect("a free port");
@@ -180,20 +216,6 @@ fn serve(address: &str, program: &Program, children: &Children) -> String {
 }
 
 /// A directory that others may enter, with one that they may write.
-/// The log of a server, once this is so: it is written when a session ends.
-#[track_caller]
-pub fn log_with(path: &Path, is_so: impl Fn(&str) -> bool) -> String {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let log = String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
-        if is_so(&log) {
-            return log;
-        }
-        assert!(Instant::now() < until, "{log}");
-        std::thread::yield_now();
-    }
-}
-
 fn scratch() -> TempDir {
     let scratch = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).expect("our own directory");
