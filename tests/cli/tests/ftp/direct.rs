@@ -4,6 +4,7 @@ use std::process::Command;
 
 use xdfs_test_cli::{Outcome, Running, Scene, pattern};
 
+use super::scripted::{Answer, Say, Scripted};
 use super::servers::FtpServer;
 use super::site::Site;
 use super::{modified, run};
@@ -113,6 +114,27 @@ fn what_is_no_gridftp_server_is_copied_through_this_machine_and_that_is_said() {
     }
     run(&scene, &["cp", &servers[0].url("no"), &servers[1].url("no")]).ends_with(6).says(&["no such file"]);
     assert!(!servers[1].here.join("no").exists());
+}
+
+/// As behind a firewall that lets nobody's server connect outwards.
+#[test]
+fn a_source_that_refuses_to_connect_is_copied_through_this_machine_and_that_is_said() {
+    const LENGTH: usize = 3_000_000;
+    let source: Answer = |line| match line {
+        "FEAT" => Some(Say::Reply("211-F\r\n MLST type*;size*;modify*;\r\n PARALLEL\r\n211 End")),
+        "MLST /f" => Some(Say::Reply("250-x\r\n type=file;size=3000000;modify=20260102030405; /f\r\n250 end")),
+        "RETR /f" => Some(Say::Send(pattern(LENGTH, 7))),
+        _ if line.starts_with("OPTS ") => Some(Say::Reply("200 ok")),
+        _ if line.starts_with("PORT ") || line.starts_with("EPRT ") => Some(Say::Reply("500 no connections from here")),
+        _ => None,
+    };
+    let (scene, one, other) = (Scene::new(), Scripted::start(source), FtpServer::globus());
+    let from = one.url("/f").replace("ftp://", "gsiftp://");
+    let done = run(&scene, &["cp", "--json", "-P", "4", &from, &other.url("g")]);
+    done.ends_with(0).says(&[THROUGH_HERE, "500 no connections from here"]);
+    assert!(!one.heard("PORT 127,0,0,1,").is_empty(), "{:?}", one.heard(""));
+    assert!(other.read("g") == pattern(LENGTH, 7));
+    assert_eq!(other.names(), ["g"], "no temporary name is left");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use xdfs_test_cli::{Scene, exit, pattern};
@@ -252,6 +252,106 @@ fn no_lie_of_a_server_leaves_a_file_here() {
         run(&scene, &["cp", "--retry", "0", &server.url("//f"), "here/f"]).fails();
         assert_eq!(scene.read("here/f"), b"before", "{number}");
     }
+}
+
+/// What a server of Mode E says before it sends.
+fn speaks_mode_e(line: &str) -> Option<Say> {
+    match line {
+        "FEAT" => Some(Say::Reply("211-F\r\n MLST type*;size*;\r\n PARALLEL\r\n211 End")),
+        _ if line.starts_with("MLST ") => Some(Say::Reply("250-facts\r\n type=file;size=3000000; /f\r\n250 end")),
+        _ if line.starts_with("OPTS ") || line.starts_with("PORT ") => Some(Say::Reply("200 ok")),
+        _ => None,
+    }
+}
+
+/// The length of its file.
+const LENGTH: u64 = 3_000_000;
+
+/// A block of Mode E of this kind, with `count` bytes for `offset`.
+fn block(kind: u8, offset: u64, count: u64) -> Vec<u8> {
+    let head = [&[kind][..], &count.to_be_bytes(), &offset.to_be_bytes()].concat();
+    [head, vec![b'x'; usize::try_from(count).unwrap()]].concat()
+}
+
+/// The last block of its connection.
+const EOD: u8 = 0x08;
+/// The end of the file, and the last block of its connection; the offset is how many connections end.
+const EOF: u8 = 0x40 | EOD;
+
+/// What a server of Mode E may send instead of its file, and a part of what is said of it. Half of the file has come before
+/// most of it.
+fn lies_of_mode_e() -> Vec<(Vec<Vec<u8>>, &'static str)> {
+    let half = LENGTH / 2;
+    let one = |blocks: &[Vec<u8>]| vec![blocks.concat()];
+    let first = || block(0, 0, half);
+    let huge = [&[0][..], &10_u64.to_be_bytes(), &u64::MAX.to_be_bytes()].concat();
+    vec![
+        (one(&[first(), block(0, half, half + 1)]), "outside the file"),
+        (one(&[first(), block(0, LENGTH, 1)]), "outside the file"),
+        (one(&[first(), huge]), "outside the file"),
+        (one(&[first(), block(0, half - 1, half)]), "bytes at offset 1499999, and"),
+        (vec![first(), block(EOD, 0, half)], "bytes at offset 0, and"),
+        (one(&[first(), block(EOF, 0, 0)]), "announced that 0 data connections"),
+        (one(&[first(), block(EOF, 5, 0)]), "announced that 5 data connections"),
+        (one(&[first(), block(EOF, u64::MAX, 0)]), "announced that 18446744073709551615"),
+        (one(&[first(), block(0x40, 2, 0), block(0x40, 2, 0)]), "the end of the file twice"),
+        (one(&[first(), block(EOF, 1, 0)]), "1500000 bytes are missing"),
+        // Found by what is missing or by what follows or ends besides, whichever is seen first.
+        (vec![block(EOD, 0, half), block(EOD, half, half), block(EOF, 1, 0)], ""),
+        (one(&[first(), block(EOF, 1, 0), block(0, half, half)]), ""),
+        (one(&[first(), block(EOD, half, half), block(0, half, half)]), "whose end it had marked"),
+        (one(&[first(), block(0x40, 2, 0), block(EOD, 0, 0), b"more".to_vec()]), "whose end it had marked"),
+        (one(&[first(), block(0, half, half)[..1000].to_vec()]), "closed before its end was marked"),
+        (one(&[first(), block(0, half, half)]), "closed before its end was marked"),
+        (one(&[first(), block(0, half, half)[..9].to_vec()]), "closed before its end was marked"),
+        (one(&[first(), block(0x80, half, half)]), "which Mode E does not have"),
+        (one(&[first(), block(EOF, 1, 5)]), "the end of the file in a block with 5 bytes"),
+        // One connection too many, or those that say nothing, whichever is seen first.
+        (vec![first(), Vec::new(), Vec::new(), Vec::new(), Vec::new()], ""),
+    ]
+}
+
+#[test]
+fn no_lie_of_a_server_of_mode_e_leaves_a_file_here() {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    fn lie(line: &str) -> Option<Say> {
+        let is_file = line.starts_with("RETR ");
+        let blocks = || lies_of_mode_e().swap_remove(NUMBER.load(Ordering::Relaxed)).0;
+        is_file.then(|| Say::Blocks(blocks())).or_else(|| speaks_mode_e(line))
+    }
+    for (number, (_, words)) in lies_of_mode_e().iter().enumerate() {
+        NUMBER.store(number, Ordering::Relaxed);
+        let (scene, server) = (Scene::new(), Scripted::start(lie));
+        scene.directory("here");
+        let url = server.url("//f").replace("ftp://", "gsiftp://");
+        for before in [None, Some(b"before")] {
+            if let Some(before) = before {
+                scene.write("here/f", before);
+            }
+            let failed = run(&scene, &["cp", "--retry", "0", "-P", "4", &url, "here/f"]);
+            failed.fails().says(&[words]);
+            let names: &[&str] = if before.is_some() { &["f"] } else { &[] };
+            assert_eq!(scene.names("here"), names, "{number}: {}", failed.messages);
+            assert!(before.is_none_or(|before| scene.read("here/f") == before), "{number}");
+        }
+        assert_eq!(server.heard("OPTS RETR Parallelism=4,4,4;").len(), 2, "{number}");
+    }
+}
+
+/// The same server when it does not lie, so that the lies above are refused for what they are.
+#[test]
+fn what_a_server_of_mode_e_sends_on_several_connections_is_taken() {
+    let honest: Answer = |line| match line {
+        "RETR /f" => Some(Say::Blocks(vec![
+            block(EOD, 0, LENGTH / 2),
+            [block(0, LENGTH / 2, LENGTH / 2), block(EOF, 2, 0)].concat(),
+        ])),
+        _ => speaks_mode_e(line),
+    };
+    let (scene, server) = (Scene::new(), Scripted::start(honest));
+    let url = server.url("//f").replace("ftp://", "gsiftp://");
+    run(&scene, &["cp", "-P", "4", &url, "f"]).ends_with(0);
+    assert!(scene.read("f") == vec![b'x'; usize::try_from(LENGTH).unwrap()]);
 }
 
 /// No more than one part at a time is on the server of a tree.
