@@ -7,7 +7,7 @@ mod support;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use support::{Server, WAIT, content, download, many_both_ways, put, upload, whole};
+use support::{Server, WAIT, content, download, log_with, many_both_ways, put, upload, whole};
 
 use support::site::{Site, USER};
 use xdfs_gridftp::client::{Client, DataProtection, Error, GsiPeer, Security, Settings};
@@ -83,6 +83,64 @@ fn files_move_in_mode_s_and_on_1_4_and_16_streams_with_every_protection() {
             assert!(matches!(refused, Err(Error::Refused { .. })), "{data:?} {streams:?}: {refused:?}");
         }
         assert_eq!(client.size(&server.name(&format!("{data:?}-None-1"))).unwrap(), 1);
+    }
+}
+
+/// The connections of a transfer come from the server for one direction, and go to it for the other.
+#[test]
+fn files_move_over_ipv6_with_a_certificate() {
+    let Some(site) = Site::of_process() else { return };
+    let Some(server) = Server::globus_of_at(site, "[::1]:0", &[]) else { return };
+    let bytes = content(LENGTH);
+    for data in EVERY {
+        let mut client = connect(&server, site.places("proxy").load().unwrap(), localhost(), data).unwrap();
+        for streams in [None, Some(1), Some(4)] {
+            let name = server.name(&format!("{data:?}-{streams:?}"));
+            upload(&mut client, &name, &bytes, 0, streams).unwrap();
+            assert!(download(&mut client, &name, whole(LENGTH), streams).unwrap() == bytes, "{data:?} {streams:?}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_of_10_000_names_is_listed_whole_over_protected_channels() {
+    let Some(site) = Site::of_process() else { return };
+    let Some(server) = Server::globus_of(site) else { return };
+    let expected: Vec<Vec<u8>> = (0..10_000).map(|number| format!("name-{number:05}").into_bytes()).collect();
+    for name in &expected {
+        put(&server.here, str::from_utf8(name).unwrap(), b"");
+    }
+    let gsi = site.places("proxy").load().unwrap();
+    let mut client = connect(&server, gsi, localhost(), DataProtection::Private).unwrap();
+    for by_control in [false, true] {
+        let mut names = Vec::new();
+        let mut each = |entry: xdfs_gridftp::listing::Entry| names.push(entry.name);
+        match by_control {
+            true => client.list_by_control(server.there.as_bytes(), &mut each).unwrap(),
+            false => client.list(server.there.as_bytes(), &mut each).unwrap(),
+        }
+        names.sort();
+        assert!(names == expected, "by control: {by_control}: {} names", names.len());
+    }
+}
+
+/// What the server's log has of the protection that was asked for.
+#[test]
+fn each_protection_is_asked_for_by_its_own_commands() {
+    let Some(site) = Site::of_process() else { return };
+    for (data, asked) in
+        EVERY.into_iter().zip([&["DCAU N"][..], &["DCAU A", "PROT C"], &["DCAU A", "PROT S"], &["DCAU A", "PROT P"]])
+    {
+        let log = site.path(&format!("log-{data:?}"));
+        let arguments = ["-d", "ALL", "-l", log.to_str().unwrap()];
+        let Some(server) = Server::globus_of_at(site, "127.0.0.1:0", &arguments) else { return };
+        let mut client = connect(&server, site.places("proxy").load().unwrap(), localhost(), data).unwrap();
+        upload(&mut client, &server.name("file"), &content(1000), 0, Some(4)).unwrap();
+        client.quit();
+        let log = log_with(&log, "[CLIENT]: STOR", 1);
+        let heard = log.lines().filter_map(|line| line.split_once("[CLIENT]: ")).map(|(_, said)| said.trim_end());
+        let heard: Vec<&str> = heard.filter(|said| said.starts_with("DCAU ") || said.starts_with("PROT ")).collect();
+        assert_eq!(heard, asked, "{data:?}");
     }
 }
 

@@ -95,6 +95,8 @@ fn serve(listener: TcpListener, to: &'static str, answer: &'static str, data: Ve
             active = Some(SocketAddr::from(([127, 0, 0, 1], numbers[4] << 8 | numbers[5])));
         }
         let honest = HONEST.iter().find(|(of, _)| *of == verb).map_or("500 what\r\n", |(_, text)| text);
+        // A server that is asked for PASV does not know EPSV.
+        let honest = if to == "PASV" && verb == "EPSV" { "500 what\r\n" } else { honest };
         let text = if to.split(' ').any(|of| of == verb) { answer } else { honest };
         let port = passive.local_addr().unwrap().port();
         let text = text.replace("{long}", &"x".repeat(9000)).replace("{lines}", &" x\r\n".repeat(20_000));
@@ -225,6 +227,8 @@ fn lies_of_replies() -> Vec<Lie> {
         says(Rename, "RNTO", "350 more\r\n", "out of turn"),
         says(Down, "EPSV", "229 (|1|10.1.2.3|4000|)\r\n", "no third host"),
         says(Down, "EPSV", "229 (|||22|)\r\n", "below 1024"),
+        says(Down, "PASV", "227 (10,1,2,3,200,10)\r\n", "no third host"),
+        says(Down, "PASV", "227 (127,0,0,1,0,22)\r\n", "below 1024"),
         says(Down, "EPSV", "229 here\r\n", "no address"),
         says(Down, "RETR", "226 done\r\n", "out of turn"),
         says(Down, "RETR", "550 no\r\n", "refused RETR: 550 no"),

@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{Server, content, put};
+use support::{Server, content, log_with, put};
 use xdfs_gridftp::driver;
 use xdfs_xio::{Answer, ErrorKind, Handle, Options, Registry, Stack, Timeouts};
 
@@ -320,9 +320,15 @@ fn one_login_at_pure_ftpd_serves_whole_transfers() {
 
 #[test]
 fn one_login_at_globus_serves_many_handles() {
+    let scratch = tempfile::tempdir().unwrap();
     for driver in ["ftp:silence=20s", "gridftp:streams=4"] {
-        let Some(server) = Server::globus() else { return };
+        let log = scratch.path().join(driver);
+        let arguments = ["-d", "ALL", "-l", log.to_str().unwrap()];
+        let Some(server) = Server::globus_with("127.0.0.1:0", &arguments) else { return };
         one_login_serves_many_handles(&server, driver);
+        // The session is kept: the server writes what it has of it before it ends.
+        let log = log_with(&log, "[CLIENT]: RETR", 9);
+        assert_eq!(log.matches("[CLIENT]: USER").count(), 1, "{driver}");
     }
 }
 
@@ -480,6 +486,15 @@ fn a_window_is_set_at_the_server_too() {
         let calls = std::fs::read_to_string(&trace).unwrap();
         let is_set =
             |line: &str| line.contains(option) && line.contains(&format!("[{window}]")) && line.contains("= 0");
+        assert!(calls.lines().any(is_set), "{driver}: {calls}");
+        // And for what it receives.
+        let larger = format!("{}", window.parse::<u32>().unwrap() + 1);
+        let writer = open(&server, &format!("{};access=write", driver.replace(window, &larger)), "written").unwrap();
+        write(&writer, &content(100));
+        writer.close().unwrap();
+        let calls = std::fs::read_to_string(&trace).unwrap();
+        let is_set =
+            |line: &str| line.contains("SO_RCVBUF") && line.contains(&format!("[{larger}]")) && line.contains("= 0");
         assert!(calls.lines().any(is_set), "{driver}: {calls}");
     }
 }

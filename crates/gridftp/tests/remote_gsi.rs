@@ -135,3 +135,31 @@ fn what_cannot_log_in_is_refused_with_its_reason_before_anybody_is_connected_to(
     }
     assert_eq!(server.sessions(), 0);
 }
+
+/// Offsets and lengths.
+const PARTS: [(usize, usize); 5] = [(0, 1), (3, 5_000_000), (11_000_000, 5_000_000), (LENGTH, 1), (7, 0)];
+
+#[test]
+fn a_certificate_reads_parts_of_a_file_and_appends_to_it_with_every_protection() {
+    let Some(site) = Site::of_process() else { return };
+    let Some(server) = Server::globus_of(site) else { return };
+    let bytes = content(LENGTH);
+    put(&server.here, "file", &bytes);
+    for attributes in ["protection=private;streams=4", "protection=integrity;mode=s", "protection=clear;streams=16"] {
+        for (offset, length) in PARTS {
+            let part = format!("{attributes};offset={offset};length={length}");
+            let reader = open(site, &server, "", &part, "proxy").unwrap();
+            assert!(read_all(&reader).unwrap() == bytes[offset..(offset + length).min(LENGTH)], "{part}");
+            reader.close().unwrap();
+        }
+        put(&server.here, "file", &bytes);
+        let writer = open(site, &server, "", &format!("{attributes};access=append"), "proxy").unwrap();
+        for piece in bytes[..1_000_000].chunks(77_777) {
+            writer.write(piece).unwrap();
+        }
+        writer.close().unwrap();
+        let there = std::fs::read(server.here.join("file")).unwrap();
+        assert!(there == [&bytes[..], &bytes[..1_000_000]].concat(), "{attributes}");
+        put(&server.here, "file", &bytes);
+    }
+}

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use site::Site;
 use tempfile::TempDir;
@@ -48,6 +48,11 @@ impl Server {
 
     /// The same at an address of one's choice.
     pub fn globus_at(address: &str) -> Option<Self> {
+        Self::globus_with(address, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn globus_with(address: &str, arguments: &[&str]) -> Option<Self> {
         if !xdfs_test_needs::root("a server for anonymous users gives its rights up")
             || !xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs")
         {
@@ -57,7 +62,7 @@ impl Server {
         let here = scratch.path().join("open");
         let there = here.to_str().unwrap().to_owned();
         let listener = TcpListener::bind(address).unwrap();
-        let arguments = ["-i", "-aa", "-anonymous-user", "nobody"];
+        let arguments = [&["-i", "-aa", "-anonymous-user", "nobody"], arguments].concat();
         Some(Self::start(listener, scratch, here, there, "globus-gridftp-server", &arguments))
     }
 
@@ -81,14 +86,19 @@ impl Server {
 
     /// The same for the users of a site, whom their certificates let in.
     pub fn globus_of(site: &Site) -> Option<Self> {
+        Self::globus_of_at(site, "127.0.0.1:0", &[])
+    }
+
+    /// The same at an address of one's choice, with more arguments.
+    pub fn globus_of_at(site: &Site, address: &str, arguments: &[&str]) -> Option<Self> {
         if !xdfs_test_needs::program("globus-gridftp-server", "globus-gridftp-server-progs") {
             return None;
         }
         let scratch = scratch();
         let here = scratch.path().join("open");
         let there = here.to_str().unwrap().to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let arguments = ["-i", "-allow-root"];
+        let listener = TcpListener::bind(address).unwrap();
+        let arguments = [&["-i", "-allow-root"], arguments].concat();
         let environment = site.environment();
         Some(Self::start_in(listener, scratch, here, there, "globus-gridftp-server", &arguments, environment))
     }
@@ -209,6 +219,19 @@ impl Server {
     /// What the server calls a name of its directory.
     pub fn name(&self, name: &str) -> Vec<u8> {
         format!("{}/{name}", self.there).into_bytes()
+    }
+}
+
+/// The log of a server, once it has so many of these words: it is written when a session ends.
+pub fn log_with(path: &Path, words: &str, count: usize) -> String {
+    let until = Instant::now() + WAIT;
+    loop {
+        let log = String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+        if log.matches(words).count() >= count {
+            return log;
+        }
+        assert!(Instant::now() < until, "{log}");
+        std::thread::yield_now();
     }
 }
 
