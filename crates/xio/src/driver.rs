@@ -5,6 +5,7 @@ use crate::attributes::{AttributeInfo, Attributes};
 use crate::contact::Contact;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::{Guard, failed, guarded};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ pub trait Listener: Send {
     /// `WouldBlock` while there is none.
     fn accept(&mut self) -> io::Result<Box<dyn Flow>>;
 
-    /// What becomes readable when there is one.
+    /// What becomes readable when there is one. A program that waits for it needs one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// A contact string with which a process of this host reaches it.
@@ -90,7 +91,7 @@ impl Below {
         let (layer, below) = self.split()?;
         let opened = guarded(|| layer.driver.listen(&below, contact, &layer.attributes));
         let listener = opened.map_err(|error| error.of_driver(&layer.name))?;
-        Ok(Box::new(GuardedListener { inner: listener, name: layer.name.clone() }))
+        Ok(Box::new(GuardedListener { inner: listener, broken: Cell::new(false), name: layer.name.clone() }))
     }
 
     /// Whether a driver of that name is below.
@@ -113,25 +114,70 @@ impl std::fmt::Debug for Below {
 /// Names the driver in errors, and in the elements that it accepts.
 struct GuardedListener {
     inner: Box<dyn Listener>,
+    /// It panicked: nothing is known of its state, and it is not called again.
+    broken: Cell<bool>,
     name: Arc<str>,
+}
+
+impl GuardedListener {
+    /// A panic is told at once, or by the next call where this one cannot fail.
+    fn judge<T>(&self, called: Result<io::Result<T>>) -> io::Result<T> {
+        match called {
+            Ok(result) => result.map_err(|error| failed(error, &self.name)),
+            Err(error) => {
+                self.broken.set(true);
+                Err(error.of_driver(&self.name).into())
+            }
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let what = "its listener broke its contract before and is not called again";
+        let broken = || Error::new(ErrorKind::Driver, what).of_driver(&self.name).into();
+        if self.broken.get() { Err(broken()) } else { Ok(()) }
+    }
+}
+
+impl Drop for GuardedListener {
+    fn drop(&mut self) {
+        let inner = std::mem::replace(&mut self.inner, Box::new(Gone));
+        // Nobody is left to be told of a panic.
+        let _ = guarded(move || Ok(drop(inner)));
+    }
 }
 
 impl Listener for GuardedListener {
     fn accept(&mut self) -> io::Result<Box<dyn Flow>> {
-        let flow = match guarded(|| Ok(self.inner.accept())) {
-            Ok(result) => result.map_err(|error| failed(error, &self.name))?,
-            Err(error) => return Err(error.of_driver(&self.name).into()),
-        };
-        Ok(Box::new(Guard::new(flow, self.name.clone())))
+        self.check()?;
+        let accepted = guarded(|| Ok(self.inner.accept()));
+        Ok(Box::new(Guard::new(self.judge(accepted)?, self.name.clone())))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        guarded(|| Ok(self.inner.descriptor())).unwrap_or(None)
+        self.check().ok()?;
+        self.judge(guarded(|| Ok(Ok(self.inner.descriptor())))).unwrap_or(None)
     }
 
     fn contact(&self) -> io::Result<String> {
-        let contact = guarded(|| Ok(self.inner.contact())).map_err(|error| error.of_driver(&self.name))?;
-        contact.map_err(|error| failed(error, &self.name))
+        self.check()?;
+        self.judge(guarded(|| Ok(self.inner.contact())))
+    }
+}
+
+/// What is left of a listener that was dropped.
+struct Gone;
+
+impl Listener for Gone {
+    fn accept(&mut self) -> io::Result<Box<dyn Flow>> {
+        Err(io::ErrorKind::NotConnected.into())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn contact(&self) -> io::Result<String> {
+        Err(io::ErrorKind::NotConnected.into())
     }
 }
 

@@ -205,7 +205,8 @@ impl Flow for Guard {
 pub(crate) fn failed(error: io::Error, driver: &str) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => error,
-        _ if error.get_ref().is_some_and(|inner| inner.is::<DriverError>() || inner.is::<Error>()) => error,
+        _ if error.get_ref().is_some_and(|inner| inner.is::<DriverError>()) => error,
+        _ if error.get_ref().is_some_and(|inner| inner.is::<Error>()) => Error::from_io(error).of_driver(driver).into(),
         kind => io::Error::new(kind, DriverError { driver: driver.to_owned(), cause: Cause::Failed(error) }),
     }
 }

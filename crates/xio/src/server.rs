@@ -43,6 +43,7 @@ impl Server {
     pub fn accept(&self, timeout: Option<Duration>) -> Result<Accepted> {
         may_wait()?;
         let deadline = deadline(timeout);
+        let mut unheard = false;
         loop {
             let number = {
                 let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,17 +51,22 @@ impl Server {
                 match listener.accept() {
                     Ok(flow) => return Ok(Accepted { stack: self.stack.clone(), flow }),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock && unheard => return Err(self.is_unheard()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Err(Error::from_io(error).of_stack(&self.stack.name)),
                 }
                 listener.descriptor().map(|descriptor| descriptor.as_raw_fd())
             };
+            // Nobody would tell of a connection: the next call says why, if the listener knows.
+            let Some(number) = number else {
+                unheard = true;
+                continue;
+            };
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 let error = Error::new(ErrorKind::TimedOut, "nobody connected in time");
                 return Err(error.of_stack(&self.stack.name));
             }
-            let watched = number.map_or(PollEntry::NONE, |number| PollEntry::new(number, true, false));
-            let mut entries = [PollEntry::new(self.closed.as_raw_fd(), true, false), watched];
+            let mut entries = [self.closed.as_raw_fd(), number].map(|number| PollEntry::new(number, true, false));
             // An interrupted call is one that found nothing.
             let _ = poll(&mut entries, deadline.map_or(-1, milliseconds_until));
         }
@@ -72,6 +78,12 @@ impl Server {
         // It fails only where it is already set.
         let _ = rustix::io::write(&self.closed, &1u64.to_ne_bytes());
         drop(listener);
+    }
+
+    fn is_unheard(&self) -> Error {
+        let asked = self.stack.name.rsplit(',').next().unwrap_or_default();
+        let what = "its listener has no descriptor to wait for connections with";
+        Error::new(ErrorKind::Driver, what).of_driver(asked).of_stack(&self.stack.name)
     }
 
     fn is_closed(&self) -> Error {

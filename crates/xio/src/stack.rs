@@ -5,6 +5,7 @@ use crate::attributes::Attributes;
 use crate::contact::Contact;
 use crate::driver::{Below, Kind, Layer, Listener};
 use crate::error::{Error, ErrorKind, Result};
+use crate::guard::guarded;
 use crate::registry::Registry;
 use std::sync::Arc;
 use xdfs_io::stack::Flow;
@@ -34,19 +35,20 @@ impl Stack {
     /// Puts a driver on top: the first is the transport (XIO-05, XIO-26). `attributes` is
     /// `name=value;name=value`, or empty.
     pub fn push(mut self, name: &str, attributes: &str) -> Result<Self> {
-        let registry = self.registry.get_or_insert_with(|| Arc::new(Registry::built_in()));
-        let driver = registry.get(name).map_err(|error| error.of_stack(&self.with(name)))?;
-        let wrong = match (driver.kind(), self.layers.len()) {
+        let registry = self.registry.get_or_insert_with(|| Arc::new(Registry::built_in())).clone();
+        let named = |error: Error| error.of_driver(name).of_stack(&self.with(name));
+        let driver = registry.get(name).map_err(named)?;
+        let (kind, known) = guarded(|| Ok((driver.kind(), driver.attributes()))).map_err(named)?;
+        let wrong = match (kind, self.layers.len()) {
             (Kind::Transport, 1..) => Some("it is a transport, and a stack has one, at the bottom".to_owned()),
             (Kind::Transform, 0) => Some("it is a transform, and needs a transport below it".to_owned()),
             (_, LAYERS_MAX..) => Some(format!("a stack has at most {LAYERS_MAX} drivers")),
             _ => None,
         };
         if let Some(what) = wrong {
-            return Err(self.refused(name, what));
+            return Err(named(Error::new(ErrorKind::Usage, what)));
         }
-        let attributes = Attributes::parse(attributes, driver.attributes())
-            .map_err(|error| error.of_driver(name).of_stack(&self.with(name)))?;
+        let attributes = Attributes::parse(attributes, known).map_err(named)?;
         self.layers.push(Layer { name: name.into(), driver, attributes });
         Ok(self)
     }
@@ -82,10 +84,6 @@ impl Stack {
 
     fn with(&self, name: &str) -> String {
         if self.layers.is_empty() { name.to_owned() } else { format!("{},{name}", self.name()) }
-    }
-
-    fn refused(&self, name: &str, what: String) -> Error {
-        Error::new(ErrorKind::Usage, what).of_driver(name).of_stack(&self.with(name))
     }
 }
 
