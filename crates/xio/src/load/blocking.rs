@@ -19,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 use xdfs_io::stack::{Flow, ReadInfo, WriteInfo};
 
 /// Bytes of each direction's buffer.
@@ -26,6 +27,11 @@ const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Most connections of blocking drivers at a time; each has two threads.
 const CONNECTIONS_MAX: usize = 256;
+
+/// Calls that are interrupted one after the other before each further one waits for [`PAUSE`].
+const INTERRUPTIONS_AT_ONCE: u32 = 64;
+/// A driver whose calls are interrupted for ever takes no more of a processor than this leaves.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Connections whose threads have not ended.
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
@@ -171,6 +177,7 @@ impl Connection {
     /// The reading thread of a connection that is open.
     fn read(&self) {
         let mut state = self.lock();
+        let mut interruptions = 0;
         while let Some(element) = state.element.filter(|_| !state.machine.dropped) {
             if !state.machine.has_to_read() {
                 if state.machine.reading == Reading::Over {
@@ -184,9 +191,11 @@ impl Connection {
             let read = self.calls.read(element, &mut buffer);
             state = self.lock();
             state.received = buffer;
-            if matches!(&read, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
+            if is_interrupted(&read) {
+                state = pause(&self.changed, state, &mut interruptions);
                 continue;
             }
+            interruptions = 0;
             state.machine.on_read(*read.as_ref().unwrap_or(&0));
             state.read_error = read.err().map(|error| self.judged(error));
             let _ = rustix::io::write(&self.readable, &1u64.to_ne_bytes());
@@ -215,13 +224,17 @@ impl Connection {
     }
 
     fn write_all(&self, element: Element, mut from: &[u8]) -> io::Result<()> {
+        let mut interruptions = 0;
         while !from.is_empty() {
-            match self.calls.write(element, from) {
-                Ok(bytes) => from = &from[bytes..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            let written = self.calls.write(element, from);
+            let mut state = self.lock();
+            if is_interrupted(&written) {
+                state = pause(&self.changed, state, &mut interruptions);
+            } else {
+                from = &from[written?..];
+                interruptions = 0;
             }
-            if self.lock().machine.dropped {
+            if state.machine.dropped {
                 return Err(io::ErrorKind::NotConnected.into());
             }
         }
@@ -250,6 +263,21 @@ impl Connection {
             CONNECTIONS.fetch_sub(1, Ordering::AcqRel);
         }
     }
+}
+
+/// Whether a call of a driver was broken off and is to be made again.
+pub(super) fn is_interrupted<T>(called: &io::Result<T>) -> bool {
+    matches!(called, Err(error) if error.kind() == io::ErrorKind::Interrupted)
+}
+
+/// Before a call is made again that was interrupted. Where that comes again and again it waits, unless
+/// something changes.
+pub(super) fn pause<'a, T>(changed: &Condvar, state: MutexGuard<'a, T>, interruptions: &mut u32) -> MutexGuard<'a, T> {
+    *interruptions = interruptions.saturating_add(1);
+    if *interruptions <= INTERRUPTIONS_AT_ONCE {
+        return state;
+    }
+    changed.wait_timeout(state, PAUSE).unwrap_or_else(PoisonError::into_inner).0
 }
 
 /// An error that means waiting has no meaning here, and would never be told again.

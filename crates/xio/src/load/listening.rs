@@ -2,7 +2,7 @@
 //! in line until the program takes it, and where the line is full the thread waits.
 
 use super::abi::{Blocking, Element, Listening, named};
-use super::blocking::{accepted, counter, empty, judged};
+use super::blocking::{accepted, counter, empty, is_interrupted, judged, pause};
 use crate::driver::Listener;
 use std::collections::VecDeque;
 use std::io;
@@ -61,6 +61,7 @@ impl Shared {
     /// The thread.
     fn accept(&self) {
         let mut line = self.lock();
+        let mut interruptions = 0;
         while !line.dropped {
             if line.accepted.len() == LINE_MAX {
                 line = self.room.wait(line).unwrap_or_else(PoisonError::into_inner);
@@ -69,9 +70,11 @@ impl Shared {
             drop(line);
             let accepted = self.listening.accept(self.listener);
             line = self.lock();
-            if matches!(&accepted, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
+            if is_interrupted(&accepted) {
+                line = pause(&self.room, line, &mut interruptions);
                 continue;
             }
+            interruptions = 0;
             line.accepted.push_back(accepted);
             let _ = rustix::io::write(&self.readable, &1u64.to_ne_bytes());
         }

@@ -5,6 +5,7 @@
 
 #[path = "../support/compiled.rs"]
 mod compiled;
+mod waiting;
 
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -22,12 +23,15 @@ const OPEN_FAILS: u32 = 8;
 const OPEN_NONSENSE: u32 = 9;
 const READ_TOO_MUCH: u32 = 10;
 const LATE: u32 = 15;
+const READ_INTERRUPTED: u32 = 16;
 const RECEIVE_TOO_MUCH: u32 = 17;
 const LISTEN_FAILS: u32 = 22;
 const ACCEPT_FAILS: u32 = 23;
 const ENDLESS_CONTACT: u32 = 26;
 const NO_ACCEPT: u32 = 27;
 const OLD: u32 = 28;
+const WRITE_INTERRUPTED: u32 = 29;
+const ACCEPT_INTERRUPTED: u32 = 30;
 
 fn patient() -> Options {
     let time = Some(PATIENCE);

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "xdfs_xio_driver.h"
@@ -10,9 +12,11 @@
 enum {
     GOOD, OTHER_ABI, SMALL, OTHER_NAME, OTHER_KIND, NO_READ, NO_TABLE, BAD_ATTRIBUTE, /* while it is loaded */
     OPEN_FAILS, OPEN_NONSENSE, READ_TOO_MUCH, READ_NEGATIVE, READ_WAITS, WRITE_NOTHING, WRITE_TOO_MUCH, /* blocking */
-    LATE, NEVER_INTERRUPTED, /* blocking, at the close */
+    LATE, /* blocking, at the close */
+    READ_INTERRUPTED, /* blocking, as the last ones are: for a while all calls are */
     RECEIVE_TOO_MUCH, RECEIVE_NOTHING, RECEIVE_NONSENSE, SEND_TOO_MUCH, BAD_VECTORS, /* transforms */
-    LISTEN_FAILS, ACCEPT_FAILS, ACCEPT_NONSENSE, ACCEPT_WAITS, ENDLESS_CONTACT, NO_ACCEPT, OLD /* blocking, passive */
+    LISTEN_FAILS, ACCEPT_FAILS, ACCEPT_NONSENSE, ACCEPT_WAITS, ENDLESS_CONTACT, NO_ACCEPT, OLD, /* blocking, passive */
+    WRITE_INTERRUPTED, ACCEPT_INTERRUPTED
 };
 
 #ifndef CASE
@@ -20,12 +24,30 @@ enum {
 #endif
 
 static sem_t interrupted;
+static sem_t written;
+static long calls_before;
+
+/* Not zero for a while from the first call on. */
+static int still_interrupted(void)
+{
+    static struct timespec first;
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (calls_before == 0)
+        first = now;
+    if ((now.tv_sec - first.tv_sec) * 1000 + (now.tv_nsec - first.tv_nsec) / 1000000 >= 200)
+        return 0;
+    calls_before++;
+    return 1;
+}
 
 static int open_blocking(void **connection, const char *contact, const char *attributes)
 {
     (void) contact;
     (void) attributes;
     sem_init(&interrupted, 0, 0);
+    sem_init(&written, 0, 0);
     *connection = &interrupted;
     return CASE == OPEN_FAILS ? ECONNREFUSED : CASE == OPEN_NONSENSE ? -3 : 0;
 }
@@ -36,6 +58,18 @@ static int read_blocking(void *connection, const struct iovec *iovec, int count,
     (void) count;
     if (CASE == READ_NEGATIVE)
         return -1;
+    if (CASE == READ_INTERRUPTED && still_interrupted())
+        return EINTR;
+    if (CASE == WRITE_INTERRUPTED) {
+        while (sem_wait(&written) != 0)
+            continue;
+    }
+    if (CASE == READ_INTERRUPTED || CASE == WRITE_INTERRUPTED || CASE == ACCEPT_INTERRUPTED) {
+        /* How many calls that took; then the end. */
+        *nbytes = calls_before == 0 ? 0 : (size_t) snprintf(iovec->iov_base, iovec->iov_len, "%ld", calls_before);
+        calls_before = 0;
+        return 0;
+    }
     if (CASE == READ_WAITS)
         return EAGAIN;
     if (CASE == LATE) {
@@ -50,6 +84,11 @@ static int write_blocking(void *connection, const struct iovec *iovec, int count
 {
     (void) connection;
     (void) count;
+    if (CASE == WRITE_INTERRUPTED) {
+        if (still_interrupted())
+            return EINTR;
+        sem_post(&written);
+    }
     *nbytes = CASE == WRITE_NOTHING ? 0 : iovec->iov_len + (CASE == WRITE_TOO_MUCH);
     return 0;
 }
@@ -63,6 +102,7 @@ static int close_blocking(void *connection)
 static void interrupt_blocking(void *connection)
 {
     sem_post((sem_t *) connection);
+    sem_post(&written);
 }
 
 static int open_transform(void **element, const char *attributes, int accepted)
@@ -120,6 +160,10 @@ static int accept_blocking(void *listener, void **connection)
 {
     static int calls;
 
+    if (CASE == ACCEPT_INTERRUPTED && still_interrupted())
+        return EINTR;
+    if (CASE == ACCEPT_INTERRUPTED && calls++ == 0)
+        return open_blocking(connection, "", "");
     switch (calls++) {
     case 1:
     case 2:
