@@ -329,3 +329,26 @@ fn an_opening_that_looks_up_a_name_keeps_no_other_handle_waiting() {
     answer.send(()).unwrap();
     assert_eq!(opened.recv_timeout(PATIENCE), Ok(ErrorKind::NotFound));
 }
+
+#[test]
+fn an_opening_that_looks_up_a_name_can_be_cancelled_and_closed_before_the_answer() {
+    let (answer, name_server) = sync_channel(1);
+    let mut registry = Registry::built_in();
+    registry.add("slow", std::sync::Arc::new(Slow(std::sync::Mutex::new(name_server)))).unwrap();
+    let slow = Stack::of(std::sync::Arc::new(registry)).push("slow", "").unwrap();
+    let (tell, told) = sync_channel(4);
+    let tell_close = tell.clone();
+    let done = move |_: &Handle, opened: xdfs_xio::Result<()>| tell.send(("open", opened)).unwrap();
+    let handle = Handle::register_open(&slow, "name:1", &Options::default(), done).unwrap();
+    assert!(handle.cancel_open());
+    assert!(!handle.cancel_open(), "it is over");
+    let (what, opened) = told.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((what, opened.unwrap_err().kind()), ("open", ErrorKind::Cancelled));
+    handle.register_close(move |closed| tell_close.send(("close", closed)).unwrap()).unwrap();
+    let (what, closed) = told.recv_timeout(PATIENCE).unwrap();
+    assert!(what == "close" && closed.is_ok());
+    // Nobody is told of what the answer would have been.
+    answer.send(()).unwrap();
+    drop(handle);
+    assert!(told.recv_timeout(PATIENCE).is_err(), "told once");
+}

@@ -4,7 +4,7 @@
 use super::step::{Moved, PooledCall, STEPS_PER_TURN, Step, read_once, write_once};
 use super::{Buffers, Callback, Completed, Handle, Received};
 use crate::error::{Error, ErrorKind, Result};
-use crate::operations::{Finished, Lane, OperationId, Operations, Outcome, Owner, Phase};
+use crate::operations::{Finished, Lane, OperationId, Operations, Outcome, Owner};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) flow: Option<Box<dyn Flow>>,
     /// The element is with a thread that may wait for a disk: who needs it waits until it is back.
     pub(super) away: bool,
+    /// The opening succeeded.
+    was_open: bool,
     /// Whether written bytes have to be flushed.
     pub(super) holds_back: bool,
     /// What the reactor needs of its operations, in no order.
@@ -118,6 +120,7 @@ impl Shared {
             operations,
             flow,
             away: false,
+            was_open: false,
             holds_back: false,
             slots: Vec::new(),
             closing: None,
@@ -276,7 +279,7 @@ impl Core {
         let Some(flow) = &mut self.flow else { return Step::Blocked };
         match flow.connected() {
             Ok(()) => {
-                self.holds_back = flow.holds_back();
+                (self.was_open, self.holds_back) = (true, flow.holds_back());
                 self.operations.on_moved(Lane::Open, 0, true);
                 Step::Progress
             }
@@ -451,17 +454,14 @@ impl Core {
 
     /// One step of closing: passes on what is held back and tells the peer. `None`: not done yet.
     pub(crate) fn close_step(&mut self) -> Option<Result<()>> {
-        let Some(flow) = &mut self.flow else { return Some(Ok(())) };
-        if self.operations.phase() == Phase::Closing
-            && let Err(error) = flow.finish_sending()
-        {
-            return match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => None,
-                // The peer has left already.
-                io::ErrorKind::NotConnected => Some(Ok(())),
-                _ => Some(Err(Error::from_io(error))),
-            };
+        // One that never opened has nothing of the program's, and perhaps nobody to tell.
+        let Some(flow) = self.flow.as_mut().filter(|_| self.was_open) else { return Some(Ok(())) };
+        let Err(error) = flow.finish_sending() else { return Some(Ok(())) };
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => None,
+            // The peer has left already.
+            io::ErrorKind::NotConnected => Some(Ok(())),
+            _ => Some(Err(Error::from_io(error))),
         }
-        Some(Ok(()))
     }
 }
