@@ -1,10 +1,14 @@
 /* The calls that the papers' sample does not make. The first argument says which case, the second a scratch folder. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "xdfs_xio.h"
 
@@ -118,19 +122,29 @@ static void on_vectors(
     on_data(handle, result, (unsigned char *) iovec[0].iov_base, 100, nbytes, data_desc, user_arg);
 }
 
-static xdfs_xio_stack_t stack_of(const char *first, const char *second)
+/* A stack of the drivers of a text, with commas between them. */
+static xdfs_xio_stack_t stack_of_text(const char *text)
 {
     xdfs_xio_driver_t driver;
     xdfs_xio_stack_t stack;
+    char names[100], *name, *rest = names;
 
+    assert(strlen(text) < sizeof(names));
+    strcpy(names, text);
     OK(xdfs_xio_stack_init(&stack, NULL));
-    OK(xdfs_xio_driver_load(first, &driver));
-    OK(xdfs_xio_stack_push_driver(stack, driver));
-    if (second != NULL) {
-        OK(xdfs_xio_driver_load(second, &driver));
+    while ((name = strsep(&rest, ",")) != NULL) {
+        OK(xdfs_xio_driver_load(name, &driver));
         OK(xdfs_xio_stack_push_driver(stack, driver));
     }
     return stack;
+}
+
+static xdfs_xio_stack_t stack_of(const char *first, const char *second)
+{
+    char text[100];
+
+    snprintf(text, sizeof(text), second != NULL ? "%s,%s" : "%s", first, second);
+    return stack_of_text(text);
 }
 
 /* A server with a registered accept, and a client with a registered open. */
@@ -172,6 +186,12 @@ static void registered(void)
     wait_for("written 0 11;");
     wait_for("read 0 11;");
     assert(memcmp(first, "hello", 5) == 0 && memcmp(second, " world", 6) == 0);
+    /* The same the other way round: the parts are the caller's again when they were written. */
+    OK(xdfs_xio_register_writev(accepted, parts, 2, 11, NULL, on_vectors, (void *) "sent"));
+    wait_for("sent 0 11;");
+    OK(xdfs_xio_read(client, out, 11, 11, &nbytes, NULL));
+    assert(nbytes == 11 && memcmp(out, "hello world", 11) == 0);
+    FAILS(XDFS_XIO_ERROR_USAGE, xdfs_xio_register_writev(accepted, parts, -1, 0, NULL, on_vectors, NULL));
     /* Both at once, and what cannot be meant. */
     OK(xdfs_xio_writev(accepted, parts, 2, 0, &nbytes, NULL));
     assert(nbytes == 11);
@@ -219,6 +239,101 @@ static void cancelled(void)
     assert(nbytes == 0);
     OK(xdfs_xio_close(client, NULL));
     OK(xdfs_xio_close(accepted, NULL));
+}
+
+static void on_cancelled(xdfs_xio_handle_t handle, xdfs_xio_result_t result, void *user_arg)
+{
+    (void) handle;
+    FAILS(XDFS_XIO_ERROR_CANCELLED, result);
+    tell((const char *) user_arg);
+}
+
+/* An opening that nobody answers: the listener's queue is full. */
+static void cancelled_open(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    socklen_t size = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), only = socket(AF_INET, SOCK_STREAM, 0);
+    xdfs_xio_stack_t stack = stack_of("tcp", "noop");
+    xdfs_xio_handle_t handle;
+    char contact[40];
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert(bind(listener, (struct sockaddr *) &address, size) == 0 && listen(listener, 0) == 0);
+    assert(getsockname(listener, (struct sockaddr *) &address, &size) == 0);
+    assert(connect(only, (struct sockaddr *) &address, size) == 0);
+    snprintf(contact, sizeof(contact), "127.0.0.1:%d", ntohs(address.sin_port));
+    OK(xdfs_xio_handle_create(&handle, stack));
+    OK(xdfs_xio_register_open(handle, contact, NULL, on_cancelled, (void *) "cancelled;"));
+    OK(xdfs_xio_handle_cancel_operations(handle, XDFS_XIO_CANCEL_OPEN));
+    wait_for("cancelled;");
+    /* There is nothing left to cancel, and nothing to do but to close. */
+    OK(xdfs_xio_handle_cancel_operations(handle, XDFS_XIO_CANCEL_OPEN));
+    FAILS(XDFS_XIO_ERROR_CLOSED, xdfs_xio_read(handle, (unsigned char *) contact, 1, 1, NULL, NULL));
+    OK(xdfs_xio_register_close(handle, NULL, on_close, (void *) "closed;"));
+    wait_for("cancelled;closed;");
+    assert(strcmp(told, "cancelled;closed;") == 0);
+    close(only);
+    close(listener);
+}
+
+/* A handle of the stack that a scheme names talks to a server of that stack. A certificate is in the folder. */
+static void url_of(const char *scheme, const char *names, const char *folder)
+{
+    xdfs_xio_stack_t stack = stack_of_text(names), copy;
+    xdfs_xio_server_t server;
+    xdfs_xio_handle_t client, peer;
+    xdfs_xio_driver_t driver;
+    xdfs_xio_attr_t attr, client_attr;
+    unsigned char byte = 'x';
+    char contact[100], url[120], pem[400], key[400];
+    size_t nbytes;
+
+    OK(xdfs_xio_attr_init(&attr));
+    OK(xdfs_xio_attr_init(&client_attr));
+    OK(xdfs_xio_attr_set(attr, NULL, "contact", "127.0.0.1:0"));
+    if (strstr(names, "tls") != NULL) {
+        snprintf(pem, sizeof(pem), "%s/certificate.pem", folder);
+        snprintf(key, sizeof(key), "%s/key.pem", folder);
+        OK(xdfs_xio_driver_load("tls", &driver));
+        OK(xdfs_xio_attr_set(attr, driver, "certificate", pem));
+        OK(xdfs_xio_attr_set(attr, driver, "key", key));
+        OK(xdfs_xio_attr_set(client_attr, driver, "trust", pem));
+    }
+    /* A copy is a stack of its own. */
+    OK(xdfs_xio_stack_copy(&copy, stack));
+    OK(xdfs_xio_stack_destroy(stack));
+    FAILS(XDFS_XIO_ERROR_USAGE, xdfs_xio_stack_copy(&stack, stack));
+    OK(xdfs_xio_server_create(&server, attr, copy));
+    OK(xdfs_xio_stack_destroy(copy));
+    OK(xdfs_xio_server_contact(server, contact, sizeof(contact)));
+    snprintf(url, sizeof(url), "%s://%s/path", scheme, contact);
+    OK(xdfs_xio_handle_create_from_url(&client, url, client_attr));
+    told[0] = 0;
+    OK(xdfs_xio_register_open(client, url, client_attr, on_open, (void *) "opened;"));
+    OK(xdfs_xio_server_accept(&peer, server));
+    OK(xdfs_xio_open(peer, NULL, NULL));
+    wait_for("opened;");
+    OK(xdfs_xio_write(peer, &byte, 1, 1, &nbytes, NULL));
+    byte = 0;
+    OK(xdfs_xio_read(client, &byte, 1, 1, &nbytes, NULL));
+    assert(nbytes == 1 && byte == 'x');
+    OK(xdfs_xio_close(client, NULL));
+    /* The peer may find that nobody is there to hear of its end. */
+    (void) xdfs_xio_close(peer, NULL);
+    OK(xdfs_xio_server_close(server));
+    OK(xdfs_xio_attr_destroy(attr));
+    OK(xdfs_xio_attr_destroy(client_attr));
+}
+
+static void urls(const char *folder)
+{
+    url_of("tcp", "tcp", folder);
+    url_of("telnet", "tcp,telnet", folder);
+    url_of("http", "tcp,http", folder);
+    url_of("https", "tcp,tls,http", folder);
+    url_of("skeleton_block", "skeleton_block", folder);
+    url_of("skeleton_block", "tcp", folder);
 }
 
 static void files(const char *folder)
@@ -327,6 +442,10 @@ int main(int argc, char *argv[])
         registered();
     else if (strcmp(argv[1], "cancelled") == 0)
         cancelled();
+    else if (strcmp(argv[1], "cancelled_open") == 0)
+        cancelled_open();
+    else if (strcmp(argv[1], "urls") == 0)
+        urls(argv[2]);
     else if (strcmp(argv[1], "files") == 0)
         files(argv[2]);
     else if (strcmp(argv[1], "errors") == 0)

@@ -13,19 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 
-use support::{Library, compiled};
+use support::{Library, compiled, globus_flags};
 
 /// The sample with our library and with that of Globus.
 fn samples(library: &Library) -> Option<[PathBuf; 2]> {
     let theirs = library.path().join("theirs");
-    let flags = Command::new("pkg-config").args(["--cflags", "--libs", "globus-xio", "globus-common"]).output();
-    let flags = match flags {
-        Ok(flags) if flags.status.success() => String::from_utf8(flags.stdout).unwrap(),
-        _ => {
-            xdfs_test_needs::leave_out("the headers of Globus XIO (packages libglobus-xio-dev and pkg-config)");
-            return None;
-        }
-    };
+    let flags = globus_flags()?;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/example.c");
     compiled(Command::new("cc").arg(source).arg("-o").arg(&theirs).args(flags.split_whitespace()));
     Some([library.compile("example.c", "include/globus"), theirs])

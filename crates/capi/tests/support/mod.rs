@@ -47,3 +47,16 @@ pub fn compiled(compiler: &mut Command) {
     let output = compiler.output().unwrap();
     assert!(output.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// What a compiler needs for Globus XIO, where it is installed.
+#[allow(dead_code, reason = "each test program uses a part of it")]
+pub fn globus_flags() -> Option<String> {
+    let flags = Command::new("pkg-config").args(["--cflags", "--libs", "globus-xio", "globus-common"]).output();
+    match flags {
+        Ok(flags) if flags.status.success() => Some(String::from_utf8(flags.stdout).unwrap()),
+        _ => {
+            xdfs_test_needs::leave_out("the headers of Globus XIO (packages libglobus-xio-dev and pkg-config)");
+            None
+        }
+    }
+}
