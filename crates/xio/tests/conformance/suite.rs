@@ -378,6 +378,12 @@ fn what_cannot_be_opened_is_an_error_of_its_driver() {
         for contact in ["", "\0", "no such place\n"] {
             let error = Handle::open(&subject.stack(), contact, &patient()).unwrap_err();
             assert!(error.stack().is_some(), "{} {contact:?}: {error}", subject.name);
+            // A contact that nobody could read was read by none of them.
+            let of = error.driver().unwrap_or_else(|| {
+                assert_eq!(error.kind(), ErrorKind::Contact, "{} {contact:?}: {error}", subject.name);
+                subject.name
+            });
+            assert!(subject.stack().names().any(|name| name == of), "{} {contact:?}: {error}", subject.name);
             assert!(!error.to_string().chars().any(char::is_control), "{} {contact:?}: {error:?}", subject.name);
         }
     }

@@ -110,11 +110,34 @@ fn broke(case: u32, stack: &str, error: &Error) {
     assert_eq!(error.stack(), Some(stack), "{case}: {error}");
 }
 
+/// Both ends of a connection without a loaded driver, and with that stack at the first.
+fn connect(stack: &Stack) -> (Handle, Handle) {
+    let server = Server::listen(&Stack::new().push("tcp", "").unwrap(), "127.0.0.1:0").unwrap();
+    let handle = Handle::open(stack, &server.contact().unwrap(), &patient()).unwrap();
+    (handle, server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap())
+}
+
+/// Bytes that move from one end to the other.
+fn moves(from: &Handle, to: &Handle) {
+    let mut bytes = [0; 5];
+    assert_eq!(from.write(b"moves").unwrap(), 5);
+    assert_eq!(to.read(&mut bytes, 5).unwrap().bytes, 5);
+    assert_eq!(&bytes, b"moves");
+}
+
+/// A connection without a loaded driver goes on.
+fn others_go_on() {
+    let (one, other) = connect(&Stack::new().push("tcp", "").unwrap());
+    moves(&one, &other);
+    moves(&other, &one);
+}
+
 #[test]
 fn nonsense_of_a_blocking_driver_is_an_error_of_its_handle() {
     for case in OPEN_FAILS..=14 {
         let folder = odd(case);
         let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
+        let second = Handle::open(&stack, "anywhere", &patient());
         let opened = Handle::open(&stack, "anywhere", &patient());
         match case {
             OPEN_FAILS => {
@@ -128,13 +151,21 @@ fn nonsense_of_a_blocking_driver_is_an_error_of_its_handle() {
                 broke(case, "odd", &handle.read(&mut [0; 10], 1).unwrap_err());
                 handle.write(b"the other direction goes on").unwrap();
                 handle.close().unwrap();
+                // Another handle of the driver hears of its own alone.
+                let second = second.unwrap();
+                assert_eq!(second.write(b"bytes").unwrap(), 5);
+                broke(case, "odd", &second.read(&mut [0; 10], 1).unwrap_err());
             }
             _ => {
                 let handle = opened.unwrap();
                 broke(case, "odd", &handle.write(b"bytes").unwrap_err());
                 assert!(handle.read(&mut [0; 10], 1).unwrap().info.end, "the other direction goes on");
+                let second = second.unwrap();
+                assert!(second.read(&mut [0; 10], 1).unwrap().info.end, "another handle goes on");
+                broke(case, "odd", &second.write(b"bytes").unwrap_err());
             }
         }
+        others_go_on();
     }
 }
 
@@ -199,9 +230,8 @@ fn nonsense_of_a_transform_is_an_error_of_its_handle() {
     for case in RECEIVE_TOO_MUCH..=21 {
         let folder = odd(case);
         let stack = Stack::of(registry(folder.path())).push_all("tcp,odd").unwrap();
-        let server = Server::listen(&Stack::new().push("tcp", "").unwrap(), "127.0.0.1:0").unwrap();
-        let handle = Handle::open(&stack, &server.contact().unwrap(), &patient()).unwrap();
-        let peer = server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap();
+        let (second, seconds_peer) = connect(&stack);
+        let (handle, peer) = connect(&stack);
         peer.write(b"bytes").unwrap();
         let read = handle.read(&mut [0; 3], 1);
         match case {
@@ -212,6 +242,13 @@ fn nonsense_of_a_transform_is_an_error_of_its_handle() {
             }
             _ => broke(case, "tcp,odd", &read.unwrap_err()),
         }
+        // Another handle of the driver does in the other direction what it should.
+        if case == 20 {
+            moves(&seconds_peer, &second)
+        } else {
+            moves(&second, &seconds_peer)
+        }
+        others_go_on();
     }
 }
 
@@ -243,6 +280,49 @@ fn a_loaded_stack_is_read_by_whoever_has_the_same_driver_and_key() {
     // A panic of a driver in Rust ends its connection and nothing else.
     let refused = Handle::open(&stack("skeleton_rust", "key=panic"), &contact, &patient()).unwrap_err();
     assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Other, Some("skeleton_rust")), "{refused}");
+    others_go_on();
+}
+
+#[test]
+fn a_panic_of_a_loaded_driver_in_rust_stays_with_its_own_handle() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_rust("crates/xio/tests/loaded/panics.rs", "panics", folder.path());
+    let stack = |call: &str| Stack::of(registry(folder.path())).push_all(&format!("tcp,panics={call}")).unwrap();
+    for call in ["receive", "send", "flush", "holds", "close"] {
+        let (second, seconds_peer) = connect(&stack("none"));
+        let (handle, peer) = connect(&stack(call));
+        let named = |error: &Error| {
+            let named = (error.kind(), error.driver(), error.stack());
+            assert_eq!(named, (ErrorKind::Other, Some("panics"), Some("tcp,panics")), "{call}: {error}");
+        };
+        // One direction fails, with each call anew, and the other goes on.
+        for _ in 0..2 {
+            match call {
+                "send" | "flush" => {
+                    named(&handle.write(b"bytes").unwrap_err());
+                    moves(&peer, &handle);
+                }
+                "receive" => {
+                    named(&handle.read(&mut [0; 5], 5).unwrap_err());
+                    moves(&handle, &peer);
+                }
+                // That it cannot say whether it holds bytes is as if it held none; of the close nobody is left to hear.
+                _ => moves(&handle, &peer),
+            }
+        }
+        if call == "holds" {
+            let (tell, told) = sync_channel(1);
+            handle.register_read(vec![0; 5], 5, move |_, done| tell.send(done.result.unwrap().bytes).unwrap()).unwrap();
+            peer.write(b"bytes").unwrap();
+            assert_eq!(told.recv_timeout(PATIENCE), Ok(5));
+        }
+        let closed = handle.close();
+        assert!(if call == "flush" { closed.is_err() } else { closed.is_ok() }, "{call}: {closed:?}");
+        drop((handle, peer));
+        moves(&second, &seconds_peer);
+        moves(&seconds_peer, &second);
+        others_go_on();
+    }
 }
 
 #[test]

@@ -1,0 +1,55 @@
+//! A transform in Rust with bugs: it panics in the call that its attribute names.
+
+#[path = "../../../../drivers/skeleton-rust/src/driver.rs"]
+mod driver;
+
+use driver::{Below, Transform, each};
+use std::ffi::c_uint;
+use std::io::{self, IoSlice, IoSliceMut};
+
+struct Panics {
+    call: String,
+}
+
+impl Panics {
+    fn may_panic(&self, call: &str) {
+        assert!(self.call != call, "a bug in {call}");
+    }
+}
+
+impl Transform for Panics {
+    const KEEPS: bool = true;
+
+    fn open(attributes: &str, _: bool) -> io::Result<Self> {
+        let call = each(attributes).map(|(_, call)| call.to_owned()).next().unwrap_or_default();
+        Ok(Self { call })
+    }
+
+    fn receive(&mut self, below: &mut Below, into: &mut [IoSliceMut<'_>], flags: &mut c_uint) -> io::Result<usize> {
+        self.may_panic("receive");
+        below.receive(into, flags)
+    }
+
+    fn send(&mut self, below: &mut Below, from: &[IoSlice<'_>], flags: c_uint) -> io::Result<usize> {
+        self.may_panic("send");
+        below.send(from, flags)
+    }
+
+    fn flush(&mut self, _: &mut Below) -> io::Result<()> {
+        self.may_panic("flush");
+        Ok(())
+    }
+
+    fn holds(&self) -> bool {
+        self.may_panic("holds");
+        false
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        self.may_panic("close");
+    }
+}
+
+export_transform!(Panics, c"panics", [c"call"]);
