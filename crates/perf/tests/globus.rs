@@ -1,6 +1,7 @@
 //! Against Debian's globus-xioperf, as server and as client: the same bytes on the wire, and the same
 //! shapes on the screen.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+#![allow(clippy::disallowed_methods, reason = "makes the file that is sent")]
 
 mod support;
 
@@ -102,6 +103,63 @@ fn its_server_sends_to_our_client_until_that_has_had_enough() {
     assert!(client.errors.contains("Time exceeded.  Terminating."), "{client:?}");
     assert_ne!(client.field("Bytes recv:"), "0.00 M");
     server.wait();
+}
+
+#[test]
+fn our_server_sends_to_its_client_as_much_as_it_has() {
+    if !there() {
+        return;
+    }
+    let mut server = xioperf("-s -S -D tcp -B 127.0.0.1 -n 10M");
+    let client = globus(&format!("-c 127.0.0.1:{} -R -D tcp", server.port())).succeeds();
+    let sent = server.succeeds().field("Bytes sent:");
+    assert_eq!((sent, client.field("Bytes recv:")), ("10.00 M".to_owned(), "10.00 M".to_owned()));
+}
+
+#[test]
+fn the_words_of_the_paper_for_mode_e_serve_at_both_ends() {
+    if !there() {
+        return;
+    }
+    let line = "-D tcp -D mode_e -P 4";
+    let mut server = xioperf(&format!("-s {line} -B 127.0.0.1"));
+    let client = globus(&format!("-c 127.0.0.1:{} {line} -n 10M", server.port())).succeeds();
+    // Theirs posts several blocks at a time, and so sends some more than it is asked for.
+    let sent = client.field("Bytes sent:");
+    assert_eq!(server.succeeds().field("Bytes recv:"), sent);
+    assert!(sent.starts_with("10."), "{sent}");
+    let mut server = globus(&format!("-s {line}"));
+    let client = xioperf(&format!("-c 127.0.0.1:{} {line} -n 10M", server.port())).succeeds();
+    let sizes = (client.field("Bytes sent:"), server.succeeds().field("Bytes recv:"));
+    assert_eq!(sizes, ("10.00 M".to_owned(), "10.00 M".to_owned()));
+}
+
+#[test]
+fn a_file_arrives_as_it_was_sent_by_either_program() {
+    if !there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let content: Vec<u8> = (0..3_000_017_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(path("source"), &content).unwrap();
+    let (source, copy) = (path("source"), path("copy"));
+    let (tcp, ordered) = ("-D tcp", "-D tcp -D mode_e -D ordering");
+    // With `ordering` their receiver stops after its first block, whoever sends; on one connection it needs none.
+    for (sends, receives) in [(tcp, tcp), (ordered, "-D tcp -D mode_e")] {
+        std::fs::write(&copy, b"").unwrap();
+        let mut server = globus(&format!("-s {receives} -F {copy}"));
+        xioperf(&format!("-c 127.0.0.1:{} {sends} -F {source}", server.port())).succeeds();
+        server.succeeds();
+        assert!(std::fs::read(&copy).unwrap() == content, "{sends}: theirs receives");
+    }
+    for stack in [tcp, ordered] {
+        std::fs::write(&copy, b"").unwrap();
+        let mut server = xioperf(&format!("-s {stack} -B 127.0.0.1 -F {copy}"));
+        globus(&format!("-c 127.0.0.1:{} {stack} -F {source}", server.port())).succeeds();
+        server.succeeds();
+        assert!(std::fs::read(&copy).unwrap() == content, "{stack}: ours receives");
+    }
 }
 
 #[test]

@@ -117,6 +117,28 @@ fn udt_is_a_driver_that_is_loaded_and_is_understood_by_globus_both_ways() {
     let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -R", server.port())).succeeds();
     moved(&server.succeeds(), &client);
 
+    // The server's bytes, with theirs at either end: a client of theirs and a server of ours, and the other way round.
+    let mut server = ours("-s -D udt_ref -B 127.0.0.1 -S -n 20M");
+    let client = globus(&format!("-c 127.0.0.1:{} -D udt -R", server.port())).succeeds();
+    moved(&server.succeeds(), &client);
+    let mut server = globus("-s -D udt -S -n 20M");
+    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -R", server.port())).succeeds();
+    moved(&server.succeeds(), &client);
+    // A file, both ways.
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (source, copy) = (path("source"), path("copy"));
+    let content: Vec<u8> = (0..3_000_017_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(&source, &content).unwrap();
+    let mut server = ours(&format!("-s -D udt_ref -B 127.0.0.1 -F {copy}"));
+    globus(&format!("-c 127.0.0.1:{} -D udt -F {source}", server.port())).succeeds();
+    server.succeeds();
+    assert!(std::fs::read(&copy).unwrap() == content, "theirs sends");
+    std::fs::write(&copy, b"").unwrap();
+    let mut server = globus(&format!("-s -D udt -F {copy}"));
+    ours(&format!("-c 127.0.0.1:{} -D udt_ref -F {source}", server.port())).succeeds();
+    server.succeeds();
+    assert!(std::fs::read(&copy).unwrap() == content, "ours sends");
+
     let mut server = ours("-s -D udt_ref -B 127.0.0.1");
     let client = globus(&format!("-c 127.0.0.1:{} -D udt -n 20M", server.port())).succeeds();
     moved(&client, &server.succeeds());

@@ -1,5 +1,6 @@
 //! The program at both ends, as a person uses it.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+#![allow(clippy::disallowed_methods, reason = "makes the files that are sent, and is the stranger at the other end")]
 
 mod support;
 
@@ -117,9 +118,9 @@ fn a_window_is_that_of_the_sockets_at_both_ends() {
     }
     let folder = tempfile::tempdir().unwrap();
     let calls = |name: &str| folder.path().join(name);
-    let mut server = traced(&calls("server"), "-s --json -D tcp -w 192K");
+    let mut server = traced("setsockopt", &calls("server"), "-s --json -D tcp -w 192K");
     let contact = format!("localhost:{}", server.json_port());
-    traced(&calls("client"), &format!("-c {contact} -D tcp -D noop -w 96K -n 1M")).succeeds();
+    traced("setsockopt", &calls("client"), &format!("-c {contact} -D tcp -D noop -w 96K -n 1M")).succeeds();
     server.succeeds();
     // Without it the kernel chooses, and of the stack it is the transport's.
     for (name, bytes) in [("server", 192 << 10), ("client", 96 << 10)] {
@@ -128,12 +129,112 @@ fn a_window_is_that_of_the_sockets_at_both_ends() {
             assert!(calls.contains(&format!("{option}, [{bytes}], 4) = 0")), "{name}: {calls}");
         }
     }
-    let mut server = traced(&calls("server"), "-s --json");
-    traced(&calls("client"), &format!("-c localhost:{} -n 1M", server.json_port())).succeeds();
+    let mut server = traced("setsockopt", &calls("server"), "-s --json");
+    traced("setsockopt", &calls("client"), &format!("-c localhost:{} -n 1M", server.json_port())).succeeds();
     server.succeeds();
     for name in ["server", "client"] {
         assert!(!std::fs::read_to_string(calls(name)).unwrap().contains("BUF"), "{name}");
     }
+}
+
+#[test]
+fn a_block_of_that_size_is_posted_at_a_time() {
+    if !xdfs_test_needs::program("strace", "strace") || !xdfs_test_needs::tracing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let calls = |name: &str| folder.path().join(name);
+    // The socket's queue takes a block whole, so that none is posted in parts.
+    for (block, bytes) in [("128K", 128 << 10), ("48K", 48 << 10), ("", 64 << 10)] {
+        let size = if block.is_empty() { String::new() } else { format!("-bs {block}") };
+        let mut server = xioperf("-s --json");
+        let contact = format!("localhost:{}", server.json_port());
+        let line = format!("-c {contact} -n 768K -w 4M {size}");
+        traced("sendto,sendmsg,write,writev", &calls("client"), &line).succeeds();
+        assert_eq!(server.succeeds().end()["received_bytes"], 768 << 10);
+        let calls = std::fs::read_to_string(calls("client")).unwrap();
+        let posted = posted(&calls);
+        let whole = posted.iter().filter(|length| **length == bytes).count();
+        assert!(whole >= (768 << 10) / bytes, "{block}: {posted:?}");
+        assert!(posted.iter().all(|length| *length <= bytes), "{block}: {posted:?}");
+    }
+}
+
+/// How much each call gave to a socket, of those that are longer than a message to another thread.
+fn posted(calls: &str) -> Vec<usize> {
+    let lines =
+        calls.lines().filter(|line| line.contains("sendto(") || line.contains("msg(") || line.contains("write"));
+    let length = |line: &str| {
+        let vector = line.split_once("iov_len=").map(|(_, rest)| rest.to_owned());
+        let plain = line.split_once("\"\"..., ").map(|(_, rest)| rest.to_owned());
+        let digits = |text: String| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+        vector.or(plain).and_then(|text| digits(text).parse::<usize>().ok())
+    };
+    lines.filter_map(length).filter(|length| *length >= 4096).collect()
+}
+
+#[test]
+fn each_interval_of_several_streams_is_a_block_of_lines() {
+    let mut server = xioperf("-s -P 2 -i 0.1");
+    let client = xioperf(&format!("-c localhost:{} -P 2 -i 0.1 -n 48M -b 512M", server.port())).succeeds();
+    for (outcome, [amount, rate]) in
+        [(&client, ["Bytes sent:", "Write BW:"]), (&server.succeeds(), ["Bytes recv:", "Read BW:"])]
+    {
+        let lines: Vec<_> = outcome.out.lines().map(str::trim).collect();
+        let rule = "-".repeat(63);
+        let begin = lines.iter().position(|line| line.starts_with("Connection established")).unwrap();
+        let end = lines.iter().position(|line| line.starts_with("Closing connection")).unwrap();
+        // The rule of the first line is behind it.
+        let blocks: Vec<_> =
+            lines[begin + 2..end].split(|line| *line == rule).filter(|lines| !lines.is_empty()).collect();
+        assert!(blocks.len() >= 2, "{outcome:?}");
+        for block in &blocks {
+            let names = ["Time:", "Stream 1", "Stream 2", amount, rate];
+            let are_these =
+                block.len() == names.len() && block.iter().zip(names).all(|(line, name)| line.starts_with(name));
+            assert!(are_these, "{block:?}");
+            assert!(block[1].contains(" M ") && block[1].ends_with(" m/s"), "{block:?}");
+        }
+    }
+    assert_eq!(client.field("Bytes sent:"), "48.00 M");
+}
+
+#[test]
+fn the_findings_about_datagrams_are_lines_of_the_receiver() {
+    let mut server = xioperf("-s -D udp");
+    let client = xioperf(&format!("-c localhost:{} -D udp -n 200K -bs 1K -b 16M", server.port())).succeeds();
+    let server = server.succeeds();
+    let jitter = server.field("Jitter:");
+    let milliseconds: f64 = jitter.strip_suffix(" ms").unwrap().parse().unwrap();
+    assert!((0.0..1000.0).contains(&milliseconds), "{jitter}");
+    let lost = server.field("Lost:");
+    let (count, rest) = lost.split_once(" of 200 (").unwrap_or_else(|| panic!("{lost}"));
+    let share: f64 = rest.strip_suffix(" %)").unwrap().parse().unwrap();
+    let count: f64 = count.parse().unwrap();
+    assert!((share - count / 2.0).abs() < 0.01, "{lost}");
+    // Who sends knows neither.
+    assert!(!client.out.contains("Jitter:") && !client.out.contains("Lost:"), "{client:?}");
+}
+
+#[test]
+fn streams_are_parallel_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    std::fs::write(path("certificate"), parameters.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(path("key"), key.serialize_pem()).unwrap();
+    let (certificate, key) = (path("certificate"), path("key"));
+    let server = format!("-P 3 -D tcp -D tls:certificate={certificate};key={key}");
+    let (server, client) = run(&server, &format!("-P 3 -D tcp -D tls:trust={certificate} -n 24M -b 1G"));
+    for (end, name) in [(server.end(), "received_bytes"), (client.end(), "sent_bytes")] {
+        let streams: Vec<_> =
+            end["streams"].as_array().unwrap().iter().map(|one| one[name].as_u64().unwrap()).collect();
+        assert_eq!((streams.len(), streams.iter().sum()), (3, 24 << 20), "{end}");
+        assert!(!streams.contains(&0), "{end}");
+    }
+    let stranger = xioperf(&format!("-c localhost:1 -P 3 -D tcp -D tls:trust={} -n 1M", path("none"))).wait();
+    assert!(stranger.code != 0 && stranger.errors.contains("driver tls"), "{stranger:?}");
 }
 
 #[test]

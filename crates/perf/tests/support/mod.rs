@@ -1,6 +1,7 @@
 //! Starts `xioperf` and `globus-xioperf` as a person does, each with a deadline.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
 #![allow(dead_code, reason = "each suite uses its part")]
+#![allow(clippy::disallowed_methods, reason = "looks for the processes that it started")]
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -50,10 +51,10 @@ pub fn globus_in(environment: &[(String, String)], line: &str) -> Running {
     start_in(environment, &["stdbuf", "-oL", "globus-xioperf"], line)
 }
 
-/// Starts the program of this crate, and has its calls for sockets' options written to a file.
-pub fn traced(calls: &std::path::Path, line: &str) -> Running {
-    let calls = calls.to_str().unwrap();
-    start(&["strace", "-f", "-qq", "-e", "trace=setsockopt", "-o", calls, env!("CARGO_BIN_EXE_xioperf")], line)
+/// Starts the program of this crate, and has its calls of these names written to a file.
+pub fn traced(names: &str, calls: &std::path::Path, line: &str) -> Running {
+    let (trace, calls) = (format!("trace={names}"), calls.to_str().unwrap());
+    start(&["strace", "-f", "-qq", "-s", "0", "-e", &trace, "-o", calls, env!("CARGO_BIN_EXE_xioperf")], line)
 }
 
 /// Starts the program of this crate on a terminal of its own.
