@@ -3,6 +3,8 @@
 #[path = "../../../crates/xio/tests/support/grid.rs"]
 mod grid;
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use grid::Grid;
@@ -256,5 +258,68 @@ fn a_silent_connection_to_a_server_with_a_stack_takes_no_turn_from_others() {
     scene.write("source", b"content");
     Running::start(scene.command(["cp", "--stack", &here, "source", &server.url("x")])).wait().ends_with(exit::DONE);
     drop(silent);
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// `drivers/skeleton`, compiled into a folder of the scene.
+fn skeleton(scene: &Scene) -> String {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = scene.directory("drivers");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC"]).arg(format!("-I{}", tree.join("crates/xio/include").display()));
+    compiler.arg("-o").arg(folder.join("libxdfs_xio_skeleton.so")).arg(tree.join("drivers/skeleton/skeleton.c"));
+    assert!(compiler.status().expect("a C compiler").success(), "{compiler:?}");
+    folder.display().to_string()
+}
+
+#[test]
+fn files_move_over_a_driver_that_is_loaded_also_of_a_confined_server() {
+    let scene = Scene::new();
+    let drivers = skeleton(&scene);
+    let with_drivers = |words: &[&str]| {
+        let mut command = scene.command(words.iter().copied());
+        command.env("XDFS_DRIVER_PATH", &drivers);
+        command
+    };
+    scene.directory("server");
+    let listen = "127.0.0.1:0?stack=tcp,skeleton:key=7";
+    let options = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw", "--listen", listen];
+    let words = [&options[..], &["--confinement", "required"]].concat();
+    let server = Server::start(with_drivers(&["serve", "--json"]), &words);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process().as_raw_nonzero()));
+    assert!(status.expect("it runs").lines().any(|line| line == "Seccomp:\t2"), "it is confined");
+    scene.trust(server.address(), &server);
+    let contents = [content(8), content(9)];
+    let cp = |key: &str, words: &[&str]| {
+        let stack = format!("tcp,skeleton:key={key}");
+        Running::start(with_drivers(&[&["cp", "--retry", "0", "--stack", &stack], words].concat()))
+    };
+    // Two clients at a time, up and down.
+    for (number, content) in contents.iter().enumerate() {
+        scene.write(format!("source{number}"), content);
+    }
+    let places = [0, 1].map(|number| (format!("source{number}"), server.url(&format!("up{number}"))));
+    let up = places.each_ref().map(|(source, url)| cp("7", &["-P4", source, url]));
+    for client in up {
+        client.wait().ends_with(exit::DONE);
+    }
+    let down = [0, 1].map(|number| cp("7", &["-P4", &places[number].1, &format!("down{number}")]));
+    for client in down {
+        client.wait().ends_with(exit::DONE);
+    }
+    for (number, content) in contents.iter().enumerate() {
+        assert!(scene.read(format!("server/up{number}")) == *content, "up {number}");
+        assert!(scene.read(format!("down{number}")) == *content, "down {number}");
+    }
+    // What the other end cannot read is no session, and it is told what to look at.
+    let other_key = cp("8", &["source0", &server.url("other")]).wait();
+    assert!(other_key.code != Some(0));
+    other_key.says(&["over the same drivers", "?stack="]);
+    assert!(!scene.path("server/other").exists(), "nothing has come of it");
+    // Who has no folder of drivers has no such driver, whatever the environment of others is.
+    let nowhere = scene.run(["cp", "--stack", "tcp,skeleton:key=7", "source0", &server.url("nowhere")]);
+    nowhere.ends_with(exit::USAGE).says(&["there is no driver 'skeleton'"]);
+    let refused = scene.run([&["serve"], &options[..]].concat());
+    refused.ends_with(exit::USAGE).says(&["there is no driver 'skeleton'"]);
     assert_eq!(server.stop(), Some(0));
 }
