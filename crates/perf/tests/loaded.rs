@@ -95,10 +95,10 @@ fn udt() -> Option<TempDir> {
     Some(folder)
 }
 
-/// Both say that they moved all of it.
+/// Both say that they moved all of it. That is little: on a busy machine, UDT moves a MiB a second, whoever sends.
 fn moved(client: &Outcome, server: &Outcome) {
-    assert_eq!(client.field("Bytes sent:"), "20.00 M");
-    assert_eq!(server.field("Bytes recv:"), "20.00 M");
+    assert_eq!(client.field("Bytes sent:"), "4.00 M");
+    assert_eq!(server.field("Bytes recv:"), "4.00 M");
 }
 
 #[test]
@@ -111,18 +111,18 @@ fn udt_is_a_driver_that_is_loaded_and_is_understood_by_globus_both_ways() {
 
     // Its own end, where the server writes, too.
     let mut server = ours("-s -D udt_ref -B 127.0.0.1");
-    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref:mss=9000 -n 20M", server.port())).succeeds();
+    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref:mss=9000 -n 4M", server.port())).succeeds();
     moved(&client, &server.succeeds());
-    let mut server = ours("-s -D udt_ref -B 127.0.0.1 -S -n 20M");
-    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -R", server.port())).succeeds();
+    let mut server = ours("-s -D udt_ref -B 127.0.0.1 -S -n 4M");
+    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -R -t 50", server.port())).succeeds();
     moved(&server.succeeds(), &client);
 
     // The server's bytes, with theirs at either end: a client of theirs and a server of ours, and the other way round.
-    let mut server = ours("-s -D udt_ref -B 127.0.0.1 -S -n 20M");
-    let client = globus(&format!("-c 127.0.0.1:{} -D udt -R", server.port())).succeeds();
+    let mut server = ours("-s -D udt_ref -B 127.0.0.1 -S -n 4M");
+    let client = globus(&format!("-c 127.0.0.1:{} -D udt -R -t 50", server.port())).succeeds();
     moved(&server.succeeds(), &client);
-    let mut server = globus("-s -D udt -S -n 20M");
-    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -R", server.port())).succeeds();
+    let mut server = globus("-s -D udt -S -n 4M");
+    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -R -t 50", server.port())).succeeds();
     moved(&server.succeeds(), &client);
     // A file, both ways.
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -140,10 +140,10 @@ fn udt_is_a_driver_that_is_loaded_and_is_understood_by_globus_both_ways() {
     assert!(std::fs::read(&copy).unwrap() == content, "ours sends");
 
     let mut server = ours("-s -D udt_ref -B 127.0.0.1");
-    let client = globus(&format!("-c 127.0.0.1:{} -D udt -n 20M", server.port())).succeeds();
+    let client = globus(&format!("-c 127.0.0.1:{} -D udt -n 4M", server.port())).succeeds();
     moved(&client, &server.succeeds());
     let mut server = globus("-s -D udt");
-    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -n 20M", server.port())).succeeds();
+    let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref -n 4M", server.port())).succeeds();
     moved(&client, &server.succeeds());
 }
 
