@@ -142,7 +142,10 @@ impl Drop for GuardedListener {
     fn drop(&mut self) {
         let inner = std::mem::replace(&mut self.inner, Box::new(Gone));
         // Nobody is left to be told of a panic.
-        let _ = guarded(move || Ok(drop(inner)));
+        let _ = guarded(move || {
+            drop(inner);
+            Ok(())
+        });
     }
 }
 

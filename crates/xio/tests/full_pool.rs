@@ -2,6 +2,7 @@
 //! program of its own because it takes all of them.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the finding")]
+#![allow(clippy::disallowed_methods, reason = "looks for the library that a driver needs")]
 
 #[path = "support/compiled.rs"]
 mod compiled;
