@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -218,7 +218,8 @@ impl Told {
     /// callback's own, so it is written down.
     pub fn callback(&self, what: impl FnOnce()) {
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let _running = RUNNING.try_lock().expect("callbacks run one at a time");
+            let running = RUNNING.try_lock();
+            assert!(!matches!(running, Err(TryLockError::WouldBlock)), "callbacks run one at a time");
             let thread = thread::current().id();
             assert_eq!(*THREAD.get_or_init(|| thread), thread, "callbacks run on one thread");
             assert!(!REGISTERING.get(), "a callback runs inside `register_*`");
