@@ -346,10 +346,18 @@ fn closes(subject: &Subject, ends: &Ends, expected: impl Fn(Result<usize, ErrorK
         tell.send((5, closed.map(|()| 0).map_err(|error| error.kind()))).unwrap();
     };
     ends.reader().register_close(closed).unwrap();
-    for number in 0..5 {
-        let (told, read) = told.recv_timeout(PATIENCE).expect(name);
-        assert!(told == number && expected(read), "{name}: {number}: {read:?}");
+    let mut order: Vec<_> = (0..5)
+        .map(|_| {
+            let (number, read) = told.recv_timeout(PATIENCE).expect(name);
+            assert!(expected(read), "{name}: {number}: {read:?}");
+            number
+        })
+        .collect();
+    // The first may be with its driver, as on a disk, and is told when that returns.
+    if order.ends_with(&[0]) {
+        order.rotate_right(1);
     }
+    assert_eq!(order, [0, 1, 2, 3, 4], "{name}");
     assert_eq!(told.recv_timeout(PATIENCE).map(|(number, _)| number), Ok(5), "{name}");
     assert_eq!(ends.reader().write(b"x").unwrap_err().kind(), ErrorKind::Closed, "{name}");
     assert_eq!(ends.reader().close().unwrap_err().kind(), ErrorKind::Closed, "{name}");
