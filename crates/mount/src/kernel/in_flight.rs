@@ -9,6 +9,10 @@
 //! file system of its own machine, where there is no EINTR: to look at something for some seconds, since its
 //! server may be lost, and to change something until it is known what became of the change. That was sent and
 //! cannot be called back, and who is told EINTR takes it for a change that was not made, and makes it again.
+//!
+//! A process that a signal has ended closes its files and gives up its locks. The signal is gone by then, so that the kernel
+//! interrupts none of these requests, and the process would be there until each is answered: of those it is seen without that
+//! whether their caller is ending.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +22,9 @@ pub(super) const GRACE_MS: u64 = 400;
 
 /// After how long it is seen again whether the caller of an interrupted request is ending.
 pub(super) const AGAIN_MS: u64 = 200;
+
+/// After how long it is seen for the first time whether the caller of a request that ends something is ending itself.
+pub(super) const LOOK_MS: u64 = 100;
 
 /// How long a thread that handles a signal waits on for an answer that changes nothing, in milliseconds.
 pub(super) const PATIENCE_MS: u64 = 5_000;
@@ -61,12 +68,30 @@ enum CallState {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct InFlight {
     calls: BTreeMap<u64, CallState>,
+    /// The thread that was found to be ending last: it may have more to end.
+    ending: Option<u32>,
+    /// Until when whoever answers interrupted requests sleeps; none if until it is woken.
+    sleeps_until_ms: Option<u64>,
 }
 
 impl InFlight {
     /// A request arrived.
     pub(super) fn begin(&mut self, unique: u64, waiter: Waiter) {
         self.calls.insert(unique, CallState::Working(waiter));
+    }
+
+    /// A request arrived that ends something: its caller may be ending itself. True if whoever answers interrupted requests
+    /// sleeps too long for it.
+    pub(super) fn begin_ending(&mut self, unique: u64, thread: u32, now_ms: u64) -> bool {
+        let at_ms = if self.ending == Some(thread) { now_ms } else { now_ms + LOOK_MS };
+        let waiter = Waiter::Changing(thread);
+        self.calls.insert(unique, CallState::Interrupted { since_ms: now_ms, at_ms, waiter });
+        self.sleeps_until_ms.is_none_or(|until_ms| until_ms > at_ms)
+    }
+
+    /// Whoever answers interrupted requests sleeps until then.
+    pub(super) fn sleep(&mut self, until_ms: Option<u64>) {
+        self.sleeps_until_ms = until_ms;
     }
 
     /// The kernel wants it to end. One that was answered meanwhile is not known any more.
@@ -108,7 +133,10 @@ impl InFlight {
                 {
                     *at_ms = now_ms + AGAIN_MS;
                 }
-                CallState::Interrupted { .. } => {
+                CallState::Interrupted { waiter, .. } => {
+                    if let Waiter::Changing(thread) = *waiter {
+                        self.ending = Some(thread);
+                    }
                     *state = CallState::Abandoned;
                     due.push(*unique);
                 }
@@ -178,5 +206,25 @@ mod tests {
         calls.interrupt(1, 100);
         calls.interrupt(1, 300);
         assert_eq!(calls.next_ms(), Some(100 + GRACE_MS));
+    }
+
+    #[test]
+    fn a_process_that_is_ending_waits_for_none_of_its_files() {
+        let mut calls = InFlight::default();
+        assert!(calls.begin_ending(1, 7, 100), "who answers sleeps");
+        calls.sleep(Some(100 + LOOK_MS));
+        assert!(!calls.begin_ending(2, 8, 100 + LOOK_MS), "it wakes in time");
+        assert_eq!(calls.due(99 + LOOK_MS, |_| true), []);
+        assert_eq!(calls.due(100 + LOOK_MS, |thread| thread == 7), [1]);
+        calls.sleep(calls.next_ms());
+        assert!(calls.begin_ending(3, 7, 150 + LOOK_MS));
+        assert_eq!(
+            calls.due(150 + LOOK_MS, |thread| thread == 7),
+            [3],
+            "its other files are not waited for so long again"
+        );
+        assert_eq!(calls.due(100 + 2 * LOOK_MS, |thread| thread == 7), [], "the other process waits on");
+        assert_eq!(calls.next_ms(), Some(100 + 2 * LOOK_MS + AGAIN_MS));
+        assert!(calls.finish(2));
     }
 }

@@ -65,6 +65,13 @@ pub(crate) struct LockRequest {
     pub(crate) wait: bool,
 }
 
+impl LockRequest {
+    /// Whether a lock is ended: `F_UNLCK` of fcntl(2).
+    pub(crate) fn is_unlock(&self) -> bool {
+        self.kind == 2
+    }
+}
+
 /// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are those of the system calls")]

@@ -130,7 +130,7 @@ pub(crate) fn serve(device: &File, files: &dyn FileSystem, ended: &(dyn Fn() + S
     lock(&server.end).unwrap_or(Ok(()))
 }
 
-/// Who waits for a call, and for what.
+/// Who waits for a call, and for what. Not of one that [`ends`] something.
 fn waiter(call: &Call<'_>) -> Waiter {
     match call.operation {
         Operation::Lock(_) => Waiter::Locking,
@@ -143,7 +143,6 @@ fn waiter(call: &Call<'_>) -> Waiter {
         | Operation::SetXattr { .. }
         | Operation::RemoveXattr { .. }
         | Operation::Allocate { .. }
-        | Operation::Flush { .. }
         | Operation::Sync { .. }
         | Operation::SyncDirectory
         | Operation::MakeDirectory { .. }
@@ -160,6 +159,15 @@ fn waiter(call: &Call<'_>) -> Waiter {
 /// What a call comes to; EIO if it panics: whoever waits for it would wait for ever, and nobody would read any more.
 fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, Errno> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|_| Errno::IO)
+}
+
+/// Whether it is what a process asks for at its end, too. Then it is not interrupted, and has to be done although nobody waits for it.
+fn ends(call: &Call<'_>) -> bool {
+    match call.operation {
+        Operation::Flush { .. } => true,
+        Operation::Lock(request) => request.is_unlock(),
+        _ => false,
+    }
 }
 
 fn buffer() -> Vec<u8> {
@@ -303,7 +311,7 @@ impl<'a> Server<'a> {
             if !self.needs_work(&call) {
                 continue;
             }
-            lock(&self.in_flight).begin(call.unique, waiter(&call));
+            self.begin(&call);
             let unique = call.unique;
             let mut pool = lock(&self.pool);
             if pool.waiting > 0 {
@@ -323,6 +331,16 @@ impl<'a> Server<'a> {
             }
         }
         None
+    }
+
+    fn begin(&self, call: &Call<'_>) {
+        let now = self.now_ms();
+        let mut calls = lock(&self.in_flight);
+        if !ends(call) {
+            calls.begin(call.unique, waiter(call));
+        } else if calls.begin_ending(call.unique, call.caller.thread, now) {
+            self.interrupted.notify_all();
+        }
     }
 
     /// Does what takes no time. True if that is not all.
@@ -353,7 +371,7 @@ impl<'a> Server<'a> {
 
     fn answer(&self, request: &[u8]) {
         let Some(call) = request::decode(request) else { return };
-        if lock(&self.in_flight).is_abandoned(call.unique) {
+        if !ends(&call) && lock(&self.in_flight).is_abandoned(call.unique) {
             lock(&self.in_flight).finish(call.unique);
             return;
         }
@@ -391,7 +409,9 @@ impl<'a> Server<'a> {
             for unique in calls.due(now, is_dying) {
                 let _ = send(self.device, unique, Err(Errno::INTR));
             }
-            calls = match calls.next_ms() {
+            let next = calls.next_ms();
+            calls.sleep(next);
+            calls = match next {
                 Some(next) => {
                     let pause = Duration::from_millis(next.saturating_sub(now).max(1));
                     self.interrupted.wait_timeout(calls, pause).unwrap_or_else(PoisonError::into_inner).0

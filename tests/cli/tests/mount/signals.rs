@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, pattern};
+use xdfs_test_cli::{Running, Scene, Server, pass, pattern};
 
 use crate::Mount;
 use crate::losses::{again, stop};
@@ -16,6 +16,9 @@ const SIGNALS: [Signal; 2] = [Signal::INT, Signal::KILL];
 
 /// How soon a program ends.
 const SOON: Duration = Duration::from_secs(1);
+
+/// Who is at the same place for so long waits there.
+const STAYS: Duration = Duration::from_millis(50);
 
 /// What the programs read. Its first bytes come with its open.
 const BYTES: usize = 1_000_000;
@@ -46,18 +49,41 @@ fn start(scene: &Scene, directory: &Path, before: &str, statement: &str) -> Runn
 /// or -1), and sends it `signal`.
 #[track_caller]
 fn ends_soon(mut program: Running, place: &str, signal: Signal) {
-    program.close_input();
-    let state = format!("/proc/{}/syscall", program.process().as_raw_nonzero());
-    while !fs::read_to_string(&state).is_ok_and(|text| text.starts_with(place)) {
-        assert!(program.is_running(), "{place}: it does not wait");
-        std::thread::yield_now();
-    }
+    waits_at(&mut program, place);
     let began = Instant::now();
     program.signal(signal);
+    is_ended(program, place, signal, began);
+}
+
+/// Lets `program` go on until it sleeps at that place.
+#[track_caller]
+fn waits_at(program: &mut Running, place: &str) {
+    program.close_input();
+    let state = format!("/proc/{}/syscall", program.process().as_raw_nonzero());
+    let look = || fs::read_to_string(&state).ok().filter(|text| text.starts_with(place));
+    loop {
+        assert!(program.is_running(), "{place}: it does not wait");
+        let now = look();
+        // One of many writes may sleep for a moment.
+        if now.is_some() {
+            pass(STAYS);
+            if look() == now {
+                return;
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// It ends soon after `began` by the signal.
+#[track_caller]
+fn is_ended(program: Running, place: &str, signal: Signal, began: Instant) {
+    while !program.has_ended() {
+        assert!(began.elapsed() < SOON, "{place}, {signal:?}: it is there");
+        std::thread::yield_now();
+    }
     let ended = program.wait();
-    let took = began.elapsed();
     assert_eq!(ended.code, None, "{place}, {signal:?}: {}", ended.messages);
-    assert!(took < SOON, "{place}, {signal:?}: {took:?}");
 }
 
 #[test]
@@ -121,4 +147,93 @@ fn a_program_that_reads_from_a_lost_server_is_ended_by_a_signal() {
         assert!(fs::read(mount.path("file")).unwrap() == content);
         mount.unmount();
     }
+}
+
+/// What a program does that changes something, or that needs an answer as it ends: what it does while the server is there, what it
+/// does when that is gone, and where it sleeps then. Each has a directory `#` and a file `g` in it of its own: who changes a directory
+/// holds others up who do.
+const CHANGES: [(&str, &str, &str); 11] = [
+    ("", "os.pwrite(g, b'x', 0); os.fsync(g)", "74 0x4 "),
+    ("", "os.pwrite(g, b'x', 0); os.close(g)", "3 0x4 "),
+    ("", "os.mkdir('#/made')", "83 "),
+    ("", "os.rename('#/own', '#/moved')", "82 "),
+    ("", "os.open('#/other', os.O_RDONLY)", "257 "),
+    ("", "os.open('#/new', os.O_RDWR | os.O_CREAT)", "257 "),
+    ("os.stat('#')", "os.listdir('#')", "217 "),
+    ("", "os.unlink('#/own')", "87 "),
+    ("", "os.ftruncate(g, 5)", "77 0x4 "),
+    // These wait for nobody, and are ended while they have something to write, and while they have a lock.
+    (MAPS, "m[0] = 1; signal.pause()", "34 "),
+    ("fcntl.flock(g, fcntl.LOCK_EX); fcntl.lockf(g, fcntl.LOCK_EX)", "signal.pause()", "34 "),
+];
+
+/// A write that waits for room. It leaves none to others.
+const FILLS: [(&str, &str, &str); 1] =
+    [("", "for part in range(100): os.pwrite(g, bytes(1 << 20), part << 20)", "18 0x4 ")];
+
+/// A mapping whose first page is there.
+const MAPS: &str = "os.ftruncate(g, 10000); m = mmap.mmap(g, 10000); m[0]";
+
+/// Programs that wait, each once for each signal, with their numbers.
+fn changing(
+    scene: &Scene,
+    mount: &Mount,
+    changes: &[(&str, &str, &'static str)],
+) -> Vec<(usize, Running, &'static str, Signal)> {
+    let all = changes.iter().flat_map(|change| SIGNALS.map(|signal| (*change, signal)));
+    let started = all.enumerate().map(|(number, ((before, statement, place), signal))| {
+        let own = |text: &str| text.replace('#', &number.to_string());
+        let before = own(&format!("os.mkdir('#'); g = os.open('#/own', os.O_RDWR | os.O_CREAT); {before}"));
+        (number, start(scene, &mount.path(""), &before, &own(statement)), place, signal)
+    });
+    started.collect()
+}
+
+/// They end soon when the server is stopped, and when it is dead; then the mount goes on.
+fn all_end_soon(changes: &[(&str, &str, &'static str)], options: &[&str]) {
+    for is_dead in [false, true] {
+        let scene = Scene::new();
+        scene.write("server/file", b"content");
+        let server = scene.serve();
+        let address = server.address().to_owned();
+        let mount = Mount::new(&scene, &server, options);
+        let mut programs = changing(&scene, &mount, changes);
+        stop(&server);
+        let server: Option<Server> = match is_dead {
+            true => {
+                server.kill();
+                None
+            }
+            false => Some(server),
+        };
+        for (_, program, place, _) in &mut programs {
+            waits_at(program, place);
+        }
+        let began = Instant::now();
+        for (_, program, _, signal) in &programs {
+            program.signal(*signal);
+        }
+        for (_, program, place, signal) in programs {
+            is_ended(program, place, signal, began);
+        }
+        let _server = server.inspect(|server| server.signal(Signal::CONT)).unwrap_or_else(|| again(&scene, &address));
+        assert_eq!(fs::read(mount.path("file")).unwrap(), b"content");
+        mount.unmount();
+        // Nothing is lost that a program had in its memory.
+        let numbers = (0..changes.len()).filter(|at| changes[*at].0 == MAPS).flat_map(|at| [2 * at, 2 * at + 1]);
+        for number in numbers {
+            assert_eq!(scene.read(format!("server/{number}/own"))[0], 1, "{number}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_changes_something_at_a_lost_server_or_ends_is_ended_by_a_signal() {
+    // What is known is not asked for, and the calls themselves are what waits.
+    all_end_soon(&CHANGES, &["-o", "valid=600"]);
+}
+
+#[test]
+fn a_program_whose_write_waits_for_room_is_ended_by_a_signal() {
+    all_end_soon(&FILLS, &["--cache", "4MB"]);
 }
