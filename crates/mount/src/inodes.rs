@@ -357,6 +357,12 @@ impl Inodes {
         if inode.opened == 0 { self.end_hidden(id) } else { None }
     }
 
+    /// The names of a directory that are known, and what they lead to.
+    pub(crate) fn names_in(&self, directory: u64) -> Vec<(Vec<u8>, u64)> {
+        let within = self.names.range((directory, Vec::new())..(directory + 1, Vec::new()));
+        within.map(|((_, name), id)| (name.clone(), *id)).collect()
+    }
+
     /// The hidden files of a directory, with their names.
     pub(crate) fn hidden_in(&self, directory: u64) -> Vec<(u64, Vec<u8>)> {
         let within = self.names.range((directory, Vec::new())..(directory + 1, Vec::new()));

@@ -35,6 +35,8 @@ pub(crate) mod init {
     pub(crate) const MAX_PAGES: u64 = 1 << 22;
     pub(crate) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
+    /// Names can be made to be asked for again without being dropped.
+    pub(crate) const HAS_EXPIRE_ONLY: u64 = 1 << 35;
     /// Files that bypass the page cache may be mapped.
     pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
 }
@@ -49,6 +51,10 @@ pub(crate) mod opened {
 
 /// Told without a request: the kernel drops what it keeps of an inode.
 pub(crate) const NOTIFY_INVALIDATE_INODE: i32 = 2;
+/// The same: it asks what a name leads to before it uses it again.
+pub(crate) const NOTIFY_INVALIDATE_ENTRY: i32 = 3;
+/// A flag of that: who is in a directory stays in it.
+pub(crate) const EXPIRE_ONLY: u32 = 1;
 
 /// A write comes from the page cache, not from a program.
 pub(crate) const WRITE_CACHE: u32 = 1;

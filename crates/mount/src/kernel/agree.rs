@@ -2,16 +2,17 @@
 
 use super::abi::{self, init};
 use super::answer::Answer;
+use super::device::{read, send};
 use super::request::{self, Operation};
-use super::serve::{FileSystem, read, send};
+use super::serve::FileSystem;
 use rustix::io::Errno;
 use std::fs::File;
 
 /// Reads and writes of the page cache that the kernel has on their way at a time.
 const BACKGROUND_MAX: u16 = 64;
 
-/// The first request: versions and what both sides can.
-pub(super) fn agree(device: &File, files: &dyn FileSystem, buffer: &mut [u8]) -> Result<(), Errno> {
+/// The first request: versions and what both sides can, of which the bits are returned.
+pub(super) fn agree(device: &File, files: &dyn FileSystem, buffer: &mut [u8]) -> Result<u64, Errno> {
     loop {
         let length = read(device, buffer)?.ok_or(Errno::NODEV)?;
         let call = request::decode(&buffer[..length]).ok_or(Errno::PROTO)?;
@@ -35,6 +36,7 @@ pub(super) fn agree(device: &File, files: &dyn FileSystem, buffer: &mut [u8]) ->
             | init::MAX_PAGES
             | init::HANDLE_KILLPRIV_V2
             | init::INIT_EXT
+            | init::HAS_EXPIRE_ONLY
             | init::DIRECT_IO_ALLOW_MMAP
             | locks;
         let agreed = wanted & flags;
@@ -58,7 +60,7 @@ pub(super) fn agree(device: &File, files: &dyn FileSystem, buffer: &mut [u8]) ->
         // It is answered in its own form only if the kernel's major version is ours.
         send(device, call.unique, Ok(&Answer::Data(fields.into())))?;
         if major == abi::MAJOR {
-            return Ok(());
+            return Ok(agreed);
         }
     }
 }

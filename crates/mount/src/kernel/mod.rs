@@ -5,6 +5,7 @@ pub(crate) mod abi;
 mod agree;
 mod answer;
 mod attach;
+mod device;
 mod dying;
 mod in_flight;
 mod present;
@@ -13,5 +14,6 @@ mod serve;
 
 pub(crate) use answer::{Answer, Attributes, DirectoryBuffer, Entry, FileSystemFacts};
 pub use attach::{AttachError, Attached, KernelOptions, MountPoint, attach};
+pub(crate) use device::Kernel;
 pub(crate) use request::{Call, LockRequest, NewAttributes, NewMode, Operation, SetTime};
 pub(crate) use serve::{FileSystem, Outcome, Waiting, serve};

@@ -8,6 +8,7 @@
 use super::abi;
 use super::agree::agree;
 use super::answer::Answer;
+use super::device::{Kept, Kernel, Notifier, invalidate, read, send};
 use super::dying::is_dying;
 use super::in_flight::{InFlight, Waiter};
 use super::request::{self, Call, Operation};
@@ -15,7 +16,6 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
@@ -62,7 +62,7 @@ pub(crate) trait FileSystem: Sync {
     /// Whether locks are for it to decide, and not for this machine's kernel alone.
     fn locks(&self) -> bool;
     /// What it does besides, until [`FileSystem::end_work`]: called once, in a thread of its own.
-    fn work(&self);
+    fn work(&self, kernel: &dyn Kernel);
     /// Nothing is asked any more.
     fn end_work(&self);
 }
@@ -106,7 +106,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Agrees on the protocol, and answers requests until the file system is unmounted; `ended` is called then.
 pub(crate) fn serve(device: &File, files: &dyn FileSystem, ended: &(dyn Fn() + Sync)) -> Result<(), Errno> {
     let mut buffer = buffer();
-    agree(device, files, &mut buffer)?;
+    let notifier = Notifier { device, agreed: agree(device, files, &mut buffer)? };
     drop(buffer);
     let server = Server {
         device,
@@ -124,7 +124,7 @@ pub(crate) fn serve(device: &File, files: &dyn FileSystem, ended: &(dyn Fn() + S
     std::thread::scope(|scope| {
         scope.spawn(|| server.interrupt());
         scope.spawn(|| server.wait_for_locks());
-        scope.spawn(|| files.work());
+        scope.spawn(|| files.work(&notifier));
         server.work(scope);
     });
     lock(&server.end).unwrap_or(Ok(()))
@@ -172,60 +172,6 @@ fn ends(call: &Call<'_>) -> bool {
 
 fn buffer() -> Vec<u8> {
     vec![0; abi::REQUEST_REST + abi::DATA_MAX]
-}
-
-/// Reads a request; none if the file system is unmounted.
-pub(super) fn read(device: &File, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
-    loop {
-        match rustix::io::read(device, &mut *buffer) {
-            // A request has a header. What has ended reads as nothing.
-            Ok(0) | Err(Errno::NODEV) => return Ok(None),
-            Ok(length) => return Ok(Some(length)),
-            // ENOENT: the request was interrupted before it was read.
-            Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Answers a request; an error if the kernel does not know it any more.
-pub(super) fn send(device: &File, unique: u64, outcome: Result<&Answer, Errno>) -> Result<(), Errno> {
-    let (fields, data) = outcome.map(Answer::encode).unwrap_or_default();
-    let data = data.unwrap_or_default();
-    let error = outcome.err().map_or(0, |errno| -errno.raw_os_error());
-    write(device, (unique, error), &fields, data)
-}
-
-/// What the kernel keeps of an inode.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kept {
-    Attributes,
-    /// All pages, too.
-    Everything,
-}
-
-/// Has the kernel drop what it keeps of an inode, and waits for that.
-pub(super) fn invalidate(device: &File, inode: u64, kept: Kept) -> Result<(), Errno> {
-    // A negative offset says that no pages are meant.
-    let (from, length) = if kept == Kept::Attributes { (u64::MAX, 0) } else { (0, 0) };
-    let fields = [inode, from, length].map(u64::to_ne_bytes).concat();
-    write(device, (0, abi::NOTIFY_INVALIDATE_INODE), &fields, &[])
-}
-
-fn write(device: &File, (unique, error): (u64, i32), fields: &[u8], data: &[u8]) -> Result<(), Errno> {
-    let length = abi::ANSWER_HEAD + fields.len() + data.len();
-    let mut head = Vec::with_capacity(abi::ANSWER_HEAD);
-    // An answer is at most a few megabytes: fits.
-    head.extend((length as u32).to_ne_bytes());
-    head.extend(error.to_ne_bytes());
-    head.extend(unique.to_ne_bytes());
-    let parts = [IoSlice::new(&head), IoSlice::new(fields), IoSlice::new(data)];
-    loop {
-        match rustix::io::writev(device, &parts) {
-            Err(Errno::INTR) => {}
-            outcome => return outcome.map(drop),
-        }
-    }
 }
 
 impl Pool {

@@ -79,6 +79,7 @@ impl Tree {
             id
         };
         self.tell(id, facts);
+        self.uses_directory(parent);
         Ok(Entry { id, attributes: self.shown(facts), valid: self.settings.valid })
     }
 

@@ -159,6 +159,7 @@ impl Tree {
         // From the beginning: read anew.
         if at == DOTS {
             *pages = Pages::default();
+            self.uses_directory(inode);
         }
         loop {
             match pages.at(at - DOTS) {

@@ -12,6 +12,7 @@ mod lock;
 mod lost_answers;
 mod names;
 mod new_modes;
+mod notices;
 mod recent_changes;
 mod root;
 mod xattr;
@@ -20,7 +21,7 @@ mod xattr_names;
 use crate::errno;
 use crate::handles::Handles;
 use crate::inodes::{Inodes, ROOT};
-use crate::kernel::{Answer, Call, FileSystem, Operation, Outcome};
+use crate::kernel::{Answer, Call, FileSystem, Kernel, Operation, Outcome};
 use ahead::{Ahead, Early};
 use behind::{Behind, Content};
 use data::OpenFile;
@@ -31,6 +32,7 @@ use link_targets::KnownTargets;
 use lock::RangeLocker;
 use lost_answers::Fate;
 use new_modes::DefaultLists;
+use notices::Notices;
 use recent_changes::RecentChanges;
 use root::Root;
 use rustix::io::Errno;
@@ -97,7 +99,7 @@ pub struct Tree {
     hiding: Hiding,
 }
 
-/// What the server has told, for as long as it may be used without another look.
+/// What the server has told, for as long as it may be used without another look, and what it tells has changed.
 #[derive(Debug)]
 struct Known {
     root: Root,
@@ -105,6 +107,7 @@ struct Known {
     link_targets: KnownTargets,
     xattr_names: KnownNames,
     default_lists: DefaultLists,
+    notices: Notices,
 }
 
 impl Known {
@@ -115,6 +118,7 @@ impl Known {
             link_targets: KnownTargets::default(),
             xattr_names: KnownNames::default(),
             default_lists: DefaultLists::default(),
+            notices: Notices::default(),
         }
     }
 }
@@ -285,8 +289,9 @@ impl FileSystem for Tree {
         !self.settings.read_only
     }
 
-    fn work(&self) {
+    fn work(&self, kernel: &dyn Kernel) {
         std::thread::scope(|scope| {
+            scope.spawn(|| self.notice(kernel));
             scope.spawn(|| self.keep_hidden());
             scope.spawn(|| self.look_at_root());
             scope.spawn(|| self.look_at_space());
@@ -306,6 +311,7 @@ impl FileSystem for Tree {
         self.early.end();
         self.hiding.keeper.end();
         self.known.root.end();
+        self.known.notices.end();
     }
 }
 

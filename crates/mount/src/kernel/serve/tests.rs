@@ -59,7 +59,7 @@ impl FileSystem for Panicking {
         false
     }
 
-    fn work(&self) {
+    fn work(&self, _: &dyn crate::kernel::Kernel) {
         let _ = lock(&self.is_ended).recv();
     }
 
