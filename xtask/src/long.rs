@@ -175,7 +175,7 @@ fn mount(amount: Option<&str>) -> Outcome {
         ["test", "--release", "--locked", "--package", "xdfs-test-cli", "--features", "long", "--test", "mount"];
     let mut command = process::cargo(&arguments);
     // One by one: two of them on one machine would wait for each other.
-    command.args(["--", "--nocapture", "--test-threads=1", "torture::", "suites::"]);
+    command.args(["--", "--nocapture", "--test-threads=1", "torture::", "suites::", "killed::"]);
     command.env("XDFS_TORTURE_SECONDS", amount.unwrap_or("60"));
     command.env("XDFS_TORTURE_OPERATIONS", operations.to_string()).env("XDFS_TORTURE_TOOLS", tools.join("bin"));
     process::run(&mut command)?;

@@ -1,12 +1,14 @@
 //! Mounts whose process is killed.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use xdfs_test_cli::{Running, Scene, Server, pass};
 
 use crate::Mount;
+use crate::torture::seconds;
 
 /// How long the servers of these tests grant leases, and keep what a client has left.
 const LEASE: Duration = Duration::from_secs(2);
@@ -105,38 +107,101 @@ fn a_removed_file_that_nobody_uses_outlives_a_restart_of_the_server() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// Writes numbered blocks, to one file that is synced and to others that are closed, and says which of them
-/// were answered.
-const WRITES: &str = "import os\n\
+/// Writes numbered blocks in a directory of its own, to one file that is synced, to one through a mapping, and to others that are
+/// closed, and says which of them were answered.
+const WRITES: &str = "import mmap, os, sys\n\
+    top = sys.argv[1]\n\
+    os.mkdir(top)\n\
     block = lambda number: (b'%015d\\n' % number) * 512\n\
-    synced = os.open('synced', os.O_WRONLY | os.O_CREAT)\n\
+    synced = os.open(top + '/synced', os.O_WRONLY | os.O_CREAT)\n\
+    mapped = os.open(top + '/mapped', os.O_RDWR | os.O_CREAT)\n\
+    os.ftruncate(mapped, 8 * 8192); os.fsync(mapped)\n\
+    mapping = mmap.mmap(mapped, 8 * 8192)\n\
     for number in range(1000000):\n\
     \x20   for part in range(4): os.pwrite(synced, block(number * 4 + part), (number * 4 + part) * 8192)\n\
     \x20   os.fsync(synced); print('synced', number, flush=True)\n\
-    \x20   with open('closed-%d' % number, 'wb') as file: file.write(block(number) * 3)\n\
+    \x20   with open(top + '/closed-%d' % number, 'wb') as file: file.write(block(number) * 3)\n\
     \x20   print('closed', number, flush=True)\n\
-    \x20   if number == 5: open('../ready', 'w')\n";
+    \x20   at = number % 8 * 8192\n\
+    \x20   mapping[at:at + 8192] = block(number); mapping.flush(at, 8192)\n\
+    \x20   print('mapped', number, flush=True)\n\
+    \x20   if number == 5: open(sys.argv[2], 'w')\n";
+
+/// Programs that write at once.
+const WRITERS: usize = 3;
 
 fn block(number: usize) -> Vec<u8> {
     format!("{number:015}\n").repeat(512).into_bytes()
+}
+
+/// The mapped file has the last block of each place that was answered, or, page by page, the one that was not answered any more.
+fn has_mapped(content: &[u8], answered: usize) {
+    for place in 0..8 {
+        let last =
+            (0..answered).rev().find(|number| number % 8 == place).unwrap_or_else(|| panic!("{answered} answered"));
+        for page in 0..2 {
+            let of = |number: usize| block(number)[page * 4096..][..4096].to_vec();
+            let found = &content[place * 8192 + page * 4096..][..4096];
+            let is_next = answered % 8 == place && found == of(answered);
+            assert!(found == of(last) || is_next, "page {page} of place {place} after {answered} blocks");
+        }
+    }
+}
+
+/// What one of the programs was answered is there; how much that was.
+fn has_all(scene: &Scene, top: &str, said: &str) -> usize {
+    let count = |kind: &str| said.lines().filter(|line| line.starts_with(kind)).count();
+    let (synced, closed, mapped) = (count("synced"), count("closed"), count("mapped"));
+    assert!(synced >= 5 && closed >= 5 && mapped >= 5, "{said}");
+    let content = scene.read(format!("server/{top}/synced"));
+    for number in 0..synced * 4 {
+        assert_eq!(content[number * 8192..][..8192], block(number), "{top}: block {number} of {}", synced * 4);
+    }
+    for number in 0..closed {
+        let closed = fs::read(scene.path(format!("server/{top}/closed-{number}"))).unwrap();
+        assert_eq!(closed, block(number).repeat(3), "{top}: {number}");
+    }
+    if mapped >= 8 {
+        has_mapped(&scene.read(format!("server/{top}/mapped")), mapped);
+    }
+    synced + closed + mapped
+}
+
+/// Up to half a second, another one each time.
+fn some_time() -> Duration {
+    let random = RandomState::new().build_hasher().finish();
+    Duration::from_millis(random % 500)
 }
 
 #[test]
 fn what_fsync_and_close_have_answered_is_complete_when_the_mount_is_killed() {
     let scene = Scene::new();
     let server = serve(&scene, "127.0.0.1:0");
-    let mut mount = Mount::new(&scene, &server, &[]);
-    let program = start(&scene, &mount, WRITES);
-    let _ = mount.running.take().unwrap().kill();
-    let said = program.wait().text().to_owned();
-    let count = |kind: &str| said.lines().filter(|line| line.starts_with(kind)).count();
-    let (synced, closed) = (count("synced"), count("closed"));
-    assert!(synced >= 5 && closed >= 5, "{said}");
-    let content = scene.read("server/synced");
-    for number in 0..synced * 4 {
-        assert_eq!(content[number * 8192..][..8192], block(number), "block {number} of {}", synced * 4);
+    let rounds = if seconds() < 10 { 3 } else { 20 };
+    let (mut answered, mut after) = (0, Vec::new());
+    for round in 0..rounds {
+        let mut mount = Mount::new(&scene, &server, &[]);
+        let programs: Vec<(String, Running)> = (0..WRITERS)
+            .map(|writer| {
+                let top = format!("{round}-{writer}");
+                let mut command = Command::new("python3");
+                command.args(["-c", WRITES, &top]).arg(scene.path(format!("ready-{top}"))).current_dir(&mount.point);
+                (top, Running::start(command))
+            })
+            .collect();
+        let began = Instant::now();
+        while programs.iter().any(|(top, _)| !scene.path(format!("ready-{top}")).exists()) {
+            assert!(began.elapsed() < PATIENCE && programs.iter().all(|(_, program)| program.is_running()));
+            std::thread::yield_now();
+        }
+        after.push(some_time());
+        pass(after[round]);
+        let _ = mount.running.take().unwrap().kill();
+        for (top, program) in programs {
+            // It ends when a write fails, or at once by SIGBUS in its mapping.
+            answered += has_all(&scene, &top, program.wait().text());
+        }
+        drop(mount);
     }
-    for number in 0..closed {
-        assert_eq!(fs::read(scene.path(format!("server/closed-{number}"))).unwrap(), block(number).repeat(3));
-    }
+    println!("{rounds} kills, {after:?} after the start: {answered} answers of fsync, close and msync");
 }
