@@ -10,6 +10,7 @@ mod losses;
 mod memory;
 mod posix;
 mod programs;
+mod rows;
 mod signals;
 #[cfg(feature = "long")]
 mod suites;
