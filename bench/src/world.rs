@@ -95,6 +95,8 @@ pub struct World {
     pub holder: PathBuf,
     /// Makes small files.
     pub small_files: PathBuf,
+    /// A file system in user space without a server.
+    pub passthrough: PathBuf,
     /// The system under test.
     pub xdfs: PathBuf,
     /// Number of names given out.
@@ -126,6 +128,7 @@ impl World {
             tls_bound: own("tls-bound")?,
             holder: own("holder")?,
             small_files: own("small-files")?,
+            passthrough: own("passthrough")?,
             xdfs: fs::canonicalize(&xdfs).unwrap_or(xdfs),
             args,
             names: AtomicU32::new(0),

@@ -111,9 +111,9 @@ pub fn terminal(goals: &[Goal]) -> String {
 }
 
 fn mounts(report: &MountsReport, goals: &mut Vec<Goal>) {
-    if let (Some(bound), Some(found)) = (report.goal, report.ratio()) {
-        let what = format!("mount, {}, round trip {} ms: rate over sshfs", report.work, report.round_trip_ms);
-        goals.push(Goal::at_least(what, bound, found));
+    for one in report.comparisons() {
+        let what = format!("mount, {}, round trip {} ms: rate over {}", report.work, report.round_trip_ms, one.with);
+        goals.extend(one.goal.map(|goal| Goal::at_least(format!("{what} (best {:.2})", one.best), goal, one.found)));
     }
 }
 

@@ -1,6 +1,7 @@
 //! A directory of the server mounted by xdfs and by sshfs, each with its defaults: one file read and written in order, and what
 //! programs do with many files. Each run has a mount of its own, so nothing is cached; once without delay, and once
-//! through a relay with a round trip of 20 ms.
+//! through a relay with a round trip of 20 ms. The file is also copied by `xdfs cp`, and through a file system in user space that
+//! has no server: between them they are what such a mount can do.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,9 +14,10 @@ use serde::Serialize;
 
 use super::{failure, rounds};
 use crate::args::PeerName;
+use crate::bound::Direction;
 use crate::error::{Context, Error, Result};
 use crate::files;
-use crate::holder::relay::Relay;
+use crate::holder::relay::{Relay, round_trip};
 use crate::peers::{Server, System, Xdfs, check_installed, find_program, state, systems};
 use crate::process::{Account, Command, Running};
 use crate::report::Report;
@@ -29,31 +31,47 @@ const DELAY: Duration = Duration::from_millis(10);
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// The systems, in the order of the figures.
-const LABELS: [&str; 2] = ["xdfs", "sshfs"];
+const LABELS: [&str; 4] = ["xdfs", "sshfs", "xdfs cp", "passthrough"];
+const XDFS: usize = 0;
+const SSHFS: usize = 1;
+const RAW: usize = 2;
+const BOUND: usize = 3;
 
-/// One kind of work: its name, the script that does it in the mounted directory, and how many times as fast as sshfs xdfs
-/// has to be, without delay and with it.
+/// Of the rate that a copy and a file system in user space allow one behind the other, what a file in its order has to reach; over a
+/// long way of that of a copy alone.
+const SEQUENTIAL_MIN: f64 = 0.8;
+
+/// One kind of work: its name, the script that does it in the mounted directory, which way it moves one file in its order, if that
+/// is what it does, and how many times as fast as sshfs xdfs has to be, without delay and with it.
 struct Work {
     name: &'static str,
     script: &'static str,
+    moves: Option<Direction>,
     goals: [Option<f64>; 2],
 }
 
 const WORKS: [Work; 5] = [
-    Work { name: "read a file", script: "exec dd if=large of=/dev/null bs=1M status=none", goals: [Some(3.0), None] },
     Work {
-        name: "write a file",
-        script: "dd if=\"$0\" of=written bs=1M status=none; rm written",
+        name: "read a file",
+        script: "exec dd if=large of=/dev/null bs=1M status=none",
+        moves: Some(Direction::Down),
         goals: [Some(3.0), None],
     },
-    Work { name: "ls -lR", script: "ls -lR many > /dev/null", goals: [Some(2.0), Some(4.0)] },
+    Work {
+        name: "write a file",
+        script: "exec dd if=\"$0\" of=written bs=1M status=none",
+        moves: Some(Direction::Up),
+        goals: [Some(3.0), None],
+    },
+    Work { name: "ls -lR", script: "ls -lR many > /dev/null", moves: None, goals: [Some(2.0), Some(4.0)] },
     Work {
         name: "git status",
         script: "test -z \"$(git -c safe.directory='*' -C repository status --porcelain)\"",
+        moves: None,
         goals: [Some(2.0), Some(4.0)],
     },
     // tar reads nothing if it sees that it writes to the null device.
-    Work { name: "tar c", script: "tar cf - few | cat > /dev/null", goals: [Some(2.0), Some(4.0)] },
+    Work { name: "tar c", script: "tar cf - few | cat > /dev/null", moves: None, goals: [Some(2.0), Some(4.0)] },
 ];
 
 /// How much there is of everything.
@@ -72,59 +90,113 @@ pub struct Amounts {
 const FULL: Amounts = Amounts { bytes: 1 << 30, listed: 10_000, tracked: 50_000, archived: 1_000 };
 const QUICK: Amounts = Amounts { bytes: 64 << 20, listed: 1_000, tracked: 2_000, archived: 200 };
 
+impl Amounts {
+    /// What there is, for people.
+    fn text(&self) -> String {
+        format!(
+            "a file of {} MiB; listed: {} directories of 100 files of 100 bytes; the repository: {} directories of 100 files of \
+             100 bytes; archived: {} directories of 10 files of 1 to 64 KiB; all directories beside each other, one deep; on tmpfs",
+            self.bytes >> 20,
+            self.listed / 100,
+            self.tracked / 100,
+            self.archived / 10
+        )
+    }
+}
+
 /// What came out of one work at one delay.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct MountsReport {
     /// Which work.
     pub work: String,
-    /// The round trip in milliseconds; 0 is loopback itself.
+    /// The round trip in milliseconds as the relay was asked for it; 0 is loopback itself.
     pub round_trip_ms: u32,
+    /// What a message and its echo take through such a relay, in milliseconds.
+    pub measured_ms: Option<f64>,
     /// How much there was.
     pub amounts: Amounts,
     /// How many times as fast as sshfs xdfs has to be.
     pub goal: Option<f64>,
-    /// Seconds of each round: xdfs, sshfs.
-    pub seconds: [Vec<f64>; 2],
+    /// Seconds of each round: xdfs, sshfs, and for a file in its order `xdfs cp` and, without delay, the file system without a server.
+    pub seconds: [Vec<f64>; 4],
     /// Why it ended early.
     pub failure: Option<String>,
 }
 
+/// The rate of xdfs over another one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// What the other one is.
+    pub with: &'static str,
+    /// What has to be reached.
+    pub goal: Option<f64>,
+    /// Median over the rounds.
+    pub found: f64,
+    /// The best round of each.
+    pub best: f64,
+}
+
 impl MountsReport {
-    /// Median over the rounds of sshfs's time over xdfs's.
-    pub fn ratio(&self) -> Option<f64> {
-        let [own, other] = &self.seconds;
-        median(&own.iter().zip(other).map(|(own, other)| other / own).collect::<Vec<_>>())
+    /// What there is to compare xdfs with.
+    pub fn comparisons(&self) -> Vec<Comparison> {
+        // Of a copy and a file system without a server the rate is 1 / (1/raw + 1/bound): their times add up.
+        let sequential: (&'static str, &[usize]) = match self.round_trip_ms {
+            0 => ("1 / (1/raw + 1/bound)", &[RAW, BOUND]),
+            _ => ("raw", &[RAW]),
+        };
+        let all = [("sshfs", &[SSHFS][..], self.goal), (sequential.0, sequential.1, Some(SEQUENTIAL_MIN))];
+        all.into_iter().filter_map(|(with, others, goal)| self.compare(with, others, goal)).collect()
+    }
+
+    fn compare(&self, with: &'static str, others: &[usize], goal: Option<f64>) -> Option<Comparison> {
+        let own = &self.seconds[XDFS];
+        if others.iter().any(|other| self.seconds[*other].len() < own.len()) {
+            return None;
+        }
+        let sum = |round: usize| others.iter().map(|other| self.seconds[*other][round]).sum::<f64>();
+        let ratios: Vec<f64> = own.iter().enumerate().map(|(round, seconds)| sum(round) / seconds).collect();
+        let best_of_others = others.iter().filter_map(|other| best(&self.seconds[*other])).sum::<f64>();
+        Some(Comparison { with, goal, found: median(&ratios)?, best: best_of_others / best(own)? })
     }
 }
 
-/// A line for people.
+fn best(seconds: &[f64]) -> Option<f64> {
+    seconds.iter().copied().reduce(f64::min)
+}
+
+/// Lines for people.
 pub fn text(report: &MountsReport) -> String {
     let mut text = format!("  {:12} round trip {:2} ms:", report.work, report.round_trip_ms);
     for (label, seconds) in LABELS.iter().zip(&report.seconds) {
-        let best = seconds.iter().copied().reduce(f64::min);
-        let (Some(middle), Some(best)) = (median(seconds), best) else { continue };
+        let (Some(middle), Some(best)) = (median(seconds), best(seconds)) else { continue };
         text += &format!(" {label} {middle:.3} s (best {best:.3}),");
     }
-    text += &format!(" {:.2} times as fast\n", report.ratio().unwrap_or(f64::NAN));
+    text = text.trim_end_matches(',').to_owned() + "\n";
+    for Comparison { with, goal, found, best } in report.comparisons() {
+        text += &format!("    rate over {with}: {found:.2} (best {best:.2})");
+        text += &goal.map_or_else(String::new, |goal| {
+            format!(", goal {goal}, {}", if found >= goal { "met" } else { "MISSED" })
+        });
+        text.push('\n');
+    }
     text + &report.failure.as_ref().map(|failure| format!("  failed: {failure}\n")).unwrap_or_default()
 }
 
 pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     let amounts = if world.args.quick { QUICK } else { FULL };
+    let amounts = Amounts { bytes: world.args.size.unwrap_or(amounts.bytes), ..amounts };
     let scene = Scene::prepare(world, amounts)?;
-    println!(
-        "\nmounts: a file of {} MiB, {} names listed, a repository of {} files, {} files archived, on tmpfs",
-        amounts.bytes >> 20,
-        amounts.listed,
-        amounts.tracked,
-        amounts.archived
-    );
+    let measured_ms = round_trip(DELAY)?.as_secs_f64() * 1e3;
+    scene.wait_for_leases()?;
+    println!("\nmounts, all at private: {}", amounts.text());
+    println!("the relay's round trip, measured with bare sockets: {measured_ms:.2} ms");
     for (at, delay) in [Duration::ZERO, DELAY].into_iter().enumerate() {
         for work in &WORKS {
             let round_trip_ms = u32::try_from(2 * delay.as_millis()).unwrap_or(u32::MAX);
             let mut one = MountsReport {
                 work: work.name.to_owned(),
                 round_trip_ms,
+                measured_ms: (!delay.is_zero()).then_some(measured_ms),
                 amounts,
                 goal: work.goals[at],
                 ..MountsReport::default()
@@ -196,48 +268,86 @@ impl<'a> Scene<'a> {
         Ok(Self { world, served, point, servers: [own, other] })
     }
 
+    /// A server that has just been started has files wait until the leases that it may have granted before are over.
+    fn wait_for_leases(&self) -> Result<()> {
+        let mounted = self.mount(XDFS, Duration::ZERO)?;
+        run_in(self.world, mounted.point, &Command::new("head").args(["-c", "1", "large"])).map(drop)
+    }
+
     fn measure(&self, work: &Work, delay: Duration, report: &mut MountsReport) -> Result<()> {
+        let systems: &[usize] = match (work.moves, delay.is_zero()) {
+            (None, _) => &[XDFS, SSHFS],
+            (Some(_), true) => &[XDFS, SSHFS, RAW, BOUND],
+            (Some(_), false) => &[XDFS, SSHFS, RAW],
+        };
         for round in 0..rounds(&self.world.args) as usize {
-            for turn in 0..LABELS.len() {
-                let system = (turn + round) % LABELS.len();
+            for turn in 0..systems.len() {
+                let system = systems[(turn + round) % systems.len()];
                 report.seconds[system].push(self.measure_once(work, delay, system)?);
             }
         }
         Ok(())
     }
 
-    /// Seconds of the work in a directory that was mounted for it.
+    /// Seconds of the work in a directory that was mounted for it, or of a copy.
     fn measure_once(&self, work: &Work, delay: Duration, system: usize) -> Result<f64> {
-        let mounted = self.mount(system, delay)?;
         let source = self.served.path().join("large");
-        let command = Command::new("sh").args(["-ec", work.script]).arg(source);
-        let seconds = run_in(self.world, mounted.point, &command);
-        drop(mounted);
-        seconds
+        let written = self.served.path().join("written");
+        let writes = matches!(work.moves, Some(Direction::Up));
+        if writes {
+            let bytes = fs::metadata(&source).context(|| source.display().to_string())?.len();
+            files::warm_memory(&self.world.args.tmpfs_dir, bytes)?;
+        }
+        let seconds = match (system, work.moves) {
+            (RAW, Some(direction)) => self.copy(direction, delay, &source),
+            _ => {
+                let mounted = self.mount(system, delay)?;
+                let command = Command::new("sh").args(["-ec", work.script]).arg(&source);
+                run_in(self.world, mounted.point, &command)
+            }
+        }?;
+        if writes {
+            files::check_equal(LABELS[system], &source, &written)?;
+            files::remove(&written)?;
+        }
+        Ok(seconds)
+    }
+
+    /// Seconds of the transfer itself: a mount has connected before, too. Over one channel, as a mount.
+    fn copy(&self, direction: Direction, delay: Duration, source: &Path) -> Result<f64> {
+        let (world, server) = (self.world, &self.servers[XDFS]);
+        let port = through(server.port, delay)?;
+        let url = |name: &str| format!("xdfs://127.0.0.1:{port}/f/{name}{}", server.pin);
+        let xdfs = Xdfs { protection: "private", ..Xdfs::default() };
+        let command = match direction {
+            Direction::Down => xdfs.copy(world, 1).arg(url("large")).arg("null:"),
+            Direction::Up => xdfs.copy(world, 1).arg(source).arg(url("written")),
+        };
+        let mut account = Account::open("copy");
+        let mut running = command.start(world.scratch.path(), "copy", &mut account, Stdio::null())?;
+        running.wait(LIMIT, &world.interrupt)?;
+        running.finish()?;
+        let silent = || Error::Unreadable { program: "xdfs cp".to_owned(), detail: "no seconds".to_owned() };
+        xdfs.outcome(&running.output())?.seconds.ok_or_else(silent)
     }
 
     fn mount(&self, system: usize, delay: Duration) -> Result<Mounted<'_>> {
-        let (world, server) = (self.world, &self.servers[system]);
-        // Each mount has one connection.
-        let port = match delay.is_zero() {
-            true => server.port,
-            false => {
-                let relay = Relay::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, server.port)), delay)?;
-                relay.carry_next()?;
-                relay.address()?.port()
-            }
-        };
+        let world = self.world;
         let point = self.point.path();
-        let command = match LABELS[system] {
-            "xdfs" => Command::new(&world.xdfs)
-                .args(["mount", "--foreground", "--state"])
-                .arg(state(world))
-                .arg(format!("xdfs://127.0.0.1:{port}/f/{}", server.pin))
-                .arg(point),
+        let command = match system {
+            XDFS => {
+                let server = &self.servers[XDFS];
+                Command::new(&world.xdfs)
+                    .args(["mount", "--foreground", "--state"])
+                    .arg(state(world))
+                    .arg(format!("xdfs://127.0.0.1:{}/f/{}", through(server.port, delay)?, server.pin))
+                    .arg(point)
+            }
+            BOUND => Command::new(&world.passthrough).arg(self.served.path()).arg(point),
             _ => Command::new("sshfs")
                 .args(["-f", "-F"])
                 .arg(world.scratch.path().join("scp.conf"))
-                .args(["-p", &port.to_string()])
+                .args(["-p", &through(self.servers[SSHFS].port, delay)?.to_string()])
                 .arg(format!("127.0.0.1:{}", self.served.path().display()))
                 .arg(point),
         };
@@ -259,6 +369,16 @@ impl<'a> Scene<'a> {
     }
 }
 
+/// The port that leads to this one, held back for `delay` each way. Each mount, and each copy, has one connection.
+fn through(port: u16, delay: Duration) -> Result<u16> {
+    if delay.is_zero() {
+        return Ok(port);
+    }
+    let relay = Relay::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), delay)?;
+    relay.carry_next()?;
+    Ok(relay.address()?.port())
+}
+
 /// Runs a command with a directory as its own; how long it took, in seconds.
 fn run_in(world: &World, directory: &Path, command: &Command) -> Result<f64> {
     let inside = directory.canonicalize().context(|| directory.display().to_string())?;
@@ -273,4 +393,24 @@ fn run_in(world: &World, directory: &Path, command: &Command) -> Result<f64> {
 
 fn inside_of(directory: &Path, command: &Command) -> Command {
     Command::new("env").arg("-C").arg(directory).args(command.words())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_a_copy_and_of_a_file_system_without_a_server_add_up() {
+        let seconds = [vec![1.0, 2.0, 1.0], vec![4.0, 4.0, 3.0], vec![0.5, 0.5, 0.4], vec![0.3, 0.5, 0.4]];
+        let report = MountsReport { goal: Some(3.0), seconds, ..MountsReport::default() };
+        let all = report.comparisons();
+        let [sshfs, sequential] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((sshfs.found, sshfs.best, sshfs.goal), (3.0, 3.0, Some(3.0)));
+        assert!((sequential.found - 0.8).abs() < 1e-9 && (sequential.best - 0.7).abs() < 1e-9, "{sequential:?}");
+        assert!(text(&report).contains("goal 0.8"), "{}", text(&report));
+        let far = MountsReport { round_trip_ms: 20, ..report.clone() };
+        assert!((far.comparisons()[1].found - 0.4).abs() < 1e-9 && text(&far).contains("MISSED"));
+        let tree = MountsReport { seconds: [vec![1.0], vec![2.0], Vec::new(), Vec::new()], ..report };
+        assert_eq!(tree.comparisons().len(), 1);
+    }
 }
