@@ -185,7 +185,12 @@ impl Tree {
         }
         let changes = !calls.is_empty();
         calls.push(Call::Stat { path, wanted: WANTED });
-        let reply = if changes { self.change(&calls)? } else { self.look(&calls)? };
+        let reply = if changes { self.change(&calls) } else { self.look(&calls) };
+        if new.mode.is_some() {
+            // Also if nobody knows whether it was.
+            self.mode_was_set(inode);
+        }
+        let reply = reply?;
         if changes {
             self.changed_by_name(inode);
         }

@@ -7,7 +7,7 @@ use super::{Tree, refused};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use xdfs_client::Facts;
 use xdfs_client::file::Changes;
 use xdfs_client::wire::FileType;
@@ -24,6 +24,9 @@ pub(super) struct Content {
     pub(super) changes: Changes,
     /// The change number that the kernel was told last: with another one it drops its pages.
     told: Option<u64>,
+    /// How often this mount has set the mode, and until when it is known to have no bits that a write takes.
+    pub(super) modes_set: u64,
+    pub(super) plain_until: Option<Instant>,
 }
 
 /// Open files with writes behind, by their inodes.

@@ -5,7 +5,7 @@ use crate::kernel::{Answer, NewMode, abi};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use xdfs_client::file::{File, OpenOptions};
 use xdfs_client::wire::Call;
 
@@ -21,6 +21,9 @@ const DIRECT: u32 = 0o40_000;
 
 /// So much of a file is read in the round trip that opens it.
 pub(super) const FIRST_BYTES: u32 = 64 << 10;
+
+/// How long a file that had no set-user-id or set-group-id bit is taken for one that has none, unless this mount sets it.
+const PLAIN_FOR: Duration = Duration::from_secs(1);
 
 /// Modes of fallocate(2).
 const KEEP_SIZE: u32 = 1;
@@ -226,13 +229,31 @@ impl Tree {
         written.map_err(|error| refused(&error))
     }
 
-    /// Who writes a file has no right to run it as its owner.
+    /// Who writes a file has no right to run it as its owner. The kernel asks for that with each write of a user other than root.
     fn take_privilege(&self, open: &OpenFile) -> Result<(), Errno> {
+        let (inode, now) = (open.inode, Instant::now());
+        let modes_set = match self.contents().get(&inode) {
+            Some(content) if content.plain_until.is_some_and(|until| now < until) => return Ok(()),
+            content => content.map(|content| content.modes_set),
+        };
         let facts = open.file.look(WANTED).map_err(|error| refused(&error))?;
-        let Some(mode) = facts.mode.filter(|mode| mode & 0o6000 != 0) else { return Ok(()) };
-        let path = self.path(open.inode)?;
+        let Some(mode) = facts.mode.filter(|mode| mode & 0o6000 != 0) else {
+            if let Some(content) = self.contents().get_mut(&inode).filter(|now| Some(now.modes_set) == modes_set) {
+                content.plain_until = Some(now + PLAIN_FOR);
+            }
+            return Ok(());
+        };
+        let path = self.path(inode)?;
         let bits = if mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
         self.change(&[Call::SetMode { path: &path, mode: mode & !bits }]).map(drop)
+    }
+
+    /// This mount has set the mode of an inode.
+    pub(super) fn mode_was_set(&self, inode: u64) {
+        if let Some(content) = self.contents().get_mut(&inode) {
+            content.modes_set += 1;
+            content.plain_until = None;
+        }
     }
 
     pub(super) fn flush(&self, handle: u64, owner: u64) -> Outcomes {

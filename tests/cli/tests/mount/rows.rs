@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, MetadataExt, chown};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, StatVfs};
 use rustix::io::Errno;
-use xdfs_test_cli::Scene;
+use xdfs_test_cli::{Delay, Running, Scene};
 
 use crate::torture::serve;
 use crate::{Mount, python, run, shell};
@@ -223,5 +224,42 @@ fn locks_hold_on_this_machine_alone_where_nothing_is_written() {
     python.args(["-c", script]).arg(mount.path("file")).arg(other.path("file")).arg(scene.path("server/file"));
     run(&mut python);
     other.unmount();
+    mount.unmount();
+}
+
+/// Writes as a user other than root, whom the kernel has the file system take the set-user-id bit for.
+const WRITES_AS_USER: &str = "import os, sys, time\n\
+    f = os.open('file', os.O_RDWR | os.O_CREAT, 0o666); os.fchmod(f, 0o755)\n\
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n\
+    began = time.monotonic()\n\
+    for number in range(200): os.pwrite(f, bytes(4096), number * 4096)\n\
+    print(time.monotonic() - began, flush=True)\n\
+    os.fsync(f); open('../written', 'w')\n\
+    sys.stdin.read()\n\
+    os.pwrite(f, b'x', 0); os.fsync(f)\n";
+
+#[test]
+fn writes_of_a_user_take_the_set_user_id_bit_and_no_round_trip_each() {
+    const LATENCY: Duration = Duration::from_millis(10);
+    let scene = Scene::new();
+    let server = serve(&scene);
+    fs::set_permissions(scene.path(""), PermissionsExt::from_mode(0o777)).unwrap();
+    let delay = Delay::new(&server, LATENCY);
+    let mount = Mount::of(&scene, &delay.url_in("data", ""), "mounted", &["-o", "allow_other"]);
+    let mut command = Command::new("python3");
+    command.args(["-c", WRITES_AS_USER]).current_dir(&mount.point);
+    let writes = Running::start(command);
+    while !scene.path("written").exists() {
+        assert!(writes.is_running());
+        std::thread::yield_now();
+    }
+    fs::set_permissions(mount.path("file"), PermissionsExt::from_mode(0o4755)).unwrap();
+    let mode = || fs::metadata(scene.path("server/file")).unwrap().mode() & 0o7777;
+    assert_eq!(mode(), 0o4755);
+    let ended = writes.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.messages);
+    assert_eq!(mode(), 0o755, "who writes a file must not run it as its owner");
+    let took: f64 = ended.text().trim().parse().unwrap();
+    assert!(took < 50.0 * LATENCY.as_secs_f64(), "200 writes took {took} s, and each round trip 0.02 s");
     mount.unmount();
 }
