@@ -1,3 +1,5 @@
+//! Calls that panic, and threads that find nothing to do. Nothing here mounts anything.
+
 use super::*;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
