@@ -14,6 +14,7 @@ mod parallel_up;
 mod security;
 mod session;
 mod stream;
+mod truncated;
 
 use std::borrow::Cow;
 use std::io;
@@ -218,7 +219,7 @@ impl Client {
                 Ok::<(), Error>(())
             })
         })?;
-        if lines.is_whole() { not_truncated(&reply) } else { Err(Error::ListingCut) }
+        if lines.is_whole() { truncated::not_truncated(&reply) } else { Err(Error::ListingCut) }
     }
 
     /// Whether nobody between can cut a listing unseen: it comes over a control channel with GSI.
@@ -453,12 +454,6 @@ fn check_range(wanted: Range) -> Result<(), Error> {
         return Err(Error::Shorter { start: wanted.start, length: wanted.end });
     }
     Ok(())
-}
-
-/// An error where a server says of a list that it has sent that names are missing: pure-ftpd calls that a success.
-fn not_truncated(reply: &Reply) -> Result<(), Error> {
-    let text = reply.shown();
-    if text.to_ascii_lowercase().contains("truncated") { Err(Error::ListingTruncated(text)) } else { Ok(()) }
 }
 
 fn refused(command: &Command, reply: &Reply) -> Error {

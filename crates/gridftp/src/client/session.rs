@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::{Client, Error, Settings, not_truncated};
+use super::truncated::not_truncated;
+use super::{Client, Error, Settings};
 use crate::command::{Command, Login};
 use crate::features::{Features, Sha256By};
 use crate::listing::{Entry, Kind, Lines, of_mdtm, of_mlst, of_nlst, of_pwd};
