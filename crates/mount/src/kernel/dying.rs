@@ -1,5 +1,7 @@
 //! Whether the thread that made a request is ending: then nobody waits for the answer.
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use std::fs::File;
 use std::io::Read;
 
@@ -19,12 +21,24 @@ const SIGNAL: u64 = 0x7f;
 const FLAGS_AT: usize = 6;
 const EXIT_CODE_AT: usize = 49;
 
-/// Whether a signal has ended the thread of this number, or is ending it; or it is not known here.
+/// Whether a signal has ended the thread of this number, or is ending it, or it is gone. What cannot be known is taken for
+/// alive: it would be told EINTR of a change that was made.
 pub(super) fn is_dying(thread: u32) -> bool {
-    let Some(status) = read(thread, "status") else { return true };
+    let Some(status) = read(thread, "status") else { return is_gone(thread) };
     // Whoever reads the other file waits for one that executes a program, and that may wait for an answer. It has memory.
-    let is_past = || !has_memory(&status) && read(thread, "stat").is_none_or(|stat| is_ended_by_signal(&stat));
+    let is_past = || {
+        !has_memory(&status) && read(thread, "stat").map_or_else(|| is_gone(thread), |stat| is_ended_by_signal(&stat))
+    };
     has_kill_pending(&status) || is_past()
+}
+
+/// Whether there is no such thread. The number of one in another namespace is not told: it is 0.
+fn is_gone(thread: u32) -> bool {
+    match i32::try_from(thread).map(Pid::from_raw) {
+        Ok(Some(thread)) => test_kill_process(thread) == Err(Errno::SRCH),
+        Ok(None) => false,
+        Err(_) => true,
+    }
 }
 
 fn read(thread: u32, what: &str) -> Option<String> {
@@ -86,6 +100,7 @@ mod tests {
         let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         assert!(read(own, "status").is_some_and(|status| has_memory(&status)));
         assert!(!is_dying(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()));
-        assert!(is_dying(u32::MAX));
+        assert!(is_dying(u32::MAX) && is_dying(i32::MAX.cast_unsigned()), "there are not so many");
+        assert!(!is_dying(0), "one of another namespace");
     }
 }

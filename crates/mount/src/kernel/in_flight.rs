@@ -83,6 +83,11 @@ impl InFlight {
     /// A request arrived that ends something: its caller may be ending itself. True if whoever answers interrupted requests
     /// sleeps too long for it.
     pub(super) fn begin_ending(&mut self, unique: u64, thread: u32, now_ms: u64) -> bool {
+        // Nothing can be seen of a thread of another namespace.
+        if thread == 0 {
+            self.begin(unique, Waiter::Changing(thread));
+            return false;
+        }
         let at_ms = if self.ending == Some(thread) { now_ms } else { now_ms + LOOK_MS };
         let waiter = Waiter::Changing(thread);
         self.calls.insert(unique, CallState::Interrupted { since_ms: now_ms, at_ms, waiter });

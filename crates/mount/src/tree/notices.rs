@@ -12,6 +12,7 @@ use crate::kernel::Kernel;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use xdfs_client::ErrorKind;
 use xdfs_client::watch::{Changes, Watch, Watched};
 
 /// Directories that are watched, or are to be: a fourth of what a server grants a session. Of others names and attributes are used
@@ -24,6 +25,15 @@ const TOLD_MAX: usize = 4096;
 /// So long after its first use a directory is watched: a program that lists it is through by then, and what it was told is of
 /// use to it.
 const SOON: Duration = Duration::from_millis(200);
+
+/// After a watch that failed it is tried again: the server was lost, or has no room now, or the directory was moved.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// A full table is looked through for directories that the kernel has forgotten, this often at the most.
+const LOOKED_THROUGH: Duration = Duration::from_secs(1);
+
+/// So long the names of attributes of what was changed are asked for file by file: answers that are older are over by then.
+const ALONE: Duration = Duration::from_secs(1);
 
 /// Names and attributes that are used no longer than this are looked at again as soon as a notice would come.
 const VALID_MIN: Duration = Duration::from_secs(1);
@@ -47,6 +57,11 @@ struct State {
     changes: VecDeque<(u64, Changes, Vec<u8>)>,
     /// There were more changes than have room.
     overflown: bool,
+    /// A directory had no room, and when the table was looked through last.
+    is_full: bool,
+    looked_through: Option<Instant>,
+    /// The server watches nothing.
+    unsupported: bool,
     ended: bool,
 }
 
@@ -55,6 +70,7 @@ enum Task {
     Watch(u64),
     Drop(u64, Changes, Vec<u8>),
     DropAll,
+    LookThrough,
 }
 
 impl Told {
@@ -89,6 +105,10 @@ impl Told {
                 return Some(Task::Drop(directory, changes, name));
             }
             let now = Instant::now();
+            if std::mem::take(&mut state.is_full) {
+                state.looked_through = Some(now);
+                return Some(Task::LookThrough);
+            }
             let next = state.directories.iter().filter_map(|(directory, due)| Some(((*due)?, *directory))).min();
             state = match next {
                 Some((due, directory)) if due <= now => {
@@ -110,11 +130,28 @@ impl Notices {
 
     /// The kernel is told of a name in a directory. Never waits.
     fn uses(&self, directory: u64) {
+        let (mut state, now) = (self.state.lock(), Instant::now());
+        if state.unsupported || state.directories.contains_key(&directory) {
+            return;
+        }
+        if state.directories.len() < WATCHED_MAX {
+            state.directories.insert(directory, Some(now + SOON));
+        } else if state.looked_through.is_none_or(|then| then + LOOKED_THROUGH <= now) {
+            state.is_full = true;
+        } else {
+            return;
+        }
+        drop(state);
+        self.state.changed.notify_all();
+    }
+
+    /// A watch failed.
+    fn failed(&self, directory: u64, kind: ErrorKind) {
         let mut state = self.state.lock();
-        if !state.directories.contains_key(&directory) && state.directories.len() < WATCHED_MAX {
-            state.directories.insert(directory, Some(Instant::now() + SOON));
-            drop(state);
-            self.state.changed.notify_all();
+        if kind == ErrorKind::Unsupported {
+            (state.unsupported, state.directories) = (true, BTreeMap::new());
+        } else {
+            state.directories.insert(directory, Some(Instant::now() + AGAIN));
         }
     }
 
@@ -143,35 +180,53 @@ impl Tree {
             match task {
                 Task::Watch(directory) => {
                     watches.remove(&directory);
-                    if let Some(watch) = self.watch(directory) {
-                        watches.insert(directory, watch);
+                    if self.inodes().identity(directory).is_none() {
+                        self.known.notices.forget(directory);
+                        continue;
                     }
-                    self.drop_directory(kernel, directory);
+                    match self.watch(directory) {
+                        Ok(watch) => {
+                            watches.insert(directory, watch);
+                            self.drop_directory(kernel, directory);
+                        }
+                        Err(kind) => self.known.notices.failed(directory, kind),
+                    }
                     self.forget_unused(&mut watches);
                 }
                 Task::Drop(directory, changes, name) => {
                     if changes.has(Changes::OVER) {
-                        watches.remove(&directory);
-                        self.known.notices.forget(directory);
-                        // At once, if its names are known: what was not told of is found as soon as there is a watch again.
-                        self.uses_directory(directory);
+                        self.watch_again(&mut watches, directory);
                     } else if changes.has(Changes::LOOK_AGAIN) {
                         self.drop_directory(kernel, directory);
                     } else {
                         self.drop_name(kernel, directory, changes, &name);
                     }
                 }
-                Task::DropAll => watches.keys().for_each(|directory| self.drop_directory(kernel, *directory)),
+                Task::DropAll => {
+                    // What told of its end may be among what had no room.
+                    let over: Vec<u64> =
+                        watches.iter().filter(|(_, watch)| watch.is_over()).map(|(directory, _)| *directory).collect();
+                    over.into_iter().for_each(|directory| self.watch_again(&mut watches, directory));
+                    watches.keys().for_each(|directory| self.drop_directory(kernel, *directory));
+                }
+                Task::LookThrough => self.forget_unused(&mut watches),
             }
         }
     }
 
-    /// None if it cannot be: names and attributes there are used for as long as the settings say.
-    fn watch(&self, directory: u64) -> Option<Watch> {
-        let path = self.path(directory).ok()?;
+    /// A watch is over. There is another one at once, if names of the directory are known: what was not told of is found then.
+    fn watch_again(&self, watches: &mut BTreeMap<u64, Watch>, directory: u64) {
+        watches.remove(&directory);
+        self.known.notices.forget(directory);
+        self.uses_directory(directory);
+    }
+
+    /// Until there is a watch, names and attributes of the directory are used for as long as the settings say.
+    fn watch(&self, directory: u64) -> Result<Watch, ErrorKind> {
+        let path = self.path(directory).map_err(|_| ErrorKind::NotFound)?;
         let told = Arc::clone(&self.known.notices.state);
         let tell = move |changes: Changes, name: &[u8]| told.add(directory, changes, name);
-        self.remote.watch(self.full(&path), Watched::Names, tell).ok()
+        self.remote.watch(self.full(&path), Watched::Names, tell).map_err(|error| error.kind)
     }
 
     /// Directories that the kernel has forgotten make room.
@@ -199,8 +254,9 @@ impl Tree {
         if let Some(inode) = leads_to
             && changes.has(Changes::ATTRIBUTES)
         {
-            self.known.xattr_names.changing(inode, self.settings.valid, || ());
+            self.known.xattr_names.changing(inode, ALONE, || ());
             self.known.default_lists.forget(inode);
+            self.mode_was_set(inode);
         }
         if changes.has(Changes::NAME) {
             kernel.drop_attributes(directory);
@@ -215,9 +271,12 @@ impl Tree {
         let changed =
             known.iter().flat_map(|(name, inode)| [Changed::Name(directory, name.clone()), Changed::Inode(*inode)]);
         self.changes.note(changed.chain([Changed::Inode(directory)]));
+        self.known.default_lists.forget(directory);
         kernel.drop_attributes(directory);
         for (name, inode) in known {
-            self.known.xattr_names.changing(inode, self.settings.valid, || ());
+            self.known.xattr_names.changing(inode, ALONE, || ());
+            self.known.default_lists.forget(inode);
+            self.mode_was_set(inode);
             kernel.drop_name(directory, &name);
         }
     }
@@ -240,6 +299,20 @@ mod tests {
         assert!(notices.state.lock().changes.is_empty(), "all of it is dropped");
         notices.end();
         assert!(notices.state.next().is_none());
+    }
+
+    #[test]
+    fn a_full_table_is_looked_through_now_and_then_and_a_watch_that_failed_is_tried_again() {
+        let notices = Notices::default();
+        (0..WATCHED_MAX as u64 + 2).for_each(|directory| notices.uses(directory));
+        assert!(matches!(notices.state.next(), Some(Task::LookThrough)));
+        notices.uses(WATCHED_MAX as u64 + 3);
+        assert!(!notices.state.lock().is_full, "it was a moment ago");
+        notices.failed(0, ErrorKind::NotFound);
+        assert!(notices.state.lock().directories[&0].is_some_and(|due| due > Instant::now() + SOON));
+        notices.failed(1, ErrorKind::Unsupported);
+        notices.uses(1);
+        assert!(notices.state.lock().directories.is_empty(), "no other is asked for");
     }
 
     #[test]
