@@ -11,7 +11,7 @@ const ANY: &[&str] = &[];
 const ANSWERS: &[Answer] = &[
     (
         COPY,
-        &["-z", "--compress", "-C", "--zc", "--compress-choice", "--compress-level", "--skip-compress"],
+        &["-z", "--compress", "--zc", "--compress-choice", "--compress-level", "--skip-compress"],
         "xdfs does not compress on the way yet: on most networks its parallel channels are faster than a compressor; leave it \
          out, or compress the file before ('tar c dir | zstd | xdfs cp - URL')",
     ),
@@ -119,9 +119,6 @@ const ANSWERS: &[Answer] = &[
             "--preserve",
             "--preserve-all",
             "--executability",
-            "--atimes",
-            "--crtimes",
-            "--attributes-only",
         ],
         "permissions, times and links are kept by -r; -a keeps owners, hard links, access control lists, attributes, holes and \
          special files too",
@@ -133,7 +130,7 @@ const ANSWERS: &[Answer] = &[
     ),
     (
         COPY,
-        &["-J", "-F", "-3", "-4", "-6", "-O", "-T", "-B"],
+        &["-J", "-F", "-3", "-4", "-6"],
         "options of ssh and scp are given to ssh with --ssh, as in --ssh 'ssh -J JUMP'",
     ),
     (
@@ -154,10 +151,12 @@ const ANSWERS: &[Answer] = &[
     ),
     (COPY, &["--log-file"], "--json prints an object for every file; write it to a file with '>'"),
     (COPY, &["--timeout", "--contimeout"], "after a lost connection --retry SECONDS says how long to try again"),
+    (&["cp"], &["-O", "-B"], "options of ssh and scp are given to ssh with --ssh, as in --ssh 'ssh -o NAME=VALUE'"),
     (
         COPY,
-        &["--temp-dir"],
-        "a file is staged beside its target and renamed when it is complete; there is nothing to set",
+        &["--temp-dir", "-T", "--preallocate"],
+        "space for a file is reserved in the staging directory of its target, and it is renamed when it is complete; there is \
+         nothing to set",
     ),
     (
         COPY,
@@ -173,6 +172,7 @@ const ANSWERS: &[Answer] = &[
     (&["cp"], &["--remove-destination"], "what is at the target is replaced as a whole when the copy is complete"),
     (COPY, &["-Z", "--context"], "security contexts are set by the system of the target: 'restorecon' afterwards"),
     (COPY, &["--list-only"], "'xdfs ls -lR URL' lists a tree, and --dry-run prints what would be done"),
+    (&["cp"], &["-d"], "symbolic links below the source are copied as links by -r, and hard links are kept by -a"),
     (
         COPY,
         &["-R", "--relative", "--no-relative", "--no-implied-dirs", "--parents", "--dirs", "-d"],
@@ -180,11 +180,25 @@ const ANSWERS: &[Answer] = &[
     ),
     (
         COPY,
-        &["-W", "--whole-file", "--no-whole-file", "--block-size", "--fuzzy", "-y", "--reflink"],
+        &["-W", "--whole-file", "--no-whole-file", "--block-size", "-B", "--fuzzy", "-y", "--reflink"],
         "a file that differs is sent whole, over parallel channels; there is nothing to set",
     ),
-    (COPY, &["-I", "--ignore-times", "--modify-window"], "'xdfs sync --checksum' compares the content of files"),
+    (
+        COPY,
+        &["-I", "--ignore-times", "--modify-window"],
+        "'xdfs sync --checksum' compares the content of files; 'xdfs cp -r' sends all of them",
+    ),
+    (
+        COPY,
+        &["-O", "--atimes", "--crtimes", "--attributes-only"],
+        "times of the last change are kept by -r, those of directories too; no other times are, and nothing without content",
+    ),
     (COPY, &["-m", "--prune-empty-dirs"], "empty directories are copied too; leave them out with --exclude"),
+    (
+        &["cp"],
+        &["-C"],
+        "xdfs does not compress on the way yet: on most networks its parallel channels are faster than a compressor",
+    ),
     (
         COPY,
         &["-C", "--cvs-exclude"],
@@ -192,8 +206,8 @@ const ANSWERS: &[Answer] = &[
     ),
     (
         COPY,
-        &["--preallocate", "--delay-updates"],
-        "'xdfs cp --atomic' shows a tree at its target when all of it is there",
+        &["--delay-updates"],
+        "each file is replaced as a whole when it is complete; 'xdfs cp -r --atomic' shows a new tree when all of it is there",
     ),
     (COPY, &["-8", "--8-bit-output"], "names are printed as they are, but for characters that a terminal would obey"),
     (COPY, &["-0", "--from0"], "a list of names has one on each line"),
@@ -209,12 +223,12 @@ const ANSWERS: &[Answer] = &[
         ],
         "xdfs does not do that; names are chosen with --include, --exclude and --files-from, for which 'find' makes lists",
     ),
-    (COPY, &["--mkpath"], "directories that are missing at the target are made where it ends in '/'"),
+    (COPY, &["--mkpath"], "directories above the target are made by 'xdfs mkdir -p URL'"),
     (COPY, &["--human-readable", "--no-human-readable"], "sizes are shown in kB, MB and GB without an option"),
     (
         COPY,
         &["--safe-links", "--copy-unsafe-links", "--munge-links", "--keep-dirlinks", "-K", "--no-dereference"],
-        "symbolic links are copied as links, whatever they lead to; a server follows none that leads out of its export",
+        "symbolic links below the source are copied as links, whatever they lead to; one that you name itself is followed",
     ),
     (
         COPY,
@@ -227,12 +241,17 @@ const ANSWERS: &[Answer] = &[
             "--omit-dir-times",
             "--omit-link-times",
         ],
-        "permissions and times are kept by -r, and owners only by -a",
+        "permissions, times and links are kept by -r, and owners only by -a",
     ),
     (
         COPY,
-        &["--fake-super", "--super", "--copy-as", "--iconv", "--protect-args", "-s", "--secluded-args"],
-        "names are bytes that nothing changes, and owners are kept as numbers by -a where the server allows it",
+        &["--fake-super", "--super", "--copy-as"],
+        "owners are kept by -a where the server allows it: by name, or with --numeric-ids by number",
+    ),
+    (
+        COPY,
+        &["--iconv", "--protect-args", "-s", "--secluded-args"],
+        "names are bytes that nothing changes and no shell reads",
     ),
     (
         COPY,
@@ -256,6 +275,7 @@ const VALUES: &[(&str, &str)] = &[
         "-P is the number of parallel channels; a port is written in the URL (xdfs://HOST:PORT/...), progress is shown on a \
          terminal, and an interrupted copy resumes, without an option",
     ),
+    ("--block", "-b is the size of a block; xdfs keeps no older versions of files, as -b of rsync and cp does"),
     ("--progress", "progress is shown on a terminal without an option; --progress none turns it off"),
 ];
 

@@ -304,16 +304,21 @@ pub(super) fn below(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
-/// Whether two URLs name the same host, whatever its port, its user and the way to it: by one name, or by names that
-/// lead to the same address.
+/// Whether two URLs may name the same host, whatever its port, its user and the way to it: by one name, by names that lead
+/// to the same address, or to addresses of this machine. Only ssh knows which host a name means for it.
 fn is_of_same_host(one: &Url, other: &Url) -> bool {
     let name = |url: &Url| url.host.to_string().trim_end_matches('.').to_ascii_lowercase();
-    if name(one) == name(other) {
+    if one.via == Via::Ssh || other.via == Via::Ssh || name(one) == name(other) {
         return true;
     }
     let (one, other) = (addresses(one), addresses(other));
-    let is_here = |all: &[IpAddr]| all.iter().any(IpAddr::is_loopback);
-    one.iter().any(|address| other.contains(address)) || is_here(&one) && is_here(&other)
+    let are_here = |all: &[IpAddr]| all.iter().any(|address| is_here(*address));
+    one.iter().any(|address| other.contains(address)) || are_here(&one) && are_here(&other)
+}
+
+/// Whether it is an address of this machine.
+fn is_here(address: IpAddr) -> bool {
+    address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// The addresses of a host; none if its name is not known, since then nothing is reached there either.
@@ -359,7 +364,8 @@ mod tests {
         for (one, other) in [
             ("ftp://localhost/a", "ftp://127.0.0.1:2121/a"),
             ("ftp://[::1]/a", "ftp://127.0.0.1/a"),
-            ("ftp://127.0.0.1/a", "ssh://[::ffff:127.0.0.1]/a"),
+            ("ftp://127.0.0.1/a", "ftp://[::ffff:127.0.0.1]/a"),
+            ("ftp://192.0.2.1/a", "ssh://alias/a"),
         ] {
             assert!(is_of_same_host(&url(one), &url(other)), "{one} {other}");
         }
