@@ -95,23 +95,35 @@ fn a_login_leaves_in_three_pieces_its_hello_the_login_and_the_end_of_tls() {
     }
 }
 
+/// Attempts at being in time.
+const TRIES: usize = 10;
+
 #[test]
 fn through_a_relay_of_50_ms_each_way_the_first_byte_is_there_in_time() {
     let serving = serving();
     let middle = Middle::delaying(&serving.address, Duration::from_millis(50));
-    // The client's own work for a password: it begins beside the round trip of the challenge, and what is longer counts.
+    for (name, offer, turns) in logins() {
+        let delays = Duration::from_millis(turns as u64 * 100);
+        // One that is in time is enough: on a machine that does other things too several may be late.
+        let in_time = (0..TRIES).any(|_| {
+            let stretching = stretching();
+            let took = first_byte(&serving, &middle, offer.clone(), turns);
+            println!("{name}: first byte after {took:?}; stretching a password takes {stretching:?}");
+            assert!(took >= delays, "{name}: the relay did not delay: {took:?}");
+            // A password is stretched beside the round trip of the challenge, and what is longer counts.
+            let longer = stretching.saturating_sub(Duration::from_millis(100));
+            let work = if name == "password" { longer } else { Duration::ZERO };
+            // One more turn would be 100 ms. How much less it is than this says `xdfs-bench login`, on a machine that does
+            // nothing else.
+            took <= delays + Duration::from_millis(80) + work
+        });
+        assert!(in_time, "{name}: late in {TRIES} attempts");
+    }
+}
+
+/// How long the client's own work for a password takes now.
+fn stretching() -> Duration {
     let started = Instant::now();
     verifier(b"another one", &[1; 16], ROUNDS.try_into().unwrap()).unwrap();
-    let stretching = started.elapsed();
-    for (name, offer, turns) in logins() {
-        // The best of three: on a machine that does other things too one may be late.
-        let best = (0..3).map(|_| first_byte(&serving, &middle, offer.clone(), turns)).min().unwrap();
-        let delays = Duration::from_millis(turns as u64 * 100);
-        let longer = stretching.saturating_sub(Duration::from_millis(100));
-        let work = if name == "password" { longer } else { Duration::ZERO };
-        println!("{name}: first byte after {best:?}; stretching a password takes {stretching:?}");
-        assert!(best >= delays, "{name}: the relay did not delay: {best:?}");
-        // One more turn would be 100 ms. How much less it is than this says `xdfs-bench login`, on a machine that does nothing else.
-        assert!(best <= delays + Duration::from_millis(80) + work, "{name}: {best:?}");
-    }
+    started.elapsed()
 }
