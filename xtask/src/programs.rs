@@ -66,6 +66,9 @@ pub(crate) fn run(options: &Options, tally: &mut Tally) -> Outcome {
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut programs = build()?;
     programs.retain(|program| program.name.contains(&options.only));
+    if programs.is_empty() {
+        return Err(format!("no program of tests has '{}' in its name", options.only).into());
+    }
     programs.sort_by_key(|program| rank(&program.target));
     let amount = programs.len();
     println!("{amount} programs, {} at a time", options.at_once);
@@ -76,13 +79,18 @@ pub(crate) fn run(options: &Options, tally: &mut Tally) -> Outcome {
         for _ in 0..options.at_once {
             scope.spawn(|| {
                 while let Some(program) = next(&queue) {
-                    let output = folder.join(format!("{}.log", program.name.replace('/', "-")));
+                    let output = folder.join(program.log());
                     let (began, outcome) = (Instant::now(), program.run(options, &output, started));
                     let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
                     let (tally, failed) = &mut *results;
                     println!("\n--- {} ({:.1} s)", program.name, began.elapsed().as_secs_f64());
-                    if let Err(Failure(why)) = outcome.and(show(&output, tally)) {
+                    let counted = tally.failed;
+                    if let Err(Failure(why)) = show(&output, tally).and(outcome) {
                         println!("{}: {why}", program.name);
+                        // One that ended otherwise than by a failed test is told nowhere else.
+                        if tally.failed == counted {
+                            tally.note_failure(&program.name, &why);
+                        }
                         failed.push(program.name);
                     }
                 }
@@ -111,6 +119,7 @@ fn show(output: &Path, tally: &mut Tally) -> Result<(), Failure> {
     let written = fs::read(output).map_err(|error| format!("{}: {error}", output.display()))?;
     // A reader of ours that went away is no reason to stop.
     let _ = std::io::stdout().write_all(&written);
+    tally.begin_program();
     String::from_utf8_lossy(&written).lines().for_each(|line| tally.read(line));
     Ok(())
 }
@@ -177,9 +186,19 @@ fn program(message: &Value) -> Option<Program> {
 }
 
 impl Program {
+    /// A program's own file name has a number in it that no other has.
+    fn log(&self) -> String {
+        let own = self.executable.file_name().unwrap_or_default().to_string_lossy();
+        if self.arguments.is_empty() { format!("{own}.log") } else { format!("{}.log", self.name) }
+    }
+
     fn run(&self, options: &Options, output: &Path, started: Instant) -> Result<(), Failure> {
         let text = |error: std::io::Error| Failure(format!("{}: {error}", output.display()));
         let file = File::create(output).map_err(text)?;
+        if std::env::var_os("CI").is_some() && started.elapsed() >= LIMIT {
+            let _ = writeln!(&file, "not run: the tests have taken {} minutes", LIMIT.as_secs() / 60);
+            return Err("not run: there was no time left".into());
+        }
         let mut command = self.command(started);
         command.stdin(Stdio::null()).stdout(file.try_clone().map_err(text)?).stderr(file);
         process::forget_our_package(command.current_dir(&self.folder));
@@ -196,9 +215,10 @@ impl Program {
     fn command(&self, started: Instant) -> Command {
         let mut command;
         if std::env::var_os("CI").is_some() {
-            let left = LIMIT.saturating_sub(started.elapsed()).min(LIMIT_OF_ONE).max(Duration::from_secs(1));
+            let left = LIMIT.saturating_sub(started.elapsed()).min(LIMIT_OF_ONE);
             command = Command::new("timeout");
-            command.args(["--kill-after=10", &left.as_secs().to_string()]).arg(&self.executable);
+            // Zero would be no limit.
+            command.args(["--kill-after=10", &left.as_secs().max(1).to_string()]).arg(&self.executable);
         } else {
             command = Command::new(&self.executable);
         }
@@ -207,13 +227,15 @@ impl Program {
     }
 }
 
-/// What `timeout` says of a program that it ended.
-const OUT_OF_TIME: i32 = 124;
+/// What `timeout` says of a program that it ended, and of one that it had to kill.
+const OUT_OF_TIME: [i32; 2] = [124, 137];
 
 fn ended(status: ExitStatus) -> Result<(), Failure> {
     match status.code() {
         Some(0) => Ok(()),
-        Some(OUT_OF_TIME) => Err("out of time: a test of it hangs, see above which has not ended".into()),
+        Some(code) if OUT_OF_TIME.contains(&code) => {
+            Err("out of time: a test of it hangs, see above which has not ended".into())
+        }
         _ => Err(status.to_string().into()),
     }
 }

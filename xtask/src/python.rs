@@ -14,9 +14,7 @@ const PARQUET_BYTES: &str = "1073741824";
 pub(crate) fn check(tally: &mut Tally, long: bool) -> Outcome {
     let folder = metadata::target_directory()?.join("python");
     let before = tally.passed;
-    // What is measured is a release.
-    let profile = if long { "release" } else { "test" };
-    let wheel = build(&folder, profile)?;
+    let wheel = build(&folder, long)?;
     let clean = folder.join("clean");
     environment(&clean, true)?;
     let tests = tree::root().join("bindings/python/tests");
@@ -57,8 +55,8 @@ fn program(long: bool) -> Result<PathBuf, Failure> {
     Ok(metadata::target_directory()?.join("release/xdfs"))
 }
 
-/// Builds the wheel.
-fn build(folder: &Path, profile: &str) -> Result<PathBuf, Failure> {
+/// Builds the wheel: of a release where something is measured, else of the libraries that the tests have built.
+fn build(folder: &Path, long: bool) -> Result<PathBuf, Failure> {
     let tools = folder.join("tools");
     let maturin = tools.join("bin/maturin");
     if !maturin.is_file() {
@@ -70,7 +68,10 @@ fn build(folder: &Path, profile: &str) -> Result<PathBuf, Failure> {
     clear(&wheels)?;
     let manifest = tree::root().join("bindings/python/Cargo.toml");
     let mut build = Command::new(&maturin);
-    build.args(["build", "--profile", profile, "--locked", "--quiet", "--manifest-path"]).arg(manifest);
+    build.args(["build", "--profile", if long { "release" } else { "dev" }, "--locked", "--quiet"]);
+    build.arg("--manifest-path").arg(manifest);
+    // The profile of the tests itself makes a program with tests of a library.
+    build.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     build.arg("--interpreter").arg(tools.join("bin/python")).arg("--out").arg(&wheels);
     process::run(build.current_dir(tree::root()).stdin(Stdio::null()))?;
     let made = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;

@@ -77,6 +77,17 @@ impl Tally {
 }
 
 impl Tally {
+    /// What the program before left open is not of the next one.
+    pub(crate) fn begin_program(&mut self) {
+        (self.pending, self.in_failure) = (0, false);
+    }
+
+    /// Counts a failure that no line of output tells.
+    pub(crate) fn note_failure(&mut self, name: &str, why: &str) {
+        self.failed += 1;
+        self.failures.push(TestFailure { name: name.to_owned(), excerpt: vec![why.to_owned()] });
+    }
+
     /// Lines of pytest: `FAILED tests/a.py::test - why`, and in the end `2 failed, 7 passed, 1 skipped in 0.90s`.
     fn read_pytest(&mut self, line: &str) {
         if let Some((name, why)) = line.strip_prefix("FAILED ").and_then(|rest| rest.split_once(" - ")) {
