@@ -43,6 +43,16 @@ pub(in crate::cmd) fn is_cut(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining)
 }
 
+/// What globus-gridftp-server says of a data channel that was cut; of several it cancels the others, and may tell that.
+const CUT: [&str; 6] = [
+    "end-of-file",
+    "end of file",
+    "connection reset",
+    "broken pipe",
+    "connection refused",
+    "i/o operation was cancelled",
+];
+
 /// Codes say little: 550 stands for most of what can be wrong with a name, so the text decides
 /// between the usual reasons.
 pub(super) fn kind_of(code: u16, reply: &str) -> ErrorKind {
@@ -53,10 +63,7 @@ pub(super) fn kind_of(code: u16, reply: &str) -> ErrorKind {
         421 => ErrorKind::Draining,
         450 => ErrorKind::Busy,
         452 | 552 => ErrorKind::NoSpace,
-        // globus-gridftp-server says so of a data channel that was cut.
-        500 if says(&["end-of-file", "end of file", "connection reset", "broken pipe", "connection refused"]) => {
-            ErrorKind::ConnectionLost
-        }
+        500 if says(&CUT) => ErrorKind::ConnectionLost,
         530 | 532 => ErrorKind::LoginRefused,
         _ if says(&["no space", "quota"]) => ErrorKind::NoSpace,
         // It knows the command, and something failed while it did it.
@@ -126,6 +133,7 @@ mod tests {
             (552, "552 full", ErrorKind::NoSpace),
             (500, "500 Unknown command.", ErrorKind::Unsupported),
             (500, "500 Command failed. : callback failed. an end-of-file was reached", ErrorKind::ConnectionLost),
+            (500, "500 Command failed. : callback failed. an I/O operation was cancelled", ErrorKind::ConnectionLost),
             (426, "426 Failure writing network stream.", ErrorKind::ConnectionLost),
             (500, "500-Command failed. : System error in write: No space left on device", ErrorKind::NoSpace),
             (500, "500-Command failed. : System error in write: Input/output error", ErrorKind::Storage),
