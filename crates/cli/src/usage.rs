@@ -178,7 +178,7 @@ mod tests {
             ("xdfs ls -lt xdfs://h/e", &["-t: ", "by name alone; --json"]),
             ("xdfs du -s xdfs://h/e", &["-s: ", "without an option"]),
             ("xdfs sync -i a b", &["-i: ", "-n prints what would be done, -v names each file"]),
-            ("xdfs sync --no-perms a b", &["--no-perms: ", "help: permissions and times are kept by -r"]),
+            ("xdfs sync --no-perms a b", &["--no-perms: ", "help: permissions, times and links are kept by -r"]),
             ("xdfs sync --no-perm a b", &["--no-perm: ", "help: 'xdfs sync --help' lists the options there are"]),
             ("xdfs cp --no-clober a b", &["did you mean --no-clobber?"]),
             (
