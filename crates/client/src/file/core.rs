@@ -1,5 +1,6 @@
 //! An open file without a position: calls that survive the loss of the session.
 
+mod appends;
 mod early;
 mod lease;
 mod locks;
@@ -13,7 +14,7 @@ use super::changes::Changes;
 use super::flight::Flown;
 use super::options::OpenOptions;
 use super::remote::{Answered, BatchFacts, PendingFileReply, Remote, is_lost};
-use super::unsynced::{Change, Unsynced};
+use super::unsynced::Unsynced;
 use crate::calls::failed;
 use crate::session::Session;
 use bytes::Bytes;
@@ -40,6 +41,9 @@ struct Connection {
     path: Vec<u8>,
     /// Counts how often it was opened again.
     generation: u64,
+    /// The first generation of the server that is there now: what was changed in an earlier one is made again, and what was
+    /// not yet noted as made when that began, too.
+    server_since: u64,
     unsynced: Unsynced,
     /// The file's change number after the last answer.
     change: u64,
@@ -57,6 +61,12 @@ pub(super) struct Sent {
     pending: PendingFileReply,
     generation: u64,
     changes: bool,
+}
+
+/// The answers to a batch, and the generation that they were given in.
+struct Reply {
+    answered: Answered,
+    generation: u64,
 }
 
 /// What an open file has in common with others of the same file, and what is read with its open.
@@ -195,12 +205,23 @@ impl Core {
         (session, opened): (Arc<Session>, OpenedFile),
         ahead: Ahead,
     ) -> Self {
-        let (generation, in_flight, broken) = (0, 0, None);
+        let (generation, server_since, in_flight, broken) = (0, 0, 0, None);
         let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
         let (locks, path) = (Locks::default(), path.to_vec());
         let own_path = Mutex::new(path.clone());
-        let connection =
-            Connection { session, opened, path, generation, unsynced, change, end, in_flight, locks, broken };
+        let connection = Connection {
+            session,
+            opened,
+            path,
+            generation,
+            server_since,
+            unsynced,
+            change,
+            end,
+            in_flight,
+            locks,
+            broken,
+        };
         Self {
             remote: Arc::clone(remote),
             path: own_path,
@@ -289,7 +310,7 @@ impl Core {
         }
     }
 
-    fn wait(&self, sent: Sent) -> Result<Answered, Error> {
+    fn wait(&self, sent: Sent) -> Result<Reply, Error> {
         let answered = sent.pending.wait()?;
         let told = match answered.read()?.first() {
             Some(Ok(FileAnswer::Changed { change } | FileAnswer::Appended { change, .. })) => Some(*change),
@@ -304,7 +325,7 @@ impl Core {
             connection.change = connection.change.max(told);
         }
         drop(connection);
-        Ok(answered)
+        Ok(Reply { answered, generation: sent.generation })
     }
 
     /// Whether the handle was opened by a name that the file has no more. A server that has closed the
@@ -330,19 +351,19 @@ impl Core {
     /// Waits for the reply to calls that may be made twice, and makes them again if there is none.
     pub(super) fn finish(&self, sent: Option<Sent>, calls: Vec<FileCall<'_>>) -> Result<Answered, Error> {
         match sent.map(|sent| self.wait(sent)) {
-            Some(Ok(answered)) => Ok(answered),
-            _ => self.exchange([0; 16], calls),
+            Some(Ok(reply)) => Ok(reply.answered),
+            _ => Ok(self.exchange([0; 16], calls)?.answered),
         }
     }
 
     /// Makes calls, in another session if this one is lost. With a request id they are made once.
-    fn exchange(&self, mut request: [u8; 16], calls: Vec<FileCall<'_>>) -> Result<Answered, Error> {
+    fn exchange(&self, mut request: [u8; 16], calls: Vec<FileCall<'_>>) -> Result<Reply, Error> {
         let (mut began, mut backoff, mut age_ms) = (Instant::now(), self.remote.backoff(), None);
         loop {
             let (session, handle, generation) = self.current()?;
             let batch = FileBatch { request, age_ms, handle, calls: calls.clone(), ..FileBatch::default() };
             let error = match self.send(&session, generation, batch).and_then(|sent| self.wait(sent)) {
-                Ok(answered) => return Ok(answered),
+                Ok(reply) => return Ok(reply),
                 Err(error) if error.kind == ErrorKind::Stale && self.has_moved(generation) => {
                     self.recover(generation, &mut backoff)?;
                     if request != [0; 16] {
@@ -372,7 +393,7 @@ impl Core {
         read: impl FnOnce(&FileAnswer<'_>) -> Option<T>,
     ) -> Result<T, Error> {
         self.settle_quietly();
-        let answered = self.exchange([0; 16], vec![call])?;
+        let answered = self.exchange([0; 16], vec![call])?.answered;
         self.answer(&answered, what, read)
     }
 
@@ -399,60 +420,6 @@ impl Core {
             Some(Err(failure)) => Err(failed(*failure, &format!("cannot {what} '{}'", self.path().escape_ascii()))),
             None => Err(unexpected()),
         }
-    }
-
-    /// Appends data that fits into one call; returns where it begins.
-    pub(super) fn append(&self, data: &[u8]) -> Result<u64, Error> {
-        self.settle()?;
-        let request: [u8; 16] = random::array()?;
-        let answered = match self.exchange(request, vec![FileCall::Append { data }]) {
-            Err(error) if error.kind == ErrorKind::UnknownOutcome => match self.find_appended(data, error)? {
-                Some(offset) => return self.appended(offset, data),
-                None => self.exchange(random::array()?, vec![FileCall::Append { data }])?,
-            },
-            outcome => outcome?,
-        };
-        let offset = self.answer(&answered, "append to", |answer| match answer {
-            FileAnswer::Appended { offset, .. } => Some(*offset),
-            _ => None,
-        })?;
-        self.appended(offset, data)
-    }
-
-    fn appended(&self, offset: u64, data: &[u8]) -> Result<u64, Error> {
-        self.changes().add();
-        {
-            let change = Change::Write { offset, data: Bytes::copy_from_slice(data) };
-            self.unsynced(|unsynced| {
-                let number = unsynced.add(change);
-                unsynced.made(number);
-            });
-            let mut connection = lock(&self.connection);
-            connection.end = connection.end.max(offset + data.len() as u64);
-        }
-        self.hold_to_bounds()?;
-        Ok(offset)
-    }
-
-    /// Looks for an append whose answer was lost: where it is, or none if it was not made. The
-    /// same bytes may be somebody else's, unless this handle keeps others out.
-    fn find_appended(&self, data: &[u8], unknown: Error) -> Result<Option<u64>, Error> {
-        let (end, locked) = {
-            let connection = lock(&self.connection);
-            (connection.end, connection.locks.all_is_exclusive())
-        };
-        let alone = locked || self.options.denies_writing();
-        let length = self.length()?;
-        if length == end {
-            return Ok(None);
-        }
-        if length == end + data.len() as u64 && alone && self.options.call(b"").read {
-            let mut found = vec![0; data.len()];
-            if self.read_at(&mut found, end)? == data.len() && found == data {
-                return Ok(Some(end));
-            }
-        }
-        Err(unknown)
     }
 
     /// Sends that nobody uses the handle any more; none if the session is lost.

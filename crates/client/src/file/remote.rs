@@ -97,6 +97,11 @@ impl Backoff {
         Self { longest: PAUSE_IN_LINE, ..Self::within(patience) }
     }
 
+    /// The next try follows at once, since the server answers; an error if there is none.
+    pub(super) fn try_at_once(&self, error: &Error) -> Result<(), Error> {
+        if Instant::now() < self.until { Ok(()) } else { Err(error.clone()) }
+    }
+
     /// Waits before the next try; an error if there is none.
     pub(crate) fn wait(&mut self, error: Error) -> Result<(), Error> {
         if Instant::now() + self.pause > self.until {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use xdfs_proto::wire::file::FileCall;
 
 /// A change that can be made again without harm.
@@ -35,13 +36,20 @@ impl Change {
 
     /// Whether the order of this and a write matters.
     pub(super) fn overlaps(&self, at: u64, length: usize) -> bool {
+        let Range { start, end } = self.range();
+        start < at + length as u64 && at < end
+    }
+
+    /// The places where the order of this and other changes matters.
+    pub(super) fn range(&self) -> Range<u64> {
         match self {
-            Self::Write { offset, data } => *offset < at + length as u64 && at < offset + data.len() as u64,
-            _ => true,
+            Self::Write { offset, data } => *offset..offset + data.len() as u64,
+            _ => 0..u64::MAX,
         }
     }
 
-    fn bytes(&self) -> usize {
+    /// Memory that it takes, in a batch as here.
+    pub(super) fn bytes(&self) -> usize {
         // What an entry takes besides its data.
         const ENTRY: usize = 128;
         match self {

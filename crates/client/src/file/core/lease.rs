@@ -2,7 +2,7 @@
 
 use super::super::remote::Backoff;
 use super::super::remote::PendingFileReply;
-use super::{Core, Sent, is_lost, lock};
+use super::{Core, Reply, Sent, is_lost, lock};
 use crate::calls::Facts;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -195,7 +195,7 @@ impl Core {
 
     /// Takes the answer to a call about the lease.
     fn leased(&self, pending: PendingLease) -> Result<(), Error> {
-        let answered = self.wait(pending.sent)?;
+        let Reply { answered, .. } = self.wait(pending.sent)?;
         let told = self.answer(&answered, "lease", told)?;
         let mut leasing = self.leasing();
         if lock(&self.connection).generation == pending.generation {

@@ -1,14 +1,51 @@
 //! An open file whose session was lost, or whose name changed: opened again, if it is still as it was
 //! left.
 
-use super::super::remote::{Backoff, Remote, is_lost};
+use super::super::remote::{Backoff, PendingFileReply, Remote, is_lost};
 use super::super::unsynced::Change;
-use super::{Core, change_number, lock, open_with};
+use super::writes::BEHIND_MAX;
+use super::{Core, FRAME_BYTES, change_number, lock, open_with};
 use crate::session::Session;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::limits;
 use xdfs_proto::wire::file::{FileBatch, FileCall, OpenedFile};
+
+/// Changes that follow each other and are made by one batch, and the range that they concern.
+struct Group<'a> {
+    changes: &'a [Change],
+    from: u64,
+    to: u64,
+}
+
+impl Group<'_> {
+    fn overlaps(&self, other: &Self) -> bool {
+        self.from < other.to && other.from < self.to
+    }
+}
+
+/// The changes in batches whose data fits into `room`, or that are of one change.
+fn groups(changes: &[Change], room: usize) -> impl Iterator<Item = Group<'_>> {
+    let mut rest = changes;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |change: &&Change| {
+            bytes += change.bytes();
+            bytes <= room
+        };
+        let count = rest.iter().take(limits::CALLS_MAX).take_while(fits).count().max(1);
+        let (changes, behind) = rest.split_at_checked(count)?;
+        rest = behind;
+        let ranges = || changes.iter().map(Change::range);
+        Some(Group {
+            changes,
+            from: ranges().map(|range| range.start).min().unwrap_or_default(),
+            to: ranges().map(|range| range.end).max().unwrap_or_default(),
+        })
+    })
+}
 
 impl Core {
     pub(super) fn reconnect(remote: &Remote, backoff: &mut Backoff) -> Result<Arc<Session>, Error> {
@@ -64,14 +101,7 @@ impl Core {
         let lost = self.to_be_made_again(&opened)?;
         self.lock_again(session, opened.handle)?;
         self.lease_again(session, before.handle, opened.handle);
-        let mut last = opened.change;
-        for change in &lost {
-            // If this session is lost too, the change number may be that of this change.
-            lock(&self.connection).in_flight += 1;
-            let (handle, calls) = (opened.handle, vec![change.call()]);
-            let answered = session.call_file(FileBatch { handle, calls, ..FileBatch::default() })?.wait()?;
-            last = self.answer(&answered, "write again", change_number)?;
-        }
+        let last = self.make_again(session, &opened, &lost)?;
         let mut connection = lock(&self.connection);
         (connection.session, connection.opened, connection.path) = (Arc::clone(session), opened, path);
         (connection.change, connection.in_flight) = (last, 0);
@@ -81,11 +111,42 @@ impl Core {
         Ok(())
     }
 
+    /// Makes changes again, in their order; returns the file's change number after them. Batches have no order among them, so
+    /// only those are on their way together that concern different places.
+    fn make_again(&self, session: &Session, opened: &OpenedFile, changes: &[Change]) -> Result<u64, Error> {
+        let room = session.batch_bytes_max() - FRAME_BYTES;
+        let mut last = opened.change;
+        let mut sent: VecDeque<(Group<'_>, PendingFileReply)> = VecDeque::new();
+        let mut settle = |(group, pending): (Group<'_>, PendingFileReply)| {
+            let answered = pending.wait()?;
+            for index in 0..group.changes.len() {
+                last = last.max(self.answer_at(&answered, index, "write again", change_number)?);
+            }
+            Ok::<_, Error>(())
+        };
+        for group in groups(changes, room) {
+            while sent.len() >= BEHIND_MAX || sent.iter().any(|(other, _)| group.overlaps(other)) {
+                sent.pop_front().map_or(Ok(()), &mut settle)?;
+            }
+            // If this session is lost too, the change number may be that of one of these.
+            lock(&self.connection).in_flight += 1;
+            let calls = group.changes.iter().map(Change::call).collect();
+            let batch = FileBatch { stop: true, handle: opened.handle, calls, ..FileBatch::default() };
+            sent.push_back((group, session.call_file(batch)?));
+        }
+        sent.into_iter().try_for_each(settle)?;
+        Ok(last)
+    }
+
     /// The changes that the server may have lost; an error if the file is not as it was left.
     fn to_be_made_again(&self, opened: &OpenedFile) -> Result<Vec<Change>, Error> {
-        let connection = lock(&self.connection);
+        let mut connection = lock(&self.connection);
         let restarted = connection.opened.verifier != opened.verifier;
         let unsynced = if restarted { connection.unsynced.all_made() } else { Vec::new() };
+        if restarted {
+            // From here on an answer of the server before comes too late: its change is not among these.
+            connection.server_since = connection.generation + 1;
+        }
         // A server that lost its power lost times of the file, too: an earlier one is nobody's change.
         let undone = restarted && opened.change < connection.change;
         let differs = connection.change != opened.change && !undone;
@@ -98,5 +159,28 @@ impl Core {
             return Err(Error::new(ErrorKind::TargetChanged, text));
         }
         Ok(unsynced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    #[test]
+    fn changes_are_made_again_in_few_batches_that_keep_the_order_of_what_overlaps() {
+        let write = |offset, length| Change::Write { offset, data: Bytes::from(vec![1; length]) };
+        let small: Vec<Change> = (0..600).map(|at| write(at, 1)).collect();
+        let lengths: Vec<usize> = groups(&small, 1 << 20).map(|group| group.changes.len()).collect();
+        assert_eq!(lengths, [256, 256, 88], "so many calls are in a batch at most");
+        let changes =
+            [write(0, 4000), write(4000, 4000), Change::SetLength { length: 9 }, write(100, 9000), write(0, 1)];
+        let groups: Vec<Group<'_>> = groups(&changes, 5000).collect();
+        let lengths: Vec<usize> = groups.iter().map(|group| group.changes.len()).collect();
+        assert_eq!(lengths, [1, 2, 1, 1]);
+        let overlaps = |one: usize, other: usize| groups[one].overlaps(&groups[other]);
+        assert!(overlaps(0, 1) && overlaps(1, 2) && overlaps(1, 3), "a length concerns every place");
+        assert!(overlaps(2, 0) && !overlaps(2, 3), "the last one is before the bytes of the one before it");
+        assert_eq!(super::groups(&[], 5000).count(), 0);
     }
 }

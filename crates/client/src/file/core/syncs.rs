@@ -1,7 +1,7 @@
 //! Stable storage: waits for it, and bounds what is kept because it is not there yet.
 
 use super::writes::Behind;
-use super::{Core, Sent, lock};
+use super::{Core, Reply, Sent, lock};
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileCall, Verifier};
@@ -40,8 +40,8 @@ impl Core {
         let mut backoff = self.remote.backoff();
         loop {
             let last = lock(&self.connection).unsynced.last_made();
-            let told = self.call(FileCall::Sync { data_only }, "sync", verifier_of)?;
-            if self.synced(last, told) {
+            let reply = self.exchange([0; 16], vec![FileCall::Sync { data_only }])?;
+            if self.synced(last, &reply)? {
                 return Ok(());
             }
             // The server restarted, and what it may have lost was written again after that.
@@ -50,13 +50,17 @@ impl Core {
         }
     }
 
-    /// The server told this verifier in a sync of the changes up to `last`; false if it restarted.
-    fn synced(&self, last: u64, told: Verifier) -> bool {
-        let same = lock(&self.connection).opened.verifier == told;
+    /// The answer to a sync of the changes up to `last`; false if its server is gone, or one restarted meanwhile.
+    fn synced(&self, last: u64, reply: &Reply) -> Result<bool, Error> {
+        let told = self.answer(&reply.answered, "sync", verifier_of)?;
+        let same = {
+            let connection = lock(&self.connection);
+            connection.opened.verifier == told && reply.generation >= connection.server_since
+        };
         if same {
             self.unsynced(|unsynced| unsynced.synced(last));
         }
-        same
+        Ok(same)
     }
 
     /// Whether more is kept of this file than so many bytes, or of all files of the server than their bound over
@@ -88,11 +92,9 @@ impl Core {
     /// reported by the next call, since a second sync may succeed and prove nothing.
     fn finish_sync(&self, behind: &mut Behind) {
         let Some(PendingSync { last, sent }) = behind.syncing.take() else { return };
-        let Ok(answered) = self.wait(sent) else { return };
-        match self.answer(&answered, "sync", verifier_of) {
-            Ok(told) => {
-                self.synced(last, told);
-            }
+        let Ok(reply) = self.wait(sent) else { return };
+        match self.synced(last, &reply) {
+            Ok(_) => {}
             Err(error) if error.kind == ErrorKind::Stale => {}
             Err(error) => {
                 self.lose(&error);

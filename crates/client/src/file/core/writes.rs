@@ -2,7 +2,7 @@
 
 use super::super::unsynced::{Change, Unsynced};
 use super::syncs::PendingSync;
-use super::{Answered, Core, Sent, change_number, is_lost, lock};
+use super::{Core, Reply, Sent, change_number, is_lost, lock};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use xdfs_proto::base::Error;
 use xdfs_proto::wire::file::{FileBatch, FileCall, LeaseCall};
 
 /// Writes that are on their way before the next one waits.
-const BEHIND_MAX: usize = 30;
+pub(super) const BEHIND_MAX: usize = 30;
 
 /// A write that is to be sent.
 #[derive(Clone, Copy)]
@@ -96,40 +96,51 @@ impl Core {
         outcome
     }
 
-    pub(super) fn noted(&self, number: u64, change: &Change, outcome: Result<u64, Error>) -> Result<(), Error> {
-        // What was requested while it was on its way may be older.
-        self.changes().add();
-        match outcome {
-            Ok(_) => {
-                let mut connection = lock(&self.connection);
-                connection.unsynced.made(number);
-                connection.end = match change {
-                    Change::Write { offset, data } => connection.end.max(offset + data.len() as u64),
-                    Change::SetLength { length } => *length,
-                    Change::Allocate { offset, length, keep_size: false } => connection.end.max(offset + length),
-                    _ => connection.end,
-                };
-                Ok(())
-            }
-            Err(error) => {
-                self.unsynced(|unsynced| unsynced.remove(number));
-                Err(error)
-            }
+    /// A change was made in this generation; false if the server of that is gone, and what it had was made again without this
+    /// one.
+    pub(super) fn note_made(&self, number: u64, change: &Change, generation: u64) -> bool {
+        let mut connection = lock(&self.connection);
+        if generation < connection.server_since {
+            return false;
         }
+        connection.unsynced.made(number);
+        connection.end = match change {
+            Change::Write { offset, data } => connection.end.max(offset + data.len() as u64),
+            Change::SetLength { length } => *length,
+            Change::Allocate { offset, length, keep_size: false } => connection.end.max(offset + length),
+            _ => connection.end,
+        };
+        true
     }
 
     /// Makes a change, and waits for its answer.
     pub(in crate::file) fn change(&self, change: &Change) -> Result<(), Error> {
         self.settle()?;
         let number = self.note(change);
-        let answered = self.exchange([0; 16], vec![change.call()]);
-        self.changed(number, change, answered)?;
+        self.make(number, change, false, None)?;
         self.hold_to_bounds()
     }
 
-    fn changed(&self, number: u64, change: &Change, answered: Result<Answered, Error>) -> Result<(), Error> {
-        let told = answered.and_then(|answered| self.answer(&answered, "write", change_number));
-        self.noted(number, change, told)
+    /// Makes a change that has a number, unless it was made already, with this outcome. Until one that counts is noted it is
+    /// made again and again: those that its server had and lost are made again without it.
+    fn make(&self, number: u64, change: &Change, under: bool, sent: Option<Result<Reply, Error>>) -> Result<(), Error> {
+        let mut outcome = sent;
+        loop {
+            let reply = outcome.take().unwrap_or_else(|| self.exchange([0; 16], calls_of(change.call(), under)));
+            let told = reply.and_then(|Reply { answered, generation }| {
+                self.answer(&answered, "write", change_number).map(|_| generation)
+            });
+            // What was requested while it was on its way may be older.
+            self.changes().add();
+            match told {
+                Ok(generation) if self.note_made(number, change, generation) => return Ok(()),
+                Ok(_) => {}
+                Err(error) => {
+                    self.unsynced(|unsynced| unsynced.remove(number));
+                    return Err(error);
+                }
+            }
+        }
     }
 
     /// Sends a write without waiting for its answer; the error may be one of an earlier write.
@@ -326,12 +337,12 @@ impl Core {
     /// longer than this end waits.
     fn settle_one(&self, write: SentWrite, lost: Option<&Error>) -> Result<(), Error> {
         let SentWrite { number, change, under, accepted, sent } = write;
-        let answered = match (sent.map(|sent| self.wait(sent)), lost) {
-            (Some(Ok(answered)), _) => Ok(answered),
-            (_, Some(lost)) => Err(lost.clone()),
-            (_, None) => self.exchange([0; 16], calls_of(change.call(), under)),
+        let outcome = match (sent.map(|sent| self.wait(sent)), lost) {
+            (Some(Ok(reply)), _) => Some(Ok(reply)),
+            (_, Some(lost)) => Some(Err(lost.clone())),
+            (_, None) => None,
         };
-        self.changed(number, &change, answered).inspect_err(|error| {
+        self.make(number, &change, under, outcome).inspect_err(|error| {
             if accepted {
                 self.lose(error);
             }

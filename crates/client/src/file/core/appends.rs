@@ -1,0 +1,88 @@
+//! Appends: made once, and found again where nobody knows whether they were made.
+
+use super::super::unsynced::Change;
+use super::{Core, Reply, lock};
+use bytes::Bytes;
+use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::wire::file::{FileAnswer, FileCall};
+use xdfs_secure::random;
+
+/// What became of an append whose answer was lost.
+enum Found {
+    At(u64),
+    Not,
+    /// Nobody can tell.
+    Unclear,
+}
+
+impl Core {
+    /// Appends data that fits into one call; returns where it begins.
+    pub(in crate::file) fn append(&self, data: &[u8]) -> Result<u64, Error> {
+        self.settle()?;
+        let backoff = self.remote.backoff();
+        loop {
+            let unknown = match self.exchange(random::array()?, vec![FileCall::Append { data }]) {
+                Ok(Reply { answered, generation }) => {
+                    let offset = self.answer(&answered, "append to", |answer| match answer {
+                        FileAnswer::Appended { offset, .. } => Some(*offset),
+                        _ => None,
+                    })?;
+                    if self.note_append(offset, data, generation) {
+                        self.hold_to_bounds()?;
+                        return Ok(offset);
+                    }
+                    Error::new(ErrorKind::UnknownOutcome, "the server restarted after it had appended")
+                }
+                Err(error) if error.kind == ErrorKind::UnknownOutcome => error,
+                Err(error) => return Err(error),
+            };
+            loop {
+                let (_, _, generation) = self.current()?;
+                match self.find_appended(data)? {
+                    Found::At(offset) if self.note_append(offset, data, generation) => {
+                        self.hold_to_bounds()?;
+                        return Ok(offset);
+                    }
+                    Found::Not => break,
+                    Found::Unclear if generation == self.current()?.2 => return Err(unknown),
+                    // The server restarted while this end looked: what it had was made again without this append.
+                    Found::At(_) | Found::Unclear => backoff.try_at_once(&unknown)?,
+                }
+            }
+            backoff.try_at_once(&unknown)?;
+        }
+    }
+
+    /// An append was made in this generation; false if that is one of a server before the present one, which made again what it
+    /// knew of: this append may be lost.
+    fn note_append(&self, offset: u64, data: &[u8], generation: u64) -> bool {
+        self.changes().add();
+        let change = Change::Write { offset, data: Bytes::copy_from_slice(data) };
+        let number = self.unsynced(|unsynced| unsynced.add(change.clone()));
+        let made = self.note_made(number, &change, generation);
+        if !made {
+            self.unsynced(|unsynced| unsynced.remove(number));
+        }
+        made
+    }
+
+    /// Looks for an append whose answer was lost. The same bytes may be somebody else's, unless this handle keeps others out.
+    fn find_appended(&self, data: &[u8]) -> Result<Found, Error> {
+        let (end, locked) = {
+            let connection = lock(&self.connection);
+            (connection.end, connection.locks.all_is_exclusive())
+        };
+        let alone = locked || self.options.denies_writing();
+        let length = self.length()?;
+        if length == end {
+            return Ok(Found::Not);
+        }
+        if length == end + data.len() as u64 && alone && self.options.call(b"").read {
+            let mut found = vec![0; data.len()];
+            if self.read_at(&mut found, end)? == data.len() && found == data {
+                return Ok(Found::At(end));
+            }
+        }
+        Ok(Found::Unclear)
+    }
+}
