@@ -65,20 +65,23 @@ fn tools() -> Result<Result<[PathBuf; 2], String>, String> {
 fn build(folder: &Path) -> Result<PathBuf, String> {
     let failed = |error: std::io::Error| format!("this program: {error}");
     let own = std::env::current_exe().map_err(failed)?;
-    let target = own.ancestors().nth(2).ok_or("this program lies in no folder of cargo")?;
+    let outside = "this program lies in no folder of cargo";
+    let folder_of_profile = own.parent().ok_or(outside)?;
+    let target = folder_of_profile.parent().ok_or(outside)?;
+    let profile = if folder_of_profile.ends_with("debug") { "test" } else { "release" };
     // The build replaces this program.
     let wrapper = folder.join("wrapper");
     std::fs::copy("/proc/self/exe", &wrapper).map_err(failed)?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--release", "--manifest-path"]).arg(corpus::home().join("Cargo.toml"));
+    cargo.args(["build", "--quiet", "--profile", profile, "--manifest-path"]).arg(corpus::home().join("Cargo.toml"));
     cargo.arg("--target-dir").arg(target).env("RUSTC_WRAPPER", &wrapper).env(WRAPS, "1");
     for package in COUNTED {
         // Without inlining and merging, so that a line's counter is its own; and so that cargo tells these from the others.
-        cargo.arg("--config").arg(format!("profile.release.package.{package}.opt-level=1"));
+        cargo.arg("--config").arg(format!("profile.{profile}.package.{package}.opt-level=1"));
     }
     output(&mut cargo)?;
     let program = folder.join("xdfs-fuzz");
-    std::fs::copy(target.join("release/xdfs-fuzz"), &program).map_err(failed)?;
+    std::fs::copy(folder_of_profile.join("xdfs-fuzz"), &program).map_err(failed)?;
     Ok(program)
 }
 

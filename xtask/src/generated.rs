@@ -36,8 +36,9 @@ pub(crate) fn fuzz(arguments: &[&str], tally: &mut Tally) -> Outcome {
     if !has_fuzz() {
         return Err("there is no fuzz/Cargo.toml".into());
     }
-    let mut command = process::cargo(&["run", "--quiet", "--release", "--manifest-path", "fuzz/Cargo.toml", "--"]);
-    command.args(arguments);
+    // With the profile of the tests and beside them: the libraries that they have in common are compiled once.
+    let mut command = process::cargo(&["run", "--quiet", "--profile", "test", "--manifest-path", "fuzz/Cargo.toml"]);
+    command.arg("--target-dir").arg(tree::root().join("target")).arg("--").args(arguments);
     process::run_counted(&mut command, tally)?;
     Ok("the fuzz program found nothing".to_owned())
 }
