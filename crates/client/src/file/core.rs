@@ -44,6 +44,10 @@ struct Connection {
     /// The first generation of the server that is there now: what was changed in an earlier one is made again, and what was
     /// not yet noted as made when that began, too.
     server_since: u64,
+    /// The same for locks, which end with the session.
+    locks_since: u64,
+    /// The handle of a recovery that did not come to its end: the next one has the server close it first.
+    tried: Option<u64>,
     unsynced: Unsynced,
     /// The file's change number after the last answer.
     change: u64,
@@ -92,6 +96,7 @@ pub(super) struct Core {
     options: OpenOptions,
     connection: Mutex<Connection>,
     recovering: Mutex<()>,
+    appending: Mutex<()>,
     /// Held until they are answered: what comes behind them waits, whichever thread it comes from.
     behind: Mutex<Behind>,
     changes: Mutex<Changes>,
@@ -109,6 +114,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) fn unexpected() -> Error {
     Error::new(ErrorKind::Protocol, "the server answered something else")
+}
+
+/// What is done is lost each time, for as long as this end waits.
+fn restarts() -> Error {
+    Error::new(ErrorKind::ConnectionLost, "the server restarts again and again")
 }
 
 /// The number that another one follows after every change.
@@ -215,6 +225,8 @@ impl Core {
             path,
             generation,
             server_since,
+            locks_since: 0,
+            tried: None,
             unsynced,
             change,
             end,
@@ -228,6 +240,7 @@ impl Core {
             options: *options,
             connection: Mutex::new(connection),
             recovering: Mutex::new(()),
+            appending: Mutex::new(()),
             behind: Mutex::default(),
             changes: Mutex::new(shared.changes.clone()),
             ahead: Mutex::new(ahead),
@@ -432,6 +445,7 @@ impl Core {
     /// Waits for what was written, and gives the handle back: both, whatever becomes of the other.
     pub(super) fn close(&self) -> Result<(), Error> {
         let settled = self.settle().and_then(|()| self.must_have_lost_nothing());
+        let recovered = self.end_half_recovery();
         self.closed.store(true, Ordering::SeqCst);
         let (session, handle, _) = self.current()?;
         let batch = FileBatch { handle, calls: vec![FileCall::Close], ..FileBatch::default() };
@@ -440,7 +454,7 @@ impl Core {
             Err(error) if is_lost(&error) => Ok(()),
             outcome => outcome.map(drop),
         };
-        settled.and(closed)
+        settled.and(recovered).and(closed)
     }
 }
 

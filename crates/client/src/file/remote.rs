@@ -210,7 +210,7 @@ impl Remote {
     }
 
     /// The session, if there is one; waits for nobody who connects.
-    pub(super) fn present(&self) -> Option<Arc<Session>> {
+    pub(crate) fn present(&self) -> Option<Arc<Session>> {
         match self.session.try_lock() {
             Ok(session) => session.clone(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().clone(),

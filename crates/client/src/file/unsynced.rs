@@ -74,6 +74,14 @@ impl Unsynced {
         self.on_their_way.remove(&number);
     }
 
+    /// The change is made again, behind those that were made meanwhile; returns its new number.
+    pub(super) fn again(&mut self, number: u64) -> u64 {
+        let Some(change) = self.changes.remove(&number) else { return number };
+        self.on_their_way.remove(&number);
+        self.bytes -= change.bytes();
+        self.add(change)
+    }
+
     /// The change failed, and was not made.
     pub(super) fn remove(&mut self, number: u64) {
         self.on_their_way.remove(&number);
@@ -125,6 +133,10 @@ mod tests {
         unsynced.made(numbers[3]);
         unsynced.synced(numbers[0]);
         assert_eq!(unsynced.all_made(), [write(1), write(3)]);
+        let later = unsynced.again(numbers[1]);
+        assert_eq!((unsynced.last_made(), unsynced.all_made()), (numbers[3], vec![write(3)]), "it is on its way again");
+        unsynced.made(later);
+        assert_eq!(unsynced.all_made(), [write(3), write(1)], "it was made later");
         let later = unsynced.add(Change::SetLength { length: 1 });
         unsynced.made(later);
         assert_eq!(unsynced.last_made(), later);

@@ -6,7 +6,8 @@ use super::{BOTH, remote};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use xdfs_client::file::File;
 
@@ -139,6 +140,46 @@ impl Pair {
     }
 }
 
+/// A server that ends in the middle of calls again and again, and is there again at once.
+struct Restarts {
+    over: SyncSender<()>,
+    steps: Arc<AtomicU64>,
+    thread: JoinHandle<(Serving, u32)>,
+}
+
+impl Restarts {
+    fn of(mut serving: Serving) -> Self {
+        let life = Duration::from_millis(setting("XDFS_SERVER_MS", LIFE_MS));
+        let (over, is_over) = sync_channel::<()>(0);
+        let steps = Arc::new(AtomicU64::new(0));
+        let made = Arc::clone(&steps);
+        let thread = std::thread::spawn(move || {
+            let (mut count, mut before) = (0, 0);
+            while is_over.recv_timeout(life) == Err(RecvTimeoutError::Timeout) {
+                // On a machine that is slower than its servers' lives nothing would ever be done.
+                let made = made.load(Ordering::Relaxed);
+                if made > before {
+                    serving.restart();
+                    (count, before) = (count + 1, made);
+                }
+            }
+            (serving, count)
+        });
+        Self { over, steps, thread }
+    }
+
+    /// Something was done.
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The server stays; how often it was another one.
+    fn end(self) -> (Serving, u32) {
+        drop(self.over);
+        self.thread.join().unwrap()
+    }
+}
+
 #[test]
 fn a_file_is_what_a_buffer_is_after_random_operations_and_restarts() {
     let (seed, operations) = (setting("XDFS_SEED", 20), setting("XDFS_OPERATIONS", OPERATIONS));
@@ -165,36 +206,55 @@ fn a_file_is_what_a_buffer_is_after_random_operations_and_restarts() {
 fn a_file_is_what_a_buffer_is_though_its_server_ends_in_the_middle_of_calls() {
     let (seed, operations) = (setting("XDFS_SEED", 21), setting("XDFS_OPERATIONS", OPERATIONS));
     println!("XDFS_SEED={seed}");
-    let life = Duration::from_millis(setting("XDFS_SERVER_MS", LIFE_MS));
-    let mut serving = Serving::with(Setup { unix: true, ..Setup::default() });
+    let serving = Serving::with(Setup { unix: true, ..Setup::default() });
     // What is found of a lost append is its own only where nobody else writes.
     let options = BOTH.create(true).deny(false, true);
     let file = File::open(&remote(&serving), "data/f", &options).unwrap();
-    let (over, is_over) = sync_channel::<()>(0);
-    let steps = Arc::new(AtomicU64::new(0));
-    let made = Arc::clone(&steps);
-    let restarts = std::thread::spawn(move || {
-        let (mut count, mut before) = (0, 0);
-        while is_over.recv_timeout(life) == Err(RecvTimeoutError::Timeout) {
-            // On a machine that is slower than its servers' lives nothing would ever be done.
-            let made = made.load(Ordering::Relaxed);
-            if made > before {
-                serving.restart();
-                (count, before) = (count + 1, made);
-            }
-        }
-        (serving, count)
-    });
+    let restarts = Restarts::of(serving);
     let mut pair = Pair { file, buffer: Vec::new(), random: Random(seed) };
     for number in 0..operations {
         let step = pair.step();
         let length = pair.file.length().unwrap();
         assert_eq!(length, pair.buffer.len() as u64, "after {step}, operation {number} of XDFS_SEED={seed}");
-        steps.fetch_add(1, Ordering::Relaxed);
+        restarts.step();
     }
-    drop(over);
-    let (serving, count) = restarts.join().unwrap();
+    let (serving, count) = restarts.end();
     pair.file.close().unwrap();
     assert!(serving.directory.read("f") == pair.buffer, "XDFS_SEED={seed}");
+    assert!(count > 3, "{count} restarts");
+}
+
+#[test]
+fn appends_of_threads_are_made_once_though_their_server_ends_in_the_middle_of_calls() {
+    const THREADS: u64 = 4;
+    let each = setting("XDFS_OPERATIONS", OPERATIONS) / 10;
+    let serving = Serving::with(Setup { unix: true, ..Setup::default() });
+    let options = BOTH.create(true).deny(false, true);
+    let file = File::open(&remote(&serving), "data/f", &options).unwrap();
+    let restarts = Restarts::of(serving);
+    let append_all = |thread: u64| {
+        let append = |number: u64| {
+            // The same bytes come again and again: an append that is lost is not told by them alone.
+            let line = format!("{} of {thread}\n", number % 3).into_bytes();
+            let offset = file.append(&line).unwrap();
+            restarts.step();
+            (offset, line)
+        };
+        (0..each).map(append).collect::<Vec<_>>()
+    };
+    let told: Vec<(u64, Vec<u8>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || append_all(thread))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let (serving, count) = restarts.end();
+    file.close().unwrap();
+    let content = serving.directory.read("f");
+    let mut expected = vec![0; content.len()];
+    for (offset, line) in &told {
+        let at = *offset as usize;
+        assert!(expected[at..at + line.len()].iter().all(|byte| *byte == 0), "two were told the place {at}");
+        expected[at..at + line.len()].copy_from_slice(line);
+    }
+    assert!(content == expected, "each is there, and nothing else");
     assert!(count > 3, "{count} restarts");
 }

@@ -129,7 +129,8 @@ impl FileCalls {
             self.claim_hidden(open.path, &handle);
         }
         handle.own.store(own, Ordering::Relaxed);
-        handle.unsynced_name.store(created, Ordering::Relaxed);
+        // Of a file that is opened again nobody knows whether its name was synced.
+        handle.unsynced_name.store(created || open.again.is_some(), Ordering::Relaxed);
         if open.truncate && !created {
             file.set_length(0)?;
         }

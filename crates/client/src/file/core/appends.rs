@@ -1,7 +1,7 @@
 //! Appends: made once, and found again where nobody knows whether they were made.
 
 use super::super::unsynced::Change;
-use super::{Core, Reply, lock};
+use super::{Core, Reply, lock, restarts};
 use bytes::Bytes;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileCall};
@@ -19,7 +19,17 @@ impl Core {
     /// Appends data that fits into one call; returns where it begins.
     pub(in crate::file) fn append(&self, data: &[u8]) -> Result<u64, Error> {
         self.settle()?;
-        let backoff = self.remote.backoff();
+        let offset = {
+            // One at a time: where an append whose answer is lost would be is known as long as no other one is made.
+            let _turn = lock(&self.appending);
+            self.append_in_turn(data)?
+        };
+        self.hold_to_bounds()?;
+        Ok(offset)
+    }
+
+    fn append_in_turn(&self, data: &[u8]) -> Result<u64, Error> {
+        let (end, backoff) = (self.known_end(), self.remote.backoff());
         loop {
             let unknown = match self.exchange(random::array()?, vec![FileCall::Append { data }]) {
                 Ok(Reply { answered, generation }) => {
@@ -28,7 +38,6 @@ impl Core {
                         _ => None,
                     })?;
                     if self.note_append(offset, data, generation) {
-                        self.hold_to_bounds()?;
                         return Ok(offset);
                     }
                     Error::new(ErrorKind::UnknownOutcome, "the server restarted after it had appended")
@@ -38,18 +47,16 @@ impl Core {
             };
             loop {
                 let (_, _, generation) = self.current()?;
-                match self.find_appended(data)? {
-                    Found::At(offset) if self.note_append(offset, data, generation) => {
-                        self.hold_to_bounds()?;
-                        return Ok(offset);
-                    }
+                match self.find_appended(data, end)? {
+                    Found::At(offset) if self.note_append(offset, data, generation) => return Ok(offset),
                     Found::Not => break,
                     Found::Unclear if generation == self.current()?.2 => return Err(unknown),
                     // The server restarted while this end looked: what it had was made again without this append.
                     Found::At(_) | Found::Unclear => backoff.try_at_once(&unknown)?,
                 }
             }
-            backoff.try_at_once(&unknown)?;
+            // It is known not to be there.
+            backoff.try_at_once(&restarts())?;
         }
     }
 
@@ -66,23 +73,22 @@ impl Core {
         made
     }
 
-    /// Looks for an append whose answer was lost. The same bytes may be somebody else's, unless this handle keeps others out.
-    fn find_appended(&self, data: &[u8]) -> Result<Found, Error> {
-        let (end, locked) = {
-            let connection = lock(&self.connection);
-            (connection.end, connection.locks.all_is_exclusive())
-        };
+    /// Looks for an append whose answer was lost, and which would begin at `end`. The same bytes may be somebody else's, unless
+    /// this handle keeps others out.
+    fn find_appended(&self, data: &[u8], end: u64) -> Result<Found, Error> {
+        let locked = lock(&self.connection).locks.all_is_exclusive();
         let alone = locked || self.options.denies_writing();
         let length = self.length()?;
-        if length == end {
-            return Ok(Found::Not);
-        }
-        if length == end + data.len() as u64 && alone && self.options.call(b"").read {
-            let mut found = vec![0; data.len()];
-            if self.read_at(&mut found, end)? == data.len() && found == data {
-                return Ok(Found::At(end));
-            }
-        }
-        Ok(Found::Unclear)
+        let found = if length == end {
+            Found::Not
+        } else if length == end + data.len() as u64 && alone && self.options.call(b"").read {
+            let mut read = vec![0; data.len()];
+            let is_there = self.read_at(&mut read, end)? == data.len() && read == data;
+            if is_there { Found::At(end) } else { Found::Unclear }
+        } else {
+            Found::Unclear
+        };
+        // Another thread has written behind the end, or cut the file: this one's place is not known any more.
+        Ok(if self.known_end() == end { found } else { Found::Unclear })
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Leasing {
     /// Its end has been seen, and what was kept under it is forgotten.
     used: bool,
     on_recall: Option<OnRecall>,
+    /// Counts the sessions that the lease was asked for in: an answer of an earlier one says nothing of it.
+    asked_in: u64,
     /// Attributes that were told under it: which, after how many changes, and what.
     facts: Option<(Wanted, u64, Facts)>,
 }
@@ -46,7 +48,7 @@ pub(super) struct Leasing {
 impl Default for Leasing {
     fn default() -> Self {
         let holding = Holding::new(Bugs::default());
-        Self { holding, time: Duration::ZERO, local: false, used: false, on_recall: None, facts: None }
+        Self { holding, time: Duration::ZERO, local: false, used: false, on_recall: None, asked_in: 0, facts: None }
     }
 }
 
@@ -54,6 +56,7 @@ impl Default for Leasing {
 pub(in crate::file) struct PendingLease {
     sent: Sent,
     generation: u64,
+    asked_in: u64,
 }
 
 impl PendingLease {
@@ -180,7 +183,8 @@ impl Core {
         self.remote.keeper().keep(handle, self);
         let calls = vec![FileCall::Lease(LeaseCall::Ask(kind))];
         let sent = self.send(&session, generation, Self::batch_of(handle, calls));
-        match sent.and_then(|sent| self.leased(PendingLease { sent, generation })) {
+        let asked_in = self.leasing().asked_in;
+        match sent.and_then(|sent| self.leased(PendingLease { sent, generation, asked_in })) {
             Ok(()) => Ok(self.lease()),
             Err(error) => {
                 self.leasing().holding.on_lost();
@@ -198,6 +202,9 @@ impl Core {
         let Reply { answered, .. } = self.wait(pending.sent)?;
         let told = self.answer(&answered, "lease", told)?;
         let mut leasing = self.leasing();
+        if leasing.asked_in != pending.asked_in {
+            return Ok(());
+        }
         if lock(&self.connection).generation == pending.generation {
             leasing.on_answer(told);
         } else {
@@ -246,8 +253,9 @@ impl Core {
 
     pub(super) fn send_lease(&self, call: LeaseCall) -> Option<PendingLease> {
         let (session, handle, generation) = self.current().ok()?;
+        let asked_in = self.leasing().asked_in;
         let sent = self.send(&session, generation, Self::batch_of(handle, vec![FileCall::Lease(call)])).ok()?;
-        Some(PendingLease { sent, generation })
+        Some(PendingLease { sent, generation, asked_in })
     }
 
     /// As which handle the keeper has to look after it; none if there is no lease.
@@ -296,6 +304,7 @@ impl Core {
     pub(super) fn lease_again(&self, session: &Arc<crate::session::Session>, before: u64, handle: u64) {
         let asked = {
             let mut leasing = self.leasing();
+            leasing.asked_in += 1;
             leasing.holding.on_lost();
             leasing.holding.reclaim(moment(Instant::now()))
         };

@@ -2,7 +2,7 @@
 //! session, or the file fails.
 
 use super::super::remote::Backoff;
-use super::{Core, lock};
+use super::{Core, Reply, lock, restarts};
 use crate::session::Session;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -83,15 +83,32 @@ impl Core {
     }
 
     fn lock_whole(&self, exclusive: bool, wait: bool) -> Result<(), Error> {
-        self.settle()?;
-        let done = self.call(FileCall::Lock { exclusive, wait }, "lock", |_| Some(()));
-        self.changes().add();
-        lock(&self.connection).locks.whole = match (&done, exclusive) {
-            (Err(_), _) => WholeLock::Unlocked,
-            (Ok(()), true) => WholeLock::Exclusive,
-            (Ok(()), false) => WholeLock::Shared,
-        };
+        let kind = if exclusive { WholeLock::Exclusive } else { WholeLock::Shared };
+        let done = self.have_lock(&FileCall::Lock { exclusive, wait }, |locks| locks.whole = kind);
+        if done.is_err() {
+            lock(&self.connection).locks.whole = WholeLock::Unlocked;
+        }
         done
+    }
+
+    /// Asks for a lock, and notes that the program has it. One of a session that was lost before it was noted is over, and is
+    /// asked for again: it was not among those that the next session was asked for.
+    fn have_lock(&self, call: &FileCall<'static>, note: impl Fn(&mut Locks)) -> Result<(), Error> {
+        self.settle()?;
+        let backoff = self.remote.backoff();
+        loop {
+            let Reply { answered, generation } = self.exchange([0; 16], vec![call.clone()])?;
+            self.answer(&answered, "lock", |_| Some(()))?;
+            self.changes().add();
+            {
+                let mut connection = lock(&self.connection);
+                if generation >= connection.locks_since {
+                    note(&mut connection.locks);
+                    return Ok(());
+                }
+            }
+            backoff.try_at_once(&restarts())?;
+        }
     }
 
     /// Waits for what was written, and ends the lock.
@@ -104,11 +121,9 @@ impl Core {
 
     /// Locks a range if that is possible now; with `wait` a place in line is kept otherwise.
     fn lock_range(&self, owner: LockOwner, wanted: RangeLock, wait: bool) -> Result<(), Error> {
-        self.settle()?;
-        self.call(FileCall::LockRange { owner, lock: wanted, wait }, "lock", |_| Some(()))?;
-        self.changes().add();
-        lock(&self.connection).locks.ranges.entry(owner).or_default().lock(wanted);
-        Ok(())
+        self.have_lock(&FileCall::LockRange { owner, lock: wanted, wait }, |locks| {
+            locks.ranges.entry(owner).or_default().lock(wanted);
+        })
     }
 
     /// Locks a range if that is possible now.
@@ -151,9 +166,13 @@ impl Core {
         })
     }
 
-    /// Has the locks again, in another session.
-    pub(super) fn lock_again(&self, session: &Session, handle: u64) -> Result<(), Error> {
-        let all = lock(&self.connection).locks.calls();
+    /// Has the locks again, in another session. Whether one of them keeps others from writing.
+    pub(super) fn lock_again(&self, session: &Session, handle: u64) -> Result<bool, Error> {
+        let (all, is_exclusive) = {
+            let mut connection = lock(&self.connection);
+            connection.locks_since = connection.generation + 1;
+            (connection.locks.calls(), connection.locks.any_is_exclusive())
+        };
         for calls in all.chunks(LOCKS_AT_ONCE) {
             let mut backoff = Backoff::within(LOCK_AGAIN);
             while let Err(error) = self.lock_all(session, handle, calls) {
@@ -164,7 +183,7 @@ impl Core {
                 backoff.wait(error).map_err(|_| Error::new(ErrorKind::TargetChanged, text))?;
             }
         }
-        Ok(())
+        Ok(is_exclusive)
     }
 
     fn lock_all(&self, session: &Session, handle: u64, calls: &[FileCall<'static>]) -> Result<(), Error> {

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::limits;
-use xdfs_proto::wire::file::{FileBatch, FileCall, OpenedFile};
+use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile};
+use xdfs_proto::wire::path::Wanted;
 
 /// Changes that follow each other and are made by one batch, and the range that they concern.
 struct Group<'a> {
@@ -86,7 +87,13 @@ impl Core {
             }
             // Another client may have it open in a way that excludes this one.
             if !self.remote.may_retry(&error) && error.kind != ErrorKind::Locked {
-                lock(&self.connection).broken = Some(error.clone());
+                let tried = {
+                    let mut connection = lock(&self.connection);
+                    connection.broken = Some(error.clone());
+                    connection.tried.take()
+                };
+                // It may have a lock. With its session it is closed anyway.
+                let _ = tried.map(|handle| session.call_file(Self::batch_of(handle, vec![FileCall::Close])));
                 return Err(error);
             }
             backoff.wait(error)?;
@@ -94,21 +101,55 @@ impl Core {
     }
 
     fn open_again(&self, session: &Arc<Session>) -> Result<(), Error> {
-        let before = lock(&self.connection).opened;
+        let before = {
+            let connection = lock(&self.connection);
+            // What an earlier attempt had on its way must not be executed behind what follows.
+            OpenedFile { handle: connection.tried.unwrap_or(connection.opened.handle), ..connection.opened }
+        };
         let path = self.path();
         let calls = vec![FileCall::Open(self.options.again(&path, &before))];
-        let opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &path)?;
-        let lost = self.to_be_made_again(&opened)?;
-        self.lock_again(session, opened.handle)?;
+        let mut opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &path)?;
+        lock(&self.connection).tried = Some(opened.handle);
         self.lease_again(session, before.handle, opened.handle);
+        if self.lock_again(session, opened.handle)? {
+            // Whoever had the lock meanwhile may have changed the file.
+            opened.change = self.change_now(session, opened.handle)?;
+        }
+        let lost = self.to_be_made_again(&opened)?;
         let last = self.make_again(session, &opened, &lost)?;
         let mut connection = lock(&self.connection);
         (connection.session, connection.opened, connection.path) = (Arc::clone(session), opened, path);
-        (connection.change, connection.in_flight) = (last, 0);
+        (connection.change, connection.in_flight, connection.tried) = (last, 0, None);
         connection.generation += 1;
         drop(connection);
         self.changes().add();
         Ok(())
+    }
+
+    /// The file's change number, in a session that is not the present one yet.
+    fn change_now(&self, session: &Session, handle: u64) -> Result<u64, Error> {
+        let calls = vec![FileCall::Attributes { wanted: Wanted::CHANGE }];
+        let answered = session.call_file(Self::batch_of(handle, calls))?.wait()?;
+        self.answer(&answered, "look at", |answer| match answer {
+            FileAnswer::Attributes(told) => told.change,
+            _ => None,
+        })
+    }
+
+    /// A recovery that was begun and not ended may have cut the file, and has not written again what was in it: this is done
+    /// before the file is closed.
+    pub(super) fn end_half_recovery(&self) -> Result<(), Error> {
+        loop {
+            let generation = {
+                let _turn = lock(&self.recovering);
+                let connection = lock(&self.connection);
+                if connection.broken.is_some() || connection.server_since <= connection.generation {
+                    return Ok(());
+                }
+                connection.generation
+            };
+            self.recover(generation, &mut self.remote.backoff())?;
+        }
     }
 
     /// Makes changes again, in their order; returns the file's change number after them. Batches have no order among them, so

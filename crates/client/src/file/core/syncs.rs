@@ -53,14 +53,13 @@ impl Core {
     /// The answer to a sync of the changes up to `last`; false if its server is gone, or one restarted meanwhile.
     fn synced(&self, last: u64, reply: &Reply) -> Result<bool, Error> {
         let told = self.answer(&reply.answered, "sync", verifier_of)?;
-        let same = {
-            let connection = lock(&self.connection);
-            connection.opened.verifier == told && reply.generation >= connection.server_since
-        };
-        if same {
-            self.unsynced(|unsynced| unsynced.synced(last));
-        }
-        Ok(same)
+        Ok(self.counted(|connection| {
+            let same = connection.opened.verifier == told && reply.generation >= connection.server_since;
+            if same {
+                connection.unsynced.synced(last);
+            }
+            same
+        }))
     }
 
     /// Whether more is kept of this file than so many bytes, or of all files of the server than their bound over

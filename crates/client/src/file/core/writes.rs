@@ -2,7 +2,7 @@
 
 use super::super::unsynced::{Change, Unsynced};
 use super::syncs::PendingSync;
-use super::{Core, Reply, Sent, change_number, is_lost, lock};
+use super::{Connection, Core, Reply, Sent, change_number, is_lost, lock, restarts};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -89,10 +89,15 @@ impl Core {
 
     /// Changes what is kept to be written again, and the sum of all files of the server.
     pub(super) fn unsynced<T>(&self, change: impl FnOnce(&mut Unsynced) -> T) -> T {
-        let unsynced = &mut lock(&self.connection).unsynced;
-        let before = unsynced.bytes();
-        let outcome = change(unsynced);
-        self.remote.unsynced.fetch_add(unsynced.bytes().wrapping_sub(before), Ordering::Relaxed);
+        self.counted(|connection| change(&mut connection.unsynced))
+    }
+
+    /// The same for what depends on the connection.
+    pub(super) fn counted<T>(&self, change: impl FnOnce(&mut Connection) -> T) -> T {
+        let mut connection = lock(&self.connection);
+        let before = connection.unsynced.bytes();
+        let outcome = change(&mut connection);
+        self.remote.unsynced.fetch_add(connection.unsynced.bytes().wrapping_sub(before), Ordering::Relaxed);
         outcome
     }
 
@@ -123,10 +128,21 @@ impl Core {
 
     /// Makes a change that has a number, unless it was made already, with this outcome. Until one that counts is noted it is
     /// made again and again: those that its server had and lost are made again without it.
-    fn make(&self, number: u64, change: &Change, under: bool, sent: Option<Result<Reply, Error>>) -> Result<(), Error> {
-        let mut outcome = sent;
+    fn make(
+        &self,
+        mut number: u64,
+        change: &Change,
+        under: bool,
+        sent: Option<Result<Reply, Error>>,
+    ) -> Result<(), Error> {
+        let (mut outcome, backoff) = (sent, self.remote.backoff());
         loop {
+            let is_first = outcome.is_some();
             let reply = outcome.take().unwrap_or_else(|| self.exchange([0; 16], calls_of(change.call(), under)));
+            if !is_first {
+                // It may have been made behind what another thread changed meanwhile.
+                number = self.unsynced(|unsynced| unsynced.again(number));
+            }
             let told = reply.and_then(|Reply { answered, generation }| {
                 self.answer(&answered, "write", change_number).map(|_| generation)
             });
@@ -134,12 +150,10 @@ impl Core {
             self.changes().add();
             match told {
                 Ok(generation) if self.note_made(number, change, generation) => return Ok(()),
-                Ok(_) => {}
-                Err(error) => {
-                    self.unsynced(|unsynced| unsynced.remove(number));
-                    return Err(error);
-                }
+                Ok(_) => backoff.try_at_once(&restarts()),
+                Err(error) => Err(error),
             }
+            .inspect_err(|_| self.unsynced(|unsynced| unsynced.remove(number)))?;
         }
     }
 
