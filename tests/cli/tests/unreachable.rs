@@ -136,7 +136,7 @@ fn what_is_more_than_a_server_allows_is_told_with_where_that_is_set() {
         }
         assert!(files.len() < 20_000, "nothing bounds what one user has open");
     };
-    let text = "it is more than the server allows at a time (see 'limits' of its configuration)";
+    let text = "it is more than the server allows at a time (an xdfs server: see 'limits' of its configuration)";
     assert!(refused.message.ends_with(text), "{}", refused.message);
     let url = server.url(&path);
     let told = scene.run(["lock", "--shared", &url, "--", "true"]);

@@ -221,7 +221,9 @@ pub fn failed(failure: Failure, what: &str) -> Error {
 pub fn in_full(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Refused => "your rights on this export do not allow it (the server's log names the missing one)",
-        ErrorKind::LimitExceeded => "it is more than the server allows at a time (see 'limits' of its configuration)",
+        ErrorKind::LimitExceeded => {
+            "it is more than the server allows at a time (an xdfs server: see 'limits' of its configuration)"
+        }
         other => other.text(),
     }
 }

@@ -260,7 +260,7 @@ impl Client {
                 }
             }
             if is_last {
-                break Ok(());
+                break truncated::not_truncated(&reply);
             }
         };
         self.expect_listing(false);

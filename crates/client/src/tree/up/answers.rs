@@ -95,8 +95,14 @@ impl Upload {
         self.state.incomplete = true;
         if let Some(directory) = self.state.directories.get_mut(id) {
             directory.unknown = true;
-            if let Some(error) = error {
-                observer.note(&format!("{}: {error}", noted(&directory.path)));
+            match error {
+                // What is surplus in it stays, which is not what was asked for.
+                Some(error) if self.options.delete.is_some() => {
+                    self.state.summary.failed += 1;
+                    observer.failed(&directory.path, &error);
+                }
+                Some(error) => observer.note(&format!("{}: {error}", noted(&directory.path))),
+                None => {}
             }
         }
         self.scheduler.tasks.push(UploadTask::Walk { id, cursor: Vec::new() });

@@ -133,11 +133,19 @@ impl Copy<'_> {
             return Ok(());
         };
         let shown = to.to_string();
-        let refused = |text| Failed::of_peer(&shown, Error::new(ErrorKind::InvalidPath, text));
+        let refused = |text: &str| {
+            // A directory that may be another machine's is not called the same.
+            let doubt = if is_same { "" } else { " (this may be the same machine by another name)" };
+            Failed::of_peer(&shown, Error::new(ErrorKind::InvalidPath, format!("{text}{doubt}")))
+        };
         let (is_inside, holds) = (is_within(&target, &source), is_within(&source, &target));
         // One path of two servers may be two directories.
         if is_inside && (is_same || !holds) {
-            return Err(refused("a directory cannot be copied into itself"));
+            let mut failed = refused("a directory cannot be copied into itself");
+            if !is_same {
+                failed.failure = failed.failure.help("leave --delete out, or name a target that is not in the source");
+            }
+            return Err(failed);
         }
         if deletes && holds && !is_inside {
             let mut failed = refused("--delete: the source is in this directory, and would be removed");
@@ -311,7 +319,8 @@ fn is_of_same_host(one: &Url, other: &Url) -> bool {
     if one.via == Via::Ssh || other.via == Via::Ssh || name(one) == name(other) {
         return true;
     }
-    let (one, other) = (addresses(one), addresses(other));
+    // What cannot be told apart now may be the same.
+    let (Some(one), Some(other)) = (addresses(one), addresses(other)) else { return true };
     let are_here = |all: &[IpAddr]| all.iter().any(|address| is_here(*address));
     one.iter().any(|address| other.contains(address)) || are_here(&one) && are_here(&other)
 }
@@ -321,10 +330,10 @@ fn is_here(address: IpAddr) -> bool {
     address.is_loopback() || std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// The addresses of a host; none if its name is not known, since then nothing is reached there either.
-fn addresses(url: &Url) -> Vec<IpAddr> {
-    let found = address::resolve(url).unwrap_or_default();
-    found.iter().map(|address| address.ip().to_canonical()).collect()
+/// The addresses of a host; none if its name cannot be resolved now.
+fn addresses(url: &Url) -> Option<Vec<IpAddr>> {
+    let found = address::resolve(url).ok()?;
+    Some(found.iter().map(|address| address.ip().to_canonical()).collect())
 }
 
 /// Whether a path is that of a directory, or leads to something in it.
