@@ -157,15 +157,29 @@ impl Remote {
         told: impl Fn(Changes, &[u8]) + Send + Sync + 'static,
     ) -> Result<Watch, Error> {
         let (path, told): (&[u8], OnChange) = (remote.as_ref(), Arc::new(told));
-        self.run_in(|session| {
-            let number = session.watches().enter(Arc::clone(&told))?;
-            let asked = ask(session, path, watched, number);
-            if asked.is_err() {
-                session.watches().leave(number);
-            }
-            asked.map(|()| Watch { session: Arc::downgrade(session), path: path.to_vec(), number })
-        })
+        self.run_in(|session| watch_in(session, path, watched, &told))
     }
+
+    /// The same in the session that is there, and no second time: for a program that has other work meanwhile.
+    pub fn watch_once(
+        &self,
+        remote: impl AsRef<[u8]>,
+        watched: Watched,
+        told: impl Fn(Changes, &[u8]) + Send + Sync + 'static,
+    ) -> Result<Watch, Error> {
+        let told: OnChange = Arc::new(told);
+        let none = || Error::new(ErrorKind::ConnectionLost, "there is no session now");
+        watch_in(&self.present().ok_or_else(none)?, remote.as_ref(), watched, &told)
+    }
+}
+
+fn watch_in(session: &Arc<Session>, path: &[u8], watched: Watched, told: &OnChange) -> Result<Watch, Error> {
+    let number = session.watches().enter(Arc::clone(told))?;
+    let asked = ask(session, path, watched, number);
+    if asked.is_err() {
+        session.watches().leave(number);
+    }
+    asked.map(|()| Watch { session: Arc::downgrade(session), path: path.to_vec(), number })
 }
 
 fn ask(session: &Session, path: &[u8], watched: Watched, watch: u64) -> Result<(), Error> {

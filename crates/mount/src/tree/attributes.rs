@@ -186,7 +186,11 @@ impl Tree {
         let changes = !calls.is_empty();
         calls.push(Call::Stat { path, wanted: WANTED });
         // Before, since whoever waits may be let go meanwhile, and after, also if nobody knows whether it was.
-        let told_mode = || new.mode.iter().for_each(|_| self.mode_was_set(inode));
+        let told_mode = || {
+            if new.mode.is_some() {
+                self.mode_was_set(inode);
+            }
+        };
         told_mode();
         let reply = if changes { self.change(&calls) } else { self.look(&calls) };
         told_mode();

@@ -8,6 +8,7 @@
 
 use super::Tree;
 use super::recent_changes::Changed;
+use crate::inodes::ROOT;
 use crate::kernel::Kernel;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,6 +29,9 @@ const SOON: Duration = Duration::from_millis(200);
 
 /// After a watch that failed it is tried again: the server was lost, or has no room now, or the directory was moved.
 const AGAIN: Duration = Duration::from_secs(5);
+
+/// The same where the server does not want to, or has no room for this user: that lasts.
+const AGAIN_AFTER_REFUSAL: Duration = Duration::from_secs(300);
 
 /// A full table is looked through for directories that the kernel has forgotten, this often at the most.
 const LOOKED_THROUGH: Duration = Duration::from_secs(1);
@@ -151,7 +155,9 @@ impl Notices {
         if kind == ErrorKind::Unsupported {
             (state.unsupported, state.directories) = (true, BTreeMap::new());
         } else {
-            state.directories.insert(directory, Some(Instant::now() + AGAIN));
+            let refused = [ErrorKind::PermissionDenied, ErrorKind::Refused, ErrorKind::LimitExceeded].contains(&kind);
+            let pause = if refused { AGAIN_AFTER_REFUSAL } else { AGAIN };
+            state.directories.insert(directory, Some(Instant::now() + pause));
         }
     }
 
@@ -173,6 +179,7 @@ impl Tree {
     pub(super) fn notice(&self, kernel: &dyn Kernel) {
         // Of an older kernel a directory would be lost to programs that are in it.
         if !kernel.looks_again() {
+            self.known.notices.failed(ROOT, ErrorKind::Unsupported);
             return;
         }
         let mut watches: BTreeMap<u64, Watch> = BTreeMap::new();
@@ -216,9 +223,11 @@ impl Tree {
 
     /// A watch is over. There is another one at once, if names of the directory are known: what was not told of is found then.
     fn watch_again(&self, watches: &mut BTreeMap<u64, Watch>, directory: u64) {
-        watches.remove(&directory);
-        self.known.notices.forget(directory);
-        self.uses_directory(directory);
+        // A watch that could not be had again meanwhile has its own time.
+        if watches.remove(&directory).is_some() {
+            self.known.notices.forget(directory);
+            self.uses_directory(directory);
+        }
     }
 
     /// Until there is a watch, names and attributes of the directory are used for as long as the settings say.
@@ -226,7 +235,7 @@ impl Tree {
         let path = self.path(directory).map_err(|_| ErrorKind::NotFound)?;
         let told = Arc::clone(&self.known.notices.state);
         let tell = move |changes: Changes, name: &[u8]| told.add(directory, changes, name);
-        self.remote.watch(self.full(&path), Watched::Names, tell).map_err(|error| error.kind)
+        self.remote.watch_once(self.full(&path), Watched::Names, tell).map_err(|error| error.kind)
     }
 
     /// Directories that the kernel has forgotten make room.
@@ -310,6 +319,8 @@ mod tests {
         assert!(!notices.state.lock().is_full, "it was a moment ago");
         notices.failed(0, ErrorKind::NotFound);
         assert!(notices.state.lock().directories[&0].is_some_and(|due| due > Instant::now() + SOON));
+        notices.failed(2, ErrorKind::Refused);
+        assert!(notices.state.lock().directories[&2].is_some_and(|due| due > Instant::now() + AGAIN), "for longer");
         notices.failed(1, ErrorKind::Unsupported);
         notices.uses(1);
         assert!(notices.state.lock().directories.is_empty(), "no other is asked for");
