@@ -50,7 +50,10 @@ impl Server {
                 let listener = listener.as_mut().ok_or_else(|| self.is_closed())?;
                 match listener.accept() {
                     Ok(flow) => return Ok(Accepted { stack: self.stack.clone(), flow }),
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                        self.must_be_in_time(deadline)?;
+                        continue;
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock && unheard => return Err(self.is_unheard()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Err(Error::from_io(error).of_stack(&self.stack.name)),
@@ -62,14 +65,18 @@ impl Server {
                 unheard = true;
                 continue;
             };
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                let error = Error::new(ErrorKind::TimedOut, "nobody connected in time");
-                return Err(error.of_stack(&self.stack.name));
-            }
+            self.must_be_in_time(deadline)?;
             let mut entries = [self.closed.as_raw_fd(), number].map(|number| PollEntry::new(number, true, false));
             // An interrupted call is one that found nothing.
             let _ = poll(&mut entries, deadline.map_or(-1, milliseconds_until));
         }
+    }
+
+    fn must_be_in_time(&self, deadline: Option<Instant>) -> Result<()> {
+        if deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::TimedOut, "nobody connected in time").of_stack(&self.stack.name))
     }
 
     /// Stops listening. Threads that wait in [`Server::accept`] return.
