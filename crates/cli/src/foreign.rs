@@ -4,17 +4,17 @@
 /// Commands, options, and what to type instead.
 type Answer = (&'static [&'static str], &'static [&'static str], &'static str);
 
+/// Answers of two rows.
+const CONNECTING: &str = "how to connect is in the URL and in ~/.config/xdfs/config; see 'man xdfs'";
+const COMPRESSING: &str = "xdfs does not compress on the way yet: on most networks its parallel channels are faster than a compressor; \
+                           leave it out, or compress the file before ('tar c dir | zstd | xdfs cp - URL')";
+
 const COPY: &[&str] = &["cp", "sync"];
 const ANY: &[&str] = &[];
 
 /// The first row that fits counts.
 const ANSWERS: &[Answer] = &[
-    (
-        COPY,
-        &["-z", "--compress", "--zc", "--compress-choice", "--compress-level", "--skip-compress"],
-        "xdfs does not compress on the way yet: on most networks its parallel channels are faster than a compressor; leave it \
-         out, or compress the file before ('tar c dir | zstd | xdfs cp - URL')",
-    ),
+    (COPY, &["-z", "--compress", "--zc", "--compress-choice", "--compress-level", "--skip-compress"], COMPRESSING),
     (
         COPY,
         &["--partial", "--partial-dir", "--append", "--append-verify", "--inplace", "--continue"],
@@ -128,6 +128,7 @@ const ANSWERS: &[Answer] = &[
         &["-L", "--copy-links", "--dereference", "-k", "--copy-dirlinks"],
         "symbolic links are copied as links; a file or directory that you name itself is followed",
     ),
+    (&["sync"], &["-4", "-6"], CONNECTING),
     (
         COPY,
         &["-J", "-F", "-3", "-4", "-6"],
@@ -194,11 +195,7 @@ const ANSWERS: &[Answer] = &[
         "times of the last change are kept by -r, those of directories too; no other times are, and nothing without content",
     ),
     (COPY, &["-m", "--prune-empty-dirs"], "empty directories are copied too; leave them out with --exclude"),
-    (
-        &["cp"],
-        &["-C"],
-        "xdfs does not compress on the way yet: on most networks its parallel channels are faster than a compressor",
-    ),
+    (&["cp"], &["-C"], COMPRESSING),
     (
         COPY,
         &["-C", "--cvs-exclude"],
@@ -213,15 +210,13 @@ const ANSWERS: &[Answer] = &[
     (COPY, &["-0", "--from0"], "a list of names has one on each line"),
     (
         COPY,
-        &[
-            "--existing",
-            "--ignore-non-existing",
-            "--min-size",
-            "--max-size",
-            "--remove-source-files",
-            "--ignore-errors",
-        ],
+        &["--existing", "--ignore-non-existing", "--min-size", "--max-size"],
         "xdfs does not do that; names are chosen with --include, --exclude and --files-from, for which 'find' makes lists",
+    ),
+    (
+        COPY,
+        &["--remove-source-files", "--ignore-errors"],
+        "a copy removes nothing of its source, and nothing that --delete found when a part of the source was not read",
     ),
     (COPY, &["--mkpath"], "directories above the target are made by 'xdfs mkdir -p URL'"),
     (COPY, &["--human-readable", "--no-human-readable"], "sizes are shown in kB, MB and GB without an option"),
@@ -253,11 +248,7 @@ const ANSWERS: &[Answer] = &[
         &["--iconv", "--protect-args", "-s", "--secluded-args"],
         "names are bytes that nothing changes and no shell reads",
     ),
-    (
-        COPY,
-        &["--address", "--sockopts", "--blocking-io", "--outbuf", "--ipv4", "--ipv6"],
-        "how to connect is in the URL and in ~/.config/xdfs/config; see 'man xdfs'",
-    ),
+    (COPY, &["--address", "--sockopts", "--blocking-io", "--outbuf", "--ipv4", "--ipv6"], CONNECTING),
     (&["ls"], &["-a", "-A", "--all"], "names that begin with a dot are listed without an option"),
     (
         &["ls"],

@@ -152,12 +152,13 @@ fn every_object_has_the_fields_of_its_row_and_every_row_is_met() {
     large.ends_with(exit::DONE);
     let objects = large.all_objects();
     check(&page, &mut seen, &objects);
-    let bytes: Vec<u64> = objects
-        .iter()
-        .filter(|object| object["event"] == "progress")
-        .filter_map(|object| object["bytes"].as_u64())
-        .collect();
-    assert!(!bytes.is_empty() && bytes.is_sorted() && bytes.iter().all(|bytes| *bytes <= 6 << 20), "{bytes:?}");
+    let progress: Vec<_> = objects.iter().filter(|object| object["event"] == "progress").collect();
+    let bytes: Vec<u64> = progress.iter().filter_map(|object| object["bytes"].as_u64()).collect();
+    let whole = bytes.is_sorted() && bytes.iter().all(|bytes| *bytes <= 6 << 20);
+    assert!(bytes.len() >= 2 && whole, "a line each second: {bytes:?}");
+    let seconds: Vec<f64> = progress.iter().filter_map(|object| object["seconds"].as_f64()).collect();
+    let early = seconds.windows(2).find(|pair| pair[1] - pair[0] < 0.9);
+    assert!(early.is_none() && seconds.len() == bytes.len(), "not more often than each second: {seconds:?}");
     assert_eq!(objects.last().expect("the result")["event"], "transfer");
     let silent = scene.run(["cp", "--json", "--progress", "none", "-P", "1", "large", &relay.url("again")]);
     assert_eq!(silent.ends_with(exit::DONE).all_objects().len(), 1);

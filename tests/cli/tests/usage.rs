@@ -51,7 +51,10 @@ fn an_unknown_command_is_told_which_exist() {
 fn what_comes_later_is_refused_by_name() {
     refused(
         "cp xdfs://localhost/data/x xdfs://localhost/data/y",
-        &["one of the two must be on this machine", "help: copy to this machine first"],
+        &[
+            "one of the two must be on this machine",
+            "help: xdfs cp xdfs://localhost/data/x ./x && xdfs cp ./x xdfs://localhost/data/y",
+        ],
     );
     refused("cp -r --offset 5 a xdfs://localhost/data/x", &["--offset", "-r"]);
     refused("sync a b", &["neither side is on a server"]);

@@ -349,7 +349,7 @@ fn resolve_between(sources: &[OsString], target: &OsString, trees: bool) -> Resu
     let mut urls = Vec::with_capacity(sources.len());
     for source in sources.iter().filter(|source| looks_like_url(source)) {
         if !parse_url(source)?.is_ftp() && !to.is_ftp() {
-            return Err(PlanError::TwoServers { what: format!("{} to {}", show(source), show(target)) });
+            return Err(two_servers(if trees { "cp -r" } else { "cp" }, source, target));
         }
         urls.push(if trees { tree_source(source)? } else { remote_source(source)? });
     }
@@ -357,6 +357,17 @@ fn resolve_between(sources: &[OsString], target: &OsString, trees: bool) -> Resu
         Some(local) => Err(PlanError::Mixed { source_name: show(local) }),
         None => Ok(Copies::Between { sources: urls, target: to }),
     }
+}
+
+/// The refusal of a copy between two xdfs servers, with the two commands that make it.
+pub(super) fn two_servers(command: &str, source: &OsStr, target: &OsStr) -> PlanError {
+    let (source_url, target_url) = (show(source), show(target));
+    let path = source_url.split('#').next().unwrap_or_default().trim_end_matches('/');
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    let here = shell_word(&format!("./{name}"));
+    let (from, to) = (shell_word(&source_url), shell_word(&target_url));
+    let in_two_steps = format!("xdfs {command} {from} {here} && xdfs {command} {here} {to}");
+    PlanError::TwoServers { source_url, target_url, in_two_steps }
 }
 
 pub(super) fn local_source(text: &OsStr) -> Result<Local, PlanError> {

@@ -179,9 +179,13 @@ fn an_ftp_server_and_any_other_are_copied_between() {
 
 #[test]
 fn two_servers_are_refused_by_the_names_that_were_typed() {
-    let refusal = refusal("xdfs://localhost/e/x xdfs://localhost/e/y");
-    assert!(refusal.starts_with("cannot copy xdfs://localhost/e/x to xdfs://localhost/e/y"), "{refusal}");
-    assert!(refusal.contains("copy to this machine first"), "{refusal}");
+    let told = refusal("xdfs://localhost/e/x xdfs://localhost/e/y");
+    assert!(told.starts_with("cannot copy xdfs://localhost/e/x to xdfs://localhost/e/y"), "{told}");
+    let steps = "help: xdfs cp xdfs://localhost/e/x ./x && xdfs cp ./x xdfs://localhost/e/y\n";
+    assert!(told.contains(steps), "{told}");
+    let told = refusal("-r xdfs://localhost/e/my%20d/#SHA256:a xdfs://localhost/e/y");
+    let steps = "help: xdfs cp -r 'xdfs://localhost/e/my%20d/#SHA256:a' ./my%20d && xdfs cp -r ./my%20d xdfs";
+    assert!(told.contains(steps), "{told}");
 }
 
 #[test]

@@ -136,11 +136,15 @@ pub(crate) struct DemoPlan {
 pub(crate) enum PlanError {
     /// Both ends are on servers.
     #[error(
-        "cannot copy {what}: one of the two must be on this machine\nhelp: copy to this machine first, or run the copy on one of the servers"
+        "cannot copy {source_url} to {target_url}: one of the two must be on this machine\nhelp: {in_two_steps}\nhelp: or run the copy on one of the servers"
     )]
     TwoServers {
-        /// Source and target as they were typed.
-        what: String,
+        /// As it was typed.
+        source_url: String,
+        /// As it was typed.
+        target_url: String,
+        /// The two commands that do it.
+        in_two_steps: String,
     },
     /// A URL with a fault.
     #[error("{url}: {fault}\nhelp: for example {}", fault.example())]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use xdfs_client::tree::Keep;
 
-use super::copy::{format_of, made_in_memory, must_be_channels, resolve_options};
+use super::copy::{format_of, made_in_memory, must_be_channels, resolve_options, two_servers};
 use super::{Format, LoginPlan, Options, PlanError, is_empty, parse_url, show};
 use crate::args::{Selection, SyncArgs, TreeArgs};
 use crate::state;
@@ -108,10 +108,7 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
         (true, true) if parse_url(&args.source)?.is_ftp() || parse_url(&args.target)?.is_ftp() => {
             Sides::Between(parse_url(&args.source)?, parse_url(&args.target)?)
         }
-        (true, true) => {
-            let what = format!("{} to {}", show(&args.source), show(&args.target));
-            return Err(PlanError::TwoServers { what });
-        }
+        (true, true) => return Err(two_servers("sync", &args.source, &args.target)),
     };
     must_be_channels(&args.moving, [&args.source, &args.target].into_iter())?;
     let options = resolve_options(&args.moving)?;

@@ -11,7 +11,7 @@ use super::{run, url};
 type Case = (&'static [&'static str], &'static str);
 
 /// In their order: each finds what those before it left.
-const CASES: [Case; 19] = [
+const CASES: [Case; 20] = [
     (&["mkdir", "-p", "@d/e"], ""),
     (&["cp", "a", "@d/a"], ""),
     (&["cp", "-r", "tree", "@d/tree"], ""),
@@ -24,6 +24,7 @@ const CASES: [Case; 19] = [
     (&["chmod", "u+x,go=", "@d/e/b"], ""),
     (&["touch", "-d", "@1000000000", "@d/e/b"], ""),
     (&["touch", "@d/new"], ""),
+    (&["cp", "@d/n*", "from-a-pattern"], ""),
     (&["mkfifo", "-m", "600", "@d/pipe"], ""),
     (&["stat", "@d/e/b"], "mtime  2001-09-09 01:46:40"),
     (&["sum", "@d/e/b"], HASH_OF_CONTENT),
@@ -64,6 +65,7 @@ fn every_command_works_over_ssh() {
 #[track_caller]
 fn is_as_the_commands_left_it(scene: &Scene) {
     assert_eq!(scene.names("d"), ["e", "hard", "new", "pipe", "soft"]);
+    assert_eq!(scene.read("from-a-pattern"), b"");
     let file = scene.path("d/e/b").metadata().expect("it is there");
     assert_eq!((file.mode() & 0o7777, file.mtime(), file.nlink()), (0o700, 1_000_000_000, 2));
     assert_eq!(file.ino(), scene.path("d/hard").metadata().expect("it is there").ino());

@@ -51,3 +51,29 @@ fn it_is_a_free_one_of_the_range_where_ssh_came_to_and_it_is_gone_after_its_time
     let by_channel = done.objects()[0]["channel_bytes"].as_array().unwrap().clone();
     assert!(by_channel.iter().filter(|bytes| bytes.as_u64() > Some(0)).count() > 1, "{by_channel:?}");
 }
+
+#[test]
+fn a_range_that_cannot_be_reached_costs_speed_alone_and_that_is_said() {
+    let scene = Scene::new();
+    let _sshd = Sshd::start(&scene, "");
+    // The other end has a network of its own: its ports are free there, and closed here.
+    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let server = format!("echo $$ > {}; exec xdfs serve --stdio --ports {free}-{free}", scene.path("pid").display());
+    let command = format!("--remote-command=unshare --net sh -c 'ip link set lo up; {server}'");
+    let mut copy = start(&scene, &["cp", "--json", "-P", "4", "-", &url(&scene, "box", "there"), &command]);
+    let process = told(&scene);
+    let content = pattern(64 << 10, 9);
+    let (began, mut fed) = (Instant::now(), Vec::new());
+    // Longer than what is over at once: that would not be worth saying.
+    while began.elapsed() < Duration::from_secs(2) {
+        assert!(copy.feed(&content), "data moves, though nobody else joins");
+        fed.extend_from_slice(&content);
+    }
+    assert!(is_running(process));
+    let done = copy.wait();
+    let reason = format!("127.0.0.1:{free} cannot be reached from here");
+    done.ends_with(exit::DONE).says(&["went through ssh itself", &reason, "--remote-command", "--ports"]);
+    assert!(scene.read("there") == fed);
+    let channels = done.objects()[0]["channel_bytes"].as_array().unwrap().clone();
+    assert_eq!(channels.iter().filter(|bytes| bytes.as_u64() > Some(0)).count(), 1, "{channels:?}");
+}
