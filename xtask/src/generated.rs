@@ -4,7 +4,7 @@
 //! A generator lives beside what it shows: as an example of its crate that compares instead of writing with `--check`,
 //! or as a module of tests of the same name.
 
-use crate::{Failure, Outcome, process, programs, tally::Tally, tree};
+use crate::{Failure, Outcome, metadata, process, programs, tally::Tally, tree};
 use std::process::Command;
 
 /// Packages with their folders that have generated files.
@@ -38,7 +38,7 @@ pub(crate) fn fuzz(arguments: &[&str], tally: &mut Tally) -> Outcome {
     }
     // With the profile of the tests and beside them: the libraries that they have in common are compiled once.
     let mut command = process::cargo(&["run", "--quiet", "--profile", "test", "--manifest-path", "fuzz/Cargo.toml"]);
-    command.arg("--target-dir").arg(tree::root().join("target")).arg("--").args(arguments);
+    command.arg("--target-dir").arg(metadata::target_directory()?).arg("--").args(arguments);
     process::run_counted(&mut command, tally)?;
     Ok("the fuzz program found nothing".to_owned())
 }

@@ -22,7 +22,8 @@ const RECEIVER_WRITES: f64 = 1.0;
 /// which one is sent for about eight blocks.
 const ALLOCATIONS: f64 = 0.95;
 
-/// What a driver stack costs: the short form of `xio-bench`, which misses a goal by five times its bound.
+/// What a driver stack costs: the short form of `xio-bench`, which judges switches between threads as they are, and times by
+/// five times their bound.
 pub(crate) fn stacks() -> Outcome {
     process::run(Command::new(ci::tested("xio-bench")?).arg("--short"))?;
     Ok("no layer costs a multiple of what it may".to_owned())

@@ -31,7 +31,7 @@ const FORMS: &[Form] = &[
         name: "file-operations",
         package: "xdfs-client",
         filter: &["--test", "files", "a_file_is_what_a_buffer_is_though"],
-        variables: &[("XDFS_OPERATIONS", "1000000"), ("XDFS_SERVER_MS", "5000")],
+        variables: &[("XDFS_OPERATIONS", "1000000"), ("XDFS_SERVER_MS", "500")],
     },
     Form {
         name: "file-cuts",
@@ -137,6 +137,9 @@ pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
     if name == "dist" {
         return dist::long();
     }
+    if name == "install" {
+        return dist::install();
+    }
     if name == "mount" {
         return mount(amount);
     }
@@ -144,7 +147,7 @@ pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
         return seeded_bugs::run();
     }
     let Some(form) = FORMS.iter().find(|form| form.name == name) else {
-        let others = ["ci", "compat", "dist", "mount", "python", "tree-bugs"];
+        let others = ["ci", "compat", "dist", "install", "mount", "python", "tree-bugs"];
         let names: Vec<&str> = FORMS.iter().map(|form| form.name).chain(others).collect();
         return Err(format!("there is no long form '{name}': {}", names.join(", ")).into());
     };

@@ -83,9 +83,10 @@ usage: cargo run -p xtask -- COMMAND
                      (30 runs of each command in each direction), real-kills (50 of each side and of both), races
                      (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
                      (2,000 logins each: whether their time tells who exists), file-operations (1,000,000 on a
-                     remote file, whose server ends every 5 s), file-cuts (the same with power cuts), stacked (the
-                     tests of transfers over --stack tcp,tls), python (a Parquet file of 1 GiB), dist (install and use what 'make dist' makes), mount (fsx,
-                     pjdfstest, fio, stress-ng, dbench, git and cargo, 60 s each), ci (all of CI ten times in a
+                     remote file, whose server ends twice a second), file-cuts (the same with power cuts), stacked
+                     (the tests of transfers over --stack tcp,tls), python (a Parquet file of 1 GiB), dist (install
+                     and use what 'make dist' makes), install (what 'cargo install' makes), mount (fsx, pjdfstest,
+                     fio, stress-ng, dbench, git and cargo, 60 s each), ci (all of CI ten times in a
                      row, every second time beside four busy processes)
   setup              install the Debian packages which the tests need
 ";
