@@ -13,7 +13,7 @@ use super::ahead::Ahead;
 use super::changes::Changes;
 use super::flight::Flown;
 use super::options::OpenOptions;
-use super::remote::{Answered, BatchFacts, PendingFileReply, Remote, is_lost};
+use super::remote::{Answered, Backoff, BatchFacts, PendingFileReply, Remote, is_lost};
 use super::unsynced::Unsynced;
 use crate::calls::failed;
 use crate::session::Session;
@@ -24,7 +24,7 @@ pub(super) use lease::PendingLease;
 use locks::Locks;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use writes::Behind;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile, ReadRange};
@@ -438,6 +438,7 @@ impl Core {
     /// Sends that nobody uses the handle any more; none if the session is lost.
     pub(super) fn start_close(&self) -> Option<PendingFileReply> {
         self.closed.store(true, Ordering::SeqCst);
+        self.close_tried();
         let (session, handle, _) = self.current().ok()?;
         session.call_file(FileBatch { handle, calls: vec![FileCall::Close], ..FileBatch::default() }).ok()
     }
@@ -445,8 +446,10 @@ impl Core {
     /// Waits for what was written, and gives the handle back: both, whatever becomes of the other.
     pub(super) fn close(&self) -> Result<(), Error> {
         let settled = self.settle().and_then(|()| self.must_have_lost_nothing());
-        let recovered = self.end_half_recovery();
-        self.closed.store(true, Ordering::SeqCst);
+        // A server that is known to be lost is not waited for again.
+        let patience = if settled.as_ref().is_err_and(is_lost) { Duration::ZERO } else { self.remote.patience() };
+        let recovered = self.end_recoveries(&mut Backoff::within(patience));
+        self.close_tried();
         let (session, handle, _) = self.current()?;
         let batch = FileBatch { handle, calls: vec![FileCall::Close], ..FileBatch::default() };
         let closed = match session.call_file(batch).and_then(PendingFileReply::wait) {

@@ -185,6 +185,10 @@ impl Remote {
         self.memory.load(Ordering::Relaxed)
     }
 
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
     pub(super) fn backoff(&self) -> Backoff {
         Backoff::within(self.patience)
     }

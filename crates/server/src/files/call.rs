@@ -130,6 +130,7 @@ impl FileCalls {
         }
         handle.own.store(own, Ordering::Relaxed);
         // Of a file that is opened again nobody knows whether its name was synced.
+        handle.reopened.store(open.again.is_some(), Ordering::Relaxed);
         handle.unsynced_name.store(created || open.again.is_some(), Ordering::Relaxed);
         if open.truncate && !created {
             file.set_length(0)?;

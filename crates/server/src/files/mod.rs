@@ -113,6 +113,8 @@ pub(crate) struct Handle {
     own: AtomicBool,
     /// The directory does not have its name on stable storage yet.
     unsynced_name: AtomicBool,
+    /// It was opened before, in another session.
+    reopened: AtomicBool,
     /// Held while it is synced.
     syncing: Mutex<()>,
     /// Why not all that was written is on stable storage, and never will be.
@@ -261,6 +263,7 @@ impl Handle {
             sharing,
             own: AtomicBool::new(false),
             unsynced_name: AtomicBool::new(false),
+            reopened: AtomicBool::new(false),
             syncing: Mutex::default(),
             sync_failed: OnceLock::new(),
             written: AtomicU64::new(0),

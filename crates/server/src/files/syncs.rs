@@ -82,13 +82,19 @@ impl FileCalls {
         if handle.unsynced_name.load(Ordering::Relaxed)
             && let Some(parent) = at.path().parent()
         {
-            let synced = at.store().tree()?.sync(&parent);
-            // A directory that is not found has lost nothing.
-            synced.inspect_err(|error| {
-                if error.kind == ErrorKind::Storage {
-                    lost(error)
+            match at.store().tree().and_then(|tree| tree.sync(&parent)) {
+                Err(error) if error.kind == ErrorKind::Storage => {
+                    lost(&error);
+                    return Err(error);
                 }
-            })?;
+                // A directory that is not found has lost nothing.
+                Err(error) if error.kind != ErrorKind::NotFound && !handle.reopened.load(Ordering::Relaxed) => {
+                    return Err(error);
+                }
+                // Of a file that was opened again the name was synced before, or not even asked for; whether its directory
+                // can be is another question.
+                _ => {}
+            }
             handle.unsynced_name.store(false, Ordering::Relaxed);
         }
         // Another handle of the file may have been told instead.

@@ -4,6 +4,7 @@ use super::super::remote::Backoff;
 use super::super::remote::PendingFileReply;
 use super::{Core, Reply, Sent, is_lost, lock};
 use crate::calls::Facts;
+use crate::session::Session;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Instant as Moment};
@@ -101,6 +102,13 @@ impl Leasing {
         self.holding.on_lost();
     }
 
+    /// The same for a call of an earlier session, unless it was asked for in another one since.
+    fn on_lost_in(&mut self, asked_in: u64) {
+        if self.asked_in == asked_in {
+            self.holding.on_lost();
+        }
+    }
+
     pub(super) fn on_answer(&mut self, told: LeaseTold) {
         let answer = cautious(told.answer);
         if let LeaseAnswer::Granted { time, .. } = answer {
@@ -176,18 +184,19 @@ impl Core {
             self.give_back()?;
         }
         let (session, handle, generation) = self.current()?;
-        if self.leasing().holding.ask(moment(Instant::now())).is_err() {
-            // Somebody else asks.
-            return Ok(self.lease());
-        }
+        let asked = {
+            let mut leasing = self.leasing();
+            leasing.ask().map(|()| leasing.asked_in)
+        };
+        // Else somebody else asks.
+        let Some(asked_in) = asked else { return Ok(self.lease()) };
         self.remote.keeper().keep(handle, self);
         let calls = vec![FileCall::Lease(LeaseCall::Ask(kind))];
         let sent = self.send(&session, generation, Self::batch_of(handle, calls));
-        let asked_in = self.leasing().asked_in;
         match sent.and_then(|sent| self.leased(PendingLease { sent, generation, asked_in })) {
             Ok(()) => Ok(self.lease()),
             Err(error) => {
-                self.leasing().holding.on_lost();
+                self.leasing().on_lost_in(asked_in);
                 match error.kind {
                     ErrorKind::Unsupported => Ok(None),
                     _ if is_lost(&error) => Ok(None),
@@ -281,11 +290,11 @@ impl Core {
 
     /// Takes the answer to a renewal; the lease may be recalled, or over.
     pub(in crate::file) fn renewed(&self, pending: PendingLease) {
-        let generation = pending.generation;
+        let (generation, asked_in) = (pending.generation, pending.asked_in);
         let Err(error) = self.leased(pending) else { return };
         let time = {
             let mut leasing = self.leasing();
-            leasing.holding.on_lost();
+            leasing.on_lost_in(asked_in);
             leasing.time
         };
         if is_lost(&error) {
@@ -299,9 +308,9 @@ impl Core {
         }
     }
 
-    /// The session is lost, and the file was opened again there: asks for the lease that it had. Without
-    /// it, what was kept is not the file any more.
-    pub(super) fn lease_again(&self, session: &Arc<crate::session::Session>, before: u64, handle: u64) {
+    /// The session is lost, and the file was opened again there: asks for the lease that it had, by each of the handles that may
+    /// have it. Without it, what was kept is not the file any more.
+    pub(super) fn lease_again(&self, session: &Arc<Session>, before: [Option<u64>; 2], handle: u64) {
         let asked = {
             let mut leasing = self.leasing();
             leasing.asked_in += 1;
@@ -309,11 +318,23 @@ impl Core {
             leasing.holding.reclaim(moment(Instant::now()))
         };
         let Ok(kind) = asked else { return };
-        let calls = vec![FileCall::Lease(LeaseCall::Reclaim { kind, before })];
-        let answered = session.call_file(Self::batch_of(handle, calls)).and_then(PendingFileReply::wait);
-        match answered.and_then(|answered| self.answer(&answered, "lease", told)) {
-            Ok(told) => self.leasing().on_answer(told),
-            Err(_) => self.leasing().holding.on_lost(),
+        let reclaim = |before| {
+            let calls = vec![FileCall::Lease(LeaseCall::Reclaim { kind, before })];
+            let answered = session.call_file(Self::batch_of(handle, calls)).and_then(PendingFileReply::wait)?;
+            self.answer(&answered, "lease", told)
+        };
+        let is_refused = |told: &Result<LeaseTold, Error>| {
+            told.as_ref().is_ok_and(|told| matches!(told.answer, LeaseAnswer::Refused))
+        };
+        let mut told = None;
+        for before in before.into_iter().flatten() {
+            if told.as_ref().is_none_or(is_refused) {
+                told = Some(reclaim(before));
+            }
+        }
+        match told {
+            Some(Ok(told)) => self.leasing().on_answer(told),
+            Some(Err(_)) | None => self.leasing().holding.on_lost(),
         }
     }
 }

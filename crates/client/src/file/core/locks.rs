@@ -83,6 +83,7 @@ impl Core {
     }
 
     fn lock_whole(&self, exclusive: bool, wait: bool) -> Result<(), Error> {
+        self.settle()?;
         let kind = if exclusive { WholeLock::Exclusive } else { WholeLock::Shared };
         let done = self.have_lock(&FileCall::Lock { exclusive, wait }, |locks| locks.whole = kind);
         if done.is_err() {
@@ -94,7 +95,6 @@ impl Core {
     /// Asks for a lock, and notes that the program has it. One of a session that was lost before it was noted is over, and is
     /// asked for again: it was not among those that the next session was asked for.
     fn have_lock(&self, call: &FileCall<'static>, note: impl Fn(&mut Locks)) -> Result<(), Error> {
-        self.settle()?;
         let backoff = self.remote.backoff();
         loop {
             let Reply { answered, generation } = self.exchange([0; 16], vec![call.clone()])?;
@@ -121,6 +121,7 @@ impl Core {
 
     /// Locks a range if that is possible now; with `wait` a place in line is kept otherwise.
     fn lock_range(&self, owner: LockOwner, wanted: RangeLock, wait: bool) -> Result<(), Error> {
+        self.settle()?;
         self.have_lock(&FileCall::LockRange { owner, lock: wanted, wait }, |locks| {
             locks.ranges.entry(owner).or_default().lock(wanted);
         })

@@ -70,10 +70,11 @@ impl Core {
         let is_closed = || self.closed.load(Ordering::SeqCst);
         loop {
             if is_closed() {
+                self.close_tried();
                 return Err(Error::new(ErrorKind::Stale, "the file is closed"));
             }
             let session = Self::reconnect(&self.remote, backoff)?;
-            let error = match self.open_again(&session) {
+            let error = match self.open_again(&session, backoff) {
                 // It was closed meanwhile, in the session before.
                 Ok(()) if is_closed() => {
                     drop(self.start_close());
@@ -85,38 +86,38 @@ impl Core {
             if is_lost(&error) {
                 self.remote.lost(&session);
             }
+            if is_closed() {
+                self.close_tried();
+                return Err(error);
+            }
             // Another client may have it open in a way that excludes this one.
             if !self.remote.may_retry(&error) && error.kind != ErrorKind::Locked {
-                let tried = {
-                    let mut connection = lock(&self.connection);
-                    connection.broken = Some(error.clone());
-                    connection.tried.take()
-                };
-                // It may have a lock. With its session it is closed anyway.
-                let _ = tried.map(|handle| session.call_file(Self::batch_of(handle, vec![FileCall::Close])));
+                lock(&self.connection).broken = Some(error.clone());
+                self.close_tried();
                 return Err(error);
             }
             backoff.wait(error)?;
         }
     }
 
-    fn open_again(&self, session: &Arc<Session>) -> Result<(), Error> {
-        let before = {
+    fn open_again(&self, session: &Arc<Session>, backoff: &mut Backoff) -> Result<(), Error> {
+        let (last, tried) = {
             let connection = lock(&self.connection);
-            // What an earlier attempt had on its way must not be executed behind what follows.
-            OpenedFile { handle: connection.tried.unwrap_or(connection.opened.handle), ..connection.opened }
+            (connection.opened, connection.tried)
         };
+        // What an earlier attempt had on its way must not be executed behind what follows.
+        let before = OpenedFile { handle: tried.unwrap_or(last.handle), ..last };
         let path = self.path();
         let calls = vec![FileCall::Open(self.options.again(&path, &before))];
         let mut opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &path)?;
         lock(&self.connection).tried = Some(opened.handle);
-        self.lease_again(session, before.handle, opened.handle);
+        self.lease_again(session, [tried, Some(last.handle)], opened.handle);
         if self.lock_again(session, opened.handle)? {
             // Whoever had the lock meanwhile may have changed the file.
-            opened.change = self.change_now(session, opened.handle)?;
+            opened.change = self.persistently(backoff, || self.change_now(session, opened.handle))?;
         }
         let lost = self.to_be_made_again(&opened)?;
-        let last = self.make_again(session, &opened, &lost)?;
+        let last = self.persistently(backoff, || self.make_again(session, &opened, &lost))?;
         let mut connection = lock(&self.connection);
         (connection.session, connection.opened, connection.path) = (Arc::clone(session), opened, path);
         (connection.change, connection.in_flight, connection.tried) = (last, 0, None);
@@ -136,28 +137,63 @@ impl Core {
         })
     }
 
-    /// A recovery that was begun and not ended may have cut the file, and has not written again what was in it: this is done
-    /// before the file is closed.
-    pub(super) fn end_half_recovery(&self) -> Result<(), Error> {
+    /// Nobody uses the file any more, and it is not opened again. A recovery that was begun and not ended may have cut the file,
+    /// and not have written again what was in it: that is done before.
+    pub(super) fn end_recoveries(&self, backoff: &mut Backoff) -> Result<(), Error> {
         loop {
             let generation = {
-                let _turn = lock(&self.recovering);
                 let connection = lock(&self.connection);
                 if connection.broken.is_some() || connection.server_since <= connection.generation {
+                    self.closed.store(true, Ordering::SeqCst);
                     return Ok(());
                 }
                 connection.generation
             };
-            self.recover(generation, &mut self.remote.backoff())?;
+            let recovered = self.recover(generation, backoff);
+            if recovered.is_err() {
+                self.closed.store(true, Ordering::SeqCst);
+                return recovered;
+            }
+        }
+    }
+
+    /// The handle of a recovery that did not come to its end may have a lock. With its session it is closed anyway.
+    pub(super) fn close_tried(&self) {
+        let tried = lock(&self.connection).tried.take();
+        if let (Some(handle), Some(session)) = (tried, self.remote.present()) {
+            let _ = session.call_file(Self::batch_of(handle, vec![FileCall::Close]));
+        }
+    }
+
+    /// Does what can be done again until the server has room for it.
+    fn persistently<T>(&self, backoff: &mut Backoff, mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        loop {
+            match act() {
+                Err(error) if !is_lost(&error) && self.remote.may_retry(&error) => backoff.wait(error)?,
+                outcome => return outcome,
+            }
         }
     }
 
     /// Makes changes again, in their order; returns the file's change number after them. Batches have no order among them, so
     /// only those are on their way together that concern different places.
     fn make_again(&self, session: &Session, opened: &OpenedFile, changes: &[Change]) -> Result<u64, Error> {
+        let mut sent = VecDeque::new();
+        let made = self.make_again_by(session, opened, changes, &mut sent);
+        // What is still on its way is executed before anything that follows, also before another attempt.
+        sent.into_iter().for_each(|(_, pending)| drop(pending.wait()));
+        made
+    }
+
+    fn make_again_by<'a>(
+        &self,
+        session: &Session,
+        opened: &OpenedFile,
+        changes: &'a [Change],
+        sent: &mut VecDeque<(Group<'a>, PendingFileReply)>,
+    ) -> Result<u64, Error> {
         let room = session.batch_bytes_max() - FRAME_BYTES;
         let mut last = opened.change;
-        let mut sent: VecDeque<(Group<'_>, PendingFileReply)> = VecDeque::new();
         let mut settle = |(group, pending): (Group<'_>, PendingFileReply)| {
             let answered = pending.wait()?;
             for index in 0..group.changes.len() {
@@ -175,7 +211,9 @@ impl Core {
             let batch = FileBatch { stop: true, handle: opened.handle, calls, ..FileBatch::default() };
             sent.push_back((group, session.call_file(batch)?));
         }
-        sent.into_iter().try_for_each(settle)?;
+        while let Some(one) = sent.pop_front() {
+            settle(one)?;
+        }
         Ok(last)
     }
 
@@ -183,6 +221,9 @@ impl Core {
     fn to_be_made_again(&self, opened: &OpenedFile) -> Result<Vec<Change>, Error> {
         let mut connection = lock(&self.connection);
         let restarted = connection.opened.verifier != opened.verifier;
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Stale, "the file is closed"));
+        }
         let unsynced = if restarted { connection.unsynced.all_made() } else { Vec::new() };
         if restarted {
             // From here on an answer of the server before comes too late: its change is not among these.

@@ -121,9 +121,19 @@ impl Core {
     /// Makes a change, and waits for its answer.
     pub(in crate::file) fn change(&self, change: &Change) -> Result<(), Error> {
         self.settle()?;
-        let number = self.note(change);
-        self.make(number, change, false, None)?;
+        let began = lock(&self.connection).generation;
+        let mut number = self.note(change);
+        let reply = self.exchange([0; 16], vec![change.call()]);
+        if reply.as_ref().is_ok_and(|reply| reply.generation != began) {
+            number = self.made_late(number);
+        }
+        self.make(number, change, false, Some(reply))?;
         self.hold_to_bounds()
+    }
+
+    /// A change was sent again: it may have been made behind what another thread changed meanwhile.
+    fn made_late(&self, number: u64) -> u64 {
+        self.unsynced(|unsynced| unsynced.again(number))
     }
 
     /// Makes a change that has a number, unless it was made already, with this outcome. Until one that counts is noted it is
@@ -137,12 +147,11 @@ impl Core {
     ) -> Result<(), Error> {
         let (mut outcome, backoff) = (sent, self.remote.backoff());
         loop {
-            let is_first = outcome.is_some();
-            let reply = outcome.take().unwrap_or_else(|| self.exchange([0; 16], calls_of(change.call(), under)));
-            if !is_first {
-                // It may have been made behind what another thread changed meanwhile.
-                number = self.unsynced(|unsynced| unsynced.again(number));
-            }
+            let reply = outcome.take().unwrap_or_else(|| {
+                let reply = self.exchange([0; 16], calls_of(change.call(), under));
+                number = self.made_late(number);
+                reply
+            });
             let told = reply.and_then(|Reply { answered, generation }| {
                 self.answer(&answered, "write", change_number).map(|_| generation)
             });
