@@ -187,6 +187,16 @@ fn a_part_without_its_journal_or_with_another_files_is_begun_anew() {
 }
 
 #[test]
+fn what_was_cut_off_on_a_full_disk_is_not_taken_for_there() {
+    let folder = Folder::new();
+    let part = folder.path().join(&left(&folder, b"v1")[1]);
+    // As it is left by a program that is killed before its next journal says so.
+    std::fs::OpenOptions::new().write(true).open(part).unwrap().set_len((5 << 20) - 1).unwrap();
+    let stage = folder.store().stage(&request(b"v1")).unwrap();
+    assert_eq!(verified_range::ranges(stage.kept()), [extent(0, 2 << 20)]);
+}
+
+#[test]
 fn a_part_that_somebody_planted_is_refused_and_left_alone() {
     let folder = Folder::new();
     let names = left(&folder, b"v1");

@@ -344,7 +344,9 @@ fn found(
         return Ok(None);
     }
     let size = rustix::fs::fstat(file)?.st_size.unsigned_abs();
-    let kept = kept(usable(&journal.noted, hashed, same), size, VerifiedRange::plain, bugs);
+    let mut kept = kept(usable(&journal.noted, hashed, same), size, VerifiedRange::plain, bugs);
+    // A file that is shorter than its journal says was cut to make room for one.
+    kept.retain(|one| one.extent.end() <= size);
     let file = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
     let progress = if same.source && same.boot {
         Progress::found(file, journal_file, journal, kept.clone())?

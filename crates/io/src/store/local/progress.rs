@@ -221,6 +221,9 @@ impl Progress {
     pub(super) fn last_checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
         match self.checkpoint(staged, synced) {
             Err(Errno::NOSPC | Errno::DQUOT) => {
+                // Until another journal says what is left, none says that what is cut off is there.
+                *lock(&self.notes) = None;
+                staged.names.remove_journal(staged.directory())?;
                 let end = self.ledger().end().saturating_sub(ROOM_FOR_JOURNAL);
                 self.ledger().cut(end);
                 rustix::fs::ftruncate(&self.file, end)?;

@@ -314,7 +314,10 @@ impl SmallGroup for LocalGroup<'_> {
     }
 
     fn sync_directory(&mut self, directory: usize) -> Result<()> {
-        let (Some(directory), Some(any)) = (self.directories.get(directory), self.live().next()) else {
+        // Of a group that spans file systems each directory is synced by a file of its own one.
+        let within = self.live().find(|member| member.directories.contains(&directory));
+        let (Some(directory), Some(any)) = (self.directories.get(directory), within.or_else(|| self.live().next()))
+        else {
             return Err(nobody());
         };
         let synced = match directory.many {
