@@ -22,7 +22,7 @@ use crate::pending_login::{AfterSend, LoginProgress, PendingLogin};
 use crate::pending_shutdowns::PendingShutdowns;
 use crate::rates::{self, UserRates};
 use crate::recovery;
-use crate::reply_cache::ReplyCaches;
+use crate::reply_cache::{LIFE, ReplyCaches};
 use crate::sessions::{EndingSession, PipelineState, ServerMessage, SessionEntry};
 use crate::transfer_slots::TransferSlots;
 use crate::watches::Watches;
@@ -177,7 +177,8 @@ impl Server {
             authority,
             config,
             blocking: Blocking::default(),
-            repeats: ReplyCaches::new(std::time::Instant::now()),
+            // Sessions of the process before may have executed what its clients repeat here.
+            repeats: ReplyCaches::new(std::time::Instant::now() + if inherited { LIFE } else { Duration::ZERO }),
             files: Arc::new(OpenFiles::new(files_max())?.with_leases(leases)),
             watches,
             pace: Arc::default(),

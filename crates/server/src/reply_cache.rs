@@ -22,7 +22,7 @@ const ENTRY_BYTES: usize = 128;
 /// Users that are remembered.
 const USERS_MAX: usize = 512;
 /// Lifetime: a client retries at once, or for minutes.
-const LIFE: Duration = Duration::from_secs(15 * 60);
+pub(crate) const LIFE: Duration = Duration::from_secs(15 * 60);
 /// Clocks of two machines run at slightly different rates.
 const DOUBT: Duration = Duration::from_secs(2);
 
@@ -285,6 +285,10 @@ mod tests {
         assert_eq!(kind(repeats.begin("ada", [1; 16], Some(101 * SECOND), now)), Err(ErrorKind::UnknownOutcome));
         assert_eq!(kind(repeats.begin("ada", [1; 16], Some(99 * SECOND), now)), Err(ErrorKind::UnknownOutcome));
         assert_eq!(kind(repeats.begin("ada", [1; 16], Some(90 * SECOND), now)), Ok(None), "it cannot have come");
+        // Another process has sessions, too, for as long.
+        let beside = Arc::new(ReplyCache::new(start + LIFE));
+        assert_eq!(kind(beside.begin("ada", [2; 16], Some(SECOND), now)), Err(ErrorKind::UnknownOutcome));
+        assert_eq!(kind(beside.begin("ada", [2; 16], Some(SECOND), start + LIFE + 10 * SECOND)), Ok(None));
         for number in 0..=REPLIES_MAX as u64 + 1 {
             let mut id = [9; 16];
             id[..8].copy_from_slice(&number.to_be_bytes());

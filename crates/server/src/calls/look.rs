@@ -107,15 +107,17 @@ impl CallContext {
             let Ok(tree) = at.store().tree() else {
                 let attributes = at.store().attributes(at.path())?;
                 writer.answer(&Answer::Attributes(plain(&attributes, wanted)));
-                return Ok(());
+                return Ok(at);
             };
             let node = tree.node(at.path())?;
             let target = self.target(&at, &node, wanted);
             let xattrs = has_xattrs(&at, at.path(), wanted);
             let attributes = Attributes { xattrs, ..attributes_of(&node, wanted, target.as_deref()) };
             writer.answer(&Answer::Attributes(attributes));
-            Ok(())
+            Ok(at)
         });
+        // Whoever asks with a durable batch takes what is there for what was made before its answer was lost.
+        let told = told.map(|at| self.touched(at.path()));
         told.inspect_err(|error| writer.fail(failure(error)))
     }
 
