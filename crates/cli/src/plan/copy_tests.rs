@@ -183,9 +183,10 @@ fn two_servers_are_refused_by_the_names_that_were_typed() {
     assert!(told.starts_with("cannot copy xdfs://localhost/e/x to xdfs://localhost/e/y"), "{told}");
     let steps = "help: xdfs cp xdfs://localhost/e/x ./x && xdfs cp ./x xdfs://localhost/e/y\n";
     assert!(told.contains(steps), "{told}");
-    let told = refusal("-r xdfs://localhost/e/my%20d/#SHA256:a xdfs://localhost/e/y");
-    let steps = "help: xdfs cp -r 'xdfs://localhost/e/my%20d/#SHA256:a' ./my%20d && xdfs cp -r ./my%20d xdfs";
-    assert!(told.contains(steps), "{told}");
+    let pinned = "xdfs://10.0.0.1/e/d/#SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
+    let told = refusal(&format!("-r {pinned} xdfs://localhost/e/y"));
+    let steps = format!("help: xdfs cp -r '{pinned}' ./d && xdfs cp -r ./d xdfs://localhost/e/y\n");
+    assert!(told.contains(&steps), "{told}");
 }
 
 #[test]

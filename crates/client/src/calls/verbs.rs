@@ -2,7 +2,7 @@
 
 use super::{Batch, failed, when_permitted};
 use crate::session::Session;
-use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath, Safety};
 use xdfs_proto::wire::path::{self, Answer, Attributes, Call, FileSystem, FileType, NewTime, OpenedFor, Owner, Wanted};
 
 /// Bytes that attributes may occupy in an answer, including the target of a link and all names.
@@ -157,14 +157,15 @@ impl Session {
     }
 
     /// Renames such a tree to its final name, if that is free. With `durable` the name is on stable
-    /// storage before the answer.
-    pub fn publish_tree(&self, remote: impl AsRef<[u8]>, client: [u8; 16], durable: bool) -> Result<(), Error> {
+    /// storage before the answer, if that says so.
+    pub fn publish_tree(&self, remote: impl AsRef<[u8]>, client: [u8; 16], durable: bool) -> Result<Safety, Error> {
         let mut batch = Batch::new(remote.as_ref());
         batch.push(&Call::PublishTree { path: b"", client });
         let reply = self.call(&if durable { batch.durable() } else { batch })?.wait()?;
-        match reply.read()?.outcomes.first() {
+        let told = reply.read()?;
+        match told.outcomes.first() {
             Some(Err(why)) => Err(failed(*why, "cannot give it its name")),
-            _ => Ok(()),
+            _ => Ok(told.safety),
         }
     }
 

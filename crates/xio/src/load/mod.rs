@@ -39,6 +39,10 @@ pub(crate) fn folders() -> Vec<PathBuf> {
 pub(crate) fn find(name: &str, folders: &[PathBuf]) -> Result<Option<Arc<dyn Driver>>> {
     let files = folders.iter().map(|folder| folder.join(format!("libxdfs_xio_{name}.so")));
     let Some(file) = files.into_iter().find(|file| rustix::fs::stat(file).is_ok()) else { return Ok(None) };
+    if cfg!(all(target_env = "musl", target_feature = "crt-static")) {
+        let what = "this program is static and loads no drivers: use the one that 'make build' makes";
+        return Err(Error::new(ErrorKind::Driver, what).of_driver(name));
+    }
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(driver) = loaded.get(&file) {
         return Ok(Some(driver.clone()));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use xdfs_client::tree::{Ended, Observer, Summary, Total, Upload};
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Facts};
-use xdfs_proto::base::Retry;
+use xdfs_proto::base::{Retry, Safety};
 use xdfs_server::users::StateFolder;
 
 use super::failure::Failed;
@@ -95,14 +95,21 @@ impl Copy<'_> {
             let named = session.publish_tree(wire_name(&whole.target), whole.client, durable);
             let unknown = named.as_ref().is_err_and(|error| error.kind.retry() == Retry::Temporary);
             match &named {
-                Ok(()) => self.whole.extend(mark),
+                Ok(safety) => {
+                    if self.options.durability == WhenDone::DurableAsked && *safety < Safety::Durable {
+                        self.monitor
+                            .output()
+                            .note(&format!("{}: its name may be lost if power fails now", whole.target));
+                    }
+                    self.whole.extend(mark);
+                }
                 Err(_) if unknown => {}
                 Err(_) => mark.iter().for_each(UnfinishedMark::clear),
             }
             named.map_err(|error| Failed::of_peer(&whole.target.to_string(), error))
         });
         match named {
-            Ok(()) => Ok(Exit::Done),
+            Ok(_) => Ok(Exit::Done),
             Err(failed) => self.monitor.tell(Err(failed)),
         }
     }
@@ -123,7 +130,11 @@ impl Copy<'_> {
         if let Ok(client) = name_of(&self.login, source, target)
             && let Ok(session) = self.session_of(target)
         {
-            let _ = session.publish_tree(wire_name(target), client, durable);
+            match session.publish_tree(wire_name(target), client, durable) {
+                // The same command syncs it again.
+                Ok(Safety::Written) if durable => return,
+                _ => {}
+            }
         }
         self.whole.push(mark);
     }
