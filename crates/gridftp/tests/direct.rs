@@ -39,6 +39,19 @@ fn files_move_between_two_servers_on_1_4_and_16_streams() {
 }
 
 #[test]
+fn files_move_between_two_servers_over_ipv6() {
+    let (Some(one), Some(other)) = (Server::globus_at("[::1]:0"), Server::globus_at("[::1]:0")) else { return };
+    let (mut source, mut target) = (one.client(), other.client());
+    let bytes = content(LENGTH);
+    put(&one.here, "f", &bytes);
+    for streams in [1, 4] {
+        let name = format!("g-{streams}");
+        moved((&mut source, &one.name("f")), (&mut target, &other.name(&name)), LENGTH as u64, streams).unwrap();
+        assert!(std::fs::read(other.here.join(&name)).unwrap() == bytes, "{name}");
+    }
+}
+
+#[test]
 fn what_the_target_has_does_not_move_again() {
     let (Some(one), Some(other)) = (Server::globus(), Server::globus()) else { return };
     let bytes = content(LENGTH);

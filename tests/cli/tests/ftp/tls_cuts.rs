@@ -102,9 +102,9 @@ fn pass_records(mut server: TcpStream, mut client: TcpStream, most: usize) {
     let _ = std::io::copy(&mut server, &mut std::io::sink());
 }
 
-/// A command that trusts the certificate of the scene, and does not try again.
+/// A command that trusts the certificate of the scene.
 #[track_caller]
-fn once(scene: &Scene, words: &[&str]) -> xdfs_test_cli::Outcome {
+fn trusting(scene: &Scene, words: &[&str]) -> xdfs_test_cli::Outcome {
     run(scene, &[&words[..1], &["--ca", "cert.pem"], &words[1..]].concat())
 }
 
@@ -123,13 +123,30 @@ fn a_file_whose_data_channel_ends_without_the_end_of_its_tls_gets_no_name() {
         let url = format!("{}/f", between.start(&server, most));
         for before in [None, Some(&b"before"[..])] {
             before.map(|before| scene.write("here/f", before));
-            let cut = once(&scene, &["cp", "--retry", "0", &url, "here/f"]);
+            let cut = trusting(&scene, &["cp", "--retry", "0", &url, "here/f"]);
             cut.fails().says(&["the connection to the server was lost"]);
             let there = scene.path("here/f").exists().then(|| scene.read("here/f"));
             assert_eq!(there.as_deref(), before, "{length} {most}");
         }
         std::fs::remove_file(scene.path("here/f")).expect("it is there");
     }
+}
+
+#[test]
+fn a_download_goes_on_each_time_its_data_channel_with_tls_is_cut() {
+    let scene = Scene::new();
+    certify(&scene, BETWEEN);
+    let between = Between::new();
+    let ports = format!("pasv_min_port={0}\npasv_max_port={0}\n", between.data_port());
+    let server = vsftpd(&scene, &ports, Vec::new());
+    let content = pattern(5_000_001, 4);
+    server.put("f", &content);
+    let url = format!("{}/f", between.start(&server, 2 << 20));
+    let done = trusting(&scene, &["cp", "--json", &url, "f"]);
+    done.ends_with(0).says(&["trying again"]);
+    assert!(scene.read("f") == content);
+    let resumed = done.objects()[0]["resumed_bytes"].as_u64().expect("a number");
+    assert!(resumed >= 2 << 20, "the last attempt began at {resumed}");
 }
 
 #[test]
@@ -149,10 +166,10 @@ fn nothing_is_removed_that_is_missing_from_a_list_whose_tls_did_not_end() {
             server.put(&format!("tree/{name}"), b"");
         }
         let url = format!("{}/tree", between.start(&server, most));
-        let cut = once(&scene, &["sync", "-P", "1", "--retry", "0", "--delete", &url, "tree"]);
+        let cut = trusting(&scene, &["sync", "-P", "1", "--retry", "0", "--delete", &url, "tree"]);
         cut.fails().says(&["the connection to the server was lost"]);
         assert_eq!(scene.names("tree"), names);
-        once(&scene, &["ls", &url]).fails().says(&["the connection to the server was lost"]);
+        trusting(&scene, &["ls", &url]).fails().says(&["the connection to the server was lost"]);
     }
     // The same server without anybody who cuts.
     let between = Between::new();
@@ -160,6 +177,6 @@ fn nothing_is_removed_that_is_missing_from_a_list_whose_tls_did_not_end() {
     let server = tls_of_pure_ftpd(&scene, &["-p", &ports]);
     server.put("tree/name-0000", b"");
     let url = format!("{}/tree", between.start(&server, usize::MAX));
-    once(&scene, &["sync", "-P", "1", "--delete", &url, "tree"]).ends_with(0);
+    trusting(&scene, &["sync", "-P", "1", "--delete", &url, "tree"]).ends_with(0);
     assert_eq!(scene.names("tree"), ["name-0000"]);
 }
