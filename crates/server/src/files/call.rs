@@ -2,7 +2,7 @@
 
 use super::leases::AccessGuard;
 use super::shares::Sharing;
-use super::{Handle, SessionFiles, hidden, lock, stale};
+use super::{Handle, SessionFiles, UnsyncedName, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
 use crate::calls::attributes_of;
 use std::sync::atomic::Ordering;
@@ -129,9 +129,10 @@ impl FileCalls {
             self.claim_hidden(open.path, &handle);
         }
         handle.own.store(own, Ordering::Relaxed);
-        // Of a file that is opened again nobody knows whether its name was synced.
-        handle.reopened.store(open.again.is_some(), Ordering::Relaxed);
-        handle.unsynced_name.store(created || open.again.is_some(), Ordering::Relaxed);
+        *lock(&handle.unsynced_name) = match open.again {
+            Some(_) => Some(UnsyncedName::Unknown),
+            None => created.then_some(UnsyncedName::Created),
+        };
         if open.truncate && !created {
             file.set_length(0)?;
         }

@@ -98,6 +98,14 @@ struct Reservation {
     bytes: usize,
 }
 
+/// Whose name may not be on stable storage: a file that a handle has created, or one that was opened before in another session,
+/// of which nobody knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum UnsyncedName {
+    Created,
+    Unknown,
+}
+
 /// An open file of one session.
 pub(crate) struct Handle {
     id: u64,
@@ -111,10 +119,8 @@ pub(crate) struct Handle {
     sharing: Sharing,
     /// It was created by this handle, which its user may therefore write.
     own: AtomicBool,
-    /// The directory does not have its name on stable storage yet.
-    unsynced_name: AtomicBool,
-    /// It was opened before, in another session.
-    reopened: AtomicBool,
+    /// Why the directory may not have its name on stable storage yet.
+    unsynced_name: Mutex<Option<UnsyncedName>>,
     /// Held while it is synced.
     syncing: Mutex<()>,
     /// Why not all that was written is on stable storage, and never will be.
@@ -262,8 +268,7 @@ impl Handle {
             identity,
             sharing,
             own: AtomicBool::new(false),
-            unsynced_name: AtomicBool::new(false),
-            reopened: AtomicBool::new(false),
+            unsynced_name: Mutex::default(),
             syncing: Mutex::default(),
             sync_failed: OnceLock::new(),
             written: AtomicU64::new(0),

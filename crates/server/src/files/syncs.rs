@@ -2,10 +2,9 @@
 //! succeeds and proves nothing. So everybody who had the file open then is told at each sync until he closes it.
 
 use super::call::FileCalls;
-use super::{Handle, OpenFiles, SessionFiles, lock, stale};
+use super::{Handle, OpenFiles, SessionFiles, UnsyncedName, lock, stale};
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileIdentity};
@@ -79,7 +78,8 @@ impl FileCalls {
         handle.must_have_lost_nothing()?;
         let lost = |error: &Error| self.files.server.sync_failed(handle.identity, error);
         file.sync(data_only).inspect_err(lost)?;
-        if handle.unsynced_name.load(Ordering::Relaxed)
+        let unsynced_name = *lock(&handle.unsynced_name);
+        if unsynced_name.is_some()
             && let Some(parent) = at.path().parent()
         {
             match at.store().tree().and_then(|tree| tree.sync(&parent)) {
@@ -88,14 +88,14 @@ impl FileCalls {
                     return Err(error);
                 }
                 // A directory that is not found has lost nothing.
-                Err(error) if error.kind != ErrorKind::NotFound && !handle.reopened.load(Ordering::Relaxed) => {
+                Err(error) if error.kind != ErrorKind::NotFound && unsynced_name == Some(UnsyncedName::Created) => {
                     return Err(error);
                 }
                 // Of a file that was opened again the name was synced before, or not even asked for; whether its directory
                 // can be is another question.
                 _ => {}
             }
-            handle.unsynced_name.store(false, Ordering::Relaxed);
+            *lock(&handle.unsynced_name) = None;
         }
         // Another handle of the file may have been told instead.
         handle.must_have_lost_nothing()?;
