@@ -30,6 +30,8 @@ type Id = [u8; 16];
 
 enum CachedReply {
     Doing,
+    /// Nothing of it was executed, as far as it came.
+    NotDone,
     Told(Vec<u8>),
     /// Its reply was too long to be kept, or its outcome was never recorded.
     Lost,
@@ -39,7 +41,7 @@ impl CachedReply {
     fn bytes(&self) -> usize {
         match self {
             Self::Told(reply) => ENTRY_BYTES + reply.len(),
-            Self::Doing | Self::Lost => ENTRY_BYTES,
+            Self::Doing | Self::NotDone | Self::Lost => ENTRY_BYTES,
         }
     }
 }
@@ -154,7 +156,12 @@ impl ReplyCache {
             || UserReplies { complete_since: since, batches: BTreeMap::new(), order: VecDeque::new(), bytes: 0 };
         let known = state.users.entry(user.to_owned()).or_insert_with(fresh);
         known.hold_to_bounds(now);
+        let running = RunningBatch { repeats: Arc::clone(self), user: user.to_owned(), id };
         match known.batches.get(&id) {
+            Some(CachedReply::NotDone) => {
+                known.remember(id, CachedReply::Doing);
+                Ok(CacheLookup::Do(running))
+            }
             Some(CachedReply::Doing) => Err(Error::new(ErrorKind::Busy, "the same batch is being done")),
             Some(CachedReply::Told(reply)) => Ok(CacheLookup::Told(reply.clone())),
             Some(CachedReply::Lost) => Err(unknown()),
@@ -168,25 +175,19 @@ impl ReplyCache {
                 known.remember(id, CachedReply::Doing);
                 known.order.push_back((now, id));
                 state.hold_to_bounds();
-                Ok(CacheLookup::Do(RunningBatch { repeats: Arc::clone(self), user: user.to_owned(), id }))
+                Ok(CacheLookup::Do(running))
             }
         }
     }
 
-    fn end(&self, user: &str, id: Id, known: Option<CachedReply>) {
+    fn end(&self, user: &str, id: Id, known: CachedReply) {
         let mut state = self.lock();
         let Some(user) = state.users.get_mut(user) else { return };
         // Evicted meanwhile: it stays evicted.
         if !user.batches.contains_key(&id) {
             return;
         }
-        match known {
-            Some(known) => user.remember(id, known),
-            None => {
-                user.forget(id);
-                user.order.retain(|(_, other)| *other != id);
-            }
-        }
+        user.remember(id, known);
         state.hold_to_bounds();
     }
 }
@@ -218,9 +219,9 @@ impl RunningBatch {
     /// again.
     pub(crate) fn end(self, reply: Option<&[u8]>) {
         let known = match reply {
-            Some(reply) if reply.len() <= BYTES_MAX / 8 => Some(CachedReply::Told(reply.to_vec())),
-            Some(_) => Some(CachedReply::Lost),
-            None => None,
+            Some(reply) if reply.len() <= BYTES_MAX / 8 => CachedReply::Told(reply.to_vec()),
+            Some(_) => CachedReply::Lost,
+            None => CachedReply::NotDone,
         };
         self.repeats.end(&self.user, self.id, known);
     }
@@ -289,6 +290,10 @@ mod tests {
         let beside = Arc::new(ReplyCache::new(start + LIFE));
         assert_eq!(kind(beside.begin("ada", [2; 16], Some(SECOND), now)), Err(ErrorKind::UnknownOutcome));
         assert_eq!(kind(beside.begin("ada", [2; 16], Some(SECOND), start + LIFE + 10 * SECOND)), Ok(None));
+        // What this one has begun and not done it knows.
+        let Ok(CacheLookup::Do(doing)) = beside.begin("ada", [3; 16], None, now) else { panic!("new") };
+        doing.end(None);
+        assert_eq!(kind(beside.begin("ada", [3; 16], Some(SECOND), now)), Ok(None));
         for number in 0..=REPLIES_MAX as u64 + 1 {
             let mut id = [9; 16];
             id[..8].copy_from_slice(&number.to_be_bytes());

@@ -173,11 +173,13 @@ impl Core {
             let asked = range.map_or(0, |range| range.length);
             calls.extend(range.map(|range| FileCall::Read { ranges: vec![range] }));
             let age_ms = flown.age().map(|age| age.as_millis() as u64 + 1);
-            if options.is_once() {
+            let batch = FileBatch { request, age_ms, calls, ..FileBatch::default() };
+            // A session that ended already has not sent anything.
+            let pending = session.call_file(batch);
+            if options.is_once() && pending.is_ok() {
                 flown.sent();
             }
-            let batch = FileBatch { request, age_ms, calls, ..FileBatch::default() };
-            let outcome = session.call_file(batch).and_then(PendingFileReply::wait);
+            let outcome = pending.and_then(PendingFileReply::wait);
             match outcome.and_then(|answered| opened_of(&answered, path)) {
                 // The answer may be that of an earlier session, whose handle is none in this one.
                 Ok((opened, _)) if age_ms.is_some() => {
@@ -372,16 +374,20 @@ impl Core {
     /// Makes calls, in another session if this one is lost. With a request id they are made once.
     fn exchange(&self, mut request: [u8; 16], calls: Vec<FileCall<'_>>) -> Result<Reply, Error> {
         let (mut began, mut backoff, mut age_ms) = (Instant::now(), self.remote.backoff(), None);
+        // It was on its way in a session that was lost.
+        let mut flew = false;
         loop {
             let (session, handle, generation) = self.current()?;
             let batch = FileBatch { request, age_ms, handle, calls: calls.clone(), ..FileBatch::default() };
-            let error = match self.send(&session, generation, batch).and_then(|sent| self.wait(sent)) {
+            let sent = self.send(&session, generation, batch);
+            let left = sent.is_ok();
+            let error = match sent.and_then(|sent| self.wait(sent)) {
                 Ok(reply) => return Ok(reply),
                 Err(error) if error.kind == ErrorKind::Stale && self.has_moved(generation) => {
                     self.recover(generation, &mut backoff)?;
                     if request != [0; 16] {
                         // The server remembers this answer: what is tried now is another request.
-                        (request, began, age_ms) = (random::array()?, Instant::now(), None);
+                        (request, began, age_ms, flew) = (random::array()?, Instant::now(), None, false);
                     }
                     continue;
                 }
@@ -389,12 +395,13 @@ impl Core {
                 Err(error) => error,
             };
             if is_lost(&error) {
+                flew |= left;
                 self.remote.lost(&session);
                 self.recover(generation, &mut backoff)?;
             } else {
                 backoff.wait(error)?;
             }
-            age_ms = (request != [0; 16]).then(|| began.elapsed().as_millis() as u64 + 1);
+            age_ms = (flew && request != [0; 16]).then(|| began.elapsed().as_millis() as u64 + 1);
         }
     }
 

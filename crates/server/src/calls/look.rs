@@ -117,7 +117,11 @@ impl CallContext {
             Ok(at)
         });
         // Whoever asks with a durable batch takes what is there for what was made before its answer was lost.
-        let told = told.map(|at| self.touched(at.path()));
+        let told = told.map(|at| {
+            if self.durable && at.store().tree().is_ok() && self.at(path, Want::Write { keep: true }).is_ok() {
+                self.touched(at.path());
+            }
+        });
         told.inspect_err(|error| writer.fail(failure(error)))
     }
 

@@ -63,6 +63,12 @@ impl SessionFiles {
     }
 }
 
+/// Whether a directory cannot be synced because of what it is, or whose.
+fn is_denied(error: &Error) -> bool {
+    use ErrorKind::{NotDirectory, NotRegular, PermissionDenied, Refused, Unsupported};
+    matches!(error.kind, PermissionDenied | Refused | NotDirectory | NotRegular | Unsupported)
+}
+
 impl Handle {
     fn must_have_lost_nothing(&self) -> Result<(), Error> {
         self.sync_failed.get().map_or(Ok(()), |error| Err(error.clone()))
@@ -88,12 +94,11 @@ impl FileCalls {
                     return Err(error);
                 }
                 // A directory that is not found has lost nothing.
-                Err(error) if error.kind != ErrorKind::NotFound && unsynced_name == Some(UnsyncedName::Created) => {
-                    return Err(error);
-                }
-                // Of a file that was opened again the name was synced before, or not even asked for; whether its directory
-                // can be is another question.
-                _ => {}
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                // A file that was opened again may lie where its user may do no more than that.
+                Err(error) if unsynced_name == Some(UnsyncedName::Unknown) && is_denied(&error) => {}
+                Err(error) => return Err(error),
+                Ok(()) => {}
             }
             *lock(&handle.unsynced_name) = None;
         }

@@ -345,10 +345,11 @@ fn found(
     }
     let size = rustix::fs::fstat(file)?.st_size.unsigned_abs();
     let mut kept = kept(usable(&journal.noted, hashed, same), size, VerifiedRange::plain, bugs);
-    // A file that is shorter than its journal says was cut to make room for one.
+    // A file that is shorter than its journal says was cut to make room for one, which was not written.
+    let noted = kept.len();
     kept.retain(|one| one.extent.end() <= size);
     let file = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
-    let progress = if same.source && same.boot {
+    let progress = if same.source && same.boot && kept.len() == noted {
         Progress::found(file, journal_file, journal, kept.clone())?
     } else {
         of_other_source(file, about, kept.clone(), &staged)?

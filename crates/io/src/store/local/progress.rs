@@ -222,11 +222,13 @@ impl Progress {
         match self.checkpoint(staged, synced) {
             Err(Errno::NOSPC | Errno::DQUOT) => {
                 // Until another journal says what is left, none says that what is cut off is there.
-                *lock(&self.notes) = None;
+                let mut notes = lock(&self.notes);
+                *notes = None;
                 staged.names.remove_journal(staged.directory())?;
                 let end = self.ledger().end().saturating_sub(ROOM_FOR_JOURNAL);
                 self.ledger().cut(end);
                 rustix::fs::ftruncate(&self.file, end)?;
+                drop(notes);
                 self.checkpoint(staged, synced)
             }
             other => other,
