@@ -3,7 +3,8 @@
 use xdfs_client::{Error, ErrorKind, Safety};
 use xdfs_gridftp::listing::Entry;
 use xdfs_io::buf::Buffer;
-use xdfs_io::store::{CommitRequest, Resume, Stage};
+use xdfs_io::store::{CommitRequest, Resume, Stage, verified_range};
+use xdfs_proto::base::Extent;
 use xdfs_secure::checksum::Sha256;
 
 /// Bytes between two checkpoints: so much is transferred again at most after a loss.
@@ -21,8 +22,9 @@ pub(in crate::cmd) fn resume_of(entry: &Entry, size: u64, synced: bool) -> Optio
 
 /// Where a download continues.
 pub(in crate::cmd) fn start_of(stage: &Stage, size: u64) -> u64 {
-    let first = stage.kept().first().map(|range| range.extent).filter(|extent| extent.offset() == 0);
-    first.map_or(0, |extent| extent.end()).min(size)
+    // What each attempt has received is a range of its own there.
+    let first = verified_range::ranges(stage.kept()).into_iter().next().filter(|extent| extent.offset() == 0);
+    first.map_or(0, Extent::end).min(size)
 }
 
 /// Writes what has arrived, so that little of it is lost with the program.
