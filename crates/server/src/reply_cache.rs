@@ -156,11 +156,12 @@ impl ReplyCache {
             || UserReplies { complete_since: since, batches: BTreeMap::new(), order: VecDeque::new(), bytes: 0 };
         let known = state.users.entry(user.to_owned()).or_insert_with(fresh);
         known.hold_to_bounds(now);
-        let running = RunningBatch { repeats: Arc::clone(self), user: user.to_owned(), id };
+        // Made only where it is handed out: it locks the cache when it is dropped.
+        let running = || RunningBatch { repeats: Arc::clone(self), user: user.to_owned(), id };
         match known.batches.get(&id) {
             Some(CachedReply::NotDone) => {
                 known.remember(id, CachedReply::Doing);
-                Ok(CacheLookup::Do(running))
+                Ok(CacheLookup::Do(running()))
             }
             Some(CachedReply::Doing) => Err(Error::new(ErrorKind::Busy, "the same batch is being done")),
             Some(CachedReply::Told(reply)) => Ok(CacheLookup::Told(reply.clone())),
@@ -175,7 +176,7 @@ impl ReplyCache {
                 known.remember(id, CachedReply::Doing);
                 known.order.push_back((now, id));
                 state.hold_to_bounds();
-                Ok(CacheLookup::Do(running))
+                Ok(CacheLookup::Do(running()))
             }
         }
     }
