@@ -60,14 +60,17 @@ impl Ahead {
 
     /// Waits until there is something to list; none at the end.
     fn next(&self) -> Option<Vec<Vec<u8>>> {
-        let waits = |state: &mut State| (state.wanted.is_empty() || state.credit == 0) && !state.ended;
+        let waits = |state: &mut State| !state.has_work() && !state.ended;
         let mut state = self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
         (!state.ended).then(|| state.next())
     }
 
     fn want(&self, paths: Vec<Vec<u8>>) {
-        self.lock().want(paths, Instant::now());
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.want(paths, Instant::now());
+        if state.has_work() {
+            self.changed.notify_all();
+        }
     }
 
     /// What is known of a directory. What is on its way is waited for, at most for as long as it could be used.
@@ -76,8 +79,10 @@ impl Ahead {
         let waited = self.changed.wait_timeout_while(self.lock(), wait, is_asked);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let Known::Listed(listing) = state.known(path, Instant::now()) else { return None };
-        state.used();
-        self.changed.notify_all();
+        // Those who list are woken if they have something to do from now on, and not for each name that is looked up.
+        if state.used() {
+            self.changed.notify_all();
+        }
         Some(listing)
     }
 }
@@ -167,10 +172,10 @@ impl Tree {
         split(path).into_iter().for_each(|(above, name)| self.ahead.lock().is_gone(above, name));
     }
 
-    /// What a name leads to, if its directory is listed or it is one. Else the directory is listed if many names are looked up
-    /// there. A name that the kernel knows is asked for because it must be right, as when a program wants to make it.
+    /// What a name leads to, if its directory is listed or it is one. A name that the kernel knows is asked for because it
+    /// must be right, as when a program wants to make it.
     pub(super) fn looked_up_ahead(&self, parent: u64, name: &[u8], path: &[u8]) -> Option<Entry> {
-        if self.settings.valid.is_zero() || self.inodes().is_told(parent, name, Instant::now()) {
+        if self.must_be_right(parent, name) {
             return None;
         }
         let find = |path: &[u8]| self.ahead.find(path, Duration::ZERO);
@@ -182,13 +187,7 @@ impl Tree {
             (_, Some(listing)) if self.is_of(parent, &listing) => {
                 (listing.find(name)?.facts.clone(), listing.then, listing.until)
             }
-            _ => {
-                let is_to_be_listed = self.ahead.lock().looks_into(above, self.settings.valid, Instant::now());
-                if is_to_be_listed {
-                    self.ahead.want(vec![above.to_vec()]);
-                }
-                return None;
-            }
+            _ => return None,
         };
         let identity = facts.inode?;
         let is_other = self.changes.is_after(then, &Changed::Name(parent, name.to_vec()));
@@ -201,5 +200,21 @@ impl Tree {
             return None;
         }
         Some(Entry { valid: until.saturating_duration_since(Instant::now()), ..entry })
+    }
+
+    /// A name has to be asked for. Its directory is listed if that is so of many names there.
+    pub(super) fn looks_into(&self, parent: u64, name: &[u8], path: &[u8]) {
+        let Some((above, _)) = split(path).filter(|_| !self.must_be_right(parent, name)) else { return };
+        if self.ahead.find(above, Duration::ZERO).is_some_and(|listing| self.is_of(parent, &listing)) {
+            return;
+        }
+        let is_to_be_listed = self.ahead.lock().looks_into(above, self.settings.valid, Instant::now());
+        if is_to_be_listed {
+            self.ahead.want(vec![above.to_vec()]);
+        }
+    }
+
+    fn must_be_right(&self, parent: u64, name: &[u8]) -> bool {
+        self.settings.valid.is_zero() || self.inodes().is_told(parent, name, Instant::now())
     }
 }

@@ -2,17 +2,23 @@
 //! the last access.
 
 use super::Tree;
-use std::collections::BTreeMap;
+use super::generations::Generations;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xdfs_client::Facts;
 
 /// Files of which they are known.
-const KNOWN_MAX: usize = 4096;
+const KNOWN_MAX: usize = 8192;
 
 /// What is known, for as long as attributes may be used without another look, and until this mount changes anything.
-#[derive(Default, Debug)]
-pub(super) struct KnownFacts(Mutex<BTreeMap<u64, Known>>);
+#[derive(Debug)]
+pub(super) struct KnownFacts(Mutex<Generations<u64, Known>>);
+
+impl Default for KnownFacts {
+    fn default() -> Self {
+        Self(Mutex::new(Generations::new(KNOWN_MAX)))
+    }
+}
 
 #[derive(Debug)]
 struct Known {
@@ -23,19 +29,12 @@ struct Known {
 }
 
 impl KnownFacts {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Known>> {
+    fn lock(&self) -> MutexGuard<'_, Generations<u64, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn keep(&self, inode: u64, facts: &Facts, then: u64, until: Instant) {
-        let mut known = self.lock();
-        if known.len() >= KNOWN_MAX {
-            let now = Instant::now();
-            known.retain(|_, known| now < known.until);
-        }
-        if known.len() < KNOWN_MAX || known.contains_key(&inode) {
-            known.insert(inode, Known { facts: facts.clone(), then, until });
-        }
+        self.lock().insert(inode, Known { facts: facts.clone(), then, until });
     }
 
     /// They, when they were asked for, and how long they may be used.
@@ -102,6 +101,7 @@ mod tests {
     fn what_is_known_has_a_bound() {
         let (known, now) = (KnownFacts::default(), Instant::now());
         (0..KNOWN_MAX as u64 + 9).for_each(|inode| known.keep(inode, &facts(0), 0, now + VALID));
-        assert_eq!(known.lock().len(), KNOWN_MAX);
+        assert!(known.lock().len() < KNOWN_MAX);
+        assert!(known.find(KNOWN_MAX as u64 + 8).is_some() && known.find(0).is_none());
     }
 }

@@ -1,13 +1,13 @@
 //! Targets of symbolic links, which a listing of their directory tells: `ls -l` reads each of them.
 
-use std::collections::BTreeMap;
+use super::generations::Generations;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Links of which that is known: the longest targets take 4 KiB each.
-const KNOWN_MAX: usize = 4096;
+const KNOWN_MAX: usize = 8192;
 
-type Targets = BTreeMap<u64, Known>;
+type Targets = Generations<u64, Known>;
 
 #[derive(Debug)]
 struct Known {
@@ -18,8 +18,14 @@ struct Known {
 }
 
 /// What is known, for as long as attributes may be used without another look.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(super) struct KnownTargets(Mutex<Targets>);
+
+impl Default for KnownTargets {
+    fn default() -> Self {
+        Self(Mutex::new(Generations::new(KNOWN_MAX)))
+    }
+}
 
 impl KnownTargets {
     fn lock(&self) -> MutexGuard<'_, Targets> {
@@ -27,14 +33,7 @@ impl KnownTargets {
     }
 
     pub(super) fn keep(&self, inode: u64, target: &[u8], change: Option<u64>, until: Instant) {
-        let mut known = self.lock();
-        if known.len() >= KNOWN_MAX {
-            let now = Instant::now();
-            known.retain(|_, known| now < known.until);
-        }
-        if known.len() < KNOWN_MAX {
-            known.insert(inode, Known { target: target.into(), change, until });
-        }
+        self.lock().insert(inode, Known { target: target.into(), change, until });
     }
 
     pub(super) fn find(&self, inode: u64) -> Option<Arc<[u8]>> {
@@ -65,12 +64,13 @@ mod tests {
         for inode in 1..=KNOWN_MAX as u64 + 1 {
             known.keep(inode, b"target", Some(7), now + Duration::from_secs(3600));
         }
-        assert_eq!(known.lock().len(), KNOWN_MAX);
-        assert_eq!(known.find(1).as_deref(), Some(&b"target"[..]));
-        assert_eq!(known.find(KNOWN_MAX as u64 + 1), None, "there was no room");
-        known.compare(1, Some(7));
-        assert!(known.find(1).is_some());
-        known.compare(1, Some(8));
-        assert!(known.find(1).is_none(), "it is another link");
+        assert!(known.lock().len() < KNOWN_MAX);
+        let last = KNOWN_MAX as u64 + 1;
+        assert_eq!(known.find(last).as_deref(), Some(&b"target"[..]));
+        assert_eq!(known.find(1), None, "newer ones have its room");
+        known.compare(last, Some(7));
+        assert!(known.find(last).is_some());
+        known.compare(last, Some(8));
+        assert!(known.find(last).is_none(), "it is another link");
     }
 }

@@ -5,6 +5,7 @@ mod attributes;
 mod behind;
 mod data;
 mod directories;
+mod generations;
 mod hidden;
 mod known_facts;
 mod link_targets;
@@ -41,7 +42,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use xattr_names::KnownNames;
 use xdfs_client::file::Remote;
-use xdfs_client::wire::{self, Answer as Told, Wanted};
+use xdfs_client::wire::{self, Answer as Told, Kept, Wanted};
 use xdfs_client::{Batch, Error, ErrorKind, Facts, Reply, failed};
 
 /// Files, and directories, that may be open at a time. The server's own limit for a user is 16,384.
@@ -112,11 +113,12 @@ struct Known {
 
 impl Known {
     fn new(root: Facts) -> Self {
+        let are_kept = root.kept.is_none_or(|kept| kept.has(Kept::ACL) || kept.has(Kept::XATTR));
         Self {
             root: Root::new(root),
             facts: KnownFacts::default(),
             link_targets: KnownTargets::default(),
-            xattr_names: KnownNames::default(),
+            xattr_names: KnownNames::new(are_kept),
             default_lists: DefaultLists::default(),
             notices: Notices::default(),
         }
@@ -144,7 +146,7 @@ impl Tree {
     /// The directory `base` (`EXPORT/path`, nothing encoded) of a server. It must be there.
     pub fn new(remote: Arc<Remote>, base: Vec<u8>, settings: Settings, token: u64) -> Result<Self, Error> {
         let mut batch = Batch::new(base.as_slice());
-        let stat = wire::Call::Stat { path: b"", wanted: WANTED };
+        let stat = wire::Call::Stat { path: b"", wanted: WANTED.and(Wanted::KEPT) };
         batch.push_with_room(&stat, stat.room());
         let reply = remote.call(&batch)?;
         let facts = match reply.read()?.outcomes.first() {
@@ -254,6 +256,7 @@ impl FileSystem for Tree {
 
     fn at_once(&self, call: &Call<'_>) -> Option<Outcomes> {
         match call.operation {
+            Operation::LookUp { name } => self.look_up_at_once(call.inode, name),
             Operation::Attributes { .. } => self.attributes_at_once(call.inode),
             Operation::Xattr { name, .. } => self.xattr_at_once(call.inode, name),
             _ => None,

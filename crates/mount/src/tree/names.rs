@@ -16,11 +16,18 @@ use xdfs_client::wire::{Answer as Told, Call, FileType};
 const RENAME_NOREPLACE: u32 = 1;
 
 impl Tree {
+    /// What a name leads to, if that is known without asking.
+    pub(super) fn look_up_at_once(&self, parent: u64, name: &[u8]) -> Option<Outcomes> {
+        let path = self.path_in(parent, name).ok()?;
+        self.looked_up_ahead(parent, name, &path).map(|entry| Ok(Answer::Entry(entry)))
+    }
+
     pub(super) fn look_up(&self, parent: u64, name: &[u8]) -> Outcomes {
         let path = self.path_in(parent, name)?;
         if let Some(entry) = self.looked_up_ahead(parent, name, &path) {
             return Ok(Answer::Entry(entry));
         }
+        self.looks_into(parent, name, &path);
         let found = match self.facts_at(|tree| tree.path_in(parent, name)) {
             Err(Errno::NOENT) => {
                 self.inodes().unlinked(parent, name);

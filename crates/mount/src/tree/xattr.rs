@@ -62,6 +62,10 @@ impl Tree {
 
     /// That a file has no such attribute, if that is known.
     pub(super) fn xattr_at_once(&self, inode: u64, name: &[u8]) -> Option<Outcomes> {
+        if !self.known.xattr_names.are_kept() {
+            // The kernel never asks again: `ls -l` would ask twice for each file.
+            return Some(Err(Errno::NOSYS));
+        }
         let is_none = is_of_security(name)
             || (is_listed_if_there(name)
                 && self.present_xattr_names(inode)?.split(|byte| *byte == 0).all(|one| one != name));
@@ -69,6 +73,9 @@ impl Tree {
     }
 
     pub(super) fn xattr_names(&self, inode: u64, size: u32) -> Outcomes {
+        if !self.known.xattr_names.are_kept() {
+            return Self::sized(Vec::new(), size);
+        }
         let path = self.path(inode)?;
         if let Some(names) = self.known_xattr_names(inode)? {
             return Self::sized(names.to_vec(), size);

@@ -1,6 +1,7 @@
 //! The names of the extended attributes of what is in a directory that a program is reading, asked for together: `ls -l` asks
 //! each file for its access control list, which would be a round trip for each.
 
+use super::generations::Generations;
 use super::{Tree, WANTED, refused};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -24,14 +25,51 @@ const LISTED_FOR: Duration = Duration::from_secs(10);
 type Names = Option<Arc<[u8]>>;
 
 /// What is known, for as long as attributes may be used without another look.
-#[derive(Default, Debug)]
-pub(super) struct KnownNames(Mutex<Known>);
+#[derive(Debug)]
+pub(super) struct KnownNames {
+    are_kept: bool,
+    known: Mutex<Known>,
+}
 
-#[derive(Default, Debug)]
+#[derive(Debug)]
 struct Known {
-    files: BTreeMap<u64, (Names, Instant)>,
+    files: Generations<u64, (Arc<[u8]>, Instant)>,
+    alone: Alone,
     /// When a program asked last.
     asked: Option<Instant>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { files: Generations::new(KNOWN_MAX), alone: Alone::default(), asked: None }
+    }
+}
+
+/// Files that have to be asked alone, each until some moment. None of them is forgotten before that.
+#[derive(Default, Debug)]
+struct Alone {
+    files: BTreeMap<u64, Instant>,
+    /// Of all files: there were too many.
+    all: Option<Instant>,
+}
+
+impl Alone {
+    fn has(&self, inode: u64, now: Instant) -> bool {
+        let until = self.files.get(&inode).copied().max(self.all);
+        until.is_some_and(|until| now < until)
+    }
+
+    fn insert(&mut self, inode: u64, until: Instant, now: Instant) {
+        if self.files.len() >= KNOWN_MAX {
+            self.files.retain(|_, until| now < *until);
+            // All would be gone through again soon.
+            if self.files.len() > KNOWN_MAX / 2 {
+                self.all = self.files.values().copied().max().max(self.all);
+                self.files.clear();
+            }
+        }
+        self.files.insert(inode, until);
+    }
 }
 
 /// Names as programs are told them. Those that are never found are not listed.
@@ -45,8 +83,18 @@ pub(super) fn is_of_security(name: &[u8]) -> bool {
 }
 
 impl KnownNames {
+    /// Of a server that keeps such attributes, or none.
+    pub(super) fn new(are_kept: bool) -> Self {
+        Self { are_kept, known: Mutex::default() }
+    }
+
+    /// Whether files have attributes at all.
+    pub(super) fn are_kept(&self) -> bool {
+        self.are_kept
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether programs ask for attributes.
@@ -56,16 +104,16 @@ impl KnownNames {
 
     /// A file has no attributes.
     pub(super) fn keep_none(&self, inode: u64, until: Instant) {
-        let (mut known, now) = (self.lock(), Instant::now());
-        if known.make_room(now) {
-            known.keep(vec![(inode, Some(Arc::from([])))], until, now);
-        }
+        self.lock().keep(vec![(inode, Some(Arc::from([])))], until, Instant::now());
     }
 
     /// Changes attributes of a file. It is asked alone for some time: an answer that is on its way while they change is over
     /// before that is.
     pub(super) fn changing<T>(&self, inode: u64, valid: Duration, change: impl FnOnce() -> T) -> T {
-        let alone = || drop(self.lock().files.insert(inode, (None, Instant::now() + valid)));
+        let alone = || {
+            let now = Instant::now();
+            self.lock().alone.insert(inode, now + valid, now);
+        };
         alone();
         let changed = change();
         alone();
@@ -75,27 +123,19 @@ impl KnownNames {
 
 impl Known {
     fn find(&self, inode: u64, now: Instant) -> Option<Names> {
-        self.files.get(&inode).filter(|(_, until)| now < *until).map(|(names, _)| names.clone())
-    }
-
-    /// Whether there is room for those that are asked at a time. Who has to be asked alone is remembered longest.
-    fn make_room(&mut self, now: Instant) -> bool {
-        let has_room = |known: &Self| known.files.len() + ASKED_MAX <= KNOWN_MAX;
-        if !has_room(self) {
-            self.files.retain(|_, (_, until)| now < *until);
+        if self.alone.has(inode, now) {
+            return Some(None);
         }
-        if !has_room(self) {
-            self.files.retain(|_, (names, _)| names.is_none());
-        }
-        has_room(self)
+        self.files.get(&inode).filter(|(_, until)| now < *until).map(|(names, _)| Some(Arc::clone(names)))
     }
 
     /// What was asked for at some time, and may be used until then.
     fn keep(&mut self, told: Vec<(u64, Names)>, until: Instant, now: Instant) {
         for (inode, names) in told {
-            let is_alone = self.find(inode, now) == Some(None);
-            if !is_alone && self.files.len() < KNOWN_MAX {
-                self.files.insert(inode, (names, until));
+            match names {
+                _ if self.alone.has(inode, now) => {}
+                Some(names) => self.files.insert(inode, (names, until)),
+                None => self.alone.insert(inode, until, now),
             }
         }
     }
@@ -139,10 +179,10 @@ impl Tree {
 
     /// This file and others in its directory with their paths; nothing unless a program is reading that.
     fn to_ask_with(&self, inode: u64, now: Instant) -> Vec<(u64, Vec<u8>)> {
-        let mut known = self.known.xattr_names.lock();
+        let known = self.known.xattr_names.lock();
         let inodes = self.inodes();
         let is_read = |parent| self.directories.any(|directory| directory.inode == parent);
-        if self.settings.valid.is_zero() || !inodes.parent(inode).is_some_and(is_read) || !known.make_room(now) {
+        if self.settings.valid.is_zero() || !inodes.parent(inode).is_some_and(is_read) {
             return Vec::new();
         }
         let mut around = inodes.around(inode, ASKED_MAX, |id| known.find(id, now).is_none());
@@ -208,18 +248,29 @@ mod tests {
         let (mut known, now) = (Known::default(), Instant::now());
         let until = now + VALID;
         known.keep(vec![(1_000_000, None)], until, now);
-        known.keep(told(0..KNOWN_MAX as u64 + 9), until, now);
-        assert_eq!(known.files.len(), KNOWN_MAX);
-        assert!(known.find(7, now).is_some_and(|names| names.is_some()) && known.find(7, until).is_none());
-        assert!(known.make_room(now));
-        assert_eq!(known.files.len(), 1, "who is asked alone");
-        known.keep((0..KNOWN_MAX as u64).map(|inode| (inode, None)).collect(), until, now);
-        assert!(!known.make_room(now) && known.make_room(until));
+        let last = KNOWN_MAX as u64 + 8;
+        known.keep(told(0..last + 1), until, now);
+        assert!(known.files.len() < KNOWN_MAX);
+        assert!(known.find(last, now).is_some_and(|names| names.is_some()) && known.find(last, until).is_none());
+        assert_eq!(known.find(1_000_000, now), Some(None), "who is asked alone");
+    }
+
+    #[test]
+    fn who_has_to_be_asked_alone_is_so_for_all_of_the_time_however_many_they_are() {
+        let (known, began) = (KnownNames::new(true), Instant::now());
+        for inode in 0..3 * KNOWN_MAX as u64 {
+            known.changing(inode, VALID * 3600, || ());
+            assert!(known.lock().alone.files.len() <= KNOWN_MAX);
+        }
+        let found = |inode, at| known.lock().find(inode, at);
+        known.lock().keep(told(0..1), began + VALID * 7200, began);
+        assert_eq!((found(0, began), found(KNOWN_MAX as u64, began)), (Some(None), Some(None)));
+        assert_eq!(found(0, Instant::now() + VALID * 3600), None);
     }
 
     #[test]
     fn what_was_asked_for_before_a_change_is_not_kept_after_it() {
-        let known = KnownNames::default();
+        let known = KnownNames::new(true);
         let asked = Instant::now();
         known.lock().keep(told(1..3), asked + VALID, asked);
         known.changing(1, VALID, || ());

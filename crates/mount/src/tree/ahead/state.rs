@@ -223,6 +223,11 @@ impl State {
         self.wanted.truncate(WANTED_MAX);
     }
 
+    /// Whether there is something to list, which may be listed.
+    pub(super) fn has_work(&self) -> bool {
+        !self.wanted.is_empty() && self.credit > 0
+    }
+
     /// Those that are listed next, together.
     pub(super) fn next(&mut self) -> Vec<Vec<u8>> {
         let most = self.credit.min(TOGETHER_MAX);
@@ -266,9 +271,11 @@ impl State {
         }
     }
 
-    /// A listing was of use.
-    pub(super) fn used(&mut self) {
+    /// A listing was of use. Whether others may be listed for that, which had to wait.
+    pub(super) fn used(&mut self) -> bool {
+        let had_work = self.has_work();
         self.credit = (self.credit + CREDIT_FOR_USE).min(CREDIT_MAX);
+        !had_work && self.has_work()
     }
 }
 
@@ -362,9 +369,10 @@ mod tests {
         assert_eq!(listed(&mut state), CREDIT);
         state.grant(now);
         assert_eq!(listed(&mut state), 0, "all of it was for nothing, and a moment ago");
-        state.used();
-        assert_eq!(listed(&mut state), CREDIT_FOR_USE);
-        (0..WANTED_MAX).for_each(|_| state.used());
+        assert!(state.used(), "some have waited for that");
+        assert!(!state.used(), "they have been told");
+        assert_eq!(listed(&mut state), 2 * CREDIT_FOR_USE);
+        (0..WANTED_MAX).for_each(|_| drop(state.used()));
         assert_eq!(state.credit, CREDIT_MAX);
     }
 
