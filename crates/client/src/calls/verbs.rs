@@ -3,7 +3,9 @@
 use super::{Batch, failed, when_permitted};
 use crate::session::Session;
 use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath, Safety};
-use xdfs_proto::wire::path::{self, Answer, Attributes, Call, FileSystem, FileType, NewTime, OpenedFor, Owner, Wanted};
+use xdfs_proto::wire::path::{
+    self, Answer, Attributes, Call, FileSystem, FileType, Kept, NewTime, OpenedFor, Owner, Wanted,
+};
 
 /// Bytes that attributes may occupy in an answer, including the target of a link and all names.
 const ATTRIBUTES_BYTES: usize = 5 * 1024;
@@ -27,6 +29,7 @@ pub struct Facts {
     pub version: Option<Vec<u8>>,
     pub target: Option<Vec<u8>>,
     pub xattrs: Option<bool>,
+    pub kept: Option<Kept>,
 }
 
 impl From<&Attributes<'_>> for Facts {
@@ -47,6 +50,7 @@ impl From<&Attributes<'_>> for Facts {
             version: told.version.map(<[u8]>::to_vec),
             target: told.target.map(<[u8]>::to_vec),
             xattrs: told.xattrs,
+            kept: told.kept,
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::frame::Frame;
 use xdfs_proto::base::{ErrorKind, Safety};
 use xdfs_proto::wire::path::{
-    Answer, Attributes, Batch, Call, Code, Failure, FileType, ListEntry, NewTime, OpenedFor, Opener, Openers, Owner,
-    Put, ReplyWriter, Wanted, Watched, XattrRule,
+    Answer, Attributes, Batch, Call, Code, Failure, FileType, Kept, ListEntry, NewTime, OpenedFor, Opener, Openers,
+    Owner, Put, ReplyWriter, Wanted, Watched, XattrRule,
 };
 
 /// One call, as it is laid out: its number, and its arguments behind their length.
@@ -157,6 +157,7 @@ fn full() -> Attributes<'static> {
         version: Some(&[9; 16]),
         target: Some(b"../x"),
         xattrs: Some(true),
+        kept: Some(Kept::OWNER.with(Kept::XATTR, true)),
         ..Attributes::of(FileType::Symlink)
     }
 }
@@ -164,7 +165,7 @@ fn full() -> Attributes<'static> {
 fn laid() -> Frame {
     part()
         .byte("kind", 4)
-        .integer("told", 16_383)
+        .integer("told", 32_767)
         .integer("mode", 0o640)
         .integer("size", 5 << 40)
         .time("modified", (-5, 7))
@@ -182,6 +183,7 @@ fn laid() -> Frame {
         .bytes("version", &[9; 16])
         .bytes("target", b"../x")
         .byte("xattrs", 1)
+        .integer("kept", 10)
 }
 
 fn reply() -> Frame {

@@ -1,7 +1,7 @@
 //! Calls that only read: attributes, pages of directories, hashes, free space.
 
 use super::{CallContext, failure};
-use crate::authorise::{Authorized, Want};
+use crate::authorise::{Authorized, Keep, Want};
 use crate::files::leases::key_of;
 use crate::files::openers::OpenerFacts;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use xdfs_io::store::tree::{ListControl, Node, NodeKind, is_reserved};
 use xdfs_io::store::{self, FileKind};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{
-    Answer, Attributes, FileSystem, FileType, ListEntry, Opener, Openers, ReplyWriter, Wanted, Watched,
+    Answer, Attributes, FileSystem, FileType, Kept, ListEntry, Opener, Openers, ReplyWriter, Wanted, Watched,
 };
 
 /// How long a page is collected: the first entries of a large directory arrive soon (P-72).
@@ -78,6 +78,16 @@ fn has_xattrs(at: &Authorized, path: &RelPath, wanted: Wanted) -> Option<bool> {
     tree.xattrs(path).ok().map(|names| !names.is_empty())
 }
 
+/// What may be set in an export, as clients are told.
+fn kept(keep: Keep) -> Kept {
+    Kept::default()
+        .with(Kept::MODES, keep.modes)
+        .with(Kept::OWNER, keep.owner)
+        .with(Kept::ACL, keep.acl)
+        .with(Kept::XATTR, keep.xattr)
+        .with(Kept::SPECIAL, keep.special)
+}
+
 /// The path of a name in a directory.
 fn below(at: &Authorized, name: &[u8]) -> Option<RelPath> {
     let mut path = at.path().clone();
@@ -104,15 +114,16 @@ pub(super) fn plain(attributes: &store::Attributes, wanted: Wanted) -> Attribute
 impl CallContext {
     pub(super) fn stat(&mut self, path: &[u8], wanted: Wanted, writer: &mut ReplyWriter) -> Result<(), Error> {
         let told = self.at(path, Want::Read).and_then(|at| {
+            let kept = wanted.has(Wanted::KEPT).then(|| kept(self.base.keep()));
             let Ok(tree) = at.store().tree() else {
                 let attributes = at.store().attributes(at.path())?;
-                writer.answer(&Answer::Attributes(plain(&attributes, wanted)));
+                writer.answer(&Answer::Attributes(Attributes { kept, ..plain(&attributes, wanted) }));
                 return Ok(at);
             };
             let node = tree.node(at.path())?;
             let target = self.target(&at, &node, wanted);
             let xattrs = has_xattrs(&at, at.path(), wanted);
-            let attributes = Attributes { xattrs, ..attributes_of(&node, wanted, target.as_deref()) };
+            let attributes = Attributes { xattrs, kept, ..attributes_of(&node, wanted, target.as_deref()) };
             writer.answer(&Answer::Attributes(attributes));
             Ok(at)
         });

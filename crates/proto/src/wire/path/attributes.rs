@@ -81,8 +81,10 @@ impl Wanted {
     pub const TARGET: Self = Self(4096);
     /// Whether there are extended attributes.
     pub const XATTRS: Self = Self(8192);
+    /// What may be set at the server besides content, plain permissions and times.
+    pub const KEPT: Self = Self(16_384);
     /// Everything.
-    pub const ALL: Self = Self(16_383);
+    pub const ALL: Self = Self(32_767);
 
     /// Both sets.
     pub const fn and(self, other: Self) -> Self {
@@ -116,12 +118,47 @@ impl Wanted {
             at += 1;
         }
         // The kind, and what is told.
-        1 + 8 + numbers + text + of(self, Self::XATTRS, 1)
+        1 + 8 + numbers + text + of(self, Self::XATTRS, 1) + of(self, Self::KEPT, 8)
     }
 
     pub(in super::super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         // Known bits only: fits.
         reader.flags(Self::ALL.0.into(), "attributes").map(|bits| Self(bits as u32))
+    }
+}
+
+/// What an export keeps of a file besides its content, its plain permissions and its times.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Kept(u32);
+
+impl Kept {
+    /// The bits that change whose rights a file runs with, and the sticky bit.
+    pub const MODES: Self = Self(1);
+    /// Owner and group.
+    pub const OWNER: Self = Self(2);
+    /// Access control lists.
+    pub const ACL: Self = Self(4);
+    /// Extended attributes.
+    pub const XATTR: Self = Self(8);
+    /// Pipes, sockets and devices.
+    pub const SPECIAL: Self = Self(16);
+
+    const ALL: [Self; 5] = [Self::MODES, Self::OWNER, Self::ACL, Self::XATTR, Self::SPECIAL];
+
+    /// With `other` too, if that is so.
+    pub const fn with(self, other: Self, is_so: bool) -> Self {
+        if is_so { Self(self.0 | other.0) } else { self }
+    }
+
+    /// Whether all of `other` is in it.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let known: u32 = Self::ALL.iter().map(|one| one.0).sum();
+        // Known bits only: fits.
+        reader.flags(known.into(), "what is kept").map(|bits| Self(bits as u32))
     }
 }
 
@@ -158,6 +195,8 @@ pub struct Attributes<'a> {
     pub target: Option<&'a [u8]>,
     /// Whether it has extended attributes.
     pub xattrs: Option<bool>,
+    /// What may be set there.
+    pub kept: Option<Kept>,
 }
 
 impl<'a> Attributes<'a> {
@@ -179,6 +218,7 @@ impl<'a> Attributes<'a> {
             version: None,
             target: None,
             xattrs: None,
+            kept: None,
         }
     }
 
@@ -201,7 +241,8 @@ impl<'a> Attributes<'a> {
                 | bit(self.change.is_some(), Wanted::CHANGE)
                 | bit(self.version.is_some(), Wanted::VERSION)
                 | bit(self.target.is_some(), Wanted::TARGET)
-                | bit(self.xattrs.is_some(), Wanted::XATTRS),
+                | bit(self.xattrs.is_some(), Wanted::XATTRS)
+                | bit(self.kept.is_some(), Wanted::KEPT),
         )
     }
 
@@ -244,6 +285,9 @@ impl<'a> Attributes<'a> {
         }
         if let Some(any) = self.xattrs {
             writer.byte(any.into());
+        }
+        if let Some(kept) = self.kept {
+            writer.integer(kept.0.into());
         }
     }
 
@@ -298,6 +342,9 @@ impl<'a> Attributes<'a> {
                 1 => true,
                 _ => return Err(WireError::Invalid("whether there are extended attributes")),
             });
+        }
+        if told.has(Wanted::KEPT) {
+            read.kept = Some(Kept::read(reader)?);
         }
         Ok(read)
     }

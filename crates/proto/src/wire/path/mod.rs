@@ -15,7 +15,7 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
-pub use attributes::{Attributes, FileType, Wanted};
+pub use attributes::{Attributes, FileType, Kept, Wanted};
 pub use batch::{Batch, BatchWriter};
 pub use call::{Call, Code};
 pub(super) use fields::path as read_path;

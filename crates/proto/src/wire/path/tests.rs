@@ -23,6 +23,7 @@ fn full() -> Attributes<'static> {
         version: Some(&[9; 64]),
         target: Some(b"../x"),
         xattrs: Some(true),
+        kept: Some(Kept::MODES.with(Kept::ACL, true).with(Kept::SPECIAL, false)),
         ..Attributes::of(FileType::Symlink)
     }
 }
