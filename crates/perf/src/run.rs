@@ -136,9 +136,10 @@ fn transfer(plan: &Plan, board: &Board, handles: Vec<Handle>) -> Result<Exit, Fa
     if let Some(error) = failure {
         return Err(error.into());
     }
-    for handle in shared.handles.iter().chain(&shared.file) {
-        handle.close()?;
+    for handle in &shared.handles {
+        shared.close(handle)?;
     }
+    shared.file.iter().try_for_each(Handle::close)?;
     Ok(if interrupted { Exit::Cancelled } else { Exit::Success })
 }
 

@@ -56,14 +56,23 @@ impl Shared<'_> {
     /// Which errors are an end like any other: those of a run that is to stop, and of a peer that
     /// has had enough where this side has no limit of its own.
     fn judge(&self, error: Error, direction: Direction) -> Result<()> {
-        let limits = &self.plan.limits;
-        let endless = direction == Direction::Sending && limits.time.is_none() && limits.bytes.is_none();
         let ended = match error.kind() {
             ErrorKind::Cancelled => true,
-            ErrorKind::Lost => self.board.is_stopping() || endless && self.file.is_none(),
+            ErrorKind::Lost => self.board.is_stopping() || direction == Direction::Sending && self.sends_for_ever(),
             _ => false,
         };
         if ended { Ok(()) } else { Err(error) }
+    }
+
+    /// Closes a stream. Of one that would be sent for ever, what the drivers still held is nobody's loss.
+    pub(crate) fn close(&self, handle: &Handle) -> Result<()> {
+        handle.close().or_else(|error| if self.sends_for_ever() { unless_lost(error) } else { Err(error) })
+    }
+
+    /// Whether the peer's leaving is how this side's sending ends.
+    fn sends_for_ever(&self) -> bool {
+        let limits = &self.plan.limits;
+        self.plan.sends && limits.time.is_none() && limits.bytes.is_none() && self.file.is_none()
     }
 
     fn send(&self, at: usize) -> Result<()> {
@@ -84,10 +93,9 @@ impl Shared<'_> {
             }
             write(handle, counter, &block[..length])?;
         }
-        if self.plan.receives && !handle.stack().contains(',') {
-            // The other end learns that no more comes, and this one goes on receiving. Where a driver
-            // above might have to say it in its own way, the close does.
-            handle.control(None, "finish_sending", None).map(drop).or_else(unless_unsupported)?;
+        if self.plan.receives {
+            // The other end learns that no more comes, and this one goes on receiving.
+            handle.finish_sending().or_else(unless_lost)?;
         }
         Ok(())
     }
@@ -184,8 +192,8 @@ fn write(handle: &Handle, counter: &Counter, mut block: &[u8]) -> Result<()> {
     }
 }
 
-fn unless_unsupported(error: Error) -> Result<()> {
-    if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Lost) { Ok(()) } else { Err(error) }
+fn unless_lost(error: Error) -> Result<()> {
+    if error.kind() == ErrorKind::Lost { Ok(()) } else { Err(error) }
 }
 
 /// Bytes that no driver can make shorter.

@@ -53,6 +53,23 @@ fn who_sends_is_independent_of_who_listens() {
     );
 }
 
+/// Each says that it has sent all in the way of its stack, and goes on receiving.
+#[test]
+fn both_ends_send_and_come_to_their_end_over_any_stack() {
+    for stack in ["-D tcp -D noop", "-D tcp -D zstd", "-D tcp -D telnet -D queue", "-D tcp -D fault -D zstd -D fault"] {
+        let (server, client) = run(&format!("{stack} -S -R -n 2M"), &format!("{stack} -S -R -n 3M"));
+        assert_eq!(
+            (&server.end()["received_bytes"], &client.end()["received_bytes"]),
+            (&(3 << 20).into(), &(2 << 20).into()),
+            "{stack}"
+        );
+        // The client has had enough, and what the server's drivers hold then is nobody's loss.
+        let (server, client) = run(&format!("{stack} -S -R"), &format!("{stack} -S -R -t 0.2"));
+        assert!(client.end()["received_bytes"].as_u64() > Some(0), "{stack}: {client:?}");
+        assert_eq!(server.end()["received_bytes"], client.end()["sent_bytes"], "{stack}");
+    }
+}
+
 #[test]
 fn a_run_ends_when_its_time_is_up() {
     let (server, client) = run("", "-t 0.2");
