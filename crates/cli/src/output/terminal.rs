@@ -384,6 +384,22 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_is_still_listed_until_it_is_known_how_much_it_holds() {
+        let bar = Bar::new(ProgressBar::hidden(), "name".to_owned(), 1, STALLED_AFTER);
+        let mut prefix = |total| {
+            let summary = xdfs_client::tree::Summary { files: 3, skipped: 2, ..Default::default() };
+            bar.count(&TreeProgress { summary, total, ..TreeProgress::default() });
+            bar.bar.prefix()
+        };
+        assert_eq!(prefix(Counted::Counting), "5 files, still listing ");
+        let known = |names| Counted::Known(xdfs_client::tree::Sum { names, ..Default::default() });
+        assert_eq!(prefix(known(40)), "5/40 files ");
+        // Some came while it was counted.
+        assert_eq!(prefix(known(4)), "5/5 files ");
+        assert_eq!(prefix(Counted::Unknown), "5 files ");
+    }
+
+    #[test]
     fn a_bar_says_that_nothing_moves_after_the_pauses_of_a_slow_rate() {
         let mut bar = Bar::new(ProgressBar::hidden(), "name".to_owned(), 1, STALLED_AFTER);
         bar.moved = bar.moved.checked_sub(Duration::from_secs(6)).unwrap();

@@ -1,4 +1,4 @@
-//! The `.deb` in a Debian with nothing but what every Debian has.
+//! The packages in a Debian with nothing but what every Debian has.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,23 +52,22 @@ fn with_package(scene: &Scene) -> PathBuf {
     root
 }
 
-#[test]
-fn the_debian_package_is_installed_in_a_clean_debian_used_and_removed() {
-    let scene = Scene::new();
-    let root = with_package(&scene);
-    let shown = done(in_debian(&root, "root:root").args(["stat", "-c", "%U:%G %a", "/srv/xdfs", "/var/lib/xdfs"]));
+/// A server is started as the package has it, by the user that the package has made, and a file is copied to it.
+#[track_caller]
+fn is_used(root: &Path) {
+    let shown = done(in_debian(root, "root:root").args(["stat", "-c", "%U:%G %a", "/srv/xdfs", "/var/lib/xdfs"]));
     assert_eq!(shown, "xdfs:xdfs 750\nxdfs:xdfs 700\n");
 
     let xdfs = |words: &[&str]| {
-        let mut command = in_debian(&root, "xdfs:xdfs");
+        let mut command = in_debian(root, "xdfs:xdfs");
         command.args(["/usr/bin/xdfs"]).args(words);
         command
     };
     let checked = done(&mut xdfs(&["serve", "--check", "--config", "/etc/xdfs/server.toml"]));
     assert!(checked.contains("offers data"), "{checked}");
     std::fs::write(root.join("password"), b"correct horse battery\n").expect("the root is ours");
-    done(in_debian(&root, "root:root").args(["chown", "xdfs", "/password"]));
-    done(in_debian(&root, "root:root").args(["chmod", "600", "/password"]));
+    done(in_debian(root, "root:root").args(["chown", "xdfs", "/password"]));
+    done(in_debian(root, "root:root").args(["chmod", "600", "/password"]));
     let add = ["user", "add", "anna", "--password-file", "/password", "--state", "/var/lib/xdfs"];
     done(&mut xdfs(&add));
     let server = xdfs(&["serve", "--json", "--listen", "127.0.0.1:0", "--config", "/etc/xdfs/server.toml"]);
@@ -78,12 +77,41 @@ fn the_debian_package_is_installed_in_a_clean_debian_used_and_removed() {
     done(xdfs(&["cp", "--password-file", "/password", "/file", &url]).env("HOME", "/var/lib/xdfs"));
     assert_eq!(std::fs::read(root.join("srv/xdfs/file")).expect("it arrived"), pattern(3_000_000, 1));
     assert_eq!(server.stop(), Some(exit::DONE));
+}
 
+#[test]
+fn the_debian_package_is_installed_in_a_clean_debian_used_and_removed() {
+    let scene = Scene::new();
+    let root = with_package(&scene);
+    is_used(&root);
     done(in_debian(&root, "root:root").args(["dpkg", "--purge", "xdfs"]));
     for gone in ["usr/bin/xdfs", "etc/xdfs", "var/lib/xdfs", "var/log/xdfs", "usr/sbin/mount.xdfs"] {
         assert!(root.join(gone).symlink_metadata().is_err(), "{gone}");
     }
     assert!(root.join("srv/xdfs/file").exists(), "what was served stays");
+}
+
+/// The scripts of the `.rpm` run as rpm runs them, in a root that has a shell and `useradd`; whose they are is all the same.
+#[test]
+fn the_rpm_is_installed_with_its_scripts_used_and_removed() {
+    assert!(xdfs_test_needs::program("rpm", "rpm"));
+    let scene = Scene::new();
+    let root = scene.path("root");
+    clean_debian(&root);
+    let rpm = || {
+        let mut command = Command::new("rpm");
+        command.arg("--root").arg(&root).args(["--dbpath", "/var/lib/rpm", "--nodeps"]);
+        command
+    };
+    done(rpm().arg("--install").arg(only(".rpm")));
+    is_used(&root);
+    done(rpm().args(["--erase", "xdfs"]));
+    for gone in ["usr/bin/xdfs", "usr/sbin/mount.xdfs", "usr/lib/systemd/system/xdfs.service"] {
+        assert!(root.join(gone).symlink_metadata().is_err(), "{gone}");
+    }
+    for stays in ["srv/xdfs/file", "var/lib/xdfs/users"] {
+        assert!(root.join(stays).exists(), "{stays}: what was served, and who may log in, stays");
+    }
 }
 
 #[test]

@@ -64,6 +64,29 @@ fn a_transfer_that_stands_still_says_for_how_long() {
 }
 
 #[test]
+fn a_bar_keeps_its_place_when_a_connection_is_lost_and_made_again() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("source", &pattern(12 << 20, 1));
+    let relay = Relay::paced(&server, 3 << 20);
+    let terminal = scene.terminal_as("somebody", ["cp", "-P", "1", "source", &relay.url("copy")]);
+    while relay.passed() < 6 << 20 {
+        std::thread::yield_now();
+    }
+    relay.cut(0);
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("; trying again"), "{screen}");
+    let percent = |line: String| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.iter().find_map(|word| word.strip_suffix('%').and_then(|number| number.parse::<u32>().ok()))
+    };
+    let drawn: Vec<u32> = drawn(&screen).into_iter().filter_map(percent).collect();
+    assert!(drawn.iter().any(|percent| (20..80).contains(percent)), "{drawn:?}");
+    assert!(drawn.is_sorted(), "{drawn:?}");
+}
+
+#[test]
 fn a_tree_shows_how_much_of_it_is_done_both_ways() {
     let scene = Scene::new();
     let server = scene.serve();

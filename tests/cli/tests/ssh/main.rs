@@ -2,6 +2,7 @@
 
 mod commands;
 mod listener;
+mod open_files;
 mod processes;
 mod questions;
 mod rights;
