@@ -129,6 +129,14 @@ fn change_number(answer: &FileAnswer<'_>) -> Option<u64> {
     }
 }
 
+/// The same number, where it was asked for.
+fn change_told(answer: &FileAnswer<'_>) -> Option<u64> {
+    match answer {
+        FileAnswer::Attributes(told) => told.change,
+        _ => None,
+    }
+}
+
 /// What an open answers, and the bytes that were read with it.
 fn opened_of(answered: &Answered, path: &[u8]) -> Result<(OpenedFile, Option<Bytes>), Error> {
     let mut answers = answered.read()?.into_iter();

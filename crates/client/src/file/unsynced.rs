@@ -60,6 +60,11 @@ impl Change {
 }
 
 impl Unsynced {
+    /// Whether everything is on stable storage.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
     /// Adds a change; returns its number.
     pub(super) fn add(&mut self, change: Change) -> u64 {
         self.bytes += change.bytes();

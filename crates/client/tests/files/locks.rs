@@ -99,6 +99,43 @@ fn a_lock_is_had_again_after_a_restart_of_the_server_or_the_file_fails() {
     assert_eq!(serving.directory.read("f"), b"Content");
 }
 
+/// What others wrote before it was locked is nobody's change under the lock.
+#[test]
+fn a_lock_is_had_again_also_where_others_changed_the_file_before_it_was_locked() {
+    let mut serving = Serving::with(Setup { unix: true, ..Setup::default() });
+    serving.directory.write("f", b"content");
+    let whole = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    let range = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    let other = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    other.write_at(b"C", 0).unwrap();
+    other.close().unwrap();
+    whole.try_lock(true).unwrap();
+    serving.restart();
+    assert_eq!(whole.length().unwrap(), 7);
+    whole.close().unwrap();
+    range.try_lock_range(1, RangeLock { range: Extent::new(0, 4).unwrap(), exclusive: true }).unwrap();
+    serving.restart();
+    range.write_at(b"T", 3).unwrap();
+    range.close().unwrap();
+    assert_eq!(serving.directory.read("f"), b"ConTent");
+}
+
+/// Its own change may have to be made again, and would go over theirs.
+#[test]
+fn a_lock_over_what_others_changed_is_lost_where_an_own_change_was_not_synced() {
+    let mut serving = Serving::with(Setup { unix: true, ..Setup::default() });
+    serving.directory.write("f", b"content");
+    let file = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    file.write_at(b"X", 0).unwrap();
+    let other = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    other.write_at(b"C", 0).unwrap();
+    other.close().unwrap();
+    file.try_lock(true).unwrap();
+    serving.restart();
+    assert_eq!(file.length().unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(serving.directory.read("f"), b"Content");
+}
+
 #[test]
 fn a_session_that_is_cut_locks_again_though_the_server_still_has_the_old_one() {
     let serving = Serving::start();

@@ -2,13 +2,14 @@
 //! session, or the file fails.
 
 use super::super::remote::Backoff;
-use super::{Core, Reply, lock, restarts};
+use super::{Core, Reply, change_told, lock, restarts};
 use crate::session::Session;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind, Extent};
 use xdfs_proto::range_locks::{RangeLock, RangeLocks};
 use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, LockOwner};
+use xdfs_proto::wire::path::Wanted;
 
 /// How long a lost lock is tried again: the server that had it may take a moment to end.
 const LOCK_AGAIN: Duration = Duration::from_secs(2);
@@ -55,6 +56,15 @@ impl Locks {
     }
 }
 
+/// Whether nobody else may change what the call locks.
+fn locks_out_others(call: &FileCall<'_>) -> bool {
+    match call {
+        FileCall::Lock { exclusive, .. } => *exclusive,
+        FileCall::LockRange { lock, .. } => lock.exclusive,
+        _ => false,
+    }
+}
+
 /// Asks for a lock again and again, in line with the others who wait for it; in the end once without
 /// a place in line, which gives it up.
 fn wait_for(patience: Duration, take: impl Fn(bool) -> Result<(), Error>) -> Result<(), Error> {
@@ -96,14 +106,22 @@ impl Core {
     /// asked for again: it was not among those that the next session was asked for.
     fn have_lock(&self, call: &FileCall<'static>, note: impl Fn(&mut Locks)) -> Result<(), Error> {
         let backoff = self.remote.backoff();
+        // What others changed before is none of those changes that the lock keeps away.
+        let look = locks_out_others(call).then_some(FileCall::Attributes { wanted: Wanted::CHANGE });
+        let calls: Vec<FileCall<'static>> = [call.clone()].into_iter().chain(look).collect();
         loop {
-            let Reply { answered, generation } = self.exchange([0; 16], vec![call.clone()])?;
+            let Reply { answered, generation } = self.exchange([0; 16], calls.clone())?;
             self.answer(&answered, "lock", |_| Some(()))?;
+            let change = (calls.len() > 1).then(|| self.answer_at(&answered, 1, "look at", change_told)).transpose()?;
             self.changes().add();
             {
                 let mut connection = lock(&self.connection);
                 if generation >= connection.locks_since {
                     note(&mut connection.locks);
+                    // An own change that may have to be made again must not go over what others have written since.
+                    if let Some(change) = change.filter(|_| connection.unsynced.is_empty()) {
+                        connection.change = connection.change.max(change);
+                    }
                     return Ok(());
                 }
             }

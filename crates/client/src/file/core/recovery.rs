@@ -4,14 +4,14 @@
 use super::super::remote::{Backoff, PendingFileReply, Remote, is_lost};
 use super::super::unsynced::Change;
 use super::writes::BEHIND_MAX;
-use super::{Core, FRAME_BYTES, change_number, lock, open_with};
+use super::{Core, FRAME_BYTES, change_number, change_told, lock, open_with};
 use crate::session::Session;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::limits;
-use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile};
+use xdfs_proto::wire::file::{FileBatch, FileCall, OpenedFile};
 use xdfs_proto::wire::path::Wanted;
 
 /// Changes that follow each other and are made by one batch, and the range that they concern.
@@ -131,10 +131,7 @@ impl Core {
     fn change_now(&self, session: &Session, handle: u64) -> Result<u64, Error> {
         let calls = vec![FileCall::Attributes { wanted: Wanted::CHANGE }];
         let answered = session.call_file(Self::batch_of(handle, calls))?.wait()?;
-        self.answer(&answered, "look at", |answer| match answer {
-            FileAnswer::Attributes(told) => told.change,
-            _ => None,
-        })
+        self.answer(&answered, "look at", change_told)
     }
 
     /// Nobody uses the file any more, and it is not opened again. A recovery that was begun and not ended may have cut the file,
