@@ -45,7 +45,8 @@ struct Options {
     #[arg(short = 'c', long, value_name = "CONTACT")]
     client: Option<String>,
     /// Put a driver on top of the stack; its attributes follow a colon, as in rate:100MB/s. Without
-    /// this option the stack is tcp
+    /// this option the stack is tcp. A NAME that is not built in is libxdfs_xio_NAME.so in the folders
+    /// of the environment variable XDFS_DRIVER_PATH, absolute paths with colons between them
     #[arg(short = 'D', long = "driver", value_name = "NAME[:ATTRIBUTES]")]
     drivers: Vec<String>,
     /// Send; with -R both directions at a time

@@ -369,7 +369,10 @@ impl Transform {
         let mut layer = RawBelow::new(below, WriteInfo::default());
         // SAFETY: what it gets is its own, and the layer is alive for the time of the call.
         let returned = unsafe { flush(element.0, &mut layer) };
-        layer.judge(count_of(returned as isize)).map(drop)
+        match layer.judge(count_of(returned as isize))? {
+            0 => Ok(()),
+            _ => Err(nonsense(format!("its flush returned {returned}, which is neither zero nor an error"))),
+        }
     }
 
     pub(super) fn holds(&self, element: Element) -> bool {

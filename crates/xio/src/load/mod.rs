@@ -16,9 +16,9 @@ use self::abi::{
 use crate::attributes::{AttributeInfo, ValueKind};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
-use libloading::Library;
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,11 +28,20 @@ const ATTRIBUTES_MAX: usize = 64;
 /// The files that were loaded.
 static LOADED: Mutex<BTreeMap<PathBuf, Arc<dyn Driver>>> = Mutex::new(BTreeMap::new());
 
-/// The folders of the environment, of which only whole paths count.
-pub(crate) fn folders() -> Vec<PathBuf> {
-    let lists = ["XDFS_DRIVER_PATH", "LD_LIBRARY_PATH"].map(|name| std::env::var_os(name).unwrap_or_default());
-    let split = |list: &OsString| std::env::split_paths(list).collect::<Vec<_>>();
-    lists.iter().flat_map(split).filter(|folder| folder.is_absolute()).collect()
+/// The folders of `XDFS_DRIVER_PATH` and `LD_LIBRARY_PATH`, of which only whole paths count, and what its author
+/// may have meant otherwise in the first.
+pub(crate) fn folders(own: &OsStr, libraries: &OsStr) -> (Vec<PathBuf>, Vec<String>) {
+    let split = |list: &OsStr| std::env::split_paths(list).filter(|folder| folder != Path::new("")).collect::<Vec<_>>();
+    let (mut folders, relative): (Vec<_>, Vec<_>) = split(own).into_iter().partition(|folder| folder.is_absolute());
+    let of_relative = |folder: &PathBuf| {
+        format!("'{}' in XDFS_DRIVER_PATH is not absolute", folder.display().to_string().escape_debug())
+    };
+    let mut remarks: Vec<_> = relative.iter().map(of_relative).collect();
+    if folders.is_empty() && remarks.is_empty() {
+        remarks.push("XDFS_DRIVER_PATH is not set".to_owned());
+    }
+    folders.extend(split(libraries).into_iter().filter(|folder| folder.is_absolute()));
+    (folders, remarks)
 }
 
 /// The driver of that name; none where no folder has it. `name` is one of a driver.
@@ -58,7 +67,8 @@ pub(crate) fn find(name: &str, folders: &[PathBuf]) -> Result<Option<Arc<dyn Dri
 fn load(name: &str, file: &Path) -> std::result::Result<Arc<dyn Driver>, String> {
     // SAFETY: what the file runs when it is opened is as trusted as the program: it is from a folder that
     // who started the program named for this.
-    let library = unsafe { Library::new(file) }.map_err(|error| error.to_string())?;
+    // What it needs must be there now: a symbol that is found missing later ends the process.
+    let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| error.to_string())?;
     // SAFETY: only the address is taken here.
     let symbol = unsafe { library.get::<*const RawDriver>(b"xdfs_xio_driver_v1\0") };
     let raw = *symbol.map_err(|_| "it has no symbol xdfs_xio_driver_v1; is it a driver?".to_owned())?;

@@ -32,6 +32,8 @@ const NO_ACCEPT: u32 = 27;
 const OLD: u32 = 28;
 const WRITE_INTERRUPTED: u32 = 29;
 const ACCEPT_INTERRUPTED: u32 = 30;
+const FLUSH_COUNTS: u32 = 31;
+const NEEDS_MORE: u32 = 98;
 
 fn patient() -> Options {
     let time = Some(PATIENCE);
@@ -66,6 +68,7 @@ fn a_file_that_is_no_driver_is_refused_with_its_name_and_the_reason() {
         (6, "lacks a function"),
         (7, "an attribute"),
         (NO_ACCEPT, "lacks a function"),
+        (NEEDS_MORE, "xdfs_nobody_has_this"),
         (99, "no symbol xdfs_xio_driver_v1"),
     ];
     for (case, why) in cases {
@@ -250,6 +253,17 @@ fn nonsense_of_a_transform_is_an_error_of_its_handle() {
         }
         others_go_on();
     }
+}
+
+#[test]
+fn a_flush_that_counts_is_an_error_of_its_handle() {
+    let folder = odd(FLUSH_COUNTS);
+    let (handle, peer) = connect(&Stack::of(registry(folder.path())).push_all("tcp,odd").unwrap());
+    let error = handle.write(b"bytes").unwrap_err();
+    broke(FLUSH_COUNTS, "tcp,odd", &error);
+    assert!(error.to_string().contains("its flush returned 5"), "{error}");
+    moves(&peer, &handle);
+    others_go_on();
 }
 
 #[test]

@@ -16,7 +16,9 @@ enum {
     READ_INTERRUPTED, /* blocking, as the last ones are: for a while all calls are */
     RECEIVE_TOO_MUCH, RECEIVE_NOTHING, RECEIVE_NONSENSE, SEND_TOO_MUCH, BAD_VECTORS, /* transforms */
     LISTEN_FAILS, ACCEPT_FAILS, ACCEPT_NONSENSE, ACCEPT_WAITS, ENDLESS_CONTACT, NO_ACCEPT, OLD, /* blocking, passive */
-    WRITE_INTERRUPTED, ACCEPT_INTERRUPTED
+    WRITE_INTERRUPTED, ACCEPT_INTERRUPTED,
+    FLUSH_COUNTS, /* a transform */
+    NEEDS_MORE = 98 /* while it is loaded, as 99, which has no symbol */
 };
 
 #ifndef CASE
@@ -139,9 +141,23 @@ static ssize_t send_bytes(
     return below->send(below, from, count, flags);
 }
 
+static int flush(void *element, struct xdfs_xio_below *below)
+{
+    (void) element;
+    (void) below;
+    return 5;
+}
+
+#if CASE == 98
+int xdfs_nobody_has_this(void);
+#endif
+
 static void close_transform(void *element)
 {
     (void) element;
+#if CASE == 98
+    (void) xdfs_nobody_has_this();
+#endif
 }
 
 static sem_t closing;
@@ -192,7 +208,9 @@ static const struct xdfs_xio_listening listening = {
 static const struct xdfs_xio_blocking blocking = {
     open_blocking, CASE == NO_READ ? NULL : read_blocking, write_blocking, close_blocking, NULL, interrupt_blocking
 };
-static const struct xdfs_xio_transform transform = { open_transform, receive, send_bytes, close_transform, NULL, NULL };
+static const struct xdfs_xio_transform transform = {
+    open_transform, receive, send_bytes, close_transform, CASE == FLUSH_COUNTS ? flush : NULL, NULL
+};
 static const char *const attributes[] = { CASE == BAD_ATTRIBUTE ? "a=b" : "a", NULL };
 
 #if CASE != 99
@@ -201,7 +219,8 @@ const struct xdfs_xio_driver xdfs_xio_driver_v1 = {
     CASE == SMALL ? offsetof(struct xdfs_xio_driver, transform)
         : CASE == OLD ? offsetof(struct xdfs_xio_driver, listening) : sizeof(struct xdfs_xio_driver),
     CASE == OTHER_NAME ? "another" : "odd",
-    CASE == OTHER_KIND ? 9 : CASE >= RECEIVE_TOO_MUCH && CASE <= BAD_VECTORS ? XDFS_XIO_TRANSFORM : XDFS_XIO_BLOCKING_TRANSPORT,
+    CASE == OTHER_KIND ? 9
+        : (CASE >= RECEIVE_TOO_MUCH && CASE <= BAD_VECTORS) || CASE == FLUSH_COUNTS ? XDFS_XIO_TRANSFORM : XDFS_XIO_BLOCKING_TRANSPORT,
     attributes,
     CASE == NO_TABLE ? NULL : &blocking,
     &transform,
