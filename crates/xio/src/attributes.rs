@@ -65,6 +65,9 @@ impl Attributes {
             let (info, value) = match (info, value, known.first()) {
                 (Some(info), Some(value), _) => (info, value),
                 (Some(info), None, _) if info.kind == ValueKind::Flag => (info, "true"),
+                (None, None, Some(first)) if attributes.find(first.name).is_some() => {
+                    return Err(unnamed(name, first, known));
+                }
                 (None, None, Some(first)) => (first, name),
                 (Some(_), None, _) => return Err(usage(format!("the attribute '{name}' needs a value"))),
                 (None, ..) => return Err(unknown(name, known)),
@@ -136,6 +139,14 @@ fn unknown(name: &str, known: &[AttributeInfo]) -> Error {
     let names: Vec<_> = known.iter().map(|info| info.name).collect();
     let names = if names.is_empty() { "it has none".to_owned() } else { format!("it has: {}", names.join(", ")) };
     usage(format!("there is no attribute '{}'; {names}", name.escape_debug()))
+}
+
+/// Of a value without a name where the attribute that it would be has one.
+fn unnamed(value: &str, first: &AttributeInfo, known: &[AttributeInfo]) -> Error {
+    let (value, name) = (value.escape_debug(), first.name);
+    let names: Vec<_> = known.iter().map(|info| info.name).collect();
+    let why = format!("'{value}' is a value without a name, which is that of '{name}', and '{name}' is given already");
+    usage(format!("{why}: write NAME={value}; it has: {}", names.join(", ")))
 }
 
 fn read(kind: ValueKind, text: &str) -> Option<Value> {
@@ -214,6 +225,16 @@ mod tests {
             "the first by its value"
         );
         assert_eq!(Attributes::parse("", KNOWN).unwrap(), Attributes::default());
+    }
+
+    #[test]
+    fn a_second_value_without_a_name_is_told_as_that() {
+        for text in ["7;yes", "rate=7;yes", "count=1;7;yes"] {
+            let error = Attributes::parse(text, KNOWN).unwrap_err().to_string();
+            assert!(error.contains("'yes' is a value without a name"), "{text}: {error}");
+        }
+        let twice = Attributes::parse("7;rate=8", KNOWN).unwrap_err().to_string();
+        assert!(twice.contains("the attribute 'rate' is given twice"), "{twice}");
     }
 
     #[test]
