@@ -3,7 +3,8 @@
 //! alone, and a panic of yours is an error of its connection.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::fmt::Display;
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Nothing follows these bytes.
@@ -87,13 +88,35 @@ fn number(error: &io::Error) -> i32 {
     }
 }
 
-/// A result as C has it; a panic is `EIO`, and its text is on standard error.
-fn told(call: impl FnOnce() -> io::Result<usize>) -> isize {
+/// What the file exports beside the calls; [`export_transform!`](crate::export_transform) implements it.
+pub trait Exports: Transform {
+    /// The driver's name.
+    const NAME: &CStr;
+}
+
+/// A result as C has it: a number. A panic, and an error that has none, are `EIO`, and their text is on standard error.
+fn told<T: Exports>(call: impl FnOnce() -> io::Result<usize>) -> isize {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(bytes)) => bytes as isize,
-        Ok(Err(error)) => -(number(&error) as isize),
-        Err(_) => -(EIO as isize),
+        Ok(Err(error)) => {
+            let number = number(&error);
+            if number == EIO && error.raw_os_error().is_none() {
+                say::<T>(&error);
+            }
+            -(number as isize)
+        }
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            say::<T>(&format_args!("it panicked: {}", text.unwrap_or("without a text")));
+            -(EIO as isize)
+        }
     }
+}
+
+/// A line on standard error. That there is none is no reason to panic.
+fn say<T: Exports>(what: &dyn Display) {
+    let _ = writeln!(io::stderr(), "driver {}: {what}", T::NAME.to_string_lossy());
 }
 
 /// `struct xdfs_xio_transform`.
@@ -109,7 +132,7 @@ pub struct Calls {
 
 impl Calls {
     /// Those of a type.
-    pub const fn of<T: Transform>() -> Self {
+    pub const fn of<T: Exports>() -> Self {
         Self {
             open: open::<T>,
             receive: receive::<T>,
@@ -121,12 +144,8 @@ impl Calls {
     }
 }
 
-unsafe extern "C" fn open<T: Transform>(
-    element: *mut *mut c_void,
-    attributes: *const c_char,
-    accepted: c_int,
-) -> c_int {
-    -told(|| {
+unsafe extern "C" fn open<T: Exports>(element: *mut *mut c_void, attributes: *const c_char, accepted: c_int) -> c_int {
+    -told::<T>(|| {
         // SAFETY: the framework passes a text.
         let attributes = unsafe { CStr::from_ptr(attributes) }.to_str().map_err(io::Error::other)?;
         let opened = Box::new(T::open(attributes, accepted != 0)?);
@@ -136,7 +155,7 @@ unsafe extern "C" fn open<T: Transform>(
     }) as c_int
 }
 
-unsafe extern "C" fn receive<T: Transform>(
+unsafe extern "C" fn receive<T: Exports>(
     element: *mut c_void,
     below: *mut Below,
     into: *mut IoSliceMut<'_>,
@@ -149,10 +168,10 @@ unsafe extern "C" fn receive<T: Transform>(
             if count > 0 { std::slice::from_raw_parts_mut(into, count as usize) } else { &mut [] };
         (&mut *element.cast::<T>(), &mut *below, into, &mut *flags)
     };
-    told(|| element.receive(below, into, flags))
+    told::<T>(|| element.receive(below, into, flags))
 }
 
-unsafe extern "C" fn send<T: Transform>(
+unsafe extern "C" fn send<T: Exports>(
     element: *mut c_void,
     below: *mut Below,
     from: *const IoSlice<'_>,
@@ -164,27 +183,27 @@ unsafe extern "C" fn send<T: Transform>(
         let from: &[IoSlice<'_>] = if count > 0 { std::slice::from_raw_parts(from, count as usize) } else { &[] };
         (&mut *element.cast::<T>(), &mut *below, from)
     };
-    told(|| element.send(below, from, flags))
+    told::<T>(|| element.send(below, from, flags))
 }
 
-unsafe extern "C" fn close<T: Transform>(element: *mut c_void) {
-    told(|| {
+unsafe extern "C" fn close<T: Exports>(element: *mut c_void) {
+    told::<T>(|| {
         // SAFETY: it was made by `open`, and is closed once.
         drop(unsafe { Box::from_raw(element.cast::<T>()) });
         Ok(0)
     });
 }
 
-unsafe extern "C" fn flush<T: Transform>(element: *mut c_void, below: *mut Below) -> c_int {
+unsafe extern "C" fn flush<T: Exports>(element: *mut c_void, below: *mut Below) -> c_int {
     // SAFETY: both are alive for the time of the call, which nothing else meets.
     let (element, below) = unsafe { (&mut *element.cast::<T>(), &mut *below) };
-    told(|| element.flush(below).map(|()| 0)) as c_int
+    told::<T>(|| element.flush(below).map(|()| 0)) as c_int
 }
 
-unsafe extern "C" fn holds<T: Transform>(element: *mut c_void) -> c_int {
+unsafe extern "C" fn holds<T: Exports>(element: *mut c_void) -> c_int {
     // SAFETY: it is alive for the time of the call, which nothing else meets.
     let element = unsafe { &*element.cast::<T>() };
-    c_int::from(told(|| Ok(element.holds().into())) == 1)
+    c_int::from(told::<T>(|| Ok(element.holds().into())) == 1)
 }
 
 /// `struct xdfs_xio_driver`.
@@ -213,6 +232,10 @@ unsafe impl<const N: usize> Sync for Names<N> {}
 #[macro_export]
 macro_rules! export_transform {
     ($type:ty, $name:literal, [$($attribute:literal),*]) => {
+        impl $crate::driver::Exports for $type {
+            const NAME: &std::ffi::CStr = $name;
+        }
+
         static CALLS: $crate::driver::Calls = $crate::driver::Calls::of::<$type>();
         static NAMES: $crate::driver::Names<{ [$($attribute,)* c""].len() }> =
             $crate::driver::Names([$($attribute.as_ptr(),)* std::ptr::null()]);

@@ -291,10 +291,6 @@ fn a_loaded_stack_is_read_by_whoever_has_the_same_driver_and_key() {
             assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Usage, Some(name)), "{key}: {refused}");
         }
     }
-    // A panic of a driver in Rust ends its connection and nothing else.
-    let refused = Handle::open(&stack("skeleton_rust", "key=panic"), &contact, &patient()).unwrap_err();
-    assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Other, Some("skeleton_rust")), "{refused}");
-    others_go_on();
 }
 
 #[test]
@@ -302,6 +298,12 @@ fn a_panic_of_a_loaded_driver_in_rust_stays_with_its_own_handle() {
     let folder = tempfile::tempdir().unwrap();
     compile_rust("crates/xio/tests/loaded/panics.rs", "panics", folder.path());
     let stack = |call: &str| Stack::of(registry(folder.path())).push_all(&format!("tcp,panics={call}")).unwrap();
+    let server = Server::listen(&Stack::new().push("tcp", "").unwrap(), "127.0.0.1:0").unwrap();
+    for call in ["open", "refuse", "number"] {
+        let refused = Handle::open(&stack(call), &server.contact().unwrap(), &patient()).unwrap_err();
+        assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Other, Some("panics")), "{refused}");
+        others_go_on();
+    }
     for call in ["receive", "send", "flush", "holds", "close"] {
         let (second, seconds_peer) = connect(&stack("none"));
         let (handle, peer) = connect(&stack(call));
@@ -337,6 +339,21 @@ fn a_panic_of_a_loaded_driver_in_rust_stays_with_its_own_handle() {
         moves(&seconds_peer, &second);
         others_go_on();
     }
+}
+
+#[test]
+fn what_a_number_cannot_say_is_on_standard_error_with_the_name_of_the_driver_in_rust() {
+    // The other test again, as a process of which standard error can be read.
+    let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", "a_panic_of_a_loaded_driver_in_rust_stays_with_its_own_handle", "--nocapture"]);
+    let output = process.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    for text in ["the licence is over", "it panicked: a bug in open", "it panicked: a bug in holds"] {
+        assert!(errors.lines().any(|line| line == format!("driver panics: {text}")), "{text}: {errors}");
+    }
+    // What has a number is told by it alone.
+    assert!(!errors.contains("driver panics: Input/output error"), "{errors}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A transform in Rust with bugs: it panics in the call that its attribute names.
+//! A transform in Rust with bugs: it panics in the call that its attribute names. Where that is `refuse` or `number`
+//! its open fails, with a text or with a number.
 
 #[path = "../../../../drivers/skeleton-rust/src/driver.rs"]
 mod driver;
@@ -22,7 +23,13 @@ impl Transform for Panics {
 
     fn open(attributes: &str, _: bool) -> io::Result<Self> {
         let call = each(attributes).map(|(_, call)| call.to_owned()).next().unwrap_or_default();
-        Ok(Self { call })
+        let opened = Self { call };
+        opened.may_panic("open");
+        match &*opened.call {
+            "refuse" => Err(io::Error::other("the licence is over")),
+            "number" => Err(io::Error::from_raw_os_error(5)),
+            _ => Ok(opened),
+        }
     }
 
     fn receive(&mut self, below: &mut Below, into: &mut [IoSliceMut<'_>], flags: &mut c_uint) -> io::Result<usize> {
