@@ -62,7 +62,7 @@ impl Driver for BlockingDriver {
         let connection = Arc::new(Connection::new(&self.name, self.calls)?);
         let opening = connection.clone();
         Ok(Box::new(connection.run(move || {
-            opening.on_open(opening.calls.open(&contact, &attributes));
+            opening.on_open(opening.again(|| opening.calls.open(&contact, &attributes)));
             opening.read();
         })?))
     }
@@ -213,7 +213,8 @@ impl Connection {
             let finishing = state.machine.writing == Writing::Finishing;
             let mut buffer = std::mem::take(&mut state.to_send);
             drop(state);
-            let written = if finishing { self.calls.finish(element) } else { self.write_all(element, &buffer) };
+            let written =
+                if finishing { self.again(|| self.calls.finish(element)) } else { self.write_all(element, &buffer) };
             buffer.clear();
             state = self.lock();
             state.to_send = buffer;
@@ -239,6 +240,20 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// A call that is made again where it was interrupted, as long as there is an element.
+    fn again<T>(&self, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let mut interruptions = 0;
+        loop {
+            let called = call();
+            if !is_interrupted(&called) {
+                return called;
+            }
+            if pause(&self.changed, self.lock(), &mut interruptions).machine.dropped {
+                return Err(io::ErrorKind::NotConnected.into());
+            }
+        }
     }
 
     /// Both directions can be tried.

@@ -33,6 +33,8 @@ const OLD: u32 = 28;
 const WRITE_INTERRUPTED: u32 = 29;
 const ACCEPT_INTERRUPTED: u32 = 30;
 const FLUSH_COUNTS: u32 = 31;
+const OPEN_INTERRUPTED: u32 = 32;
+const FINISH_INTERRUPTED: u32 = 33;
 const NEEDS_MORE: u32 = 98;
 
 fn patient() -> Options {

@@ -18,6 +18,7 @@ enum {
     LISTEN_FAILS, ACCEPT_FAILS, ACCEPT_NONSENSE, ACCEPT_WAITS, ENDLESS_CONTACT, NO_ACCEPT, OLD, /* blocking, passive */
     WRITE_INTERRUPTED, ACCEPT_INTERRUPTED,
     FLUSH_COUNTS, /* a transform */
+    OPEN_INTERRUPTED, FINISH_INTERRUPTED, /* blocking */
     NEEDS_MORE = 98 /* while it is loaded, as 99, which has no symbol */
 };
 
@@ -48,6 +49,8 @@ static int open_blocking(void **connection, const char *contact, const char *att
 {
     (void) contact;
     (void) attributes;
+    if (CASE == OPEN_INTERRUPTED && still_interrupted())
+        return EINTR;
     sem_init(&interrupted, 0, 0);
     sem_init(&written, 0, 0);
     *connection = &interrupted;
@@ -66,7 +69,7 @@ static int read_blocking(void *connection, const struct iovec *iovec, int count,
         while (sem_wait(&written) != 0)
             continue;
     }
-    if (CASE == READ_INTERRUPTED || CASE == WRITE_INTERRUPTED || CASE == ACCEPT_INTERRUPTED) {
+    if (CASE == READ_INTERRUPTED || CASE == WRITE_INTERRUPTED || CASE == ACCEPT_INTERRUPTED || CASE == OPEN_INTERRUPTED) {
         /* How many calls that took; then the end. */
         *nbytes = calls_before == 0 ? 0 : (size_t) snprintf(iovec->iov_base, iovec->iov_len, "%ld", calls_before);
         calls_before = 0;
@@ -93,6 +96,12 @@ static int write_blocking(void *connection, const struct iovec *iovec, int count
     }
     *nbytes = CASE == WRITE_NOTHING ? 0 : iovec->iov_len + (CASE == WRITE_TOO_MUCH);
     return 0;
+}
+
+static int finish(void *connection)
+{
+    (void) connection;
+    return still_interrupted() ? EINTR : ENOSPC;
 }
 
 static int close_blocking(void *connection)
@@ -206,7 +215,8 @@ static const struct xdfs_xio_listening listening = {
     listen_blocking, CASE == NO_ACCEPT ? NULL : accept_blocking, contact_blocking, close_blocking, interrupt_blocking
 };
 static const struct xdfs_xio_blocking blocking = {
-    open_blocking, CASE == NO_READ ? NULL : read_blocking, write_blocking, close_blocking, NULL, interrupt_blocking
+    open_blocking, CASE == NO_READ ? NULL : read_blocking, write_blocking, close_blocking,
+    CASE == FINISH_INTERRUPTED ? finish : NULL, interrupt_blocking
 };
 static const struct xdfs_xio_transform transform = {
     open_transform, receive, send_bytes, close_transform, CASE == FLUSH_COUNTS ? flush : NULL, NULL

@@ -6,7 +6,10 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::compiled::{compile, registry};
-use super::{ACCEPT_INTERRUPTED, PATIENCE, READ_INTERRUPTED, WRITE_INTERRUPTED, odd, patient};
+use super::{
+    ACCEPT_INTERRUPTED, FINISH_INTERRUPTED, OPEN_INTERRUPTED, PATIENCE, READ_INTERRUPTED, WRITE_INTERRUPTED, odd,
+    patient,
+};
 use tempfile::TempDir;
 use xdfs_xio::{Completed, ErrorKind, Handle, Server, Stack, WriteInfo};
 
@@ -98,8 +101,16 @@ fn what_is_interrupted_again_and_again_is_called_again_at_leisure() {
     let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
     let server = Server::listen(&stack, "anywhere").unwrap();
     all.push(calls(&server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap()));
+    let folder = odd(OPEN_INTERRUPTED);
+    let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
+    all.push(calls(&Handle::open(&stack, "anywhere", &patient()).unwrap()));
     // It was called again, and not as often as it could be.
-    assert!(all.iter().all(|calls| (2..CALLS_MAX).contains(calls)), "read, write, accept: {all:?} calls");
+    assert!(all.iter().all(|calls| (2..CALLS_MAX).contains(calls)), "read, write, accept, open: {all:?} calls");
+    // What a finish comes to when it is not interrupted any more is heard by the close.
+    let folder = odd(FINISH_INTERRUPTED);
+    let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
+    let error = Handle::open(&stack, "anywhere", &patient()).unwrap().close().unwrap_err();
+    assert!(error.driver() == Some("odd") && error.to_string().contains("No space"), "{error}");
 }
 
 #[test]
