@@ -2,7 +2,8 @@
  * skeleton: the smallest transform that changes bytes, to begin one's own with. It combines each byte with
  * a key: skeleton:key=7. That hides nothing from anybody.
  *
- *     cc -shared -fPIC -I crates/xio/include -o libxdfs_xio_skeleton.so drivers/skeleton/skeleton.c
+ *     cc -shared -fPIC -Wall -Wl,-z,defs -I crates/xio/include \
+ *         -o libxdfs_xio_skeleton.so drivers/skeleton/skeleton.c
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,8 @@
  * skeleton_block: a transport whose calls wait, to begin one's own with. It is TCP, as a library that
  * brings its own protocol would be called. Contact: host:port, also in a URL.
  *
- *     cc -shared -fPIC -I crates/xio/include -o libxdfs_xio_skeleton_block.so drivers/skeleton/skeleton_block.c
+ *     cc -shared -fPIC -Wall -Wl,-z,defs -I crates/xio/include \
+ *         -o libxdfs_xio_skeleton_block.so drivers/skeleton/skeleton_block.c
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -5,6 +5,10 @@
  *
  *     const struct xdfs_xio_driver xdfs_xio_driver_v1 = { .abi = XDFS_XIO_DRIVER_ABI, ... };
  *
+ * and in C++, where a const in an extern "C" block is not exported, with the members in their order:
+ *
+ *     extern "C" const struct xdfs_xio_driver xdfs_xio_driver_v1 = { XDFS_XIO_DRIVER_ABI, ... };
+ *
  * Numbers of errors are those of errno.h. A transform's receive, send and flush return them below zero, and
  * all others as they are.
  */
@@ -48,15 +52,16 @@ struct xdfs_xio_below {
 
 struct xdfs_xio_blocking {
     /* Connects. Zero, or an error. What is put into *connection goes to the other functions. attributes
-     * is NAME=VALUE;NAME=VALUE, of the driver's own names alone; contact is as the user wrote it. */
+     * is NAME=VALUE;NAME=VALUE, of the driver's own names alone, and a VALUE may be empty; contact is what
+     * the program passes, HOST:PORT, a path, a URL or a name alone. */
     int (*open)(void **connection, const char *contact, const char *attributes);
-    /* Waits for at least one byte. Zero with *nbytes zero is the end. */
+    /* Waits for at least one byte. Zero with *nbytes zero, which it is before the call, is the end. */
     int (*read)(void *connection, const struct iovec *iovec, int count, size_t *nbytes);
     /* Waits until at least one byte is written. */
     int (*write)(void *connection, const struct iovec *iovec, int count, size_t *nbytes);
     /* Called once, when nobody is in another call; what it returns is not looked at. */
     int (*close)(void *connection);
-    /* Optional. Nothing more will be written: the peer reads the end. */
+    /* Optional, behind the last write, once. Nothing more will be written: the peer reads the end. */
     int (*finish)(void *connection);
     /* Optional, from any thread. The connection is about to be closed: calls that wait return soon.
      * Without it, a thread stays in its call until that returns. */
@@ -66,15 +71,16 @@ struct xdfs_xio_blocking {
 /* The passive end of a blocking transport. One thread waits in accept; listen, contact and interrupt come
  * from others. */
 struct xdfs_xio_listening {
-    /* Starts to listen at contact, as the user wrote it. What is put into *listener goes to the other
-     * functions. */
+    /* Starts to listen at contact, which is as that of open, :PORT where any host is meant; a port 0 is a
+     * free one. A name in the file system may be left of a listener whose close never came. What is put
+     * into *listener goes to the other functions. */
     int (*listen)(void **listener, const char *contact, const char *attributes);
     /* Waits for the next connection, which goes to the functions of struct xdfs_xio_blocking. An error is
      * told to the program, and accept is called again. */
     int (*accept)(void *listener, void **connection);
     /* Writes a contact with which a process of this machine reaches it, with a zero behind it. */
     int (*contact)(void *listener, char *text, size_t size);
-    /* Called once, when nobody is in another call. */
+    /* Called once, when nobody is in another call; never, where the process ends before. */
     int (*close)(void *listener);
     /* Optional, from any thread. The listener is about to be closed: accept returns soon, with any error.
      * Without it, a thread stays in accept until somebody connects. */
@@ -85,10 +91,12 @@ struct xdfs_xio_transform {
     /* A new layer; accepted is not zero at the passive end. Zero, or an error above zero. */
     int (*open)(void **element, const char *attributes, int accepted);
     /* Receives by below->receive. Flags are zero before the call, and set by it. Zero bytes come only
-     * with a flag. After XDFS_XIO_END every call says it again. */
+     * with a flag. After XDFS_XIO_END every call says it again. Where the end comes inside of a record,
+     * it returns -EBADMSG. */
     ssize_t (*receive)(
         void *element, struct xdfs_xio_below *below, const struct iovec *into, int count, unsigned *flags);
-    /* Sends by below->send. It may take fewer bytes than it is given, but none only as -EAGAIN. */
+    /* Sends by below->send. It may take fewer bytes than it is given, but none only as -EAGAIN. It may be
+     * given no byte. */
     ssize_t (*send)(
         void *element, struct xdfs_xio_below *below, const struct iovec *from, int count, unsigned flags);
     /* Called once. */
@@ -96,14 +104,15 @@ struct xdfs_xio_transform {
     /* Optional; a driver that has it may keep bytes in send. Sends them: zero, or -EAGAIN while some are
      * left, or another error below zero. */
     int (*flush)(void *element, struct xdfs_xio_below *below);
-    /* Optional. Not zero where receive has bytes that were taken from below already. */
+    /* Optional. Not zero where receive could return bytes now without the layer below: half a record does
+     * not count. */
     int (*holds)(void *element);
 };
 
 struct xdfs_xio_driver {
     uint32_t abi;  /* XDFS_XIO_DRIVER_ABI */
     uint32_t size; /* sizeof(struct xdfs_xio_driver) */
-    const char *name; /* NAME of the file's name */
+    const char *name; /* NAME of the file's name: a-z, 0-9 and '_' */
     uint32_t kind;
     const char *const *attributes; /* names, with NULL behind the last; or NULL */
     /* The one of the kind; the other is NULL. */

@@ -1,6 +1,7 @@
 //! `xdfs_xio_driver.h` for a transform in Rust: copy this file beside your driver. You implement
 //! [`Transform`] and name your type in [`export_transform!`](crate::export_transform); unsafe code is here
-//! alone, and a panic of yours is an error of its connection.
+//! alone, and a panic of yours is an error of its connection. Of an error the user sees what its number says; where
+//! it has none that is `EIO`, and its text is on standard error.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Display;
@@ -46,7 +47,7 @@ pub trait Transform: Sized + Send {
         Ok(())
     }
 
-    /// Whether `receive` has bytes that were taken from below already.
+    /// Whether `receive` could return bytes now without `below`: half a record does not count.
     fn holds(&self) -> bool {
         false
     }
