@@ -66,17 +66,41 @@ fn mistakes_are_errors_with_a_text() {
     succeeds("calls.c", "include", &["errors"]);
 }
 
+/// Both also compile with the headers of Globus itself, and what the second one finds out is so with Globus, too.
+const BY_THEIR_NAMES: [&str; 2] = ["globus_calls.c", "globus_registered.c"];
+
 #[test]
 fn the_names_of_globus_mean_the_same() {
-    succeeds("globus_calls.c", "include/globus", &[]);
+    BY_THEIR_NAMES.iter().for_each(|source| succeeds(source, "include/globus", &[]));
 }
 
 #[test]
 fn what_is_called_by_the_names_of_globus_compiles_with_globus_too() {
     let Some(flags) = globus_flags() else { return };
     let library = Library::installed();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/globus_calls.c");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-Wall", "-Wextra", "-Werror"]).arg(source).arg("-o").arg(library.path().join("theirs"));
-    compiled(compiler.args(flags.split_whitespace().map(|flag| flag.replace("-I", "-isystem"))));
+    for source in BY_THEIR_NAMES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
+        let mut compiler = Command::new("cc");
+        compiler.args(["-Wall", "-Wextra", "-Werror"]).arg(path).arg("-o").arg(library.path().join("theirs"));
+        compiler.args(flags.split_whitespace().map(|flag| flag.replace("-I", "-isystem")));
+        compiled(compiler.arg("-lpthread"));
+    }
+    // The last one does the same there. By itself Globus calls back only who asks it to.
+    let mut theirs = Command::new("timeout");
+    theirs.env("GLOBUS_THREAD_MODEL", "pthread").arg("60").arg(library.path().join("theirs")).arg(library.path());
+    assert_eq!(theirs.output().unwrap().stdout, b"done\n");
+}
+
+#[test]
+fn headers_are_read_by_compilers_of_c_and_of_cxx() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let headers = ["include/xdfs_xio.h", "include/globus/globus_xio.h", "../xio/include/xdfs_xio_driver.h"];
+    for (compiler, language, standard) in [("cc", "c", "-std=c99"), ("c++", "c++", "-std=c++11")] {
+        for header in headers {
+            let mut compiler = Command::new(compiler);
+            compiler.args(["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-unused-function"]);
+            compiler.arg(standard).arg(format!("-I{}", package.join("include").display()));
+            compiled(compiler.args(["-x", language]).arg(package.join(header)));
+        }
+    }
 }

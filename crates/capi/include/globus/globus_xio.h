@@ -110,7 +110,9 @@ static inline int globus_module_deactivate(xdfs_globus_module_t module)
 static inline globus_result_t globus_xio_handle_create_from_url(
     globus_xio_handle_t *handle, const char *scheme, globus_xio_attr_t attr, char *parameters)
 {
-    return parameters == NULL ? xdfs_xio_handle_create_from_url(handle, scheme, attr) : XDFS_XIO_ERROR_UNSUPPORTED;
+    return parameters == NULL
+        ? xdfs_xio_handle_create_from_url(handle, scheme, attr)
+        : (xdfs_xio_result_t) XDFS_XIO_ERROR_UNSUPPORTED;
 }
 
 /* Errors. */
