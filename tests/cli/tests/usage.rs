@@ -135,11 +135,63 @@ fn deletion_at_a_place_that_an_empty_variable_names_needs_a_bound() {
     // Elsewhere, and with a bound, it goes on to the server, which is not there.
     for words in [
         &["sync", "--delete", "tree", "xdfs://localhost:1/data/below"][..],
-        &["sync", "--delete", "--max-delete", "9", "tree", "xdfs://localhost:1/data/"],
-        &["sync", "--delete", "-n", "tree", "xdfs://localhost:1/data/"],
+        &["sync", "--delete", "--max-delete", "9", "tree", "xdfs://localhost:1/data"],
+        &["sync", "--delete", "-n", "tree", "xdfs://localhost:1/data"],
         &["sync", "tree", "xdfs://localhost:1/data/"],
         &["sync", "--delete", down, "here"],
     ] {
         scene.run(words).ends_with(exit::CONNECTION_LOST);
+    }
+}
+
+#[test]
+fn deletion_in_a_target_that_may_mean_two_directories_is_refused_with_the_command_for_each() {
+    let scene = Scene::new();
+    scene.write("photos/a.jpg", b"a");
+    for name in ["letters/b", "photos/old.jpg"] {
+        scene.write(format!("server/backup/{name}"), b"b");
+        scene.write(format!("backup/{name}"), b"b");
+    }
+    let server = scene.serve();
+    let (backup, photos) = (server.url("backup"), server.url("photos"));
+    let quoted = |url: &str| format!("'{url}'");
+    for (from, to, itself, into) in [
+        ("photos", &*server.url("backup/"), quoted(&backup), quoted(&server.url("backup/photos"))),
+        ("./photos", &*server.url("backup/"), quoted(&backup), quoted(&server.url("backup/photos"))),
+        (&photos, "backup/", "backup".to_owned(), "backup/photos".to_owned()),
+    ] {
+        let refused = scene.run(["sync", "-v", "--delete", from, to]);
+        let source = if from == photos { quoted(from) } else { from.to_owned() };
+        let command = format!("xdfs sync -v --delete {source}");
+        refused.ends_with(exit::USAGE).says(&[
+            &format!("--delete: the '/' at the end of {to} leaves open what is meant"),
+            &format!("\nhelp: the directory itself: {command} {itself}\n"),
+            &format!("\nhelp: one in it: {command} {into}\n"),
+        ]);
+        // What is shown first holds for the command that follows.
+        scene.run(["sync", "-n", "--delete", from, to]).ends_with(exit::USAGE);
+    }
+    for side in ["server/", ""] {
+        assert_eq!(scene.names(format!("{side}backup")), ["letters", "photos"]);
+    }
+    // As rsync understands it, and as sync has always understood it.
+    scene.run(["sync", "--delete", "photos", &server.url("backup/photos")]).ends_with(exit::DONE);
+    assert_eq!(scene.names("server/backup/photos"), ["a.jpg"]);
+    scene.run(["sync", "photos", &server.url("backup/")]).ends_with(exit::DONE);
+    assert_eq!(scene.names("server/backup"), ["a.jpg", "letters", "photos"]);
+    scene.run(["sync", "--delete", "photos/", &server.url("backup/")]).ends_with(exit::DONE);
+    assert_eq!(scene.names("server/backup"), ["a.jpg"]);
+}
+
+#[test]
+fn a_password_in_a_url_is_not_repeated_where_a_deletion_is_refused() {
+    let scene = Scene::new();
+    for (from, to) in [
+        ("photos", "ftp://anna:canary@host/backup/"),
+        ("photos", "ftp://anna:canary@host/"),
+        ("ftp://anna:canary@host/photos", "backup/"),
+    ] {
+        let refused = scene.run(["sync", "--delete", from, to]);
+        assert!(!refused.ends_with(exit::USAGE).says(&["--delete: "]).messages.contains("canary"), "{from} {to}");
     }
 }

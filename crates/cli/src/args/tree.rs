@@ -14,9 +14,14 @@ SOURCE and TARGET are directories, one of them xdfs://[user@]host[:port]/EXPORT/
 path. TARGET is made where it is missing. A file that has the size and the
 modification time of its source is left alone; the others are sent whole.
 
+TARGET itself becomes like SOURCE, whatever slashes there are: 'sync photos
+URL/backup' makes no URL/backup/photos, as rsync would. A TARGET that ends in '/'
+behind a SOURCE that does not could mean either, and is refused with --delete.
+
 Patterns are those of .gitignore: '*' and '?' stay within a name, '**' crosses
-directories, a '/' at the start means the top of SOURCE, one at the end a
-directory. The first pattern that fits decides, in the order of the command
+directories, a '/' at the start or within means from the top of SOURCE, one at
+the end a directory. What rsync finds at any depth by 'build/out' is
+'**/build/out', and its 'cache/***' is 'cache/'. The first pattern that fits decides, in the order of the command
 line; what fits none is taken. In a FILE of patterns, blank lines and those that
 begin with '#' or ';' are skipped, and '+ ' or '- ' before a pattern turns one
 line into --include or --exclude.

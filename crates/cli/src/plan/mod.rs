@@ -11,8 +11,10 @@ mod lock;
 mod mount;
 mod names;
 mod serve;
+mod slash;
 mod sum;
 mod tree;
+mod written;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -25,6 +27,7 @@ pub(crate) use lock::LockPlan;
 pub(crate) use mount::{MountPlan, words_of_background};
 pub(crate) use names::{NamesPlan, Verb};
 pub(crate) use serve::{ExportPlan, Root, ServePlan, StdioPlan};
+pub(crate) use slash::TwoReadings;
 pub(crate) use sum::{SumOf, SumPlan};
 pub(crate) use tree::{Sides, SyncPlan, TreePlan};
 
@@ -35,7 +38,9 @@ use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::size::SizeError;
 use crate::text::{printable, shell_word};
-use crate::url::{SCHEME, SSH_SCHEME, Url, UrlError};
+use crate::url::{Url, UrlError};
+
+use self::written::{other_form, server_of, without_password};
 
 /// What to do.
 #[derive(Debug)]
@@ -315,6 +320,9 @@ pub(crate) enum PlanError {
         /// What it is.
         place: &'static str,
     },
+    /// Deletion in a target that may mean two directories.
+    #[error("{0}")]
+    DeleteInto(Box<TwoReadings>),
     /// Deletion together with a list of names.
     #[error("--delete: with --files-from nobody knows what the source does not have\nhelp: leave one of them out")]
     DeleteOfSome,
@@ -434,42 +442,6 @@ fn read_url(text: &OsStr, parse: fn(&OsStr) -> Result<Url, UrlError>) -> Result<
             _ => PlanError::Url { url, fault },
         }
     })
-}
-
-/// The URL of a server, from one that names no export.
-fn server_of(url: &str) -> String {
-    let (place, key) = url.split_once('#').map_or((url, String::new()), |(place, key)| (place, format!("#{key}")));
-    let host = place.strip_prefix(SCHEME).unwrap_or(place).split('/').next().unwrap_or_default();
-    shell_word(&format!("{SCHEME}{host}/{key}"))
-}
-
-/// What is wrong with a URL whose scheme is nearly one of ours, or another program's for the same, and
-/// the URL that was meant.
-fn other_form(url: &str) -> Option<(&'static str, String)> {
-    if let Some(rest) = url.strip_prefix("xdfs:") {
-        return Some(("two slashes follow 'xdfs:'", format!("{SCHEME}{}", rest.trim_start_matches('/'))));
-    }
-    let (scheme, rest) = url.split_once("://")?;
-    match scheme.to_ascii_lowercase().as_str() {
-        "sftp" | "scp" => Some(("over ssh, xdfs takes ssh:// URLs", format!("{SSH_SCHEME}{rest}"))),
-        "sshftp" => {
-            Some(("GridFTP over ssh is not supported; ssh:// needs no server there", format!("{SSH_SCHEME}{rest}")))
-        }
-        lower @ ("xdfs" | "ssh" | "ftp" | "ftps" | "gsiftp") if lower != scheme => {
-            Some(("the scheme is written in lower case", format!("{lower}://{rest}")))
-        }
-        _ => None,
-    }
-}
-
-/// A URL as it is repeated in an error. The user may have put a password where other programs
-/// expect it: it is removed.
-fn without_password(url: String) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url };
-    match (rest.find(':'), rest.rfind('@')) {
-        (Some(from), Some(to)) if from < to => format!("{scheme}://{}:...{}", &rest[..from], &rest[to..]),
-        _ => url,
-    }
 }
 
 /// The level that a word means.

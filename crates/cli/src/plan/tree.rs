@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use xdfs_client::tree::Keep;
 
 use super::copy::{format_of, made_in_memory, must_be_channels, resolve_options, two_servers};
+use super::slash::must_mean_one_directory;
+use super::written::without_password;
 use super::{Format, LoginPlan, Options, PlanError, is_empty, parse_url, show};
 use crate::args::{Selection, SyncArgs, TreeArgs};
 use crate::state;
@@ -122,7 +124,10 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
     must_read_input_once(&tree, 1)?;
     let is_bounded = args.max_delete.is_some() || tree.dry_run;
     if let (true, false, Some(place)) = (args.delete, is_bounded, top(&sides)) {
-        return Err(PlanError::DeleteAtTop { target: show(&args.target), place });
+        return Err(PlanError::DeleteAtTop { target: without_password(show(&args.target)), place });
+    }
+    if args.delete {
+        must_mean_one_directory((&args.source, &args.target), &args.moving.login.config, &sides)?;
     }
     Ok(SyncPlan { sides, options, format, login: args.moving.login.into(), tree })
 }
