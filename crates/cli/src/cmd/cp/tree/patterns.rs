@@ -40,6 +40,9 @@ pub(super) fn of(selections: &[Selection]) -> Result<Option<Gitignore>, Failure>
     // In .gitignore the last line that fits decides, here the first: so they are added in reverse order.
     let mut builder = GitignoreBuilder::new("");
     for Placed { pattern, place } in all.iter().rev() {
+        if let Some(remedy) = foreign(&pattern.text, pattern.include, place.contains(", line ")) {
+            return Err(Failure::new(Exit::Usage, format!("{place}: {}", remedy.0)).help(remedy.1));
+        }
         let mark = if pattern.include { "!" } else { "" };
         // A line of a .gitignore may be a comment or begin with a special character; this is a pattern.
         let quote = if pattern.text.starts_with(['#', '!']) { "\\" } else { "" };
@@ -76,9 +79,82 @@ fn read(include: bool, path: &Path, all: &mut Vec<Placed<'_>>) -> Result<(), Fai
     Ok(())
 }
 
+/// What is wrong with a pattern that means something to rsync or in a .gitignore and not here, and what to write.
+fn foreign(text: &str, include: bool, is_in_file: bool) -> Option<(&'static str, String)> {
+    if text.contains("***") {
+        let directory = text.replace("/***", "/").replace("***", "**");
+        let remedy = format!("a directory with all in it is written with '/' at its end, as in {directory}");
+        return Some(("'***' is rsync's and means nothing here", remedy));
+    }
+    // On the command line it is a name, as for rsync; a file may be somebody's .gitignore.
+    if let Some(rest) = text.strip_prefix('!').filter(|_| is_in_file) {
+        let (rest, mark) = (rest.trim_start(), if include { '-' } else { '+' });
+        let remedy = format!("write '{mark} {rest}', above what it is an exception to; a '!' in a name is written \\!");
+        return Some(("a '!' at the start turns nothing round here", remedy));
+    }
+    is_unfinished(text.as_bytes())
+        .then(|| ("a '[' has no ']' behind it", "close it, or write \\[ for a '[' in a name".to_owned()))
+}
+
+/// Whether a set such as `[a-z]` does not end.
+fn is_unfinished(mut text: &[u8]) -> bool {
+    loop {
+        text = match text {
+            [] => return false,
+            [b'\\', _, rest @ ..] => rest,
+            // A bracket that comes first is a member.
+            [b'[', b'!' | b'^', b']', rest @ ..]
+            | [b'[', b'!' | b'^', rest @ ..]
+            | [b'[', b']', rest @ ..]
+            | [b'[', rest @ ..] => match rest.iter().position(|byte| *byte == b']') {
+                Some(end) => &rest[end + 1..],
+                None => return true,
+            },
+            [_, rest @ ..] => rest,
+        };
+    }
+}
+
 /// Whether a name is taken.
 pub(super) fn takes(patterns: &Gitignore, path: &[u8], directory: bool) -> bool {
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     // Entries of an excluded directory are never checked.
     !matches!(patterns.matched(path, directory), Match::Ignore(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str, include: bool) -> Option<String> {
+        let pattern = Pattern { include, text: text.to_owned() };
+        of(&[Selection::Pattern(pattern)]).err().map(|failure| failure.message)
+    }
+
+    #[test]
+    fn a_pattern_that_means_something_elsewhere_is_refused_with_its_form_here() {
+        for (text, cause, remedy) in [
+            ("cache/***", "'***' is rsync's", "as in cache/"),
+            ("a***", "'***' is rsync's", "as in a**"),
+            ("a[bc", "has no ']'", "\\["),
+            ("a[]", "has no ']'", "\\["),
+            ("a[!]x", "has no ']'", "\\["),
+        ] {
+            let told = refusal(text, false).expect(text);
+            assert!(told.contains(cause) && told.contains(remedy), "{told}");
+        }
+        for text in ["**/build/out", "a**", "[]x]", "[!]x]y", "\\[a", "!a", "\\!a", "a!", "a]"] {
+            assert_eq!(refusal(text, false), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_slash_within_a_pattern_means_the_top_unless_stars_stand_before_it() {
+        for (text, deep) in [("build/out", false), ("**/build/out", true)] {
+            let pattern = Pattern { include: false, text: text.to_owned() };
+            let patterns = of(&[Selection::Pattern(pattern)]).unwrap().unwrap();
+            assert!(!takes(&patterns, b"build/out", true), "{text}");
+            assert_eq!(!takes(&patterns, b"a/build/out", true), deep, "{text}");
+        }
+    }
 }
