@@ -186,6 +186,41 @@ fn a_public_key_in_place_of_its_file_is_recognised() {
 }
 
 #[test]
+fn the_key_of_a_server_is_pinned_by_its_line_too() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let line = std::fs::read_to_string(scene.home("somebody", "state/xdfs/host_key.pub")).expect("the server made it");
+    let (line, host) = (line.trim(), server.address().to_string());
+    let pinned = format!("{host} is trusted with the key {}", server.host_key());
+    assert!(scene.run(["trust", "pin", &host, line]).ends_with(exit::DONE).text().starts_with(&pinned));
+    let mut piped = scene.start(["trust", "pin", &host, "-"]);
+    piped.feed(line.as_bytes());
+    assert!(piped.wait().ends_with(exit::DONE).text().starts_with(&pinned));
+    let unquoted = scene.run(["trust", "pin", &host].into_iter().chain(line.split(' ')));
+    unquoted.ends_with(exit::USAGE).says(&["\nhelp: a key has two words: put it in quotes, 'ssh-ed25519 AAAA"]);
+    let broken = scene.run(["trust", "pin", &host, "ssh-ed25519 AAAA..."]);
+    assert!(!broken.ends_with(exit::LOCAL).messages.contains("user add"), "{}", broken.messages);
+}
+
+#[test]
+fn options_of_a_login_that_ssh_does_not_read_are_refused() {
+    let scene = Scene::new();
+    scene.write("a", b"x");
+    for (option, remedy) in [
+        ("--identity", "help: name the key to ssh: --ssh 'ssh -i my-file'"),
+        ("--password-file", "help: ssh asks for a password itself"),
+        ("--ca", "help: ssh knows the keys of its hosts itself"),
+    ] {
+        for words in [&["cp", "a", "ssh://far/x"][..], &["sync", "ssh:far:x", "y"], &["ls", "ssh://far/"]] {
+            let refused = scene.run([&words[..1], &[option, "my-file"], &words[1..]].concat());
+            refused.ends_with(exit::USAGE).says(&[&format!("{option}: to ssh:"), "ssh logs in", remedy]);
+        }
+    }
+    let other = scene.run(["sum", "--password-file", "absent", "ssh:127.0.0.1:x", "xdfs://127.0.0.1:1/data/x"]);
+    assert_ne!(other.code, Some(exit::USAGE), "one of them reads it: {}", other.messages);
+}
+
+#[test]
 fn a_server_of_the_configuration_file_without_its_colon_is_recognised() {
     let scene = Scene::new();
     scene.write("home-somebody/.config/xdfs/config", b"[hosts.lab]\naddress = \"127.0.0.1:1\"\n");

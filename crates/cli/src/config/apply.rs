@@ -2,13 +2,14 @@
 //! that were left out get the values of the server's entry.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use super::Config;
 use crate::args::{Cli, Command, FindArgs, LoginArgs, MovingArgs, find_names as names_of};
 use crate::exit::{Exit, Failure};
 use crate::plan::PlanError;
 use crate::stack;
-use crate::text::printable;
+use crate::text::{printable, printable_path, shell_word};
 use crate::url::{Url, UrlError, Via, looks_like_url};
 
 /// What was typed as names of files, for errors about it.
@@ -49,6 +50,7 @@ pub(crate) fn apply(typed: &mut Cli) -> Result<Applied, Failure> {
     if let Some(login) = login {
         login.config = config.clone();
         check_stack(login.stack.as_deref(), &words)?;
+        check_ssh(login, &words)?;
     }
     Ok(Applied { words, config })
 }
@@ -65,6 +67,28 @@ fn check_stack(stack: Option<&str>, words: &[OsString]) -> Result<(), Failure> {
             Err(Failure::new(Exit::Usage, message).help("leave --stack out, or name a server by xdfs://"))
         }
     }
+}
+
+/// Refuses what only servers of xdfs and FTP are shown, where ssh alone logs in.
+fn check_ssh(login: &LoginArgs, words: &[OsString]) -> Result<(), Failure> {
+    let urls = || words.iter().filter_map(|word| Url::parse_listed(word).ok());
+    let Some(url) = urls().next().filter(|_| urls().all(|url| url.via == Via::Ssh)) else { return Ok(()) };
+    let named = |path: &Option<PathBuf>| path.as_ref().map(|path| shell_word(&printable_path(path)));
+    let (option, remedy) = if let Some(file) = named(&login.identity) {
+        let quoted = if file.starts_with('\'') { "FILE".to_owned() } else { file };
+        ("--identity", format!("name the key to ssh: --ssh 'ssh -i {quoted}'"))
+    } else if login.password_file.is_some() {
+        (
+            "--password-file",
+            "ssh asks for a password itself; without a question it takes a key: --ssh 'ssh -i FILE'".into(),
+        )
+    } else if login.ca.is_some() {
+        ("--ca", "ssh knows the keys of its hosts itself: leave the option out".to_owned())
+    } else {
+        return Ok(());
+    };
+    let message = format!("{option}: to {url} ssh logs in, which does not read this");
+    Err(Failure::new(Exit::Usage, message).help(remedy))
 }
 
 impl Applied {
