@@ -405,7 +405,7 @@ pub(crate) struct TrustPinArgs {
     #[arg(value_name = "HOST")]
     pub(crate) host: OsString,
 
-    /// Its key: a fingerprint SHA256:..., or a file with the public key
+    /// Its key: a fingerprint SHA256:..., the line 'ssh-ed25519 ...' in quotes, or a file with that line; '-' is standard input
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
 

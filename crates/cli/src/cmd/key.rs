@@ -2,6 +2,7 @@
 //!
 //! A private key never goes to standard output: it stays in files for its owner alone.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -270,8 +271,16 @@ pub(super) fn text_of(path: &Path, secrecy: Secrecy) -> Result<Zeroizing<String>
     String::from_utf8(bytes).map(Zeroizing::new).map_err(|_| no_text())
 }
 
+/// The text of a key that comes through standard input.
+pub(super) fn standard_input() -> Result<Zeroizing<String>, Failure> {
+    let mut text = Zeroizing::new(String::new());
+    let read = std::io::stdin().lock().take(KEY_BYTES_MAX as u64).read_to_string(&mut text);
+    read.map_err(|error| Failure::new(Exit::of_io(&error), format!("standard input: {error}")))?;
+    Ok(text)
+}
+
 /// Whether the text of a public key was given as the name of a file.
-fn is_public_line(path: &Path) -> bool {
+pub(super) fn is_public_line(path: &Path) -> bool {
     let text = path.to_string_lossy();
     ["ssh-", "ecdsa-", "sk-"].iter().any(|kind| text.starts_with(kind)) && text.contains(" AAAA")
 }

@@ -1,14 +1,18 @@
 //! `xdfs trust`: which keys are trusted.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use serde::Serialize;
 use xdfs_client::trust::{HostName, KnownHosts, Remembered};
+use xdfs_secure::identity::openssh::{NamedKey, read_public};
 use xdfs_secure::policy::Fingerprint;
 
-use super::key::{failed, public_half};
+use super::key::{failed, is_public_line, public_half, standard_input, unusable};
 use crate::args::{TrustCommand, TrustForgetArgs, TrustListArgs, TrustPinArgs};
 use crate::exit::{Exit, Failure};
-use crate::output::{JsonLines, print};
-use crate::text::printable;
+use crate::output::{JsonLines, complain, print};
+use crate::text::{printable, printable_path};
 use crate::url::parse_server;
 use crate::{calendar, state};
 
@@ -52,7 +56,7 @@ pub(super) fn pin(args: &TrustPinArgs) -> Result<Exit, Failure> {
         Err(error) if text.starts_with("SHA256:") => {
             return Err(Failure::new(Exit::Usage, format!("{}: {error}", printable(text.as_bytes()))));
         }
-        Err(_) => public_half(args.key.as_ref())?.key.fingerprint(),
+        Err(_) => key_of(&args.key, &text)?.key.fingerprint(),
     };
     let mut known = KnownHosts::read(&state::own(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
     let before = known.find(&host).copied();
@@ -63,6 +67,16 @@ pub(super) fn pin(args: &TrustPinArgs) -> Result<Exit, Failure> {
     };
     print(&format!("{host} is trusted with the key {fingerprint}{replaced}\n"))?;
     Ok(Exit::Done)
+}
+
+/// The key that was named by a file, by standard input, or by its own line: it is no secret.
+fn key_of(typed: &OsStr, text: &str) -> Result<NamedKey, Failure> {
+    let place = Path::new(typed);
+    match typed.as_encoded_bytes() {
+        b"-" => read_public(&standard_input()?).map_err(|error| unusable(Path::new("standard input"), &error)),
+        _ if is_public_line(place) => read_public(text).map_err(|error| unusable(place, &error)),
+        _ => public_half(place),
+    }
 }
 
 fn forget(args: &TrustForgetArgs) -> Result<Exit, Failure> {

@@ -93,6 +93,9 @@ impl Typed {
             };
             let failure = self.refused(format!("'{shown}': '{}' takes only {takes}", self.path));
             // The second word of a public key that was typed without quotes.
+            if word.starts_with("AAAA") && ["trust pin", "key trust"].contains(&self.name()) {
+                return failure.help(format!("a key has two words: put it in quotes, 'ssh-ed25519 {shown}'"));
+            }
             if word.starts_with("AAAA") {
                 return failure.help(format!(
                     "this is a public key itself; give it at standard input: echo 'ssh-ed25519 {shown}' | {} NAME --key -",

@@ -15,7 +15,7 @@ use xdfs_secure::identity::{KeyFileError, password};
 use xdfs_secure::policy::{Fingerprint, PasswordVerifier};
 use xdfs_server::users::{Account, StateFolder, check_name};
 
-use super::key::{KEY_BYTES_MAX, failed, text_of, unusable};
+use super::key::{failed, standard_input, text_of, unusable};
 use crate::args::{
     StateArgs, UserAddArgs, UserCommand, UserKeyArgs, UserPasswordArgs, UserRestoreArgs, UserRevokeArgs,
 };
@@ -230,14 +230,6 @@ fn read_keys(paths: &[PathBuf]) -> Result<Vec<NamedKey>, Failure> {
         }
     }
     Ok(keys)
-}
-
-fn standard_input() -> Result<Zeroizing<String>, Failure> {
-    use std::io::Read;
-    let mut text = Zeroizing::new(String::new());
-    let read = std::io::stdin().lock().take(KEY_BYTES_MAX as u64).read_to_string(&mut text);
-    read.map_err(|error| Failure::new(Exit::of_io(&error), format!("standard input: {error}")))?;
-    Ok(text)
 }
 
 /// A new password, from a file or a prompt.
