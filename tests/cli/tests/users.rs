@@ -30,7 +30,13 @@ fn a_user_is_added_with_one_command_and_listed() {
     let scene = Scene::new();
     user(&scene, "list").ends_with(0).says(&["nobody may log in yet"]);
     scene.write("anna.pub", PUBLIC.as_bytes());
-    user(&scene, "add anna --key anna.pub").ends_with(0).is_silent();
+    let added = user(&scene, "add anna --key anna.pub");
+    let folder = scene.home("admin", "state/xdfs");
+    let note = format!(
+        "note: no server has used {} yet\nhelp: if your server runs as another user or with ",
+        folder.display()
+    );
+    added.ends_with(0).says(&[&note]);
     let list = user(&scene, "list");
     for part in ["anna\n", "key", "SHA256:", "anna@laptop"] {
         assert!(list.text().contains(part), "{part} in {}", list.text());
@@ -92,7 +98,8 @@ fn a_password_is_read_from_a_private_file_and_kept_as_a_verifier_alone() {
     secret_file(&scene, "short", "1234567\n");
     secret_file(&scene, "empty", "");
     scene.write("open", b"long enough");
-    user(&scene, "add bert --password-file secret").ends_with(0).is_silent();
+    let added = user(&scene, "add bert --password-file secret");
+    assert!(!added.ends_with(0).messages.contains(CANARY), "{}", added.messages);
     let kept = String::from_utf8(std::fs::read(scene.home("admin", "state/xdfs/users.toml")).unwrap()).unwrap();
     assert!(kept.contains("SCRAM-SHA-256$600000:") && !kept.contains(CANARY), "{kept}");
     assert_eq!(listed(&scene)[0]["password"], true);

@@ -35,7 +35,11 @@ pub(crate) fn run(command: TrustCommand) -> Result<Exit, Failure> {
 }
 
 fn list(args: &TrustListArgs) -> Result<Exit, Failure> {
-    let known = KnownHosts::read(&state::own(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
+    let folder = state::own(args.state.state.as_deref())?;
+    let known = KnownHosts::read(&folder).map_err(|error| failed(&error))?;
+    if !folder.is_dir() {
+        complain(&format!("there is no folder {}: no server is known yet", printable_path(&folder)));
+    }
     for (host, Remembered { fingerprint, since }) in known.iter() {
         if args.json {
             let (host, host_key) = (host.to_string(), fingerprint.to_string());

@@ -8,7 +8,7 @@ use xdfs_server::users::{Account, AccountToken, Accounts, StateFolder};
 use crate::args::UserListArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, complain, print};
-use crate::text::printable;
+use crate::text::{printable, printable_path};
 use crate::{calendar, state};
 
 /// A user, as `--json` shows it.
@@ -42,9 +42,9 @@ struct TokenOf {
 pub(super) fn run(args: &UserListArgs) -> Result<Exit, Failure> {
     let folder = state::folder(args.state.state.as_deref())?;
     let failed = |error: Error| super::failed(&error);
-    let accounts = match StateFolder::open(&folder).map_err(failed)? {
-        Some(state) => state.accounts().map_err(failed)?,
-        None => Accounts::default(),
+    let (accounts, missing) = match StateFolder::open(&folder).map_err(failed)? {
+        Some(state) => (state.accounts().map_err(failed)?, String::new()),
+        None => (Accounts::default(), format!("there is no folder {}: ", printable_path(&folder))),
     };
     let now = calendar::now();
     for (name, account) in accounts.iter() {
@@ -57,7 +57,7 @@ pub(super) fn run(args: &UserListArgs) -> Result<Exit, Failure> {
     if accounts.iter().next().is_none() {
         let option = state::option(args.state.state.as_deref());
         complain(&format!(
-            "nobody may log in yet\nhelp: add somebody with 'xdfs user add NAME --key FILE.pub{option}'"
+            "{missing}nobody may log in yet\nhelp: add somebody with 'xdfs user add NAME --key FILE.pub{option}'"
         ));
     }
     Ok(Exit::Done)

@@ -47,7 +47,7 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
         true => Some(new_password(&args.name, args.password_file.as_deref())?),
         false => None,
     };
-    let state = open(&args.state)?;
+    let (state, is_used) = open_telling(&args.state)?;
     account.password = password.map(|password| verifier(&state, &args.name, &password)).transpose()?;
     let ways = ways(&account);
     state.edit(|accounts| accounts.add(&args.name, account)).map_err(|error| match error.kind {
@@ -67,6 +67,12 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
     }
     let ways = if ways.is_empty() { "nothing".to_owned() } else { ways.join(" and ") };
     print(&format!("user {} is added with {ways}\n", args.name))?;
+    if !is_used {
+        complain(&format!(
+            "note: no server has used {} yet{HELP}if your server runs as another user or with another --state, add the user there",
+            state.shown()
+        ));
+    }
     Ok(Exit::Done)
 }
 
@@ -176,6 +182,13 @@ fn restore(args: &UserRestoreArgs) -> Result<Exit, Failure> {
 /// The state of the local server, made if missing: users may be added before the first start.
 fn open(args: &StateArgs) -> Result<StateFolder, Failure> {
     StateFolder::create(&state::folder(args.state.as_deref())?).map_err(|error| failed(&error))
+}
+
+/// The same, and whether a server was started with it before, as far as this user can see.
+fn open_telling(args: &StateArgs) -> Result<(StateFolder, bool), Failure> {
+    let state = open(args)?;
+    let is_used = !matches!(state.present_host_key(), Ok(None));
+    Ok((state, is_used))
 }
 
 /// Changes one existing account.
