@@ -262,7 +262,7 @@ fn a_server_that_stays_away_is_given_up_and_it_is_said_what_to_do() {
         "trying again",
         "times more",
         "xdfs serve",
-        "help: run the same command to continue",
+        "help: run the same command to continue; what was safe on disk by then is not sent again",
     ]);
 }
 

@@ -22,7 +22,7 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Where part files are, beside their targets.
 const STAGING: &str = ".xdfs-staging";
 /// What to do after a connection that was lost and could not be made again.
-pub(super) const CONTINUE: &str = "run the same command to continue: what has arrived is not sent twice";
+pub(super) const CONTINUE: &str = "run the same command to continue; what was safe on disk by then is not sent again";
 /// Time for both sides to agree on a cancelled transfer before this one exits.
 const CANCEL_DEADLINE: Duration = Duration::from_secs(5);
 
