@@ -2681,7 +2681,14 @@ _xdfs_or_names() {
     _xdfs "$@"
     # Where a file is expected, options are listed once one is begun.
     if [[ -z $2 && $COMP_CWORD -gt 1 && ${COMPREPLY[*]} == *--help* ]]; then
-        COMPREPLY=()
+        local word words=()
+        for word in "${COMPREPLY[@]}"; do
+            # Commands of this one, unlike options and names of arguments.
+            if [[ $word == [a-z]* ]]; then
+                words+=("$word")
+            fi
+        done
+        COMPREPLY=("${words[@]}")
     fi
 }
 

@@ -157,6 +157,23 @@ fn where_a_file_is_expected_bash_lists_files_and_no_options() {
 }
 
 #[test]
+fn the_commands_of_a_command_are_listed_and_no_files() {
+    let stage = Stage::new();
+    for shell in SHELLS {
+        for (line, shown) in [("user", "restore"), ("key", "import"), ("trust", "forget")] {
+            let mut terminal = stage.shell(shell);
+            format!("xdfs {line} \t\t").bytes().for_each(|key| terminal.type_key(key));
+            terminal.expect(shown);
+            // Ctrl-U: the line is not run.
+            terminal.type_key(0x15);
+            terminal.type_line("exit");
+            let (_, screen) = terminal.wait();
+            assert!(!screen.contains("local file"), "{shell}, {line}: {screen}");
+        }
+    }
+}
+
+#[test]
 fn nobody_is_asked_and_nothing_is_said() {
     let stage = Stage::new();
     let complete = |person: &str, word: &str| {
