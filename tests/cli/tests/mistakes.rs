@@ -300,7 +300,7 @@ fn where_ssh_fails_it_is_named_alone_and_an_empty_variable_is_none() {
     let mut command = scene.command(["cp", "a", "ssh://anna@far:2222/x"]);
     command.env("PATH", format!("{}:/usr/bin:/bin", scene.path("bin").display())).env("XDFS_SSH", "");
     let told = Running::start(command).wait();
-    told.ends_with(exit::CONNECTION_LOST)
+    told.ends_with(exit::LOGIN_REFUSED)
         .says(&["ssh could not connect or log in", "\nhelp: try ssh alone first: ssh -p 2222 anna@far true"]);
 }
 

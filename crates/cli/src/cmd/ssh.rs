@@ -19,6 +19,7 @@ use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, Fingerprint, Offer,
 use xdfs_io::process::Process;
 use xdfs_secure::identity::KeyPair;
 
+use self::said::Cause;
 use super::connect::{ConnectResult, OpenFn};
 use super::login::variable;
 use super::remote::SessionRequest;
@@ -58,8 +59,10 @@ pub(crate) struct Tunnel {
     /// The words that start it by hand.
     by_hand: String,
     host: String,
-    /// What `--remote-command` started, if it was given and is one word: perhaps a program without its arguments.
-    program: Option<String>,
+    /// What ssh's own words say about its failure.
+    cause: Arc<Mutex<Cause>>,
+    /// What `--remote-command` named, if it was given.
+    remote_command: Option<String>,
     /// Where the other channels connect to, if there may be others.
     address: Option<SocketAddr>,
     channels: u16,
@@ -128,19 +131,25 @@ pub(super) fn connect<T>(
     open: OpenFn<'_, T>,
 ) -> ConnectResult<(T, Tunnel)> {
     let lost = |message: String| (Failure::new(Exit::ConnectionLost, message), ErrorKind::ConnectionLost);
+    let failed = |Reason { exit, kind, text }| (Failure::new(exit, text), kind);
     let host = url.host.to_string();
     let key = KeyPair::generate().map_err(|error| lost(error.to_string()))?;
-    let (mut socket, mut ssh, by_hand) = start(url, login).map_err(lost)?;
+    let (mut socket, mut ssh, by_hand) = start(url, login).map_err(failed)?;
     let request = Request { version: VERSION, key: hexadecimal(&key.public().0), channels: wishes.channels > 1 };
-    let program = login.remote_command.clone().filter(|command| !command.contains(char::is_whitespace));
+    let remote_command = login.remote_command.clone();
     let channels = wishes.channels;
     let since = Instant::now();
-    let said = ssh.stderr.take().map(said::show).map(Mutex::new);
-    let mut tunnel = Tunnel { ssh, said, by_hand, host: host.clone(), program, address: None, channels, since };
-    let greeting = greet(&mut socket, &request, &mut tunnel).map_err(|reason| lost(format!("{url}: {reason}")))?;
+    let cause = Arc::<Mutex<Cause>>::default();
+    let said = ssh.stderr.take().map(|from| said::show(from, Arc::clone(&cause))).map(Mutex::new);
+    let mut tunnel =
+        Tunnel { ssh, said, by_hand, host: host.clone(), cause, remote_command, address: None, channels, since };
+    let greeting = greet(&mut socket, &request, &mut tunnel)
+        .map_err(|reason| failed(Reason { text: format!("{url}: {}", reason.text), ..reason }))?;
     let fingerprint = greeting.host_key.parse::<Fingerprint>().ok().filter(|_| greeting.version == VERSION);
-    let another =
-        || lost(format!("{url}: the xdfs there is of another version\nhelp: install the same one at both ends"));
+    let another = || {
+        let text = format!("{url}: the xdfs there is of another version\nhelp: install the same one at both ends");
+        failed(Reason::no_xdfs(text))
+    };
     let fingerprint = fingerprint.ok_or_else(another)?;
     (tunnel.address, tunnel.since) = (greeting.address, Instant::now());
     let options = ConnectOptions {
@@ -169,14 +178,20 @@ pub(super) fn connect<T>(
 
 /// Starts ssh with a socket as its standard input and output; also returns the words that start it by
 /// hand, without what it runs there.
-fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child, String), String> {
-    let (ours, theirs) = UnixStream::pair().map_err(|error| format!("no socket for ssh: {error}"))?;
+fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child, String), Reason> {
+    let local = |error: &std::io::Error, text| Reason { exit: Exit::of_io(error), kind: ErrorKind::Resources, text };
+    let no_socket = |error: std::io::Error| local(&error, format!("no socket for ssh: {error}"));
+    let (ours, theirs) = UnixStream::pair().map_err(no_socket)?;
     let theirs = OwnedFd::from(theirs);
-    let both = theirs.try_clone().map_err(|error| format!("no socket for ssh: {error}"))?;
+    let both = theirs.try_clone().map_err(no_socket)?;
     let set = || variable("XDFS_SSH").and_then(|ssh| ssh.into_string().ok());
     let ssh = login.ssh.clone().or_else(set).unwrap_or_else(|| "ssh".to_owned());
     let mut words = ssh.split_whitespace();
-    let program = words.next().ok_or("--ssh names no program\nhelp: leave it out, or name one such as 'ssh -4'")?;
+    let program = words.next().ok_or_else(|| Reason {
+        exit: Exit::Usage,
+        kind: ErrorKind::Refused,
+        text: "--ssh names no program\nhelp: leave it out, or name one such as 'ssh -4'".to_owned(),
+    })?;
     let mut command = Command::new(program);
     command.args(words);
     if login.unattended {
@@ -197,27 +212,59 @@ fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child, String), St
     let by_hand = by_hand.map(|word| shell_word(&printable(word.as_encoded_bytes()))).collect::<Vec<_>>().join(" ");
     command.arg(login.remote_command.as_deref().unwrap_or("xdfs serve --stdio"));
     command.stdin(Stdio::from(theirs)).stdout(Stdio::from(both)).stderr(Stdio::piped());
-    let ssh =
-        command.spawn().map_err(|error| format!("cannot start {program}: {error}\nhelp: install OpenSSH's client"))?;
+    let ssh = command
+        .spawn()
+        .map_err(|error| local(&error, format!("cannot start {program}: {error}\nhelp: install OpenSSH's client")))?;
     // The command keeps the other end open otherwise, and the end of ssh would not be seen.
     drop(command);
     Ok((ours, ssh, by_hand))
 }
 
-/// Exchanges the first lines. A reason is returned for people.
-fn greet(socket: &mut UnixStream, request: &Request, tunnel: &mut Tunnel) -> Result<Greeting, String> {
-    let mut line = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+/// Why there is no session, for people and as an exit code.
+struct Reason {
+    exit: Exit,
+    kind: ErrorKind,
+    text: String,
+}
+
+impl Reason {
+    fn lost(text: impl Into<String>) -> Self {
+        Self { exit: Exit::ConnectionLost, kind: ErrorKind::ConnectionLost, text: text.into() }
+    }
+
+    /// What answered does not speak the protocol.
+    fn no_xdfs(text: impl Into<String>) -> Self {
+        Self { exit: Exit::Refused, kind: ErrorKind::Protocol, text: text.into() }
+    }
+
+    /// ssh itself failed, and said why to people.
+    fn of_ssh(cause: Cause, by_hand: &str) -> Self {
+        let (exit, kind) = match cause {
+            Cause::Connection => (Exit::ConnectionLost, ErrorKind::ConnectionLost),
+            Cause::HostKey => (Exit::NotTrusted, ErrorKind::Refused),
+            // Trying again would not help, as far as is known.
+            Cause::Login | Cause::Unknown => (Exit::LoginRefused, ErrorKind::LoginRefused),
+        };
+        let text =
+            format!("ssh could not connect or log in; it says why above\nhelp: try ssh alone first: {by_hand} true");
+        Self { exit, kind, text }
+    }
+}
+
+/// Exchanges the first lines.
+fn greet(socket: &mut UnixStream, request: &Request, tunnel: &mut Tunnel) -> Result<Greeting, Reason> {
+    let mut line = serde_json::to_vec(request).map_err(|error| Reason::lost(error.to_string()))?;
     line.push(b'\n');
     // If this fails ssh has ended, and its exit code tells more.
     let _ = socket.write_all(&line);
-    let mut from = socket.try_clone().map_err(|error| error.to_string())?;
+    let mut from = socket.try_clone().map_err(|error| Reason::lost(error.to_string()))?;
     let (tell, arrived) = sync_channel(1);
     thread::spawn(move || {
         // Nobody waits for it after the deadline.
         let _ = tell.send(greeting::read_marked(&mut from));
     });
-    match wait_for(&arrived, &mut tunnel.ssh)? {
-        Ok(line) => serde_json::from_slice(&line).map_err(|_| "what answered over ssh is not xdfs".to_owned()),
+    match wait_for(&arrived, &mut tunnel.ssh).map_err(Reason::lost)? {
+        Ok(line) => serde_json::from_slice(&line).map_err(|_| Reason::no_xdfs("what answered over ssh is not xdfs")),
         Err((error, noise)) => Err(no_greeting(&error, &noise, tunnel)),
     }
 }
@@ -243,26 +290,39 @@ fn wait_for<T>(arrived: &Receiver<T>, ssh: &mut Child) -> Result<T, String> {
     }
 }
 
-fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> String {
+fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> Reason {
     let install = "install it there, or name it with --remote-command '/path/to/xdfs serve --stdio'";
-    match (tunnel.end(), &tunnel.program) {
-        (Some(NOT_FOUND), _) => format!("{} has no program 'xdfs'\nhelp: {install}", tunnel.host),
-        (Some(SSH_FAILED), _) => format!(
-            "ssh could not connect or log in; it says why above\nhelp: try ssh alone first: {} true",
-            tunnel.by_hand
-        ),
+    let code = tunnel.end();
+    let host = &tunnel.host;
+    let command = tunnel.remote_command.as_deref();
+    // Perhaps a program without its arguments.
+    let bare = command.filter(|command| !command.contains(char::is_whitespace));
+    match (code, bare) {
+        (Some(NOT_FOUND), _) => {
+            let program = command.and_then(|command| command.split_whitespace().next()).unwrap_or("xdfs");
+            let text = format!("{host} has no program '{}'\nhelp: {install}", printable(program.as_bytes()));
+            Reason { exit: Exit::NotFound, kind: ErrorKind::Refused, text }
+        }
+        (Some(SSH_FAILED), _) => {
+            let cause = *tunnel.cause.lock().unwrap_or_else(PoisonError::into_inner);
+            Reason::of_ssh(cause, &tunnel.by_hand)
+        }
         // clap's code for an option that it does not know, and for no command at all.
-        (Some(2), Some(program)) => format!(
-            "'{0}' did not start to serve on {1}\nhelp: write --remote-command '{0} serve --stdio'",
-            printable(program.as_bytes()),
-            tunnel.host
-        ),
-        (Some(2), None) => format!("the xdfs of {} is too old for this\nhelp: install this version there", tunnel.host),
-        _ => {
+        (Some(2), Some(program)) => Reason::no_xdfs(format!(
+            "'{0}' did not start to serve on {host}\nhelp: write --remote-command '{0} serve --stdio'",
+            printable(program.as_bytes())
+        )),
+        (Some(2), None) => {
+            Reason::no_xdfs(format!("the xdfs of {host} is too old for this\nhelp: install this version there"))
+        }
+        (code, _) => {
             let first = noise.split(|&byte| byte == b'\n').find(|line| !line.is_empty()).unwrap_or_default();
             let told = printable(&first[..first.len().min(200)]);
-            let told = if told.is_empty() { error.to_string() } else { format!("instead it said '{told}'") };
-            format!("no xdfs answered over ssh: {told}")
+            let is_silent = told.is_empty();
+            let told = if is_silent { error.to_string() } else { format!("instead it said '{told}'") };
+            let text = format!("no xdfs answered over ssh: {told}");
+            // Still running without a word: the connection may be at fault.
+            if code.is_none() && is_silent { Reason::lost(text) } else { Reason::no_xdfs(text) }
         }
     }
 }

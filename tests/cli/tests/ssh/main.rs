@@ -308,22 +308,22 @@ fn what_is_missing_there_is_said_with_the_remedy() {
     let _sshd = Sshd::start(&scene, "");
     let there = url(&scene, "box", "");
     let with = |command: &str| run(&scene, &["ls", &there, &format!("--remote-command={command}")]);
-    with("nosuchprogram serve --stdio").ends_with(exit::CONNECTION_LOST).says(&[
-        "box has no program",
+    with("nosuchprogram serve --stdio").ends_with(exit::NOT_FOUND).says(&[
+        "box has no program 'nosuchprogram'",
         "install it",
         "--remote-command",
     ]);
     // As an older version answers an option that it does not know.
-    with("exit 2").ends_with(exit::CONNECTION_LOST).says(&["too old", "install"]);
+    with("exit 2").ends_with(exit::REFUSED).says(&["too old", "install"]);
     // As with rsync's --rsync-path, which names a program and not a command.
-    with("xdfs").ends_with(exit::CONNECTION_LOST).says(&["\nhelp: write --remote-command 'xdfs serve --stdio'"]);
-    with("echo hello").ends_with(exit::CONNECTION_LOST).says(&["instead it said 'hello'"]);
-    with("yes").ends_with(exit::CONNECTION_LOST).says(&["instead it said 'y'"]);
-    with("printf 'a\\033[2Jb\\n'").ends_with(exit::CONNECTION_LOST).says(&["a\\u{1b}[2Jb"]);
+    with("xdfs").ends_with(exit::REFUSED).says(&["\nhelp: write --remote-command 'xdfs serve --stdio'"]);
+    with("echo hello").ends_with(exit::REFUSED).says(&["instead it said 'hello'"]);
+    with("yes").ends_with(exit::REFUSED).says(&["instead it said 'y'"]);
+    with("printf 'a\\033[2Jb\\n'").ends_with(exit::REFUSED).says(&["a\\u{1b}[2Jb"]);
     with("printf 'a\\033[2Jb\\n' >&2; xdfs serve --stdio").ends_with(0).says(&["a\\u{1b}[2Jb"]);
-    with("printf 'xdfs-stdio {}\\n'").ends_with(exit::CONNECTION_LOST).says(&["is not xdfs"]);
+    with("printf 'xdfs-stdio {}\\n'").ends_with(exit::REFUSED).says(&["is not xdfs"]);
     let newer = r#"printf 'xdfs-stdio {"version":2,"host_key":"","user":"","address":null}\n'"#;
-    with(newer).ends_with(exit::CONNECTION_LOST).says(&["another version"]);
+    with(newer).ends_with(exit::REFUSED).says(&["another version"]);
     with("echo Welcome; echo; xdfs serve --stdio").ends_with(0);
     run(&scene, &["ls", "ssh://127.0.0.1:1/"]).ends_with(exit::CONNECTION_LOST).says(&["ssh could not connect"]);
     // Something that it leaves behind keeps its output open.
@@ -335,7 +335,7 @@ fn what_is_missing_there_is_said_with_the_remedy() {
     assert!(asked.elapsed() < Duration::from_secs(60));
     scene
         .run(["ls", "ssh://h/", "--ssh=/no/such/program"])
-        .ends_with(exit::CONNECTION_LOST)
+        .ends_with(exit::NOT_FOUND)
         .says(&["/no/such/program", "install"]);
 }
 

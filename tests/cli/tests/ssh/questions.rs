@@ -26,7 +26,7 @@ fn the_questions_of_ssh_come_to_the_terminal_and_are_answered_there() {
     refusing.expect("Are you sure you want to continue connecting");
     refusing.type_line("no");
     let (code, shown) = refusing.wait();
-    assert_eq!(code, Some(exit::CONNECTION_LOST), "{shown}");
+    assert_eq!(code, Some(exit::NOT_TRUSTED), "{shown}");
     assert!(!scene.path("known").exists() && !scene.path("home/there").exists());
     // Yes, and a wrong password before the right one.
     let mut answering = on_terminal(&scene, &["cp", "a", target]);
@@ -60,7 +60,7 @@ fn a_changed_host_key_is_refused_by_ssh_and_nothing_is_sent() {
     let keys = |text: &str| text.split_whitespace().find(|word| word.starts_with("AAAA")).unwrap().to_owned();
     scene.write("known", known.replace(&keys(&known), &keys(&other)).as_bytes());
     run(&scene, &["cp", "a", &url(&scene, "box", "second")])
-        .ends_with(exit::CONNECTION_LOST)
+        .ends_with(exit::NOT_TRUSTED)
         .says(&["Host key verification failed", "ssh could not connect or log in"]);
     assert!(!scene.path("second").exists());
 }
@@ -106,7 +106,7 @@ fn a_key_of_ssh_s_agent_is_enough() {
     };
     copy("b", true).ends_with(exit::DONE).is_silent();
     assert_eq!(scene.read("b"), b"content");
-    copy("c", false).ends_with(exit::CONNECTION_LOST).says(&["Permission denied", "ssh could not connect or log in"]);
+    copy("c", false).ends_with(exit::LOGIN_REFUSED).says(&["Permission denied", "ssh could not connect or log in"]);
     assert!(!scene.path("c").exists());
 }
 

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use crate::output::pass_on;
@@ -14,11 +15,55 @@ const LINE_BYTES_MAX: u64 = 1024;
 /// Bytes of a session that are shown.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Shows what arrives, in a thread of its own; the receiver is disconnected when all of it was shown.
-pub(super) fn show(from: impl Read + Send + 'static) -> Receiver<()> {
+/// Why ssh failed, as far as OpenSSH's own words tell, which are in English everywhere. What is later in
+/// this list is more certain: a connection is closed after every refusal, too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(super) enum Cause {
+    /// It said nothing that is known here.
+    #[default]
+    Unknown,
+    /// No connection could be made or kept.
+    Connection,
+    /// The user was not let in.
+    Login,
+    /// The key of the host is not known, or another one.
+    HostKey,
+}
+
+impl Cause {
+    fn of_line(line: &str) -> Self {
+        let is_any = |parts: &[&str]| parts.iter().any(|part| line.contains(part));
+        if is_any(&["Host key verification failed", "HOST IDENTIFICATION HAS CHANGED"]) {
+            Self::HostKey
+        } else if is_any(&["Permission denied (", "Too many authentication failures"]) {
+            Self::Login
+        } else if is_any(&[
+            "connect to host ",
+            "Could not resolve hostname ",
+            "kex_exchange_identification: ",
+            "Connection closed by ",
+            "Connection reset by ",
+            "Connection timed out",
+            "Timeout, server ",
+            "Broken pipe",
+        ]) {
+            Self::Connection
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+/// Shows what arrives, in a thread of its own, and what it tells of the cause; the receiver is
+/// disconnected when all of it was shown.
+pub(super) fn show(from: impl Read + Send + 'static, cause: Arc<Mutex<Cause>>) -> Receiver<()> {
     let (shown, wait) = sync_channel(0);
     thread::spawn(move || {
-        each_line(from, pass_on);
+        each_line(from, |line| {
+            pass_on(line);
+            let mut cause = cause.lock().unwrap_or_else(PoisonError::into_inner);
+            *cause = (*cause).max(Cause::of_line(line));
+        });
         drop(shown);
     });
     wait
@@ -57,5 +102,23 @@ mod tests {
             (many.len(), many.last().map(String::as_str)),
             (BYTES_MAX / 8 + 1, Some("what ssh says further is not shown"))
         );
+    }
+
+    #[test]
+    fn the_cause_is_what_openssh_says() {
+        for (line, cause) in [
+            ("Host key verification failed.", Cause::HostKey),
+            ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", Cause::HostKey),
+            ("anna@far: Permission denied (publickey,password).", Cause::Login),
+            ("Received disconnect from 1.2.3.4 port 22:2: Too many authentication failures", Cause::Login),
+            ("ssh: connect to host far port 22: Connection refused", Cause::Connection),
+            ("ssh: Could not resolve hostname far: Name or service not known", Cause::Connection),
+            ("kex_exchange_identification: Connection closed by remote host", Cause::Connection),
+            ("Connection closed by 1.2.3.4 port 22", Cause::Connection),
+            ("Welcome", Cause::Unknown),
+        ] {
+            assert_eq!(Cause::of_line(line), cause, "{line}");
+        }
+        assert!(Cause::HostKey > Cause::Connection && Cause::Login > Cause::Connection);
     }
 }
