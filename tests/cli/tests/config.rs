@@ -97,7 +97,7 @@ fn an_error_of_the_file_names_its_line_and_other_commands_do_not_read_it() {
     let scene = Scene::new();
     configure(&scene, "somebody", "[hosts.lab]\naddress = \"h\"\nuzer = \"x\"\n");
     let refused = scene.run(["ls", "xdfs://localhost/data"]);
-    refused.ends_with(2).says(&["/.config/xdfs/config:3: ", "uzer", "docs/config.md"]);
+    refused.ends_with(2).says(&["/.config/xdfs/config:3: ", "uzer", "man xdfs-config"]);
     scene.run(["user", "list"]).ends_with(0);
     let mut elsewhere = scene.command(["ls", "lab:x"]);
     scene.write("elsewhere/xdfs/config", b"[hosts]\nlab = 1\n");

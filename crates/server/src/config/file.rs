@@ -104,7 +104,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, ConfigError> {
     let file = Text { path, origin: ConfigFile::new(path), text };
     let table: FileTable = toml::from_str(text).map_err(|error| {
         let byte = error.span().map_or(0, |span| span.start);
-        file.at(byte, format!("{}\nhelp: see docs/operations.md for the keys", error.message()))
+        file.at(byte, format!("{}\nhelp: 'man xdfs-server.toml' lists the keys", error.message()))
     })?;
     let at = |byte, message| file.at(byte, message);
     let mut limits = table.limits;

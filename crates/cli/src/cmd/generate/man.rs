@@ -1,4 +1,4 @@
-//! The man pages: one for the program, one for each command, and one for the server's configuration file. Options and
+//! The man pages: one for the program, one for each command, and one for each configuration file. Options and
 //! examples are those of the help, so nothing is written twice.
 
 use std::fmt::Write;
@@ -8,6 +8,7 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use super::Page;
+use super::client_config;
 use super::server_toml::KEYS;
 use super::text;
 use crate::args::Cli;
@@ -19,7 +20,7 @@ const DATE: &str = "2026-11-24";
 pub(super) fn pages() -> io::Result<Vec<Page>> {
     let mut root = Cli::command();
     root.build();
-    let mut pages = vec![program(&root)?, configuration()];
+    let mut pages = vec![program(&root)?, configuration(), client_configuration()];
     for command in shown(&root) {
         pages.push(of_command(command)?);
     }
@@ -45,7 +46,8 @@ fn program(root: &Command) -> io::Result<Page> {
     page += &surroundings(&[text::VARIABLES, text::LOGIN_VARIABLES], &[text::FILES, text::LOGIN_FILES]);
     page += &examples(".SH EXAMPLES", root);
     let commands: Vec<String> = shown(root).map(|command| format!("xdfs-{}", command.get_name())).collect();
-    page += &see_also(commands.iter().map(|name| (name.as_str(), 1)).chain([("xdfs-server.toml", 5)]));
+    page +=
+        &see_also(commands.iter().map(|name| (name.as_str(), 1)).chain([("xdfs-config", 5), ("xdfs-server.toml", 5)]));
     Ok(("man1/xdfs.1".to_owned(), page.into_bytes()))
 }
 
@@ -95,6 +97,29 @@ fn configuration() -> Page {
     page += ".fi\n";
     page += &see_also([("xdfs-serve", 1), ("xdfs-user", 1)].into_iter());
     ("man5/xdfs-server.toml.5".to_owned(), page.into_bytes())
+}
+
+fn client_configuration() -> Page {
+    let mut page = title("xdfs-config", 5) + &name("xdfs-config", "short names for servers of xdfs");
+    page += ".SH SYNOPSIS\n.I ~/.config/xdfs/config\n.SH DESCRIPTION\n";
+    page += &roff(
+        "A TOML file, in $XDG_CONFIG_HOME/xdfs/config where that is set. It gives servers short names and holds no \
+         secrets: NAME:path is a path below the default export, NAME:/EXPORT/path one below another export, NAME:/ the server \
+         itself, and USER@NAME:path the same as another user. Every command that connects reads it; what is typed counts \
+         before what it says. The file must not be writable by others. An unknown key is an error with its line. NAME has \
+         letters, digits, '.', '_' and '-', and is none of ssh, xdfs, zero, random and null.",
+    );
+    page += "\n.SH \"KEYS OF [hosts.NAME]\"\n";
+    for (key, value, without) in client_config::KEYS {
+        page += &format!(".TP\n\\fB{}\\fR\n{}. Default: {}.\n", roff(key), roff(value), roff(without));
+    }
+    page += ".SH EXAMPLES\n.nf\n";
+    for line in client_config::EXAMPLE {
+        page += &format!("{}\n", roff(line));
+    }
+    page += ".fi\n";
+    page += &see_also([("xdfs", 1), ("xdfs-server.toml", 5)].into_iter());
+    ("man5/xdfs-config.5".to_owned(), page.into_bytes())
 }
 
 fn title(name: &str, section: u8) -> String {

@@ -3,6 +3,7 @@
 //!
 //! The results are committed below `docs/`; the tests compare them, so they stay up to date.
 
+mod client_config;
 mod completions;
 mod man;
 mod server_toml;

@@ -193,3 +193,16 @@ fn the_keys_of_the_configuration_have_the_defaults_of_their_document() {
         assert!(row[1] == *default || row[1].starts_with("[see"), "{name}: {default}, {}", row[1]);
     }
 }
+
+#[test]
+fn the_keys_of_the_clients_file_are_those_of_its_document() {
+    let page = document("docs/config.md");
+    let (_, keys) = page.split_once("\n## Keys of `[hosts.NAME]`\n").expect("the section");
+    let keys = rows(keys.split("\n\n`identity`").next().expect("the table"));
+    let plain = |text: &str| text.split(" ([xio.md]").next().unwrap_or_default().to_owned();
+    assert_eq!(keys.len(), client_config::KEYS.len() + 1, "{keys:?}");
+    for (row, (key, value, without)) in keys[1..].iter().zip(client_config::KEYS) {
+        assert_eq!((row[0].as_str(), plain(&row[1]).as_str()), (*key, *value));
+        assert!(*key == "user" || row[2] == *without, "{key}: {}", row[2]);
+    }
+}
