@@ -5,9 +5,11 @@
 type Answer = (&'static [&'static str], &'static [&'static str], &'static str);
 
 /// Answers of two rows.
-const CONNECTING: &str = "how to connect is in the URL and in ~/.config/xdfs/config; see 'man xdfs'";
+const CONNECTING: &str = "how to connect is in the URL and in ~/.config/xdfs/config; see 'man xdfs-config'";
 const COMPRESSING: &str = "xdfs does not compress on the way yet: on most networks its parallel channels are faster than a compressor; \
                            leave it out, or compress the file before ('tar c dir | zstd | xdfs cp - URL')";
+
+const PORT: &str = "a port is written in the URL, as in xdfs://HOST:PORT/EXPORT/path";
 
 const COPY: &[&str] = &["cp", "sync"];
 const ANY: &[&str] = &[];
@@ -60,12 +62,20 @@ const ANSWERS: &[Answer] = &[
         &["-R", "--recursive"],
         "it takes the names that are given; for all below a directory: xdfs find URL -print0 | xargs -0 xdfs touch",
     ),
+    (ANY, &["--port"], PORT),
     (
-        ANY,
-        &["--port", "-p"],
-        "a port is written in the URL, as in xdfs://HOST:PORT/EXPORT/path; permissions and times of files are kept by -r, the \
-         rest by -a",
+        &["cp"],
+        &["-p"],
+        "permissions and times are kept by -r, owners and all else by -a; a port is written in the URL, as in \
+         xdfs://HOST:PORT/EXPORT/path",
     ),
+    (
+        &["sync"],
+        &["-p"],
+        "permissions and times are kept without an option, owners and all else by -a; a port is written in the URL, as in \
+         xdfs://HOST:PORT/EXPORT/path",
+    ),
+    (ANY, &["-p"], PORT),
     (
         &["cp"],
         &["--delete", "--max-delete", "-c", "--checksum"],
@@ -94,6 +104,12 @@ const ANSWERS: &[Answer] = &[
         "the target stands last; with '/' at its end it is a directory into which the source goes",
     ),
     (&["cp"], &["-S"], "xdfs keeps no older versions; another program in place of ssh is named with --ssh COMMAND"),
+    (
+        &["sync"],
+        &["-H", "--hard-links", "-A", "--acls", "-X", "--xattrs", "-S", "--sparse", "-D", "--devices", "--specials"],
+        "-a keeps owners, hard links, access control lists, attributes, holes and special files; permissions, times and links \
+         are kept without it",
+    ),
     (
         COPY,
         &[
@@ -249,6 +265,8 @@ const ANSWERS: &[Answer] = &[
         "names are bytes that nothing changes and no shell reads",
     ),
     (COPY, &["--address", "--sockopts", "--blocking-io", "--outbuf", "--ipv4", "--ipv6"], CONNECTING),
+    (&["ls"], &["-1"], "each name has a line of its own without an option"),
+    (&["rm"], &["-d", "--dir"], "a directory is removed by -r, with all that it holds"),
     (&["ls"], &["-a", "-A", "--all"], "names that begin with a dot are listed without an option"),
     (
         &["ls"],

@@ -24,10 +24,19 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("umount", "'umount DIR' or 'fusermount3 -u DIR' ends a mount"),
     ("unmount", "'umount DIR' or 'fusermount3 -u DIR' ends a mount"),
     ("copy", "'xdfs cp' copies"),
+    ("rmdir", "'xdfs rm -r URL' removes a directory with all in it; no command removes only an empty one"),
     ("get", "'xdfs cp URL .' fetches a file"),
     ("put", "'xdfs cp FILE URL' sends a file"),
     ("scp", "'xdfs cp FILE ssh:HOST:path' copies as scp does"),
     ("rsync", "'xdfs sync DIR URL' sends what changed"),
+];
+
+/// Commands of a command by other names.
+const SYNONYMS: &[(&str, &[&str], &str)] = &[
+    ("xdfs user", &["del", "delete", "rm", "remove"], "revoke"),
+    ("xdfs trust", &["del", "delete", "rm", "remove"], "forget"),
+    ("xdfs trust", &["add"], "pin"),
+    ("xdfs key", &["generate", "gen", "new", "add"], "create"),
 ];
 
 /// A word with more mistakes than these is another word.
@@ -74,6 +83,10 @@ fn unknown_command(error: &clap::Error, words: &[OsString]) -> Failure {
     };
     let message = format!("there is no command '{typed}' in this version{reason}; {has} {}", present.join(", "));
     let failure = Failure::new(Exit::Usage, message);
+    let synonym = SYNONYMS.iter().find(|(above, names, _)| path == *above && names.contains(&name.as_str()));
+    if let Some((.., meant)) = synonym {
+        return failure.help(format!("did you mean '{path} {meant}'? '{path} --help' explains them"));
+    }
     let alike = present.iter().map(|present| (distance(name, present), present)).min();
     let alike = alike
         .filter(|(distance, _)| *distance <= if name.len() > 3 { TYPING_ERRORS_MAX } else { 1 })
@@ -175,6 +188,13 @@ mod tests {
             ),
             ("xdfs touch -R xdfs://h/e/d", &["-R: ", "xdfs find URL -print0 | xargs -0 xdfs touch"]),
             ("xdfs touch -r a xdfs://h/e/d", &["-r: ", "xdfs touch -d @$(stat -c %Y FILE) URL"]),
+            ("xdfs ls -1 xdfs://h/e", &["-1: ", "a line of its own without an option"]),
+            (
+                "xdfs sync --port 2800 a b",
+                &["--port: ", "help: a port is written in the URL, as in xdfs://HOST:PORT/EXPORT/path"],
+            ),
+            ("xdfs sync -H a b", &["-H: ", "help: -a keeps owners, hard links"]),
+            ("xdfs cp -p a b", &["-p: ", "help: permissions and times are kept by -r"]),
             ("xdfs ls -lt xdfs://h/e", &["-t: ", "by name alone; --json"]),
             ("xdfs du -s xdfs://h/e", &["-s: ", "without an option"]),
             ("xdfs sync -i a b", &["-i: ", "-n prints what would be done, -v names each file"]),
@@ -362,6 +382,13 @@ mod tests {
         for (line, like) in [
             ("xdfs cpp a b", "did you mean 'xdfs cp'? 'xdfs --help'"),
             ("xdfs sycn a b", "did you mean 'xdfs sync'?"),
+            ("xdfs user del anna", "did you mean 'xdfs user revoke'?"),
+            ("xdfs user rm anna", "did you mean 'xdfs user revoke'?"),
+            ("xdfs trust delete h", "did you mean 'xdfs trust forget'?"),
+            (
+                "xdfs rmdir xdfs://h/e/d",
+                "'xdfs rm -r URL' removes a directory with all in it; no command removes only an empty one",
+            ),
             ("xdfs user ad anna", "did you mean 'xdfs user add'?"),
             ("xdfs key creat", "did you mean 'xdfs key create'?"),
         ] {

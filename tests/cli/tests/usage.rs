@@ -56,6 +56,10 @@ fn what_comes_later_is_refused_by_name() {
             "help: xdfs cp xdfs://localhost/data/x ./x && xdfs cp ./x xdfs://localhost/data/y",
         ],
     );
+    refused(
+        "sync ssh:a:photos ssh:b:photos",
+        &["help: xdfs sync ssh:a:photos ./photos && xdfs sync ./photos ssh:b:photos"],
+    );
     refused("cp -r --offset 5 a xdfs://localhost/data/x", &["--offset", "-r"]);
     refused("sync a b", &["neither side is on a server"]);
     refused("sync - xdfs://localhost/data/x", &["-", "name a directory"]);

@@ -74,7 +74,12 @@ pub(super) fn parse(path: &Path, text: &str, home: Option<&Path>) -> Result<BTre
         // Only the number of channels is one.
         let message = match error.message().ends_with("expected u16") {
             true => format!("channels: write a number from 1 to {CHANNELS_MAX}, without quotes"),
-            false => format!("{}\nhelp: docs/config.md lists the keys", error.message()),
+            false => match error.message().strip_prefix("unknown field `bwlimit`") {
+                Some(_) => {
+                    "unknown key 'bwlimit'\nhelp: it is called bandwidth here, as in bandwidth = \"10M\"".to_owned()
+                }
+                None => format!("{}\nhelp: 'man xdfs-config' lists the keys", error.message()),
+            },
         };
         file.at(byte, &message)
     })?;

@@ -96,7 +96,8 @@ fn an_error_names_file_line_and_remedy() {
         ("[hosts.lab]\naddress = \"ssh://h:22\"\n", 2, "~/.ssh/config"),
         ("[hosts.lab]\naddress = \"ssh://h\"\nexport = \"data\"\n", 3, "neither exports nor keys"),
         ("\n[hosts.ssh]\naddress = \"h\"\n", 2, "none of ssh, xdfs"),
-        ("[hosts.lab]\naddress = \n", 2, "docs/config.md"),
+        ("[hosts.lab]\naddress = \"h\"\nbwlimit = \"10M\"\n", 3, "called bandwidth here"),
+        ("[hosts.lab]\naddress = \n", 2, "man xdfs-config"),
     ] {
         let error = config(text).unwrap_err();
         let start = format!("/c/xdfs/config:{line}: ");

@@ -363,7 +363,8 @@ fn resolve_between(sources: &[OsString], target: &OsString, trees: bool) -> Resu
 pub(super) fn two_servers(command: &str, source: &OsStr, target: &OsStr) -> PlanError {
     let (source_url, target_url) = (show(source), show(target));
     let path = source_url.split('#').next().unwrap_or_default().trim_end_matches('/');
-    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    // A colon is before the path of the form 'ssh:HOST:path'; where it is empty, the copy has another name.
+    let name = path.rsplit(['/', ':']).next().filter(|name| !name.is_empty()).unwrap_or("copy");
     let here = shell_word(&format!("./{name}"));
     let (from, to) = (shell_word(&source_url), shell_word(&target_url));
     let in_two_steps = format!("xdfs {command} {from} {here} && xdfs {command} {here} {to}");
