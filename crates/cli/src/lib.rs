@@ -59,7 +59,7 @@ fn run() -> Result<ExitCode, Failure> {
         }
     })?;
     let applied = config::apply(&mut typed)?;
-    let json = typed.command.wants_json();
+    let (json, as_a_whole) = (typed.command.wants_json(), typed.command.is_told_as_a_whole());
     let plan = plan::resolve(typed).map_err(|error| {
         // What a program reads as a file's content is not mixed with objects.
         let is_told = json && error != PlanError::JsonIntoTarget;
@@ -70,5 +70,10 @@ fn run() -> Result<ExitCode, Failure> {
         }
         failure
     })?;
-    cmd::run(plan)
+    cmd::run(plan).inspect_err(|failure| {
+        if as_a_whole && !failure.message.is_empty() {
+            // Where nothing can be written, the message for people says it.
+            let _ = JsonLines.failure(failure);
+        }
+    })
 }

@@ -42,6 +42,31 @@ fn a_line_that_cannot_be_read_is_an_object_too_where_objects_are_asked_for() {
 }
 
 #[test]
+fn what_stops_a_server_before_it_starts_is_an_object_where_objects_are_asked_for() {
+    let scene = Scene::new();
+    let there = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = there.local_addr().expect("its address").to_string();
+    scene.directory("offered");
+    scene.write("bad.toml", b"nonsense = 1\n");
+    for (words, code, kind) in [
+        (&["serve", "--json", "--export", "data=absent"][..], exit::NOT_FOUND, "not_found"),
+        (
+            &["serve", "--json", "--export", "data=offered", "--listen", &taken],
+            exit::CONNECTION_LOST,
+            "connection_lost",
+        ),
+        (&["serve", "--json", "--check", "--config", "bad.toml"], exit::USAGE, "usage"),
+        (&["serve", "--json", "--export", "data=.", "--listen", "nowhere"], exit::USAGE, "usage"),
+        (&["key", "show", "--json", "absent.pub"], exit::NOT_FOUND, "not_found"),
+    ] {
+        let outcome = scene.run(words);
+        let objects = outcome.ends_with(code).objects();
+        assert_eq!((objects.len(), &objects[0]["event"], &objects[0]["code"]), (1, &"error".into(), &kind.into()));
+        assert!(outcome.messages.contains("error: "), "people are told, too: {}", outcome.messages);
+    }
+}
+
+#[test]
 fn an_unknown_command_is_told_which_exist() {
     refused("frobnicate", &["frobnicate", "serve", "cp", "stat", "demo"]);
     refused("tune xdfs://localhost/data", &["'tune'", "comes with tuning"]);

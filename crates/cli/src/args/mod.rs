@@ -6,6 +6,7 @@
 mod complete;
 mod find;
 mod generate;
+mod json;
 mod key;
 mod lock;
 mod mount;
@@ -129,29 +130,6 @@ pub(crate) enum Command {
     /// List what completes a command line
     #[command(hide = true)]
     Complete(CompleteArgs),
-}
-
-impl Command {
-    /// Whether its outcome is to be told as objects of JSON.
-    pub(crate) fn wants_json(&self) -> bool {
-        match self {
-            Self::Cp(args) => args.moving.json,
-            Self::Sync(args) => args.moving.json,
-            Self::Sum(args) => args.json,
-            Self::Stat(args) => args.names.json,
-            Self::Ls(args) => args.names.json,
-            Self::Mkdir(args) => args.names.json,
-            Self::Mkfifo(args) => args.names.json,
-            Self::Rm(args) => args.names.json,
-            Self::Mv(args) => args.names.json,
-            Self::Ln(args) => args.names.json,
-            Self::Chmod(args) => args.names.json,
-            Self::Touch(args) => args.names.json,
-            Self::Du(args) => args.names.json,
-            Self::Df(args) => args.names.json,
-            _ => false,
-        }
-    }
 }
 
 const COPY_EXAMPLES: &str = concat!(

@@ -13,7 +13,7 @@ use xdfs_proto::base::ErrorKind;
 use self::progress::{Current, NamesLine};
 use super::plain::{Plain, kept_message, tree_notes};
 use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, PlannedCopy, TreeProgress, without_errno};
-use crate::exit::{Failure, HELP};
+use crate::exit::{Exit, Failure, HELP};
 use crate::text::{escaped, json_line};
 
 /// A server is ready.
@@ -214,6 +214,26 @@ impl JsonLines {
     /// Writes why a command line cannot be carried out.
     pub(crate) fn usage(&self, message: &str) -> Result<(), Failure> {
         self.failed("", "usage".to_owned(), message)
+    }
+
+    /// Writes why a command could not begin.
+    pub(crate) fn failure(&self, failure: &Failure) -> Result<(), Failure> {
+        let code = match failure.exit {
+            Exit::Usage => return self.usage(&failure.message),
+            Exit::ConnectionLost => ErrorKind::ConnectionLost,
+            Exit::NotFound => ErrorKind::NotFound,
+            Exit::PermissionDenied => ErrorKind::PermissionDenied,
+            Exit::NoSpace => ErrorKind::NoSpace,
+            Exit::LoginRefused => ErrorKind::LoginRefused,
+            Exit::Exists => ErrorKind::AlreadyExists,
+            Exit::Changed => ErrorKind::TargetChanged,
+            Exit::Corrupted => ErrorKind::Corrupted,
+            Exit::Busy => ErrorKind::Busy,
+            Exit::Cancelled => ErrorKind::Cancelled,
+            Exit::NotTrusted => ErrorKind::Refused,
+            Exit::Done | Exit::SomeFailed | Exit::Refused | Exit::Local => ErrorKind::Storage,
+        };
+        self.error("", code, &failure.message)
     }
 
     fn failed(&self, path: &str, code: String, message: &str) -> Result<(), Failure> {
