@@ -34,7 +34,7 @@ pub(crate) fn agree(question: &str) -> Result<Option<bool>, Error> {
         match String::from_utf8_lossy(&answer).trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => return Ok(Some(true)),
             "n" | "no" => return Ok(Some(false)),
-            _ => question = "Please type 'yes' or 'no': ".to_owned(),
+            _ => question = "Please type 'y' or 'n': ".to_owned(),
         }
     }
     Ok(Some(false))

@@ -124,7 +124,7 @@ fn an_answer_that_is_neither_yes_nor_no_is_asked_for_again() {
     terminal.expect("Trust it and go on? [y/n] ");
     for (time, answer) in (1..).zip(["maybe", ""]) {
         terminal.type_line(answer);
-        terminal.expect_times("Please type 'yes' or 'no': ", time);
+        terminal.expect_times("Please type 'y' or 'n': ", time);
     }
     terminal.type_line("no");
     let (code, shown) = terminal.wait();
@@ -135,14 +135,14 @@ fn an_answer_that_is_neither_yes_nor_no_is_asked_for_again() {
     terminal.expect("Trust it and go on? [y/n] ");
     for time in 1..=2 {
         terminal.type_line("perhaps");
-        terminal.expect_times("Please type 'yes' or 'no': ", time);
+        terminal.expect_times("Please type 'y' or 'n': ", time);
     }
     terminal.type_line("perhaps");
     assert_eq!(terminal.wait().0, Some(exit::NOT_TRUSTED), "it does not ask for ever");
     let mut terminal = asked(&scene, &["ls", &url]);
     terminal.expect("Trust it and go on? [y/n] ");
     terminal.type_line("well");
-    terminal.expect("Please type 'yes' or 'no': ");
+    terminal.expect("Please type 'y' or 'n': ");
     terminal.type_line("YES");
     assert_eq!(terminal.wait().0, Some(exit::DONE));
 }
