@@ -18,7 +18,7 @@ pub(super) fn deb(staged: &Path, folder: &Path, release: &Release) -> Result<Str
         template("packaging/deb/control", &[("VERSION", &release.version), ("ARCHITECTURE", &release.debian)])?;
     let control = control.replace("@KIB@", &kibibytes(staged)?);
     stage::write(&about.join("control"), control.as_bytes())?;
-    stage::write(&about.join("conffiles"), b"/etc/xdfs/server.toml\n")?;
+    stage::write(&about.join("conffiles"), b"/etc/logrotate.d/xdfs\n/etc/xdfs/server.toml\n")?;
     for (script, name) in SCRIPTS {
         stage::copy(&format!("packaging/{script}.sh"), &about, name)?;
         stage::set_mode(&about.join(name), 0o755)?;

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// Files that are packaged as they are, and where they go.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("packaging/xdfs.service", "usr/lib/systemd/system/xdfs.service"),
     ("packaging/server.toml", "etc/xdfs/server.toml"),
+    ("packaging/logrotate", "etc/logrotate.d/xdfs"),
     ("docs/completions/xdfs.bash", "usr/share/bash-completion/completions/xdfs"),
     // Where Debian looks, and where Fedora does.
     ("docs/completions/_xdfs", "usr/share/zsh/vendor-completions/_xdfs"),

@@ -8,7 +8,8 @@ use xdfs_test_cli::{Scene, exit};
 use crate::{dist, done, only};
 
 /// What every package unpacks.
-const INSTALLED: [&str; 12] = [
+const INSTALLED: [&str; 14] = [
+    "/etc/logrotate.d/xdfs",
     "/etc/xdfs/server.toml",
     "/usr/bin/xdfs",
     "/usr/sbin/mount.xdfs",
@@ -19,6 +20,7 @@ const INSTALLED: [&str; 12] = [
     "/usr/share/fish/vendor_completions.d/xdfs.fish",
     "/usr/share/man/man1/xdfs.1.gz",
     "/usr/share/man/man1/xdfs-cp.1.gz",
+    "/usr/share/man/man5/xdfs-config.5.gz",
     "/usr/share/man/man5/xdfs-server.toml.5.gz",
     "/usr/share/doc/xdfs/xdfs.cdx.json",
 ];
@@ -43,9 +45,9 @@ fn packages_hold_the_program_the_service_its_pages_and_completions() {
         assert!(in_rpm.lines().any(|line| line == path), "{path} in {in_rpm}");
     }
     let configurations = done(Command::new("dpkg-deb").arg("--info").arg(&deb).arg("conffiles"));
-    assert_eq!(configurations, "/etc/xdfs/server.toml\n");
+    assert_eq!(configurations, "/etc/logrotate.d/xdfs\n/etc/xdfs/server.toml\n");
     let configurations = done(Command::new("rpm").args(["--query", "--package", "--configfiles"]).arg(&rpm));
-    assert_eq!(configurations, "/etc/xdfs/server.toml\n");
+    assert_eq!(configurations, "/etc/logrotate.d/xdfs\n/etc/xdfs/server.toml\n");
     let scripts = done(Command::new("rpm").args(["--query", "--package", "--scripts"]).arg(&rpm));
     assert!(scripts.contains("useradd --system") && scripts.contains("/srv/xdfs"), "{scripts}");
 
