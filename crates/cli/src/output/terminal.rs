@@ -386,9 +386,9 @@ mod tests {
     #[test]
     fn a_tree_is_still_listed_until_it_is_known_how_much_it_holds() {
         let bar = Bar::new(ProgressBar::hidden(), "name".to_owned(), 1, STALLED_AFTER);
-        let mut prefix = |total| {
+        let prefix = |total| {
             let summary = xdfs_client::tree::Summary { files: 3, skipped: 2, ..Default::default() };
-            bar.count(&TreeProgress { summary, total, ..TreeProgress::default() });
+            bar.count(&TreeProgress { summary, moving: 0, total });
             bar.bar.prefix()
         };
         assert_eq!(prefix(Counted::Counting), "5 files, still listing ");
