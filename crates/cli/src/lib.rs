@@ -58,8 +58,13 @@ fn run() -> Result<ExitCode, Failure> {
             let _ = JsonLines.usage(&failure.message);
         }
     })?;
-    let applied = config::apply(&mut typed)?;
     let (json, as_a_whole) = (typed.command.wants_json(), typed.command.is_told_as_a_whole());
+    let applied = config::apply(&mut typed).inspect_err(|failure| {
+        if json && failure.exit == Exit::Usage {
+            // Where nothing can be written, the message for people says it.
+            let _ = JsonLines.usage(&failure.message);
+        }
+    })?;
     let plan = plan::resolve(typed).map_err(|error| {
         // What a program reads as a file's content is not mixed with objects.
         let is_told = json && error != PlanError::JsonIntoTarget;

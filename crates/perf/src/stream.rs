@@ -66,7 +66,12 @@ impl Shared<'_> {
 
     /// Closes a stream. Of one that would be sent for ever, what the drivers still held is nobody's loss.
     pub(crate) fn close(&self, handle: &Handle) -> Result<()> {
-        handle.close().or_else(|error| if self.sends_for_ever() { unless_lost(error) } else { Err(error) })
+        handle.close().or_else(|error| self.unless_left(error))
+    }
+
+    /// An error that is no more than the end of what would be sent for ever.
+    fn unless_left(&self, error: Error) -> Result<()> {
+        if error.kind() == ErrorKind::Lost && self.sends_for_ever() { Ok(()) } else { Err(error) }
     }
 
     /// Whether the peer's leaving is how this side's sending ends.
@@ -95,7 +100,7 @@ impl Shared<'_> {
         }
         if self.plan.receives {
             // The other end learns that no more comes, and this one goes on receiving.
-            handle.finish_sending().or_else(unless_lost)?;
+            handle.finish_sending().or_else(|error| self.unless_left(error))?;
         }
         Ok(())
     }
@@ -190,10 +195,6 @@ fn write(handle: &Handle, counter: &Counter, mut block: &[u8]) -> Result<()> {
         }
         block = &block[moved..];
     }
-}
-
-fn unless_lost(error: Error) -> Result<()> {
-    if error.kind() == ErrorKind::Lost { Ok(()) } else { Err(error) }
 }
 
 /// Bytes that no driver can make shorter.

@@ -352,3 +352,66 @@ fn an_opening_that_looks_up_a_name_can_be_cancelled_and_closed_before_the_answer
     drop(handle);
     assert!(told.recv_timeout(PATIENCE).is_err(), "told once");
 }
+
+/// Stacks that end one direction alone.
+const HALVES: [&str; 7] = ["tcp", "unix", "tcp,noop", "tcp,tls", "tcp,zstd", "tcp,telnet", "unix,noop,tls,zstd,telnet"];
+
+fn read_to_end(handle: &Handle) -> Vec<u8> {
+    let (mut all, mut buffer) = (Vec::new(), vec![0; 70_001]);
+    loop {
+        let got = handle.read(&mut buffer, 1).unwrap();
+        all.extend_from_slice(&buffer[..got.bytes]);
+        if got.info.end {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn who_has_finished_sending_goes_on_receiving_and_a_write_before_it_is_waited_for() {
+    let content = pattern(3_000_001);
+    for text in HALVES {
+        let (client, server, _directory) = pair(text, &Options::default());
+        let (tell, told) = told();
+        let registered =
+            client.register_write(content.clone(), WriteInfo::default(), move |done| tell.send(done).unwrap());
+        registered.unwrap();
+        let finishing = client.clone();
+        let finishing = thread::spawn(move || finishing.finish_sending());
+        assert!(read_to_end(&server) == content, "{text}");
+        finishing.join().unwrap().unwrap();
+        assert_eq!(told.recv_timeout(PATIENCE).unwrap().result.unwrap().bytes, content.len(), "{text}");
+        assert!(client.write(b"more").is_err(), "{text}: it said that no more comes");
+        server.write(&content).unwrap();
+        server.finish_sending().unwrap();
+        assert!(read_to_end(&client) == content, "{text}");
+        server.finish_sending().unwrap();
+        server.close().unwrap();
+        client.close().unwrap();
+        assert_eq!(client.finish_sending().unwrap_err().kind(), ErrorKind::Closed, "{text}");
+    }
+}
+
+#[test]
+fn the_end_of_sending_is_cancelled_and_late_as_a_write_is() {
+    let options = Options { timeouts: Timeouts { write: Some(SHORT), ..Timeouts::default() } };
+    let (client, server, _directory) = pair("tcp,zstd", &options);
+    // Nobody reads: what the drivers hold cannot be passed on.
+    let block = pattern(1 << 20);
+    while client.write(&block).is_ok() {}
+    assert_eq!(client.finish_sending().unwrap_err().kind(), ErrorKind::TimedOut);
+    let (client, _server, _directory) = pair("tcp,zstd", &Options::default());
+    let filling = client.clone();
+    let filling = thread::spawn(move || while filling.write(&block).is_ok() {});
+    let finishing = client.clone();
+    let finishing = thread::spawn(move || finishing.finish_sending());
+    let until = Instant::now() + PATIENCE;
+    while !finishing.is_finished() {
+        assert!(Instant::now() < until);
+        client.cancel_writes();
+    }
+    let ended = finishing.join().unwrap();
+    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::Cancelled));
+    filling.join().unwrap();
+    drop(server);
+}

@@ -216,8 +216,11 @@ fn options_of_a_login_that_ssh_does_not_read_are_refused() {
             refused.ends_with(exit::USAGE).says(&[&format!("{option}: to ssh:"), "ssh logs in", remedy]);
         }
     }
-    let other = scene.run(["sum", "--password-file", "absent", "ssh:127.0.0.1:x", "xdfs://127.0.0.1:1/data/x"]);
-    assert_ne!(other.code, Some(exit::USAGE), "one of them reads it: {}", other.messages);
+    let words = ["sum", "--ssh", "/bin/false", "--password-file", "absent", "ssh:far:x", "xdfs://127.0.0.1:1/data/x"];
+    let other = scene.run(words);
+    assert!(other.code.is_some_and(|code| code > exit::USAGE) && other.messages.contains("far"), "{}", other.messages);
+    let json = scene.run(["cp", "--json", "--identity", "my-file", "a", "ssh://far/x"]);
+    assert_eq!(json.ends_with(exit::USAGE).objects()[0]["code"], "usage");
 }
 
 #[test]

@@ -21,9 +21,10 @@ behind a SOURCE that does not could mean either, and is refused with --delete.
 Patterns are those of .gitignore: '*' and '?' stay within a name, '**' crosses
 directories, a '/' at the start or within means from the top of SOURCE, one at
 the end a directory. What rsync finds at any depth by 'build/out' is
-'**/build/out', and its 'cache/***' is 'cache/'. The first pattern that fits decides, in the order of the command
-line; what fits none is taken. In a FILE of patterns, blank lines and those that
-begin with '#' or ';' are skipped, and '+ ' or '- ' before a pattern turns one
+'**/build/out', and what it leaves out by 'cache/***' is 'cache/'. The first
+pattern that fits decides, in the order of the command line; what fits none is
+taken. In a FILE of patterns, blank lines and those that begin with '#' or ';'
+are skipped, and '+ ' or '- ' before a pattern turns one
 line into --include or --exclude.
 
 Examples:

@@ -242,8 +242,9 @@ impl Reason {
         let (exit, kind) = match cause {
             Cause::Connection => (Exit::ConnectionLost, ErrorKind::ConnectionLost),
             Cause::HostKey => (Exit::NotTrusted, ErrorKind::Refused),
-            // Trying again would not help, as far as is known.
-            Cause::Login | Cause::Unknown => (Exit::LoginRefused, ErrorKind::LoginRefused),
+            Cause::Login => (Exit::LoginRefused, ErrorKind::LoginRefused),
+            // It may be quiet, or another ssh: a copy that had begun is tried again, and a script is not told to.
+            Cause::Unknown => (Exit::LoginRefused, ErrorKind::ConnectionLost),
         };
         let text =
             format!("ssh could not connect or log in; it says why above\nhelp: try ssh alone first: {by_hand} true");
@@ -299,9 +300,17 @@ fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> Rea
     let bare = command.filter(|command| !command.contains(char::is_whitespace));
     match (code, bare) {
         (Some(NOT_FOUND), _) => {
-            let program = command.and_then(|command| command.split_whitespace().next()).unwrap_or("xdfs");
-            let text = format!("{host} has no program '{}'\nhelp: {install}", printable(program.as_bytes()));
-            Reason { exit: Exit::NotFound, kind: ErrorKind::Refused, text }
+            // Which of the words was not found, only the shell there knows.
+            let text = match command {
+                Some(command) if bare.is_none() => {
+                    format!("{host} has no program of '{}'\nhelp: {install}", printable(command.as_bytes()))
+                }
+                command => {
+                    let program = printable(command.unwrap_or("xdfs").as_bytes());
+                    format!("{host} has no program '{program}'\nhelp: {install}")
+                }
+            };
+            Reason { exit: Exit::NotFound, kind: ErrorKind::NotFound, text }
         }
         (Some(SSH_FAILED), _) => {
             let cause = *tunnel.cause.lock().unwrap_or_else(PoisonError::into_inner);

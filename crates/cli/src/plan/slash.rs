@@ -44,8 +44,9 @@ pub(super) fn must_mean_one_directory(
     Err(PlanError::DeleteInto(Box::new(TwoReadings {
         target: without_password(show(target)),
         source_name: without_password(show(source)),
-        itself_command: command((source, target), config, &itself),
-        into_command: command((source, target), config, &into),
+        // The content of the source, as it is written for rsync: right also where the target is a link that is followed.
+        itself_command: command((source, target), config, Change::Source(&format!("{}/", show(source)))),
+        into_command: command((source, target), config, Change::Target(&into)),
         itself,
         into,
     })))
@@ -87,15 +88,28 @@ fn remote_name(source: &Url) -> Option<&[u8]> {
     source.name().or(top).filter(|_| !source.directory && !source.contents)
 }
 
-/// The command that was typed with another target: with its options, on which depends what is removed.
-fn command((source, typed): (&OsStr, &OsStr), config: &Config, target: &str) -> String {
+/// Which of the two names is another one in the command.
+#[derive(Clone, Copy)]
+enum Change<'a> {
+    Source(&'a str),
+    Target(&'a str),
+}
+
+/// The command that was typed with another source or target: with its options, on which depends what is removed.
+fn command((source, target): (&OsStr, &OsStr), config: &Config, change: Change<'_>) -> String {
+    let (typed, new) = match change {
+        Change::Source(new) => (source, new),
+        Change::Target(new) => (target, new),
+    };
     let expanded = |word: &OsString| config.expand(word).ok().flatten();
-    let is_target = |word: &OsString| word == typed || expanded(word).is_some_and(|word| word == typed);
+    let is_it = |word: &OsString| word == typed || expanded(word).is_some_and(|word| word == typed);
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    match words.iter().rposition(is_target) {
-        Some(at) => words[at] = OsString::from(target),
-        // Read by something else than this process's command line.
-        None => words = vec!["sync".into(), "--delete".into(), source.into(), target.into()],
+    let found: Vec<usize> = (0..words.len()).filter(|at| is_it(&words[*at])).collect();
+    match (found.as_slice(), change) {
+        ([at], _) => words[*at] = OsString::from(new),
+        // Read by something else than this process's command line, or a value of an option is the same.
+        (_, Change::Source(new)) => words = vec!["sync".into(), "--delete".into(), new.into(), target.into()],
+        (_, Change::Target(new)) => words = vec!["sync".into(), "--delete".into(), source.into(), new.into()],
     }
     let words = words.iter().map(|word| shell_word(&without_password(show(word))));
     std::iter::once("xdfs".to_owned()).chain(words).collect::<Vec<_>>().join(" ")

@@ -123,10 +123,12 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
     }
     must_read_input_once(&tree, 1)?;
     let is_bounded = args.max_delete.is_some() || tree.dry_run;
-    if let (true, false, Some(place)) = (args.delete, is_bounded, top(&sides)) {
+    let top = top(&sides);
+    if let (true, false, Some(place)) = (args.delete, is_bounded, top) {
         return Err(PlanError::DeleteAtTop { target: without_password(show(&args.target)), place });
     }
-    if args.delete {
+    // With a bound the top itself is meant.
+    if args.delete && top.is_none() {
         must_mean_one_directory((&args.source, &args.target), &args.moving.login.config, &sides)?;
     }
     Ok(SyncPlan { sides, options, format, login: args.moving.login.into(), tree })

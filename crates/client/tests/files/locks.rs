@@ -6,6 +6,7 @@ use super::support::{PATIENCE, within};
 use super::{BOTH, remote};
 use std::time::Duration;
 use xdfs_client::file::{Extent, File, OpenOptions, RangeLock, Remote};
+use xdfs_client::wire::Wanted;
 use xdfs_client::{ConnectOptions, ErrorKind, Session};
 use xdfs_server::ServerLimits;
 
@@ -128,7 +129,12 @@ fn a_lock_over_what_others_changed_is_lost_where_an_own_change_was_not_synced() 
     let file = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
     file.write_at(b"X", 0).unwrap();
     let other = File::open(&remote(&serving), "data/f", &BOTH).unwrap();
-    other.write_at(b"C", 0).unwrap();
+    let change = || other.look(Wanted::CHANGE).unwrap().change;
+    let before = change();
+    // The clock of the file system has to tick in between.
+    while change() == before {
+        other.write_at(b"C", 0).unwrap();
+    }
     other.close().unwrap();
     file.try_lock(true).unwrap();
     serving.restart();

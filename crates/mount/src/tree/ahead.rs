@@ -77,13 +77,19 @@ impl Ahead {
     fn find(&self, path: &[u8], wait: Duration) -> Option<Arc<Listing>> {
         let is_asked = |state: &mut State| matches!(state.known(path, Instant::now()), Known::Asked);
         let waited = self.changed.wait_timeout_while(self.lock(), wait, is_asked);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let Known::Listed(listing) = state.known(path, Instant::now()) else { return None };
-        // Those who list are woken if they have something to do from now on, and not for each name that is looked up.
-        if state.used() {
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match state.known(path, Instant::now()) {
+            Known::Listed(listing) => Some(listing),
+            Known::Asked | Known::Nothing => None,
+        }
+    }
+
+    /// A listing was of use. Those who list are woken if they have something to do from now on, and not for each name that is
+    /// looked up.
+    fn used(&self) {
+        if self.lock().used() {
             self.changed.notify_all();
         }
-        Some(listing)
     }
 }
 
@@ -142,7 +148,10 @@ impl Tree {
         self.ahead.want(behind.unwrap_or_default());
         let listing = self.ahead.find(path, self.settings.valid).filter(|known| self.is_of(inode, known));
         let page = match listing {
-            Some(listing) => Arc::clone(&listing.page),
+            Some(listing) => {
+                self.ahead.used();
+                Arc::clone(&listing.page)
+            }
             None => Arc::new(self.next_page(path, &Page::default())?),
         };
         self.has_listed(path, &page);
@@ -163,8 +172,11 @@ impl Tree {
     /// What is known of a directory itself.
     pub(super) fn listed_facts(&self, inode: u64, path: &[u8]) -> Option<(Facts, Duration)> {
         let listing = self.ahead.find(path, Duration::ZERO)?;
-        let left = listing.until.saturating_duration_since(Instant::now());
-        self.is_of(inode, &listing).then(|| (listing.facts.clone(), left))
+        if !self.is_of(inode, &listing) {
+            return None;
+        }
+        self.ahead.used();
+        Some((listing.facts.clone(), listing.until.saturating_duration_since(Instant::now())))
     }
 
     /// The server says that there is no such name.
@@ -199,6 +211,7 @@ impl Tree {
             self.inodes().forget(entry.id, 1);
             return None;
         }
+        self.ahead.used();
         Some(Entry { valid: until.saturating_duration_since(Instant::now()), ..entry })
     }
 

@@ -145,10 +145,17 @@ fn unexpected() -> Errno {
 impl Tree {
     /// The directory `base` (`EXPORT/path`, nothing encoded) of a server. It must be there.
     pub fn new(remote: Arc<Remote>, base: Vec<u8>, settings: Settings, token: u64) -> Result<Self, Error> {
-        let mut batch = Batch::new(base.as_slice());
-        let stat = wire::Call::Stat { path: b"", wanted: WANTED.and(Wanted::KEPT) };
-        batch.push_with_room(&stat, stat.room());
-        let reply = remote.call(&batch)?;
+        let ask = |wanted| {
+            let mut batch = Batch::new(base.as_slice());
+            let stat = wire::Call::Stat { path: b"", wanted };
+            batch.push_with_room(&stat, stat.room());
+            remote.call(&batch)
+        };
+        // An older server does not know that it can be asked for this.
+        let reply = ask(WANTED.and(Wanted::KEPT)).or_else(|error| match error.kind {
+            ErrorKind::Protocol => ask(WANTED),
+            _ => Err(error),
+        })?;
         let facts = match reply.read()?.outcomes.first() {
             Some(Ok(Told::Attributes(told))) => Facts::from(told),
             Some(Err(failure)) => return Err(failed(*failure, &format!("'{}'", base.escape_ascii()))),

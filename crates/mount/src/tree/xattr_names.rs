@@ -68,6 +68,7 @@ impl Alone {
                 self.files.clear();
             }
         }
+        let until = self.files.get(&inode).copied().map_or(until, |before| before.max(until));
         self.files.insert(inode, until);
     }
 }
@@ -111,8 +112,9 @@ impl KnownNames {
     /// before that is.
     pub(super) fn changing<T>(&self, inode: u64, valid: Duration, change: impl FnOnce() -> T) -> T {
         let alone = || {
-            let now = Instant::now();
-            self.lock().alone.insert(inode, now + valid, now);
+            let (mut known, now) = (self.lock(), Instant::now());
+            known.files.remove(&inode);
+            known.alone.insert(inode, now + valid, now);
         };
         alone();
         let changed = change();
@@ -253,6 +255,18 @@ mod tests {
         assert!(known.files.len() < KNOWN_MAX);
         assert!(known.find(last, now).is_some_and(|names| names.is_some()) && known.find(last, until).is_none());
         assert_eq!(known.find(1_000_000, now), Some(None), "who is asked alone");
+    }
+
+    #[test]
+    fn what_was_known_before_a_change_is_not_known_again_when_it_need_not_be_asked_alone() {
+        let (known, now) = (KnownNames::new(true), Instant::now());
+        known.lock().keep(told(1..2), now + VALID * 60, now);
+        // A notice of others, and an own change of which the server tells later.
+        for valid in [VALID, VALID * 60, VALID] {
+            known.changing(1, valid, || ());
+        }
+        assert_eq!(known.lock().find(1, now + VALID * 2), Some(None), "for the longest of these times");
+        assert_eq!(known.lock().find(1, Instant::now() + VALID * 60), None);
     }
 
     #[test]

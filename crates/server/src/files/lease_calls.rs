@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::lease::{Access, LeaseAnswer, LeaseKind};
 use xdfs_proto::wire::file::{FileBatch, FileCall, FileIdentity, LeaseCall, LeaseTold, OpenFile as OpenCall};
+use xdfs_proto::wire::path::Wanted;
 
 /// What a call does with the bytes and attributes of its file.
 pub(super) fn access_of(call: &FileCall<'_>) -> Option<Access> {
@@ -27,9 +28,13 @@ pub(super) fn access_of(call: &FileCall<'_>) -> Option<Access> {
     }
 }
 
-/// The same for a whole batch.
+/// The same for a whole batch. The change number behind a lock is that of what is here: who has a lease gives it up for nobody
+/// who only tries to lock.
 pub(super) fn access_of_batch(batch: &FileBatch<'_>) -> Option<Access> {
-    batch.calls.iter().filter_map(access_of).max()
+    match batch.calls.as_slice() {
+        [FileCall::Lock { .. } | FileCall::LockRange { .. }, FileCall::Attributes { wanted: Wanted::CHANGE }] => None,
+        calls => calls.iter().filter_map(access_of).max(),
+    }
 }
 
 fn key_of(identity: &FileIdentity) -> FileKey {

@@ -4,36 +4,25 @@
 use super::core::Closing;
 use super::{Handle, deadline, may_wait};
 use crate::error::{Error, ErrorKind, Result};
-use crate::operations::{Lane, Refused};
+use crate::operations::{Lane, Owner};
 use crate::reactor::Reactor;
 use std::time::Instant;
 
 impl Handle {
     /// Says that nothing more will be written, and waits until the drivers have passed on what they held: the peer reads it and
-    /// then the end, and what it sends still comes. Writes that are outstanding are waited for, and no others are taken by the
-    /// drivers afterwards. It lasts as long as a close may. A transport that cannot end one direction alone does nothing.
+    /// then the end, and what it sends still comes. It takes its turn among the writes, and is cancelled and late as one of
+    /// them; the drivers take no others afterwards. A transport that cannot end one direction alone does nothing.
     pub fn finish_sending(&self) -> Result<()> {
         may_wait()?;
         let shared = self.shared();
         let mut core = shared.lock();
-        let deadline = deadline(shared.timeouts.close);
-        loop {
-            if core.flow.is_none() && !core.away {
-                return Err(self.refused(Refused::Closed));
-            }
-            let is_free = !core.away && core.operations.front(Lane::Write).is_none();
-            if let Some(result) = is_free.then(|| core.close_step()).flatten() {
-                return result.map_err(|error| error.of_stack(&shared.stack));
-            }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                return Err(too_slow().of_stack(&shared.stack));
-            }
-            core = if is_free {
-                shared.wait_for_driver(core, Lane::Write, deadline)
-            } else {
-                shared.wait_for_change(core, deadline)
-            };
-        }
+        let begun = core.operations.begin(Lane::Write, usize::MAX, Owner::Caller);
+        let id = begun.map_err(|error| self.refused(error))?;
+        let deadline = deadline(shared.timeouts.write);
+        self.finish(core, Lane::Write, id, deadline, |core| (0, core.finish_step()))?;
+        // A driver may have received on the way what a thread waits for.
+        shared.wake(&shared.lock());
+        Ok(())
     }
 
     /// Closes the handle and waits for it. Outstanding operations are cancelled; when this returns

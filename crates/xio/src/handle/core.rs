@@ -452,6 +452,18 @@ impl Core {
         fronts.any(|front| front.owner == Owner::Caller)
     }
 
+    /// One step of the first write, if it is the end of sending.
+    pub(super) fn finish_step(&mut self) -> Step {
+        match self.close_step() {
+            None => Step::Blocked,
+            Some(Ok(())) => {
+                self.operations.on_moved(Lane::Write, 0, true);
+                Step::Progress
+            }
+            Some(Err(error)) => Step::Failed(error),
+        }
+    }
+
     /// One step of closing: passes on what is held back and tells the peer. `None`: not done yet.
     pub(crate) fn close_step(&mut self) -> Option<Result<()>> {
         // One that never opened has nothing of the program's, and perhaps nobody to tell.

@@ -109,7 +109,7 @@ fn the_rpm_is_installed_with_its_scripts_used_and_removed() {
     for gone in ["usr/bin/xdfs", "usr/sbin/mount.xdfs", "usr/lib/systemd/system/xdfs.service"] {
         assert!(root.join(gone).symlink_metadata().is_err(), "{gone}");
     }
-    for stays in ["srv/xdfs/file", "var/lib/xdfs/users"] {
+    for stays in ["srv/xdfs/file", "var/lib/xdfs/users.toml"] {
         assert!(root.join(stays).exists(), "{stays}: what was served, and who may log in, stays");
     }
 }

@@ -44,6 +44,7 @@ fn the_program_serves_and_copies_in_an_empty_root_as_in_a_container() {
         assert_eq!(libraries, [""; 0].map(PathBuf::from), "it is static");
         let size = std::fs::metadata(&program).expect("it is there").len();
         assert!(size < STATIC_BYTES_MAX, "{size} bytes");
+        assert!(xdfs_test_needs::program("readelf", "binutils"));
         let sections = done(Command::new("readelf").args(["--sections", "--wide"]).arg(&program));
         assert!(![".symtab", ".debug_"].iter().any(|name| sections.contains(name)), "it is stripped: {sections}");
     }

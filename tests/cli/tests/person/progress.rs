@@ -1,6 +1,8 @@
 //! Bars on terminals of every width.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
+
 use xdfs_test_cli::{Relay, Scene, Terminal, pattern, xdfs_binary};
 
 /// What was drawn, line by line, without the marks for the terminal.
@@ -70,7 +72,9 @@ fn a_bar_keeps_its_place_when_a_connection_is_lost_and_made_again() {
     scene.write("source", &pattern(12 << 20, 1));
     let relay = Relay::paced(&server, 3 << 20);
     let terminal = scene.terminal_as("somebody", ["cp", "-P", "1", "source", &relay.url("copy")]);
+    let began = Instant::now();
     while relay.passed() < 6 << 20 {
+        assert!(began.elapsed() < Duration::from_secs(60), "{} bytes", relay.passed());
         std::thread::yield_now();
     }
     relay.cut(0);

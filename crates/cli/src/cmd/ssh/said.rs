@@ -33,7 +33,8 @@ pub(super) enum Cause {
 impl Cause {
     fn of_line(line: &str) -> Self {
         let is_any = |parts: &[&str]| parts.iter().any(|part| line.contains(part));
-        if is_any(&["Host key verification failed", "HOST IDENTIFICATION HAS CHANGED"]) {
+        // With StrictHostKeyChecking=no it warns of a changed key and goes on.
+        if line.contains("Host key verification failed") {
             Self::HostKey
         } else if is_any(&["Permission denied (", "Too many authentication failures"]) {
             Self::Login
@@ -42,8 +43,11 @@ impl Cause {
             "Could not resolve hostname ",
             "kex_exchange_identification: ",
             "Connection closed by ",
+            "closed by remote host",
             "Connection reset by ",
-            "Connection timed out",
+            " timed out",
+            "Disconnected from ",
+            "Read from remote host ",
             "Timeout, server ",
             "Broken pipe",
         ]) {
@@ -60,9 +64,12 @@ pub(super) fn show(from: impl Read + Send + 'static, cause: Arc<Mutex<Cause>>) -
     let (shown, wait) = sync_channel(0);
     thread::spawn(move || {
         each_line(from, |line| {
+            // First: whoever reads standard error may be slow.
+            {
+                let mut cause = cause.lock().unwrap_or_else(PoisonError::into_inner);
+                *cause = (*cause).max(Cause::of_line(line));
+            }
             pass_on(line);
-            let mut cause = cause.lock().unwrap_or_else(PoisonError::into_inner);
-            *cause = (*cause).max(Cause::of_line(line));
         });
         drop(shown);
     });
@@ -108,13 +115,17 @@ mod tests {
     fn the_cause_is_what_openssh_says() {
         for (line, cause) in [
             ("Host key verification failed.", Cause::HostKey),
-            ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", Cause::HostKey),
+            ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", Cause::Unknown),
             ("anna@far: Permission denied (publickey,password).", Cause::Login),
             ("Received disconnect from 1.2.3.4 port 22:2: Too many authentication failures", Cause::Login),
             ("ssh: connect to host far port 22: Connection refused", Cause::Connection),
             ("ssh: Could not resolve hostname far: Name or service not known", Cause::Connection),
             ("kex_exchange_identification: Connection closed by remote host", Cause::Connection),
             ("Connection closed by 1.2.3.4 port 22", Cause::Connection),
+            ("Connection to 1.2.3.4 closed by remote host.", Cause::Connection),
+            ("Connection to 1.2.3.4 port 22 timed out", Cause::Connection),
+            ("Disconnected from 1.2.3.4 port 22", Cause::Connection),
+            ("Read from remote host far: Connection reset by peer", Cause::Connection),
             ("Welcome", Cause::Unknown),
         ] {
             assert_eq!(Cause::of_line(line), cause, "{line}");

@@ -143,8 +143,6 @@ impl Kept {
     /// Pipes, sockets and devices.
     pub const SPECIAL: Self = Self(16);
 
-    const ALL: [Self; 5] = [Self::MODES, Self::OWNER, Self::ACL, Self::XATTR, Self::SPECIAL];
-
     /// With `other` too, if that is so.
     pub const fn with(self, other: Self, is_so: bool) -> Self {
         if is_so { Self(self.0 | other.0) } else { self }
@@ -156,9 +154,8 @@ impl Kept {
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let known: u32 = Self::ALL.iter().map(|one| one.0).sum();
-        // Known bits only: fits.
-        reader.flags(known.into(), "what is kept").map(|bits| Self(bits as u32))
+        // A later version may keep more: that is no reason to understand nothing.
+        number(reader, "what is kept").map(Self)
     }
 }
 

@@ -82,9 +82,7 @@ fn read(include: bool, path: &Path, all: &mut Vec<Placed<'_>>) -> Result<(), Fai
 /// What is wrong with a pattern that means something to rsync or in a .gitignore and not here, and what to write.
 fn foreign(text: &str, include: bool, is_in_file: bool) -> Option<(&'static str, String)> {
     if text.contains("***") {
-        let directory = text.replace("/***", "/").replace("***", "**");
-        let remedy = format!("a directory with all in it is written with '/' at its end, as in {directory}");
-        return Some(("'***' is rsync's and means nothing here", remedy));
+        return Some(("'***' is rsync's and means nothing here", instead_of_three_stars(text, include)));
     }
     // On the command line it is a name, as for rsync; a file may be somebody's .gitignore.
     if let Some(rest) = text.strip_prefix('!').filter(|_| is_in_file) {
@@ -94,6 +92,19 @@ fn foreign(text: &str, include: bool, is_in_file: bool) -> Option<(&'static str,
     }
     is_unfinished(text.as_bytes())
         .then(|| ("a '[' has no ']' behind it", "close it, or write \\[ for a '[' in a name".to_owned()))
+}
+
+/// What to write for a pattern with `***`: rsync takes a directory with all in it by `a/***`, `a/b/***` at any depth.
+fn instead_of_three_stars(text: &str, include: bool) -> String {
+    let directory = text.strip_suffix("/***").filter(|directory| !directory.is_empty() && !directory.contains("***"));
+    let Some(directory) = directory else { return "'**' stands for everything below a directory".to_owned() };
+    let is_deep = directory.starts_with('/') || directory.starts_with("**/") || !directory.contains('/');
+    let directory = if is_deep { directory.to_owned() } else { format!("**/{directory}") };
+    if include {
+        format!("a directory with all in it is taken by two patterns, '{directory}/' and '{directory}/**'")
+    } else {
+        format!("a directory with all in it is left out by '{directory}/'")
+    }
 }
 
 /// Whether a set such as `[a-z]` does not end.
@@ -133,19 +144,32 @@ mod tests {
 
     #[test]
     fn a_pattern_that_means_something_elsewhere_is_refused_with_its_form_here() {
-        for (text, cause, remedy) in [
-            ("cache/***", "'***' is rsync's", "as in cache/"),
-            ("a***", "'***' is rsync's", "as in a**"),
-            ("a[bc", "has no ']'", "\\["),
-            ("a[]", "has no ']'", "\\["),
-            ("a[!]x", "has no ']'", "\\["),
+        for (text, include, cause, remedy) in [
+            ("cache/***", false, "'***' is rsync's", "by 'cache/'"),
+            ("/a/b/***", false, "'***' is rsync's", "by '/a/b/'"),
+            ("a/b/***", false, "'***' is rsync's", "by '**/a/b/'"),
+            ("foo/***", true, "'***' is rsync's", "'foo/' and 'foo/**'"),
+            ("a***", false, "'***' is rsync's", "'**' stands"),
+            ("/***", false, "'***' is rsync's", "'**' stands"),
+            ("a[bc", false, "has no ']'", "\\["),
+            ("a[]", false, "has no ']'", "\\["),
+            ("a[!]x", false, "has no ']'", "\\["),
         ] {
-            let told = refusal(text, false).expect(text);
+            let told = refusal(text, include).expect(text);
             assert!(told.contains(cause) && told.contains(remedy), "{told}");
         }
         for text in ["**/build/out", "a**", "[]x]", "[!]x]y", "\\[a", "!a", "\\!a", "a!", "a]"] {
             assert_eq!(refusal(text, false), None, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_advised_for_three_stars_takes_a_directory_with_all_in_it() {
+        let pattern = |include, text: &str| Selection::Pattern(Pattern { include, text: text.to_owned() });
+        let patterns = of(&[pattern(true, "foo/"), pattern(true, "foo/**"), pattern(false, "*")]).unwrap().unwrap();
+        assert!(
+            takes(&patterns, b"foo", true) && takes(&patterns, b"foo/a/b", false) && !takes(&patterns, b"c", false)
+        );
     }
 
     #[test]
