@@ -372,15 +372,13 @@ fn who_has_finished_sending_goes_on_receiving_and_a_write_before_it_is_waited_fo
     let content = pattern(3_000_001);
     for text in HALVES {
         let (client, server, _directory) = pair(text, &Options::default());
-        let (tell, told) = told();
-        let registered =
-            client.register_write(content.clone(), WriteInfo::default(), move |done| tell.send(done).unwrap());
-        registered.unwrap();
+        let (tell, writes) = told();
+        client.register_write(content.clone(), WriteInfo::default(), move |_, done| tell.send(done).unwrap()).unwrap();
         let finishing = client.clone();
         let finishing = thread::spawn(move || finishing.finish_sending());
         assert!(read_to_end(&server) == content, "{text}");
         finishing.join().unwrap().unwrap();
-        assert_eq!(told.recv_timeout(PATIENCE).unwrap().result.unwrap().bytes, content.len(), "{text}");
+        assert_eq!(writes.recv_timeout(PATIENCE).unwrap().result.unwrap().bytes, content.len(), "{text}");
         assert!(client.write(b"more").is_err(), "{text}: it said that no more comes");
         server.write(&content).unwrap();
         server.finish_sending().unwrap();
