@@ -354,7 +354,7 @@ fn an_opening_that_looks_up_a_name_can_be_cancelled_and_closed_before_the_answer
 }
 
 /// Stacks that end one direction alone.
-const HALVES: [&str; 7] = ["tcp", "unix", "tcp,noop", "tcp,tls", "tcp,zstd", "tcp,telnet", "unix,noop,tls,zstd,telnet"];
+const HALVES: [&str; 7] = ["tcp", "unix", "tcp,noop", "tcp,tls", "tcp,zstd", "tcp,telnet", "tcp,noop,tls,zstd,telnet"];
 
 fn read_to_end(handle: &Handle) -> Vec<u8> {
     let (mut all, mut buffer) = (Vec::new(), vec![0; 70_001]);
@@ -369,7 +369,7 @@ fn read_to_end(handle: &Handle) -> Vec<u8> {
 
 #[test]
 fn who_has_finished_sending_goes_on_receiving_and_a_write_before_it_is_waited_for() {
-    let content = pattern(3_000_001);
+    let content = pattern(600_001);
     for text in HALVES {
         let (client, server, _directory) = pair(text, &Options::default());
         let (tell, writes) = told();
@@ -380,9 +380,13 @@ fn who_has_finished_sending_goes_on_receiving_and_a_write_before_it_is_waited_fo
         finishing.join().unwrap().unwrap();
         assert_eq!(writes.recv_timeout(PATIENCE).unwrap().result.unwrap().bytes, content.len(), "{text}");
         assert!(client.write(b"more").is_err(), "{text}: it said that no more comes");
-        server.write(&content).unwrap();
-        server.finish_sending().unwrap();
+        let (answering, answer) = (server.clone(), content.clone());
+        let answering = thread::spawn(move || {
+            answering.write(&answer).unwrap();
+            answering.finish_sending().unwrap();
+        });
         assert!(read_to_end(&client) == content, "{text}");
+        answering.join().unwrap();
         server.finish_sending().unwrap();
         server.close().unwrap();
         client.close().unwrap();
@@ -392,24 +396,27 @@ fn who_has_finished_sending_goes_on_receiving_and_a_write_before_it_is_waited_fo
 
 #[test]
 fn the_end_of_sending_is_cancelled_and_late_as_a_write_is() {
-    let options = Options { timeouts: Timeouts { write: Some(SHORT), ..Timeouts::default() } };
+    let options = Options { timeouts: Timeouts { write: Some(10 * SHORT), ..Timeouts::default() } };
     let (client, server, _directory) = pair("tcp,zstd", &options);
-    // Nobody reads: what the drivers hold cannot be passed on.
-    let block = pattern(1 << 20);
+    // Nobody reads, and no driver can make this shorter: what the drivers hold cannot be passed on.
+    let mut state = 1_u64;
+    let noise = (0..1 << 20).map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    });
+    let block: Vec<u8> = noise.collect();
     while client.write(&block).is_ok() {}
     assert_eq!(client.finish_sending().unwrap_err().kind(), ErrorKind::TimedOut);
-    let (client, _server, _directory) = pair("tcp,zstd", &Options::default());
-    let filling = client.clone();
-    let filling = thread::spawn(move || while filling.write(&block).is_ok() {});
     let finishing = client.clone();
     let finishing = thread::spawn(move || finishing.finish_sending());
     let until = Instant::now() + PATIENCE;
     while !finishing.is_finished() {
         assert!(Instant::now() < until);
         client.cancel_writes();
+        thread::yield_now();
     }
-    let ended = finishing.join().unwrap();
-    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::Cancelled));
-    filling.join().unwrap();
+    // On a busy machine its time may be over before.
+    let ended = finishing.join().unwrap().unwrap_err().kind();
+    assert!(matches!(ended, ErrorKind::Cancelled | ErrorKind::TimedOut), "{ended:?}");
     drop(server);
 }
