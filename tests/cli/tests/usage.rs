@@ -182,20 +182,23 @@ fn deletion_in_a_target_that_may_mean_two_directories_is_refused_with_the_comman
         scene.write(format!("backup/{name}"), b"b");
     }
     let server = scene.serve();
-    let (backup, photos) = (server.url("backup"), server.url("photos"));
+    let (backup, photos) = (server.url("backup/"), server.url("photos"));
     let quoted = |url: &str| format!("'{url}'");
+    let in_backup = quoted(&server.url("backup/photos"));
     for (from, to, itself, into) in [
-        ("photos", &*server.url("backup/"), quoted(&backup), quoted(&server.url("backup/photos"))),
-        ("./photos", &*server.url("backup/"), quoted(&backup), quoted(&server.url("backup/photos"))),
-        (&photos, "backup/", "backup".to_owned(), "backup/photos".to_owned()),
+        ("photos", &*backup, format!("photos/ {}", quoted(&backup)), format!("photos {in_backup}")),
+        ("./photos", &*backup, format!("./photos/ {}", quoted(&backup)), format!("./photos {in_backup}")),
+        (
+            &photos,
+            "backup/",
+            format!("{} backup/", quoted(&server.url("photos/"))),
+            format!("{} backup/photos", quoted(&photos)),
+        ),
     ] {
-        let refused = scene.run(["sync", "-v", "--delete", from, to]);
-        let source = if from == photos { quoted(from) } else { from.to_owned() };
-        let command = format!("xdfs sync -v --delete {source}");
-        refused.ends_with(exit::USAGE).says(&[
+        scene.run(["sync", "-v", "--delete", from, to]).ends_with(exit::USAGE).says(&[
             &format!("--delete: the '/' at the end of {to} leaves open what is meant"),
-            &format!("\nhelp: the directory itself: {command} {itself}\n"),
-            &format!("\nhelp: one in it: {command} {into}\n"),
+            &format!("\nhelp: the directory itself: xdfs sync -v --delete {itself}\n"),
+            &format!("\nhelp: one in it: xdfs sync -v --delete {into}\n"),
         ]);
         // What is shown first holds for the command that follows.
         scene.run(["sync", "-n", "--delete", from, to]).ends_with(exit::USAGE);

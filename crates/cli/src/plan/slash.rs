@@ -45,11 +45,19 @@ pub(super) fn must_mean_one_directory(
         target: without_password(show(target)),
         source_name: without_password(show(source)),
         // The content of the source, as it is written for rsync: right also where the target is a link that is followed.
-        itself_command: command((source, target), config, Change::Source(&format!("{}/", show(source)))),
+        itself_command: command((source, target), config, Change::Source(&content_of(source, sides))),
         into_command: command((source, target), config, Change::Target(&into)),
         itself,
         into,
     })))
+}
+
+/// The source with a slash at its end.
+fn content_of(source: &OsStr, sides: &Sides) -> String {
+    match sides {
+        Sides::Up(..) => format!("{}/", show(source)),
+        Sides::Between(from, _) | Sides::Down(from, _) => Url { directory: true, ..from.clone() }.to_string(),
+    }
 }
 
 /// The two directories, as they are typed; `None` where only one can be meant.
