@@ -300,16 +300,11 @@ fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> Rea
     let bare = command.filter(|command| !command.contains(char::is_whitespace));
     match (code, bare) {
         (Some(NOT_FOUND), _) => {
-            // Which of the words was not found, only the shell there knows.
-            let text = match command {
-                Some(command) if bare.is_none() => {
-                    format!("{host} has no program of '{}'\nhelp: {install}", printable(command.as_bytes()))
-                }
-                command => {
-                    let program = printable(command.unwrap_or("xdfs").as_bytes());
-                    format!("{host} has no program '{program}'\nhelp: {install}")
-                }
-            };
+            let command = command.unwrap_or("xdfs");
+            let program = command.strip_suffix(" serve --stdio").unwrap_or(command);
+            // Which of several words was not found, only the shell there knows.
+            let of = if program.contains(char::is_whitespace) { " of" } else { "" };
+            let text = format!("{host} has no program{of} '{}'\nhelp: {install}", printable(program.as_bytes()));
             Reason { exit: Exit::NotFound, kind: ErrorKind::NotFound, text }
         }
         (Some(SSH_FAILED), _) => {

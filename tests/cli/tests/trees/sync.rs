@@ -364,7 +364,9 @@ fn patterns_are_read_from_files_and_from_standard_input() {
     };
     let bad = scene.write("bad", b"good\n[z-a]\n");
     refused(&["--exclude-from", bad.to_str().unwrap()], &["--exclude-from", "bad, line 2"]);
-    for (text, remedy) in [("!keep.o", "help: write '+ keep.o'"), ("lib/***", "as in lib/"), ("a[b", "has no ']'")] {
+    for (text, remedy) in
+        [("!keep.o", "help: write '+ keep.o'"), ("lib/***", "left out by 'lib/'"), ("a[b", "has no ']'")]
+    {
         let foreign = scene.write("foreign", format!("good\n{text}\n").as_bytes());
         refused(&["--exclude-from", foreign.to_str().unwrap()], &["foreign, line 2: ", remedy]);
     }
