@@ -103,7 +103,7 @@ def test_what_has_no_session_is_an_error_and_ssh_asks_nobody(top, monkeypatch):
     with pytest.raises(FileNotFoundError), xdfs.FileSystem(f"ssh://box{top}/there") as fs:
         fs.read_bytes("none")
     (top / "user-key.pub").write_text("")
-    with pytest.raises(ConnectionError, match="ssh could not connect or log in"):
+    with pytest.raises(xdfs.LoginRefusedError, match="ssh could not connect or log in"):
         xdfs.FileSystem(f"ssh://box{top}/there").ls()
     asked = top / "asked"
     asked.write_text('#!/bin/sh\necho "$@" > "$0.words"\nexit 255\n')
