@@ -1,6 +1,6 @@
 /* Calls of Globus XIO that have further arguments by their command. The argument is a scratch folder. It compiles with
  * the headers of Globus as well; what it finds out about errors, and about the text of options, is ours. */
-#include "globus_xio.h"
+#include "globus_check.h"
 
 #ifdef XDFS_GLOBUS_XIO_H
 #define KIND(result) XDFS_XIO_KIND(result)
@@ -11,20 +11,6 @@
 #define XDFS_XIO_ERROR_UNSUPPORTED 1
 #define XDFS_XIO_ERROR_TIMED_OUT 1
 #endif
-
-static void check(globus_result_t result, int line)
-{
-    char *text;
-
-    if (result == GLOBUS_SUCCESS)
-        return;
-    text = globus_error_print_friendly(globus_error_peek(result));
-    fprintf(stderr, "line %d: %s\n", line, text);
-    free(text);
-    exit(1);
-}
-
-#define OK(call) check((call), __LINE__)
 
 static void on_open(globus_xio_handle_t handle, globus_result_t result, void *user_arg)
 {

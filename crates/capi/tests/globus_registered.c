@@ -2,24 +2,8 @@
  * headers and its library the program ends as with ours. */
 #include <assert.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include "globus_xio.h"
-
-static void check(globus_result_t result, int line)
-{
-    char *text;
-
-    if (result == GLOBUS_SUCCESS)
-        return;
-    text = globus_error_print_friendly(globus_error_peek(result));
-    fprintf(stderr, "line %d: %s\n", line, text);
-    free(text);
-    exit(1);
-}
-
-#define OK(call) check((call), __LINE__)
+#include "globus_check.h"
 
 /* What a callback was told, which its starter waits for. */
 struct told {

@@ -1,19 +1,5 @@
 /* Prints what a file has at the offsets that are given behind its URL, ten bytes of each. */
-#include "globus_xio.h"
-
-static void check(globus_result_t result, int line)
-{
-    char *text;
-
-    if (result == GLOBUS_SUCCESS)
-        return;
-    text = globus_error_print_friendly(globus_error_peek(result));
-    fprintf(stderr, "line %d: %s\n", line, text);
-    free(text);
-    exit(1);
-}
-
-#define OK(call) check((call), __LINE__)
+#include "globus_check.h"
 
 int main(int argc, char *argv[])
 {
