@@ -67,6 +67,12 @@ pub struct Args {
     /// Logins of a round of the shape `login`.
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub logins: u32,
+    /// Works of the shape `mounts` whose names begin so, comma separated; all unless given.
+    #[arg(long, value_delimiter = ',')]
+    pub works: Vec<String>,
+    /// Round trips of the shape `mounts` in milliseconds, comma separated.
+    #[arg(long, value_delimiter = ',', default_value = "0,20", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub round_trips: Vec<u32>,
     /// Small sizes and three rounds: shows that everything runs, proves nothing.
     #[arg(long)]
     pub quick: bool,
