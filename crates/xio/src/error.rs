@@ -108,6 +108,13 @@ impl Error {
         }
     }
 
+    /// The same once more, without what caused it.
+    pub(crate) fn again(&self) -> Self {
+        let mut again = Self::new(self.inner.kind, self.inner.what.clone());
+        again.inner.driver.clone_from(&self.inner.driver);
+        again
+    }
+
     /// The same, of that driver, unless it names one.
     pub(crate) fn of_driver(mut self, driver: &str) -> Self {
         self.inner.driver.get_or_insert_with(|| driver.to_owned());

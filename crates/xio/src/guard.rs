@@ -187,6 +187,10 @@ impl Flow for Guard {
         self.call(|flow| flow.finish_sending())
     }
 
+    fn ready_to_close(&mut self) -> io::Result<()> {
+        self.call(|flow| flow.ready_to_close())
+    }
+
     fn control(&mut self, command: &Command) -> io::Result<Answer> {
         let mine = command.driver.as_deref().is_none_or(|driver| driver == &*self.name);
         if mine {

@@ -5,6 +5,7 @@
 use crate::error::{Error, Result};
 use crate::handle::IN_CALLBACK;
 use crate::handle::closing::too_slow;
+use crate::handle::core::CloseStep;
 use crate::handle::core::{Core, Shared, Watched, milliseconds_until};
 use crate::handle::step::drive_pooled;
 use crate::operations::Phase;
@@ -265,9 +266,16 @@ impl Loop {
         let Some(closing) = core.closing.as_ref().filter(|_| core.operations.is_quiet()) else { return Some(core) };
         let late = closing.deadline.is_some_and(|deadline| deadline <= Instant::now());
         let result = match core.close_step() {
-            Some(result) => result,
-            None if late => Err(too_slow()),
-            None => return Some(core),
+            CloseStep::Done(result) => result,
+            _ if late => Err(too_slow()),
+            step => {
+                // It may have another descriptor now: that of the program's end.
+                self.watch(shared, &mut core);
+                if matches!(step, CloseStep::Again) {
+                    Reactor::notify(shared);
+                }
+                return Some(core);
+            }
         };
         let flow = core.flow.take();
         let closing = core.closing.take();

@@ -174,6 +174,11 @@ impl Flow for OddFlow {
         self.below.finish_sending()
     }
 
+    fn ready_to_close(&mut self) -> io::Result<()> {
+        self.odd.may_panic("ready_to_close");
+        self.below.ready_to_close()
+    }
+
     fn control(&mut self, command: &Command) -> io::Result<Answer> {
         self.odd.may_panic("control");
         self.below.control(command)
@@ -334,6 +339,7 @@ fn a_panic_in_any_method_stays_with_its_own_handle() {
         "sending_descriptor",
         "flush",
         "finish_sending",
+        "ready_to_close",
         "control",
         "drop",
     ];

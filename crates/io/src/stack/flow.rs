@@ -192,9 +192,16 @@ pub trait Flow: Send {
         }
     }
 
-    /// Passes on what was kept and tells the peer that no more follows: `WouldBlock` until then.
+    /// Passes on what was kept and tells the peer that no more follows: `WouldBlock` until then. What the
+    /// peer sends still comes by `receive`.
     fn finish_sending(&mut self) -> io::Result<()> {
         self.below_mut().map_or(Ok(()), Flow::finish_sending)
+    }
+
+    /// Called by who closes, after `finish_sending` has succeeded: `WouldBlock` until dropping the element
+    /// loses nothing and how it ended is known. What is received meanwhile is for nobody.
+    fn ready_to_close(&mut self) -> io::Result<()> {
+        self.below_mut().map_or(Ok(()), Flow::ready_to_close)
     }
 
     /// Does what `command` says; `Unsupported` where the element does not know it. Which element is

@@ -1,7 +1,7 @@
 //! The close barrier: everything that is outstanding is finished or cancelled, and told, before the
 //! drivers are closed, and that is told last (XIO-41, XIO-42).
 
-use super::core::Closing;
+use super::core::{CloseStep, Closing};
 use super::{Handle, deadline, may_wait};
 use crate::error::{Error, ErrorKind, Result};
 use crate::operations::{Lane, Owner};
@@ -19,10 +19,14 @@ impl Handle {
         let begun = core.operations.begin(Lane::Write, usize::MAX, Owner::Caller);
         let id = begun.map_err(|error| self.refused(error))?;
         let deadline = deadline(shared.timeouts.write);
-        self.finish(core, Lane::Write, id, deadline, |core| (0, core.finish_step()))?;
-        // A driver may have received on the way what a thread waits for.
-        shared.wake(&shared.lock());
-        Ok(())
+        let finished = self.finish(core, Lane::Write, id, deadline, |core| (0, core.finish_step()));
+        // A driver may have received on the way what others wait for, whatever came of it.
+        let core = shared.lock();
+        shared.wake(&core);
+        if !core.slots.is_empty() {
+            Reactor::notify(shared);
+        }
+        finished.map(drop)
     }
 
     /// Closes the handle and waits for it. Outstanding operations are cancelled; when this returns
@@ -41,13 +45,18 @@ impl Handle {
         }
         let deadline = deadline(shared.timeouts.close);
         let result = loop {
-            if let Some(result) = core.close_step() {
-                break result;
-            }
+            let blocked = match core.close_step() {
+                CloseStep::Done(result) => break result,
+                CloseStep::Again => None,
+                CloseStep::Blocked(lane) => Some(lane),
+            };
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 break Err(too_slow());
             }
-            core = shared.wait_for_driver(core, Lane::Write, deadline);
+            match blocked {
+                Some(lane) => core = shared.wait_for_driver(core, lane, deadline),
+                None => core.expire_flow(Instant::now()),
+            }
         };
         let flow = core.flow.take();
         core.operations.on_closed();

@@ -454,26 +454,44 @@ impl Core {
 
     /// One step of the first write, if it is the end of sending.
     pub(super) fn finish_step(&mut self) -> Step {
-        match self.close_step() {
-            None => Step::Blocked,
-            Some(Ok(())) => {
+        let finished = self.flow.as_mut().map_or(Ok(()), |flow| flow.finish_sending());
+        match finished {
+            Err(error) if error.kind() != io::ErrorKind::NotConnected => Step::of(error),
+            // Or the peer has left already.
+            _ => {
                 self.operations.on_moved(Lane::Write, 0, true);
                 Step::Progress
             }
-            Some(Err(error)) => Step::Failed(error),
         }
     }
 
-    /// One step of closing: passes on what is held back and tells the peer. `None`: not done yet.
-    pub(crate) fn close_step(&mut self) -> Option<Result<()>> {
+    /// One step of closing: passes on what is held back, tells the peer, and waits for what the drivers wait for.
+    pub(crate) fn close_step(&mut self) -> CloseStep {
         // One that never opened has nothing of the program's, and perhaps nobody to tell.
-        let Some(flow) = self.flow.as_mut().filter(|_| self.was_open) else { return Some(Ok(())) };
-        let Err(error) = flow.finish_sending() else { return Some(Ok(())) };
+        let Some(flow) = self.flow.as_mut().filter(|_| self.was_open) else { return CloseStep::Done(Ok(())) };
+        let (lane, error) = match flow.finish_sending() {
+            Err(error) => (Lane::Write, error),
+            Ok(()) => match flow.ready_to_close() {
+                Err(error) => (Lane::Read, error),
+                Ok(()) => return CloseStep::Done(Ok(())),
+            },
+        };
         match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => None,
+            io::ErrorKind::WouldBlock => CloseStep::Blocked(lane),
+            io::ErrorKind::Interrupted => CloseStep::Again,
             // The peer has left already.
-            io::ErrorKind::NotConnected => Some(Ok(())),
-            _ => Some(Err(Error::from_io(error))),
+            io::ErrorKind::NotConnected => CloseStep::Done(Ok(())),
+            _ => CloseStep::Done(Err(Error::from_io(error))),
         }
     }
+}
+
+/// How far a close is.
+pub(crate) enum CloseStep {
+    /// The drivers can be dropped.
+    Done(Result<()>),
+    /// It is worth trying again at once.
+    Again,
+    /// It is worth trying again when the driver says so of this lane.
+    Blocked(Lane),
 }

@@ -219,7 +219,7 @@ impl Connection {
             state = self.lock();
             state.to_send = buffer;
             state.machine.on_written(written.is_ok());
-            state.write_error = written.err().map(|error| self.judged(error));
+            state.write_error = written.err();
             empty(&self.writable);
         }
     }
@@ -390,7 +390,7 @@ impl Flow for BlockingFlow {
             Writing::Free => {}
             Writing::Closed | Writing::Busy(_) | Writing::Finishing => return Err(io::ErrorKind::WouldBlock.into()),
             Writing::Finished => return Err(io::ErrorKind::BrokenPipe.into()),
-            Writing::Failed => return Err(state.write_failure()),
+            Writing::Failed => return Err(self.connection.judged(state.write_failure())),
         }
         for slice in from {
             let count = slice.len().min(BUFFER_BYTES - state.to_send.len());
@@ -409,11 +409,11 @@ impl Flow for BlockingFlow {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let mut state = self.connection.lock();
+        let state = self.connection.lock();
         match state.machine.writing {
             Writing::Free | Writing::Finished => Ok(()),
             Writing::Closed | Writing::Busy(_) | Writing::Finishing => Err(io::ErrorKind::WouldBlock.into()),
-            Writing::Failed => Err(state.write_failure()),
+            Writing::Failed => Err(self.connection.judged(state.write_failure())),
         }
     }
 
@@ -421,7 +421,7 @@ impl Flow for BlockingFlow {
         let mut state = self.connection.lock();
         match state.machine.writing {
             Writing::Finished => Ok(()),
-            Writing::Failed => Err(state.write_failure()),
+            Writing::Failed => Err(self.connection.judged(state.write_failure())),
             Writing::Free => {
                 state.machine.writing = Writing::Finishing;
                 self.make_busy();
@@ -449,8 +449,17 @@ impl BlockingFlow {
 }
 
 impl State {
-    /// Told once by what it was; afterwards there is no connection.
-    fn write_failure(&mut self) -> io::Error {
-        self.write_error.take().unwrap_or_else(|| io::ErrorKind::NotConnected.into())
+    /// What ended the writing. Each who asks is told: the one before may be a layer above that tells nobody.
+    fn write_failure(&self) -> io::Error {
+        self.write_error.as_ref().map_or_else(|| io::ErrorKind::NotConnected.into(), same_as)
+    }
+}
+
+/// The error once more.
+fn same_as(error: &io::Error) -> io::Error {
+    match (error.raw_os_error(), error.get_ref().and_then(|inner| inner.downcast_ref::<Error>())) {
+        (Some(number), _) => io::Error::from_raw_os_error(number),
+        (None, Some(own)) => own.again().into(),
+        (None, None) => io::Error::new(error.kind(), error.to_string()),
     }
 }

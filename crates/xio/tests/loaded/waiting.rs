@@ -109,8 +109,16 @@ fn what_is_interrupted_again_and_again_is_called_again_at_leisure() {
     // What a finish comes to when it is not interrupted any more is heard by the close.
     let folder = odd(FINISH_INTERRUPTED);
     let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap();
+    let is_full = |error: &xdfs_xio::Error| error.driver() == Some("odd") && error.to_string().contains("No space");
     let error = Handle::open(&stack, "anywhere", &patient()).unwrap().close().unwrap_err();
-    assert!(error.driver() == Some("odd") && error.to_string().contains("No space"), "{error}");
+    assert!(is_full(&error), "{error}");
+    // By each who asks: the first may be a layer above that tells nobody.
+    let folder = odd(FINISH_INTERRUPTED);
+    let stack = Stack::of(registry(folder.path())).push("odd", "").unwrap().push("zstd", "").unwrap();
+    let handle = Handle::open(&stack, "anywhere", &patient()).unwrap();
+    for error in [handle.finish_sending().unwrap_err(), handle.close().unwrap_err()] {
+        assert!(is_full(&error), "{error}");
+    }
 }
 
 #[test]

@@ -295,4 +295,8 @@ impl Flow for Sender {
         }
         self.all(Stream::end)
     }
+
+    fn ready_to_close(&mut self) -> io::Result<()> {
+        self.all(|stream| stream.flow.ready_to_close())
+    }
 }

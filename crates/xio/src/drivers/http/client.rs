@@ -233,8 +233,14 @@ impl Flow for ClientFlow {
     fn finish_sending(&mut self) -> io::Result<()> {
         let ended = self.end_request();
         self.wire.pass_on()?;
+        ended?;
+        self.wire.below.flush()
+    }
+
+    /// Only now: there are servers that take it for the end of all who ask for the answer.
+    fn ready_to_close(&mut self) -> io::Result<()> {
         self.wire.below.finish_sending()?;
-        ended
+        self.wire.below.ready_to_close()
     }
 
     fn control(&mut self, command: &Command) -> io::Result<Answer> {

@@ -83,32 +83,10 @@ impl OpFlow {
         Ok(())
     }
 
-    /// Sends the end.
-    fn finish(&mut self) -> io::Result<()> {
-        if self.sending == Sending::Open {
-            self.outgoing.end().extend_from_slice(&head(END, 0));
-            self.sending = Sending::Ending;
-        }
-        self.pass_on()
-    }
-
     /// Whether there are answers to wait for. Behind content, which is for somebody else, there are none.
     fn awaits_answers(&self) -> bool {
         let is_over = self.has_ended || self.incoming.has_ended() || self.refused.is_some();
         self.answered < self.asked && self.content_left == 0 && !is_over
-    }
-
-    /// Ends the own operations: whoever leaves while answers are on their way resets the connection, and the
-    /// peer loses what it did not read yet.
-    fn await_answers(&mut self) -> io::Result<()> {
-        for _ in 0..FILLS_PER_CALL {
-            self.decode(&mut [])?;
-            if !self.awaits_answers() {
-                return Ok(());
-            }
-            self.incoming.fill(&mut *self.below)?;
-        }
-        Err(io::ErrorKind::Interrupted.into())
     }
 
     /// Takes content out of what came, as much as `into` holds, and does what the other records ask for.
@@ -231,16 +209,29 @@ impl Flow for OpFlow {
     }
 
     fn wants(&self, asked: Interest) -> Interest {
-        let waiting = Interest {
-            read: self.sending == Sending::Ended && self.awaits_answers(),
-            write: !self.outgoing.is_empty(),
-        };
+        let waiting = if self.outgoing.is_empty() { Interest::NONE } else { Interest::WRITE };
         self.below.wants(asked.with(waiting))
     }
 
     fn finish_sending(&mut self) -> io::Result<()> {
-        self.finish()?;
-        self.await_answers()
+        if self.sending == Sending::Open {
+            self.outgoing.end().extend_from_slice(&head(END, 0));
+            self.sending = Sending::Ending;
+        }
+        self.pass_on()
+    }
+
+    /// Ends the own operations: whoever leaves while answers are on their way resets the connection, and the
+    /// peer loses what it did not read yet.
+    fn ready_to_close(&mut self) -> io::Result<()> {
+        for _ in 0..FILLS_PER_CALL {
+            self.decode(&mut [])?;
+            if !self.awaits_answers() {
+                return self.below.ready_to_close();
+            }
+            self.incoming.fill(&mut *self.below)?;
+        }
+        Err(io::ErrorKind::Interrupted.into())
     }
 
     fn control(&mut self, command: &Command) -> io::Result<Answer> {
@@ -248,7 +239,7 @@ impl Flow for OpFlow {
             "asked" => Ok(Answer::Number(self.asked)),
             "answered" => Ok(Answer::Number(self.answered)),
             // What is left goes with the next reads.
-            "finish_sending" => unless_blocked(self.finish()).map(|()| Answer::Done),
+            "finish_sending" => unless_blocked(self.finish_sending()).map(|()| Answer::Done),
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }

@@ -75,7 +75,7 @@ fn a_close_waits_for_the_answers_and_for_no_more() {
     let finish = |records: &[&[u8]]| {
         let mut flow = OpFlow::new(Box::new(Bytes { bytes: records.concat(), takes: true }), 1);
         flow.send(&[IoSlice::new(b"x")], &WriteInfo::default()).unwrap();
-        let result = flow.finish_sending();
+        let result = flow.finish_sending().and_then(|()| flow.ready_to_close());
         (result.map_err(|error| error.kind()), flow)
     };
     assert_eq!(finish(&[&head(ANSWER, 0)]).0, Ok(()));

@@ -86,7 +86,6 @@ impl Flow for PopenFlow {
     }
 
     fn wants(&self, asked: Interest) -> Interest {
-        // Who closes waits for the output and for the program's end.
         if self.again.is_some() { Interest::NONE } else { asked }
     }
 
@@ -109,6 +108,10 @@ impl Flow for PopenFlow {
     fn finish_sending(&mut self) -> io::Result<()> {
         // It fails where the program has left.
         let _ = self.socket.shutdown(Shutdown::Write);
+        Ok(())
+    }
+
+    fn ready_to_close(&mut self) -> io::Result<()> {
         let mut aside = [0; 1 << 16];
         let mut left = LEFT_ASIDE_PER_CALL;
         while !self.output_ended {

@@ -46,6 +46,42 @@ fn a_program_gets_what_is_written_and_its_output_is_read_to_the_end() {
 }
 
 #[test]
+fn what_a_program_says_after_the_end_of_its_input_is_read_to_the_last_byte() {
+    let (handle, _file) = script("cat >/dev/null; head -c 3000000 /dev/zero; exit 3", timeouts());
+    handle.write(&[1; 100_000]).unwrap();
+    handle.finish_sending().unwrap();
+    let mut back = vec![1; 3_000_001];
+    let error = handle.read(&mut back, 3_000_001).unwrap_err();
+    assert_eq!(error.transferred(), 3_000_000, "{error}");
+    assert!(error.to_string().contains("exit status: 3"), "{error}");
+    assert!(handle.close().unwrap_err().to_string().contains("exit status: 3"));
+}
+
+#[test]
+fn a_close_that_waits_for_a_program_takes_no_processor() {
+    let used = || {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs() as u32)
+    };
+    let (handle, _file) = script("cat >/dev/null; sleep 0.5", timeouts());
+    handle.write(b"text").unwrap();
+    let (before, since) = (used(), Instant::now());
+    handle.close().unwrap();
+    assert!(since.elapsed() >= Duration::from_millis(400), "it waits for the program's end");
+    assert!(used() - before < Duration::from_millis(100), "{:?} of {:?}", used() - before, since.elapsed());
+}
+
+#[test]
+fn a_registered_close_hears_of_the_end_of_a_program_that_comes_after_its_output() {
+    let (handle, _file) = script("exec 1>&- 0<&-; sleep 0.2; exit 3", timeouts());
+    let (tell, told) = sync_channel(1);
+    let since = Instant::now();
+    handle.register_close(move |closed| tell.send(closed.unwrap_err()).unwrap()).unwrap();
+    let error = told.recv_timeout(PATIENCE).unwrap();
+    assert!(error.to_string().contains("exit status: 3") && since.elapsed() < PATIENCE / 2, "{error}");
+}
+
+#[test]
 fn only_listed_programs_are_started_and_only_by_their_own_paths() {
     let marker = tempfile::tempdir().unwrap();
     let hostile = marker.path().join("made");
