@@ -111,6 +111,14 @@ def test_what_has_no_session_is_an_error_and_ssh_asks_nobody(top, monkeypatch):
     monkeypatch.setenv("XDFS_SSH", str(asked))
     with pytest.raises(ConnectionError):
         xdfs.FileSystem("ssh://anna@box:2222/data").ls()
+    # Whether a file is there, a machine without xdfs does not tell.
+    missing = top / "missing"
+    missing.write_text("#!/bin/sh\nexit 127\n")
+    missing.chmod(0o755)
+    for ssh in [missing, top / "no-such-program"]:
+        monkeypatch.setenv("XDFS_SSH", str(ssh))
+        with pytest.raises(ConnectionError):
+            xdfs.FileSystem("ssh://box/data").exists("there")
     words = (top / "asked.words").read_text()
     assert words == "-o BatchMode=yes -p 2222 anna@box xdfs serve --stdio\n"
     with pytest.raises(ValueError, match="xdfs:// and ssh://"):

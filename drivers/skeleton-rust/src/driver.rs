@@ -97,15 +97,19 @@ pub trait Exports: Transform {
 
 /// A result as C has it: a number. A panic, and an error that has none, are `EIO`, and their text is on standard error.
 fn told<T: Exports>(call: impl FnOnce() -> io::Result<usize>) -> isize {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Ok(bytes)) => bytes as isize,
-        Ok(Err(error)) => {
+    // The text of an error is the driver's code, too.
+    let numbered = || {
+        call().map_err(|error| {
             let number = number(&error);
             if number == EIO && error.raw_os_error().is_none() {
                 say::<T>(&error);
             }
-            -(number as isize)
-        }
+            number
+        })
+    };
+    match catch_unwind(AssertUnwindSafe(numbered)) {
+        Ok(Ok(bytes)) => bytes as isize,
+        Ok(Err(number)) => -(number as isize),
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().copied();
             let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

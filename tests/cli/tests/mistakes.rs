@@ -303,8 +303,15 @@ fn where_ssh_fails_it_is_named_alone_and_an_empty_variable_is_none() {
     let mut command = scene.command(["cp", "a", "ssh://anna@far:2222/x"]);
     command.env("PATH", format!("{}:/usr/bin:/bin", scene.path("bin").display())).env("XDFS_SSH", "");
     let told = Running::start(command).wait();
-    told.ends_with(exit::LOGIN_REFUSED)
-        .says(&["ssh could not connect or log in", "\nhelp: try ssh alone first: ssh -p 2222 anna@far true"]);
+    told.ends_with(exit::LOGIN_REFUSED).says(&[
+        "ssh could not connect or log in, and does not say why\nhelp: try ssh alone first: ssh -p 2222 anna@far true",
+    ]);
+    // The server may be there.
+    scene.write("bin/ssh", b"#!/bin/sh\nkill -9 $$\n");
+    scene
+        .run(["ls", "ssh://far/", &format!("--ssh={}", ssh.display())])
+        .ends_with(exit::CONNECTION_LOST)
+        .says(&["137"]);
 }
 
 #[test]

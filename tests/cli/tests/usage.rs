@@ -203,9 +203,17 @@ fn deletion_in_a_target_that_may_mean_two_directories_is_refused_with_the_comman
         // What is shown first holds for the command that follows.
         scene.run(["sync", "-n", "--delete", from, to]).ends_with(exit::USAGE);
     }
+    scene.run(["sync", "--delete", &photos, "backup/."]).ends_with(exit::USAGE).says(&["at the end of backup/. "]);
+    // Where it cannot be told which word is the source, no command is shown without the options.
+    scene.run(["sync", "--delete", "--exclude", "photos", "photos", &backup]).ends_with(exit::USAGE).says(&[
+        "\nhelp: the directory itself: write photos/ as the source instead of photos\n",
+        "\nhelp: one in it: xdfs sync --delete --exclude photos photos '",
+    ]);
     for side in ["server/", ""] {
         assert_eq!(scene.names(format!("{side}backup")), ["letters", "photos"]);
     }
+    // The top of an export has no name of its own.
+    scene.run(["sync", "-n", "--delete", &server.url(""), "backup/"]).ends_with(exit::DONE);
     // As rsync understands it, and as sync has always understood it.
     scene.run(["sync", "--delete", "photos", &server.url("backup/photos")]).ends_with(exit::DONE);
     assert_eq!(scene.names("server/backup/photos"), ["a.jpg"]);

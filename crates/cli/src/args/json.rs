@@ -27,7 +27,8 @@ impl Command {
     /// The same of a command whose failure is one for the whole of it, and is told by nobody else.
     pub(crate) fn is_told_as_a_whole(&self) -> bool {
         match self {
-            Self::Serve(args) => args.json,
+            // Its standard output is the connection, where it is started by ssh.
+            Self::Serve(args) => args.json && !args.stdio,
             Self::User(UserArgs { command: UserCommand::List(args) }) => args.json,
             Self::Key(KeyArgs { command: KeyCommand::Create(KeyCreateArgs { keep }) }) => keep.json,
             Self::Key(KeyArgs { command: KeyCommand::Import(args) }) => args.keep.json,

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -114,7 +115,8 @@ impl Drop for Tunnel {
 
 /// Waits for the end of a process; its exit code, if it ended in time.
 fn end(process: &mut Child, within: Duration) -> Option<i32> {
-    let code = |status: ExitStatus| status.code().unwrap_or(SSH_FAILED);
+    // Of one that was killed, what a shell says.
+    let code = |status: ExitStatus| status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(SSH_FAILED);
     // Who looked before has its code, and the process is no more.
     if let Ok(Some(status)) = process.try_wait() {
         return Some(code(status));
@@ -179,7 +181,8 @@ pub(super) fn connect<T>(
 /// Starts ssh with a socket as its standard input and output; also returns the words that start it by
 /// hand, without what it runs there.
 fn start(url: &Url, login: &LoginPlan) -> Result<(UnixStream, Child, String), Reason> {
-    let local = |error: &std::io::Error, text| Reason { exit: Exit::of_io(error), kind: ErrorKind::Resources, text };
+    let local =
+        |error: &std::io::Error, text| Reason { exit: Exit::of_io(error), kind: ErrorKind::ConnectionLost, text };
     let no_socket = |error: std::io::Error| local(&error, format!("no socket for ssh: {error}"));
     let (ours, theirs) = UnixStream::pair().map_err(no_socket)?;
     let theirs = OwnedFd::from(theirs);
@@ -244,10 +247,10 @@ impl Reason {
             Cause::HostKey => (Exit::NotTrusted, ErrorKind::Refused),
             Cause::Login => (Exit::LoginRefused, ErrorKind::LoginRefused),
             // It may be quiet, or another ssh: a copy that had begun is tried again, and a script is not told to.
-            Cause::Unknown => (Exit::LoginRefused, ErrorKind::ConnectionLost),
+            Cause::Silent | Cause::Unknown => (Exit::LoginRefused, ErrorKind::ConnectionLost),
         };
-        let text =
-            format!("ssh could not connect or log in; it says why above\nhelp: try ssh alone first: {by_hand} true");
+        let why = if cause == Cause::Silent { ", and does not say why" } else { "; it says why above" };
+        let text = format!("ssh could not connect or log in{why}\nhelp: try ssh alone first: {by_hand} true");
         Self { exit, kind, text }
     }
 }
@@ -305,7 +308,8 @@ fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> Rea
             // Which of several words was not found, only the shell there knows.
             let of = if program.contains(char::is_whitespace) { " of" } else { "" };
             let text = format!("{host} has no program{of} '{}'\nhelp: {install}", printable(program.as_bytes()));
-            Reason { exit: Exit::NotFound, kind: ErrorKind::NotFound, text }
+            // No file is missing: whoever asks whether one is there gets no answer.
+            Reason { exit: Exit::NotFound, kind: ErrorKind::ConnectionLost, text }
         }
         (Some(SSH_FAILED), _) => {
             let cause = *tunnel.cause.lock().unwrap_or_else(PoisonError::into_inner);
@@ -325,8 +329,12 @@ fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> Rea
             let is_silent = told.is_empty();
             let told = if is_silent { error.to_string() } else { format!("instead it said '{told}'") };
             let text = format!("no xdfs answered over ssh: {told}");
-            // Still running without a word: the connection may be at fault.
-            if code.is_none() && is_silent { Reason::lost(text) } else { Reason::no_xdfs(text) }
+            // Without a word it is still running, was killed or had no memory: the next one may answer.
+            match (code, is_silent) {
+                (None, true) => Reason::lost(text),
+                (Some(code), true) if code != 0 => Reason::lost(format!("{text} (ssh ended with {code})")),
+                _ => Reason::no_xdfs(text),
+            }
         }
     }
 }

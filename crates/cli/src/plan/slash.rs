@@ -68,7 +68,8 @@ fn readings(source: &OsStr, target: &OsStr, sides: &Sides) -> Option<(String, St
         Sides::Down(from, to) => {
             let itself: PathBuf = to.components().collect();
             // The top of the file system has no other form.
-            let is_into = target.as_bytes().ends_with(b"/") && itself.parent().is_some();
+            let ends_in_slash = [&b"/"[..], b"/."].iter().any(|end| target.as_bytes().ends_with(end));
+            let is_into = ends_in_slash && itself.parent().is_some();
             let into = itself.join(OsStr::from_bytes(remote_name(from)?));
             is_into.then(|| (printable_path(&itself), printable_path(&into)))
         }
@@ -90,10 +91,9 @@ fn local_name(source: &OsStr) -> Option<&[u8]> {
     Path::new(source).file_name().filter(|_| !is_content).map(OsStr::as_bytes)
 }
 
-/// The same on a server.
+/// The same on a server. The top of an export has none: of a module, rsync takes the content, too.
 fn remote_name(source: &Url) -> Option<&[u8]> {
-    let top = (source.via == Via::Port).then_some(source.export.as_bytes());
-    source.name().or(top).filter(|_| !source.directory && !source.contents)
+    source.name().filter(|_| !source.directory && !source.contents)
 }
 
 /// Which of the two names is another one in the command.
@@ -103,7 +103,8 @@ enum Change<'a> {
     Target(&'a str),
 }
 
-/// The command that was typed with another source or target: with its options, on which depends what is removed.
+/// The command that was typed with another source or target: with its options, on which depends what is removed. Where it
+/// cannot be told which of its words to change, what to change by hand.
 fn command((source, target): (&OsStr, &OsStr), config: &Config, change: Change<'_>) -> String {
     let (typed, new) = match change {
         Change::Source(new) => (source, new),
@@ -113,12 +114,15 @@ fn command((source, target): (&OsStr, &OsStr), config: &Config, change: Change<'
     let is_it = |word: &OsString| word == typed || expanded(word).is_some_and(|word| word == typed);
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let found: Vec<usize> = (0..words.len()).filter(|at| is_it(&words[*at])).collect();
-    match (found.as_slice(), change) {
-        ([at], _) => words[*at] = OsString::from(new),
-        // Read by something else than this process's command line, or a value of an option is the same.
-        (_, Change::Source(new)) => words = vec!["sync".into(), "--delete".into(), new.into(), target.into()],
-        (_, Change::Target(new)) => words = vec!["sync".into(), "--delete".into(), source.into(), new.into()],
-    }
+    // Read by something else than this process's command line, or a value of an option is the same.
+    let [at] = found.as_slice() else {
+        let (role, word) = match change {
+            Change::Source(_) => ("source", shell_word(&without_password(show(source)))),
+            Change::Target(_) => ("target", shell_word(&without_password(show(target)))),
+        };
+        return format!("write {} as the {role} instead of {word}", shell_word(&without_password(new.to_owned())));
+    };
+    words[*at] = OsString::from(new);
     let words = words.iter().map(|word| shell_word(&without_password(show(word))));
     std::iter::once("xdfs".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -301,7 +301,7 @@ fn a_panic_of_a_loaded_driver_in_rust_stays_with_its_own_handle() {
     compile_rust("crates/xio/tests/loaded/panics.rs", "panics", folder.path());
     let stack = |call: &str| Stack::of(registry(folder.path())).push_all(&format!("tcp,panics={call}")).unwrap();
     let server = Server::listen(&Stack::new().push("tcp", "").unwrap(), "127.0.0.1:0").unwrap();
-    for call in ["open", "refuse", "number"] {
+    for call in ["open", "refuse", "text", "number"] {
         let refused = Handle::open(&stack(call), &server.contact().unwrap(), &patient()).unwrap_err();
         assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Other, Some("panics")), "{refused}");
         others_go_on();
@@ -351,7 +351,8 @@ fn what_a_number_cannot_say_is_on_standard_error_with_the_name_of_the_driver_in_
     let output = process.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    for text in ["the licence is over", "it panicked: a bug in open", "it panicked: a bug in holds"] {
+    let panicked = ["it panicked: a bug in open", "it panicked: a bug in a text", "it panicked: a bug in holds"];
+    for text in panicked.into_iter().chain(["the licence is over"]) {
         assert!(errors.lines().any(|line| line == format!("driver panics: {text}")), "{text}: {errors}");
     }
     // What has a number is told by it alone.

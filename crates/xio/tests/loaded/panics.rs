@@ -1,5 +1,5 @@
 //! A transform in Rust with bugs: it panics in the call that its attribute names. Where that is `refuse` or `number`
-//! its open fails, with a text or with a number.
+//! its open fails, with a text or with a number, and where it is `text`, with a text that panics.
 
 #[path = "../../../../drivers/skeleton-rust/src/driver.rs"]
 mod driver;
@@ -11,6 +11,17 @@ use std::io::{self, IoSlice, IoSliceMut};
 struct Panics {
     call: String,
 }
+
+#[derive(Debug)]
+struct PanicsInText;
+
+impl std::fmt::Display for PanicsInText {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("a bug in a text");
+    }
+}
+
+impl std::error::Error for PanicsInText {}
 
 impl Panics {
     fn may_panic(&self, call: &str) {
@@ -27,6 +38,7 @@ impl Transform for Panics {
         opened.may_panic("open");
         match &*opened.call {
             "refuse" => Err(io::Error::other("the licence is over")),
+            "text" => Err(io::Error::other(PanicsInText)),
             "number" => Err(io::Error::from_raw_os_error(5)),
             _ => Ok(opened),
         }

@@ -313,6 +313,8 @@ fn what_is_missing_there_is_said_with_the_remedy() {
         "install it",
         "--remote-command",
     ]);
+    // It may be a matter of a moment, as where there is no memory.
+    with("exit 1").ends_with(exit::CONNECTION_LOST).says(&["no xdfs answered over ssh", "ended with 1)"]);
     // As an older version answers an option that it does not know.
     with("exit 2").ends_with(exit::REFUSED).says(&["too old", "install"]);
     // As with rsync's --rsync-path, which names a program and not a command.

@@ -19,8 +19,10 @@ const BYTES_MAX: usize = 64 << 10;
 /// this list is more certain: a connection is closed after every refusal, too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) enum Cause {
-    /// It said nothing that is known here.
+    /// It said nothing.
     #[default]
+    Silent,
+    /// It said nothing that is known here.
     Unknown,
     /// No connection could be made or kept.
     Connection,
@@ -131,5 +133,6 @@ mod tests {
             assert_eq!(Cause::of_line(line), cause, "{line}");
         }
         assert!(Cause::HostKey > Cause::Connection && Cause::Login > Cause::Connection);
+        assert!(Cause::Unknown > Cause::Silent);
     }
 }

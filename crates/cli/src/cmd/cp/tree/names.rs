@@ -35,8 +35,10 @@ pub(in crate::cmd::cp) fn filter(plan: &TreePlan) -> Result<(Option<Filter>, Opt
     Ok((Some(Arc::new(filter)), listed))
 }
 
-/// Fails if a file of patterns or names is missing, before anybody is connected to or asked.
+/// Fails if a typed pattern is none, or a file of patterns or names is missing, before anybody is connected to or asked.
 pub(in crate::cmd::cp) fn must_have_lists(plan: &TreePlan) -> Result<(), Failure> {
+    let is_typed = |selection: &&Selection| matches!(selection, Selection::Pattern(_));
+    patterns::of(&plan.patterns.iter().filter(is_typed).cloned().collect::<Vec<_>>())?;
     let patterns = plan.patterns.iter().filter_map(|selection| match selection {
         Selection::File { include, path } => {
             Some((if *include { "--include-from" } else { "--exclude-from" }, path.as_path()))
