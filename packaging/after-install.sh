@@ -14,5 +14,7 @@ make_directory /var/log/xdfs 750
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
   # A server that runs goes on with the new program; one that does not stays off.
-  systemctl try-restart xdfs.service
+  # That is no reason to leave the package half configured.
+  systemctl try-restart xdfs.service ||
+    echo "xdfs: the service did not start again; 'systemctl status xdfs' and 'xdfs serve --check' say why" >&2
 fi

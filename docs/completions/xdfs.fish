@@ -57,7 +57,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l config -d 'Configura
 complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l allow-anonymous -d 'What visitors may do who did not log in: read, make new files too, or read and write. Without it nothing: they do not come in' -r -f -a "ro\t'Read'
 create\t'Read, and make new files'
 rw\t'Read and write'"
-complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l keep -d 'What \'xdfs cp -a\' may bring along to the exports given here, besides content, permissions and times: set-id and sticky bits, owners, access control lists, extended attributes, pipes and devices. Only for people whom you trust with root\'s files' -r -f -a "modes\t'All bits of the mode'
+complete -c xdfs -n "__fish_xdfs_using_subcommand serve" -l keep -d 'What \'xdfs cp -a\' may bring along to the exports given here, besides content, permissions and times: set-id and sticky bits, owners, access control lists, extended attributes, pipes and devices. Only for people whom you trust with root\'s files. Without \'acl\' and \'xattr\' a mount shows no such attributes' -r -f -a "modes\t'All bits of the mode'
 owner\t'Owner and group'
 acl\t'Access control lists'
 xattr\t'Extended attributes'
@@ -115,7 +115,7 @@ complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l remote-command -d 'For 
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l stack -d 'Pass every channel through drivers, the same as at the server: \'tcp\' and those above it, such as tcp,tls or tcp,rate=100MB/s (see docs/xio.md) [default: what the configuration file has for the server, or none]' -r
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l dry-run -d 'Change nothing; print what would be copied and what it would replace, or why the export does not take it. Whether the modes of files allow it shows only when it is done'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s n -l no-clobber -d 'Keep a target file that exists (said, not an error); without it an existing file is replaced'
-complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold: files, directories, symbolic links; permissions and modification times go along'
+complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s r -l recursive -d 'Copy directories with all they hold: files, directories, symbolic links; permissions (less the umask of the other end) and modification times go along'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -s a -l archive -d 'Like -r, and keep all that the server\'s export grants: owners, all mode bits, hard links, access control lists and extended attributes, special files; and holes, whose zeros cross the network but take no room'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l no-resume -d 'Start from the beginning even where an earlier attempt left something, and leave nothing to go on with; of a tree, send what is there already, too'
 complete -c xdfs -n "__fish_xdfs_using_subcommand cp" -l atomic -d 'A tree that is new at the target appears there whole or not at all. Until then it is beside it, under a name that begins with a dot; the same command goes on with it'

@@ -62,9 +62,9 @@ fn option_unless(typed: Option<&Path>, default: Result<PathBuf, Failure>) -> Str
     format!(" --state {}", shell_word(&printable_path(typed)))
 }
 
-/// The user's home, if known.
+/// The user's home, if known: as mount(8) starts a program for a user, only the system's list of users tells it.
 pub(crate) fn home() -> Option<PathBuf> {
-    std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+    std::env::home_dir().filter(|home| home.is_absolute())
 }
 
 fn choose(typed: Option<&Path>, xdg: Option<PathBuf>, default: Option<PathBuf>) -> Option<PathBuf> {

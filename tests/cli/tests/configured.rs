@@ -257,6 +257,56 @@ fn what_a_hand_over_takes_away_is_taken_from_the_sessions_of_the_old_process_too
 }
 
 #[test]
+fn a_server_whose_program_was_replaced_hands_over_as_before() {
+    let scene = scene();
+    let (one, two, three) = (export("one", "a", ""), export("two", "b", ""), export("three", "c", ""));
+    scene.directory("c");
+    scene.write("server.toml", format!("{AUDIT}{one}").as_bytes());
+    let program = scene.path("program");
+    std::fs::copy(xdfs_binary(), &program).expect("room for a copy");
+    let mut command = Command::new(&program);
+    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--config", "server.toml"]);
+    command.current_dir(scene.path("."));
+    scene.dress("somebody", &mut command);
+    let server = Server::start(command, &[]);
+    // As a package manager does it.
+    std::fs::copy(xdfs_binary(), scene.path("new")).expect("room for a copy");
+    std::fs::rename(scene.path("new"), &program).expect("our own file");
+    // The process that takes over starts another one, which the next reload needs.
+    let first = child_of(server.process()).expect("a process waits to take over");
+    reload(&scene, &server, &format!("{AUDIT}{one}{two}"), "ok");
+    let second = child_of(first).expect("another process waits to take over");
+    scene.write("server.toml", format!("{AUDIT}{one}{two}{three}").as_bytes());
+    kill_process(first, Signal::HUP).expect("it serves");
+    let until = Instant::now() + PATIENCE;
+    while reloads(&scene, "ok") < 2 {
+        assert!(Instant::now() < until && reloads(&scene, "failed") == 0, "{:#?}", events(&scene));
+        std::thread::yield_now();
+    }
+    let url = server.url_in("three", "");
+    assert_eq!(server.wait(), Some(0));
+    scene.run(["ls", &url]).ends_with(0);
+    kill_process(second, Signal::TERM).expect("it serves");
+    event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+#[test]
+fn where_no_process_waits_to_take_over_any_more_the_server_goes_on_and_says_what_to_do() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let waiting = child_of(server.process()).expect("a process waits to take over");
+    kill_process(waiting, Signal::KILL).expect("it is there");
+    for _ in 0..2 {
+        reload(&scene, &server, &format!("{one}{}", export("more", "b", "")), "failed");
+        let told = events(&scene).into_iter().rfind(|event| event["event"] == "reloaded").expect("it was judged");
+        assert!(told["error"].as_str().is_some_and(|error| error.contains("restart the server")), "{told}");
+    }
+    scene.run(["ls", &server.url_in("files", "")]).ends_with(0);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn what_belongs_to_the_server_is_not_offered() {
     let scene = scene();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--state"];

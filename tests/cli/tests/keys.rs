@@ -1,6 +1,7 @@
 //! `xdfs key` and `xdfs trust`: who I am and whom I know, as files and words.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 
 use xdfs_test_cli::{Running, Scene, exit};
 
@@ -33,6 +34,17 @@ fn the_key_of_whoever_runs_it_is_in_their_home_also_of_root() {
     command.env_remove("XDG_STATE_HOME");
     Running::start(command).wait().ends_with(exit::DONE);
     assert!(scene.path(format!("{state}/known_hosts")).is_file());
+}
+
+#[test]
+fn without_home_the_systems_list_of_users_says_where_it_is() {
+    if !xdfs_test_needs::root("runs a program as another user") {
+        return;
+    }
+    let mut command = std::process::Command::new(xdfs_test_cli::xdfs_binary());
+    // As mount(8) starts a program for a user.
+    command.args(["key", "show"]).env_clear().uid(65_534).gid(65_534);
+    Running::start(command).wait().ends_with(exit::NOT_FOUND).says(&["you have no key yet"]);
 }
 
 #[test]

@@ -208,7 +208,8 @@ pub(crate) struct CopyArgs {
     #[arg(short = 'n', long)]
     pub(crate) no_clobber: bool,
 
-    /// Copy directories with all they hold: files, directories, symbolic links; permissions and modification times go along
+    /// Copy directories with all they hold: files, directories, symbolic links; permissions (less the
+    /// umask of the other end) and modification times go along
     #[arg(short, long)]
     pub(crate) recursive: bool,
 

@@ -73,7 +73,8 @@ pub(crate) struct ServeArgs {
     pub(crate) allow_anonymous: Option<Rights>,
 
     /// What 'xdfs cp -a' may bring along to the exports given here, besides content, permissions and times: set-id and sticky bits,
-    /// owners, access control lists, extended attributes, pipes and devices. Only for people whom you trust with root's files
+    /// owners, access control lists, extended attributes, pipes and devices. Only for people whom you trust with root's files.
+    /// Without 'acl' and 'xattr' a mount shows no such attributes
     #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',', help_heading = "Limits and rights")]
     pub(crate) keep: Vec<KeepArg>,
 

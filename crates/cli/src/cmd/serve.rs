@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use xdfs_proto::base::Error;
+use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::policy::Fingerprint;
 use xdfs_server::audit::{AuditLog, OnFailure};
 use xdfs_server::config::{Audit, Confinement};
@@ -42,6 +42,7 @@ use crate::exit::{Exit, Failure, HELP};
 use crate::output::{JsonLines, Ready, Recovered, print};
 use crate::plan::ServePlan;
 use crate::signal::{Asked, Notifier, Signals};
+use crate::text::{printable_path, shell_word};
 use crate::{stack, state};
 use log::Logger;
 use metrics::Answering;
@@ -318,12 +319,13 @@ impl Serving {
     /// on, and this one ends when its sessions are over.
     fn hand_over(&mut self) -> Result<(), String> {
         let missing = "new directories need a process that is not confined yet, and there is none; restart the server";
-        let (Some(standby), Some(socket)) = (&mut self.standby, &self.socket) else { return Err(missing.to_owned()) };
+        let (Some(standby), Some(socket)) = (self.standby.take(), &self.socket) else { return Err(missing.to_owned()) };
         let process = standby.process();
         let metrics = self.answering.as_ref().map(Answering::socket);
-        standby
-            .hand_over(socket, metrics)
-            .map_err(|error| format!("process {process} could not take over: {error}"))?;
+        // A confined process cannot start another one.
+        standby.hand_over(socket, metrics).map_err(|error| {
+            format!("process {process} could not take over: {error}; this one serves on as before: restart the server")
+        })?;
         notify::notify(&format!("MAINPID={process}"));
         self.logger.say(Severity::Info, &format!("process {process} serves on"));
         self.answering = None;
@@ -373,7 +375,18 @@ fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
         Audit::Off => None,
         Audit::StandardError => Some(Arc::new(AuditLog::standard_error())),
         Audit::File(path) => {
-            let log = AuditLog::file(path).map_err(|error| Failure::local(&error))?;
+            let log = AuditLog::file(path).map_err(|error| {
+                let failure = Failure::local(&error);
+                match error.kind {
+                    ErrorKind::PermissionDenied => {
+                        let path = shell_word(&printable_path(path));
+                        failure.help(format_args!(
+                            "if another user made it, give it to the one who serves: chown USER {path}"
+                        ))
+                    }
+                    _ => failure,
+                }
+            })?;
             Some(Arc::new(log))
         }
     })

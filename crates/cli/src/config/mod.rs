@@ -167,7 +167,10 @@ impl Config {
 
     /// What to say of a word that was perhaps meant as `NAME:path`.
     pub(crate) fn hint(&self, typed: &OsStr) -> Option<String> {
-        let file = printable_path(&self.0.path);
+        let file = match self.0.path.as_os_str().is_empty() {
+            true => "~/.config/xdfs/config".to_owned(),
+            false => printable_path(&self.0.path),
+        };
         if let Some(name) = typed.to_str().filter(|typed| self.0.hosts.contains_key(*typed)) {
             return Some(format!(
                 "this is a server of {file}\nhelp: write {name}:path, or {name}: for its top; a local file is ./{name}"

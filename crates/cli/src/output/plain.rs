@@ -77,10 +77,13 @@ pub(super) const fn done_word(deed: EntryAction) -> Option<&'static str> {
     }
 }
 
+const fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
 /// What the user has to know about a tree that was copied.
 pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     let summary = &tree.summary;
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
     let mut notes = Vec::new();
     if summary.passed_over > 0 {
         let (count, s) = (summary.passed_over, plural(summary.passed_over));
@@ -92,21 +95,22 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     // Only root gives files away, so that every other copy would say so each time.
     let is_repeated = summary.has_made_nothing() && summary.not_kept == NotKept::OWNER;
     if summary.reduced > 0 && !is_repeated {
-        let (count, s) = (summary.reduced, plural(summary.reduced));
-        let kinds = summary.not_kept.names().collect::<Vec<_>>().join(", ");
-        let remedy = match looks_like_url(OsStr::new(tree.target.shown())) {
-            _ if !tree.archive => "",
-            true => "\nhelp: the server's administrator grants them with 'keep' in the configuration of the export",
-            false => "\nhelp: run it as root, who may give files away, or leave -a out",
-        };
-        notes.push(format!(
-            "{}: {count} attribute{s} or special file{s} could not be kept: {kinds}{remedy}",
-            tree.target
-        ));
+        notes.push(not_kept(tree.target.shown(), summary.reduced, summary.not_kept, tree.archive));
     }
     if summary.failed > 0 {
         let (count, s) = (summary.failed, plural(summary.failed));
         notes.push(format!("{}: {count} name{s} failed{HELP}{}", tree.target, tree.causes.remedy()));
     }
     notes
+}
+/// What a target does not keep, and who can change that.
+pub(crate) fn not_kept(target: &str, count: u64, kinds: NotKept, archive: bool) -> String {
+    let kinds = kinds.names().collect::<Vec<_>>().join(", ");
+    let remedy = match looks_like_url(OsStr::new(target)) {
+        _ if !archive => "",
+        true => "\nhelp: the server's administrator grants them with 'keep' in the configuration of the export",
+        false => "\nhelp: run it as root, who may give files away, or leave -a out",
+    };
+    let s = plural(count);
+    format!("{target}: {count} attribute{s} or special file{s} could not be kept: {kinds}{remedy}")
 }

@@ -81,7 +81,7 @@ fn unexpected() -> Error {
 
 impl Session {
     /// Makes one call below `base`; `read` extracts its answer.
-    fn one<T>(
+    pub(crate) fn one<T>(
         &self,
         base: &[u8],
         call: &Call<'_>,
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    fn done(&self, base: &[u8], call: &Call<'_>) -> Result<(), Error> {
+    pub(crate) fn done(&self, base: &[u8], call: &Call<'_>) -> Result<(), Error> {
         self.one(base, call, 0, |answer| (*answer == Answer::Done).then_some(()))
     }
 

@@ -44,7 +44,7 @@ use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
 const XATTR_ROOM: usize = 4 << 10;
 /// The same if that was too little: the longest value, or all names that the kernel reports, each
 /// with its length.
-const XATTR_ROOM_MAX: usize = limits::XATTR_BYTES_MAX + (4 << 10);
+pub(super) const XATTR_ROOM_MAX: usize = limits::XATTR_BYTES_MAX + (4 << 10);
 
 /// A task that is pending or in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,7 +109,7 @@ impl SourceEntry {
 
 /// The local numbers of owner and group: those of their names if the names were sent and are known
 /// here.
-fn known_here((user, group): (u32, u32), names: Option<(&[u8], &[u8])>) -> (u32, u32) {
+pub(super) fn known_here((user, group): (u32, u32), names: Option<(&[u8], &[u8])>) -> (u32, u32) {
     let Some((users_name, groups_name)) = names else { return (user, group) };
     let known = owners::known();
     (known.users.number(users_name).unwrap_or(user), known.groups.number(groups_name).unwrap_or(group))

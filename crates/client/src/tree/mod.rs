@@ -23,6 +23,7 @@ mod endpoints;
 mod events;
 mod hard_links;
 mod in_flight;
+mod one_file;
 mod plan;
 mod read_only;
 mod replies;
@@ -38,6 +39,7 @@ mod up;
 pub use down::Download;
 pub use endpoints::{NotBegun, Receive, Remote, WriteFiles};
 pub use events::{EntryAction, Event, Observer};
+pub use one_file::{Reduced, keep_down, keep_up};
 pub use total::{Counted, Sum, Total};
 pub use up::Upload;
 
@@ -207,6 +209,11 @@ impl NotKept {
         if name.starts_with(b"system.posix_acl_") { Self::ACL } else { Self::XATTR }
     }
 
+    /// Both.
+    fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// The kinds, as people call one of each.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::ALL.into_iter().filter(move |(kind, _)| self.0 & kind.0 != 0).map(|(_, name)| name)
@@ -227,7 +234,7 @@ impl Summary {
     /// Something of this kind was not kept.
     fn reduce(&mut self, kind: NotKept) {
         self.reduced += 1;
-        self.not_kept.0 |= kind.0;
+        self.not_kept = self.not_kept.and(kind);
     }
 
     /// Whether nothing at the target was made, replaced or removed.

@@ -158,7 +158,7 @@ fn is_contended(error: &Error) -> bool {
 }
 
 /// Whether the error is temporary: another session resumes the copy.
-fn passes(error: &Error) -> bool {
+pub(super) fn passes(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining) || is_busy(error)
 }
 

@@ -24,7 +24,7 @@ use crate::session::Session;
 use crate::transfer::Report;
 use bytes::Bytes;
 use links::Deferred;
-use sending::Extras;
+pub(super) use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use task::{UploadEntry, UploadSource, UploadTask};

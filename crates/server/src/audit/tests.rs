@@ -83,6 +83,28 @@ fn a_file_that_was_moved_away_is_made_again() {
     assert!(AuditLog::file(folder).is_err(), "a folder is no file");
 }
 
+#[test]
+fn of_a_start_by_hand_the_service_has_its_log_afterwards() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    if !xdfs_test_needs::root("nobody else gives files away") {
+        return;
+    }
+    const SERVICE: u32 = 4711;
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("audit.jsonl");
+    chown(scratch.path(), Some(SERVICE), Some(SERVICE)).unwrap();
+    drop(AuditLog::file(&path).unwrap());
+    assert_eq!((path.metadata().unwrap().uid(), path.metadata().unwrap().gid()), (SERVICE, SERVICE));
+    // What is there is left to whom it belongs to.
+    chown(&path, Some(0), Some(0)).unwrap();
+    drop(AuditLog::file(&path).unwrap());
+    assert_eq!(path.metadata().unwrap().uid(), 0);
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+    drop(AuditLog::file(&path).unwrap());
+    assert!(scratch.path().join("elsewhere").is_file(), "a link to a file that is not there yet");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -88,6 +88,54 @@ impl FromVec for std::ffi::OsString {
     }
 }
 
+/// Mode, owners and extended attributes.
+fn attributes(scene: &Scene, name: &str) -> (u32, u32, u32, Vec<(Vec<u8>, Vec<u8>)>) {
+    let path = scene.path(name);
+    let facts = std::fs::metadata(&path).expect("it is there");
+    let mut list = vec![0; 4096];
+    let length = rustix::fs::listxattr(&path, &mut list).expect("its attributes");
+    let names = list[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let mut xattrs: Vec<_> = names
+        .map(|name| {
+            let mut value = vec![0; 4096];
+            let length = rustix::fs::getxattr(&path, name, &mut value).expect("its value");
+            value.truncate(length);
+            (name.to_vec(), value)
+        })
+        .collect();
+    xattrs.sort();
+    (facts.mode() & 0o7777, facts.uid(), facts.gid(), xattrs)
+}
+
+#[test]
+fn a_file_that_is_copied_alone_keeps_what_one_of_a_tree_does() {
+    let scene = Scene::new();
+    everything(&scene);
+    let server = scene.serve_with(&["--keep", EVERYTHING]);
+    for (number, name) in ["tree/all", "tree/d3/e0/file-3"].into_iter().enumerate() {
+        let (up, down) = (server.url(&format!("alone{number}")), format!("back{number}"));
+        scene.run(["cp", "-a", name, &up]).ends_with(0).is_silent();
+        let wanted = attributes(&scene, name);
+        assert!(!wanted.3.is_empty());
+        assert_eq!(attributes(&scene, &format!("server/alone{number}")), wanted);
+        scene.run(["cp", "-a", &up, &down]).ends_with(0).is_silent();
+        assert_eq!(attributes(&scene, &down), wanted);
+        // A file that is there already gets them, too.
+        set_mode(&scene, &down, 0o600);
+        scene.run(["cp", "-a", &up, &down]).ends_with(0).is_silent();
+        assert_eq!(attributes(&scene, &down), wanted);
+    }
+    drop(server);
+    // Without the grants it is said what is not kept.
+    let server = scene.serve();
+    scene.run(["cp", "-a", "tree/all", &server.url("reduced")]).ends_with(0).says(&[
+        "could not be kept: ",
+        "extended attribute",
+        "\nhelp: the server's administrator grants them",
+    ]);
+    scene.run(["cp", "tree/all", &server.url("plain")]).ends_with(0).is_silent();
+}
+
 #[test]
 fn with_every_grant_everything_goes_up_and_comes_down() {
     let scene = Scene::new();

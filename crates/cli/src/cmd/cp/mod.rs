@@ -8,6 +8,7 @@ mod ftp;
 mod input;
 mod into;
 mod items;
+mod keep;
 mod monitor;
 mod pipe;
 mod retry;
@@ -22,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use xdfs_client::tree::Keep;
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, PutOptions, Verify};
 use xdfs_io::store::{Base, LocalPlace, Stage};
@@ -56,6 +58,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
     }
     with_sessions(&plan.options, plan.format, &plan.login, |copy| {
         copy.ftp.removes_left = !matches!(plan.copies, Copies::Download { .. }) && !plan.options.dry_run;
+        copy.keep = plan.tree.as_ref().map_or(Keep::default(), |tree| tree.keep);
         let exits = match &plan.copies {
             Copies::Upload { sources, target } => copy.upload_all(sources, target, plan.tree.as_ref())?,
             Copies::Download { sources, target } => {
@@ -114,6 +117,7 @@ fn with_sessions(
         base: None,
         arrived: Arrived::default(),
         rights: None,
+        keep: Keep::default(),
         whole: Vec::new(),
     };
     let exit = act(&mut copy)?;
@@ -143,6 +147,8 @@ struct Copy<'a> {
     arrived: Arrived,
     /// The rights in the export of the target, once a dry run has looked.
     rights: Option<Option<u32>>,
+    /// What else is kept of files that are copied alone.
+    keep: Keep,
     /// The marks of complete trees; they are cleared after the sessions have ended.
     whole: Vec<UnfinishedMark>,
 }
@@ -331,6 +337,12 @@ impl Copy<'_> {
             *base = base.take().or_else(|| transfer.replaces());
             moved
         });
+        let moved = moved.and_then(|outcome| {
+            if let (FileOutcome::Copied(item, _), Local::File(path)) = (&outcome, &pair.source) {
+                keep::up(session, path, (&pair.target, item), self.keep, self.monitor.output())?;
+            }
+            Ok(outcome)
+        });
         moved.or_else(|error| {
             if error.kind == ErrorKind::ConnectionLost {
                 self.sessions.forget(&pair.target);
@@ -461,6 +473,12 @@ impl Copy<'_> {
         }
         let size = || staged.size();
         let moved = started.and_then(|transfer| self.monitor.watch(&item, session, &transfer, &size, self.options));
+        let moved = moved.and_then(|outcome| {
+            if let (FileOutcome::Copied(item, _), Some(place)) = (&outcome, &place) {
+                keep::down(session, &pair.source, (place, item), self.keep, self.monitor.output())?;
+            }
+            Ok(outcome)
+        });
         let special = to_output && moved.as_ref().is_err_and(|error| error.kind == ErrorKind::NotRegular);
         if let Some(outcome) = special.then(|| self.drain_pipe(&pair.source, &item)).flatten() {
             return outcome;

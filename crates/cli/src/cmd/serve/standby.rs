@@ -7,10 +7,12 @@
 //! answers with a byte. If the server ends without having handed over, the standby process reads
 //! the end and ends too.
 
-use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -32,7 +34,10 @@ impl Standby {
     /// Starts it with the command line of this process.
     pub(super) fn start() -> std::io::Result<Self> {
         let (line, theirs) = UnixStream::pair()?;
-        let mut command = Command::new(std::env::current_exe()?);
+        // Of a program that was replaced meanwhile there is no path any more, and the new one may be of another version.
+        let program = std::env::current_exe().ok().filter(|path| path.exists());
+        let mut command = Command::new(program.unwrap_or_else(|| PathBuf::from("/proc/self/exe")));
+        command.arg0(std::env::args_os().next().unwrap_or_else(|| "xdfs".into()));
         command.args(std::env::args_os().skip(1).filter(|word| word != "--standby")).arg("--standby");
         // A token in the environment is not for the standby process: whoever can inspect it would
         // see the token there, too.
@@ -47,8 +52,18 @@ impl Standby {
     }
 
     /// Passes it the listening socket, and that of the metrics if there is one, and waits until it
-    /// serves.
-    pub(super) fn hand_over(&mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<()> {
+    /// serves. A process that could not take over is ended.
+    pub(super) fn hand_over(mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<()> {
+        let outcome = self.ask(listener, metrics);
+        if outcome.is_err() {
+            // It fails where the process has ended.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        outcome
+    }
+
+    fn ask(&mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let descriptors: Vec<_> = std::iter::once(listener).chain(metrics).map(AsFd::as_fd).collect();
@@ -57,8 +72,11 @@ impl Standby {
         }
         rustix::net::sendmsg(&self.line, &[IoSlice::new(b"T")], &mut control, SendFlags::NOSIGNAL)?;
         self.line.set_read_timeout(Some(PATIENCE))?;
-        let mut answer = [0];
-        self.line.read_exact(&mut answer)
+        self.line.read_exact(&mut [0]).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => std::io::Error::other("it ended before it served, and says why above"),
+            ErrorKind::WouldBlock => std::io::Error::other(format!("it did not serve within {} s", PATIENCE.as_secs())),
+            _ => error,
+        })
     }
 }
 

@@ -152,7 +152,7 @@ fn standard_output() -> io::Result<File> {
 fn exports() -> Result<Vec<Export>, Failure> {
     let keep = Keep { modes: true, owner: true, acl: true, xattr: true, special: true };
     let access = Access { writable: true, keep, pipes: true, ..Access::default() };
-    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    let home = crate::state::home().unwrap_or_else(|| PathBuf::from("/"));
     let [root_name, home_name] = SSH_EXPORTS;
     let open = |path: &Path| LocalStore::open_as_user(path);
     let root = open(Path::new("/")).map_err(|error| Failure::local(&error))?;

@@ -2,15 +2,16 @@
 
 use super::Upload;
 use super::task::{UploadEntry, UploadTask};
-use crate::tree::endpoints::Remote;
+use crate::tree::endpoints::{Local, Remote};
 use crate::tree::events::Observer;
 use crate::tree::in_flight::BatchBuilder;
 use crate::tree::replies::wait_for_descriptors;
 use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Flow, TRIES_MAX, TreeCopy, Turn};
-use crate::tree::{NotKept, parse};
+use crate::tree::{Keep, NotKept, parse};
 use xdfs_engine::kinds;
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_io::store::owners;
+use xdfs_io::store::tree::{Node, NodeKind};
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Attributes, Call, NewTime, Owner, Put, XattrRule};
 
@@ -218,13 +219,44 @@ impl Owned {
 /// Metadata set besides the content of one name, in the required order: a new owner clears bits of
 /// the mode.
 #[derive(Debug, Default)]
-pub(super) struct Extras {
+pub(in crate::tree) struct Extras {
     pub(super) owner: Option<Owned>,
     pub(super) mode: Option<u32>,
     pub(super) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Extras {
+    /// Those that `keep` asks for.
+    pub(in crate::tree) fn of(store: &dyn Local, path: &[u8], node: &Node, keep: Keep) -> Self {
+        let owner = keep.owners.then(|| Owned::of(node.owner, keep.numeric));
+        let mode = (keep.modes && node.kind != NodeKind::Symlink).then_some(node.mode);
+        let mut extras = Self { owner, mode, ..Self::default() };
+        if keep.xattrs
+            && let Ok(at) = parse(path)
+        {
+            for name in store.xattrs(&at).unwrap_or_default() {
+                // Removed meanwhile, or not readable.
+                if let Ok(value) = store.xattr(&at, &name) {
+                    extras.xattrs.push((name, value));
+                }
+            }
+        }
+        extras
+    }
+
+    /// Their calls about a path, each with what is not kept if it fails.
+    pub(in crate::tree) fn calls<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = (Call<'a>, NotKept)> {
+        let owner = self.owner.as_ref().map(|owned| {
+            let (user, group) = owned.told();
+            (Call::SetOwner { path, user, group }, NotKept::OWNER)
+        });
+        let mode = self.mode.map(|mode| (Call::SetMode { path, mode }, NotKept::MODE));
+        let xattrs = self.xattrs.iter().map(move |(name, value)| {
+            (Call::SetXattr { path, name, rule: XattrRule::Any, value }, NotKept::of_xattr(name))
+        });
+        owner.into_iter().chain(mode).chain(xattrs)
+    }
+
     pub(super) fn mode(&mut self, mode: u32) {
         self.mode = Some(mode);
     }
@@ -246,16 +278,8 @@ impl Extras {
         path: &[u8],
         task: impl Fn(NotKept) -> UploadTask,
     ) {
-        if let Some(owned) = &self.owner {
-            let (user, group) = owned.told();
-            filling.push(&Call::SetOwner { path, user, group }, task(NotKept::OWNER));
-        }
-        if let Some(mode) = self.mode {
-            filling.push(&Call::SetMode { path, mode }, task(NotKept::MODE));
-        }
-        for (name, value) in &self.xattrs {
-            let rule = XattrRule::Any;
-            filling.push(&Call::SetXattr { path, name, rule, value }, task(NotKept::of_xattr(name)));
+        for (call, kind) in self.calls(path) {
+            filling.push(&call, task(kind));
         }
     }
 }

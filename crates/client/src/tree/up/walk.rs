@@ -159,23 +159,7 @@ impl Upload {
 
     /// The other metadata that the target is to get, as far as requested.
     pub(super) fn extras(&self, path: &[u8], node: &Node) -> Extras {
-        let keep = self.options.keep;
-        let mut extras =
-            Extras { owner: keep.owners.then(|| Owned::of(node.owner, keep.numeric)), ..Extras::default() };
-        if keep.modes && node.kind != NodeKind::Symlink {
-            extras.mode(node.mode);
-        }
-        if keep.xattrs
-            && let Ok(at) = RelPath::parse(path)
-        {
-            for name in self.store.xattrs(&at).unwrap_or_default() {
-                // Removed meanwhile, or not readable.
-                if let Ok(value) = self.store.xattr(&at, &name) {
-                    extras.xattrs.push((name, value));
-                }
-            }
-        }
-        extras
+        Extras::of(&*self.store, path, node, self.options.keep)
     }
 }
 

@@ -51,6 +51,14 @@ pub struct Stamp {
     changed: (i64, u64),
 }
 
+/// A file that root has created goes to the owner of the folder that it is in, if that is somebody else.
+pub(super) fn give(file: &OwnedFd, (user, group): (u32, u32)) -> std::result::Result<(), Errno> {
+    if rustix::process::geteuid().is_root() && user != 0 {
+        rustix::fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+    }
+    Ok(())
+}
+
 /// A private folder of small files that are read and replaced as a whole.
 #[derive(Debug)]
 pub struct Folder {
@@ -225,11 +233,7 @@ impl Folder {
     /// Root works on files that a service reads: a file that was created here is given to the
     /// service.
     fn give(&self, file: &OwnedFd) -> std::result::Result<(), Errno> {
-        let (user, group) = self.owner;
-        if rustix::process::geteuid().is_root() && user != 0 {
-            rustix::fs::fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
-        }
-        Ok(())
+        give(file, self.owner)
     }
 
     /// Waits, up to a deadline, until no other process holds the lock file `name`.

@@ -1,0 +1,103 @@
+//! What a file that is copied alone keeps besides its bytes, permissions and modification time: the same as one of a tree.
+
+use super::Keep;
+use super::NotKept;
+use super::down::{XATTR_ROOM_MAX, known_here};
+use super::replies::passes;
+use super::up::Extras;
+use crate::calls::Facts;
+use crate::session::Session;
+use xdfs_io::store::LocalStore;
+use xdfs_io::store::tree::{AttributeChange, Tree};
+use xdfs_proto::base::{Error, RelPath};
+use xdfs_proto::wire::path::{Answer, Call, Wanted};
+
+/// What was not kept of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reduced {
+    /// How many attributes.
+    pub count: u64,
+    /// Which kinds of them.
+    pub kinds: NotKept,
+}
+
+impl Reduced {
+    /// Counts a refusal; what ended the session is an error.
+    fn note(&mut self, kind: NotKept, outcome: Result<(), Error>) -> Result<(), Error> {
+        match outcome {
+            Err(error) if passes(&error) => Err(error),
+            Err(_) => {
+                self.count += 1;
+                self.kinds = self.kinds.and(kind);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+/// Gives the file `remote` of the server what `keep` asks for of a file here.
+pub fn keep_up(
+    session: &Session,
+    (store, name): (&LocalStore, &RelPath),
+    remote: &[u8],
+    keep: Keep,
+) -> Result<Reduced, Error> {
+    let node = store.node(name)?;
+    let extras = Extras::of(store, name.as_bytes(), &node, keep);
+    let mut reduced = Reduced::default();
+    for (call, kind) in extras.calls(b"") {
+        reduced.note(kind, session.done(remote, &call))?;
+    }
+    Ok(reduced)
+}
+
+/// Gives a file here what `keep` asks for of the file `remote` of the server.
+pub fn keep_down(
+    session: &Session,
+    remote: &[u8],
+    (store, name): (&LocalStore, &RelPath),
+    keep: Keep,
+) -> Result<Reduced, Error> {
+    let mut reduced = Reduced::default();
+    let owner = if keep.owners { Wanted::OWNER.and(Wanted::NAMES) } else { Wanted::NOTHING };
+    let Facts { mode, owner, names, .. } = session.look(remote, Wanted::MODE.and(owner))?;
+    let names = names.as_ref().filter(|_| !keep.numeric).map(|(user, group)| (user.as_slice(), group.as_slice()));
+    let owner = owner.filter(|_| keep.owners).map(|numbers| known_here(numbers, names));
+    let owner = owner.map_or((None, None), |(user, group)| (Some(user), Some(group)));
+    // A new owner clears bits of the mode.
+    for (kind, change) in [
+        (NotKept::OWNER, AttributeChange { owner, ..AttributeChange::default() }),
+        (NotKept::MODE, AttributeChange { mode: mode.filter(|_| keep.modes), ..AttributeChange::default() }),
+    ] {
+        if change != AttributeChange::default() {
+            reduced.note(kind, store.change(name, &change))?;
+        }
+    }
+    if !keep.xattrs {
+        return Ok(reduced);
+    }
+    let listed = session.one(remote, &Call::XattrNames { path: b"" }, XATTR_ROOM_MAX, |answer| match answer {
+        Answer::Names(names) => Some(names.clone().into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()),
+        _ => None,
+    });
+    let listed = match listed {
+        Ok(names) => names,
+        Err(error) => return reduced.note(NotKept::XATTR, Err(error)).map(|()| reduced),
+    };
+    for xattr in listed {
+        let kind = NotKept::of_xattr(&xattr);
+        if !keep.takes_xattr(&xattr) {
+            reduced.count += 1;
+            reduced.kinds = reduced.kinds.and(kind);
+            continue;
+        }
+        let call = Call::XattrValue { path: b"", name: &xattr };
+        let value = session.one(remote, &call, XATTR_ROOM_MAX, |answer| match answer {
+            Answer::Bytes(value) => Some(value.to_vec()),
+            _ => None,
+        });
+        reduced.note(kind, value.and_then(|value| store.set_xattr(name, &xattr, &value)))?;
+    }
+    Ok(reduced)
+}
