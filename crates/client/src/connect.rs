@@ -11,6 +11,7 @@ use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketI
 use xdfs_io::stack::Over;
 use xdfs_io::transport::{self, Link, TransportOptions};
 use xdfs_proto::base::{Error, ErrorKind, Instant, Suite};
+use xdfs_proto::features;
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::Open;
 use xdfs_secure::handshake::{HostCheck, Shown};
@@ -137,7 +138,7 @@ fn wishes(options: &ConnectOptions, first: Option<(Event, Vec<u8>)>) -> Result<S
     let suites = options.suites.clone().unwrap_or_else(fast_suites);
     let open = Open {
         prefaces: [0; 16],
-        features: 0,
+        features: features::ALL,
         channels: options.channels.max(1),
         pipelines: options.pipelines.max(1),
         window: options.window.unwrap_or(0).into(),

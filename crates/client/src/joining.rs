@@ -104,9 +104,9 @@ struct PendingChannel {
 
 impl Joiner {
     /// Channel 1 is up; the others go to these mailboxes.
-    pub(crate) fn new(access: Access, posts: Vec<PumpSender>) -> Self {
+    pub(crate) fn new(access: Access, posts: Vec<PumpSender>, calls_room: usize) -> Self {
         let (joined, stopped, failure) = (AtomicUsize::new(1), AtomicBool::new(false), Mutex::new(None));
-        let calls = Queue::new(posts.len() as u8);
+        let calls = Queue::new(posts.len() as u8, calls_room);
         Self { access, posts, calls, joined, stopped, failure, grants: Mutex::default() }
     }
 

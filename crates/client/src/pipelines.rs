@@ -143,7 +143,7 @@ fn serve(
         posts.push(post);
         mailboxes.push(mailbox);
     }
-    let joiner = Arc::new(Joiner::new(opened.access, posts));
+    let joiner = Arc::new(Joiner::new(opened.access, posts, opened.limits.calls_room));
     let blocking = Blocking::default();
     let mut channel = Some(opened.channel);
     let mut threads = Vec::new();
@@ -178,7 +178,7 @@ fn serve(
 /// Closes an unused session on the caller's thread: sends EOFT and waits for the server's.
 fn part(registry: &Arc<Registry>, opened: Opened) {
     let (post, mailbox) = MailboxSender::new(1, opened.dispatch.waker());
-    let joiner = Arc::new(Joiner::new(opened.access, vec![post]));
+    let joiner = Arc::new(Joiner::new(opened.access, vec![post], opened.limits.calls_room));
     joiner.stopped.store(true, Ordering::Relaxed);
     let pipeline = PipelineId(0);
     let mut session = Machine::new(Role::Client, pipeline, opened.limits.clone(), Bugs::default());

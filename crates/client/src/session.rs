@@ -21,6 +21,7 @@ use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_io::transport::{self, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, Level, Suite};
 use xdfs_proto::limits;
+use xdfs_proto::negotiate;
 use xdfs_proto::session::SessionLimits;
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::Accept;
@@ -273,6 +274,7 @@ fn session_limits(accept: &Accept, stall: Duration, keys: KeyLimits) -> SessionL
         operations_max: limits::OPERATIONS_MAX,
         pipelines: accept.pipelines,
         channels: accept.channels,
+        calls_room: negotiate::calls_room(accept.features),
         keys,
         ..SessionLimits::default()
     }

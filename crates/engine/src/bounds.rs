@@ -131,10 +131,10 @@ mod tests {
             LONG_CONTROLS_BYTES,
             CHANNELS * SHORT_CONTROL_BYTES,
             // Batches, their replies on the way, and replies that are not acknowledged.
-            3 * limits::CALL_ROOM_MAX,
+            3 * limits::CALL_ROOM_WIDE,
             (limits::OPERATIONS_MAX + limits::LEDGER_ENTRIES_MAX) * OPERATION_BYTES,
         ];
         let sum: usize = parts.iter().sum();
-        assert!((64 << 20..=72 << 20).contains(&sum), "{sum}");
+        assert!((88 << 20..=96 << 20).contains(&sum), "{sum}");
     }
 }

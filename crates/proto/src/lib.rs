@@ -17,6 +17,7 @@ pub mod admit;
 pub mod base;
 pub mod bug;
 pub mod channel;
+pub mod features;
 pub mod lease;
 pub mod limits;
 pub mod negotiate;

@@ -74,6 +74,9 @@ pub const CALL_BYTES_MAX: usize = 256 * 1024;
 pub const CALLS_MAX: usize = 256;
 /// Limit on all outstanding replies of a session, in bytes.
 pub const CALL_ROOM_MAX: usize = 8 * 1024 * 1024;
+/// The same where the client asked for [`features::WIDE_CALLS`](crate::features::WIDE_CALLS): as much as files that are read
+/// and written in their order need over a long way.
+pub const CALL_ROOM_WIDE: usize = 16 * 1024 * 1024;
 /// Handles in one RECALL: more follow in the next one.
 pub const RECALLS_MAX: usize = 256;
 /// Changes in one NOTICE: with names of 255 bytes half of the longest message.

@@ -100,6 +100,7 @@ fn the_table_of_limits_is_the_codes() {
         ("CALL_BYTES_MAX", limits::CALL_BYTES_MAX as u64),
         ("CALLS_MAX", limits::CALLS_MAX as u64),
         ("CALL_ROOM_MAX", limits::CALL_ROOM_MAX as u64),
+        ("CALL_ROOM_WIDE", limits::CALL_ROOM_WIDE as u64),
         ("RECALLS_MAX", limits::RECALLS_MAX as u64),
         ("NOTICES_MAX", limits::NOTICES_MAX as u64),
         ("READ_RANGES_MAX", limits::READ_RANGES_MAX as u64),

@@ -347,7 +347,7 @@ impl Server {
         let accept = Accept {
             prefaces: welcome.prefaces,
             session: id,
-            features: 0,
+            features: granted.features,
             channels: granted.channels,
             pipelines: granted.pipelines,
             window: granted.window,

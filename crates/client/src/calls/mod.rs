@@ -234,6 +234,12 @@ impl Session {
         (self.facts().block as usize).min(limits::CALL_BYTES_MAX)
     }
 
+    /// How many calls with as much data as fits into one may be on their way: the rate of a file that is read or written in its
+    /// order over a long way.
+    pub(crate) fn long_calls_max(&self) -> usize {
+        self.served().map_or(1, |served| served.calls.long_batches_max())
+    }
+
     /// Whether a batch with a reply of `room` bytes leaves others enough of what the session may
     /// have in flight.
     pub(crate) fn leaves_room_for_calls(&self, room: usize) -> bool {

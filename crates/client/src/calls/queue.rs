@@ -38,12 +38,14 @@ struct QueueState {
     /// would wake all.
     line: VecDeque<(u64, Thread)>,
     ended: bool,
+    /// Bytes of all batches that are on their way, replies included.
+    room: usize,
 }
 
 impl QueueState {
     /// The pipeline with the least load of those that have room for so many bytes.
     fn room(&self, bytes: usize) -> Option<usize> {
-        let most = limits::CALL_ROOM_MAX / self.loads.len();
+        let most = self.room / self.loads.len();
         let free =
             |load: &Load| load.open && load.batches < BATCHES_MAX && (load.batches == 0 || load.bytes + bytes <= most);
         let open = self.loads.iter().enumerate().filter(|(_, load)| free(load));
@@ -68,11 +70,11 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// For a session with this many pipelines; the first one has a channel.
-    pub(crate) fn new(pipelines: u8) -> Self {
+    /// For a session with this many pipelines, and this much room for calls; the first one has a channel.
+    pub(crate) fn new(pipelines: u8, room: usize) -> Self {
         let mut loads = vec![Load::default(); usize::from(pipelines.max(1))];
         loads[0].open = true;
-        let state = QueueState { entries: BTreeMap::new(), loads, line: VecDeque::new(), ended: false };
+        let state = QueueState { entries: BTreeMap::new(), loads, line: VecDeque::new(), ended: false, room };
         Self { state: Mutex::new(state), replies: PayloadPool::new(SPARE_MAX) }
     }
 
@@ -110,10 +112,16 @@ impl Queue {
         }
     }
 
+    /// How many batches of full length, replies included, may be on their way on a pipeline, with some room left for others.
+    pub(crate) fn long_batches_max(&self) -> usize {
+        let state = self.lock();
+        (state.room / state.loads.len() / limits::CALL_BYTES_MAX).min(BATCHES_MAX).saturating_sub(2).max(1)
+    }
+
     /// Whether some pipeline has at least half of its room for batches free, and so many bytes.
     pub(crate) fn is_half_free(&self, bytes: usize) -> bool {
         let state = self.lock();
-        let most = limits::CALL_ROOM_MAX / state.loads.len() / 2;
+        let most = state.room / state.loads.len() / 2;
         let free = |load: &Load| load.open && load.batches < BATCHES_MAX / 2 && load.bytes + bytes <= most;
         !state.ended && state.line.is_empty() && state.loads.iter().any(free)
     }
@@ -187,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_is_full_waits_for_an_answer_and_an_ended_one_takes_nothing() {
-        let queue = Arc::new(Queue::new(1));
+        let queue = Arc::new(Queue::new(1, limits::CALL_ROOM_MAX));
         let half = limits::CALL_ROOM_MAX / 2;
         let (teller, first) = Callback::waiting();
         assert!(matches!(queue.enter(1, half, teller), Ok(0)));
@@ -204,7 +212,7 @@ mod tests {
 
     #[test]
     fn who_waits_has_room_in_the_order_of_asking() {
-        let queue = Arc::new(Queue::new(1));
+        let queue = Arc::new(Queue::new(1, limits::CALL_ROOM_MAX));
         assert!(queue.enter(0, limits::CALL_ROOM_MAX, nobody()).is_ok());
         let (entered, order) = std::sync::mpsc::sync_channel(3);
         // A large one first: the small ones do not pass it for ever.
@@ -235,7 +243,7 @@ mod tests {
 
     #[test]
     fn batches_go_to_the_pipeline_that_has_the_least_to_do_of_those_that_have_a_channel() {
-        let queue = Queue::new(3);
+        let queue = Queue::new(3, limits::CALL_ROOM_MAX);
         let enter = |ticket| queue.enter(ticket, 10, nobody()).ok().unwrap();
         assert_eq!((enter(1), enter(2)), (0, 0));
         queue.opened(2);

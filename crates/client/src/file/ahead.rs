@@ -9,9 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::Error;
 use xdfs_proto::wire::file::ReadRange;
 
-/// Reads of one file that are on their way at a time: 8 MiB.
-pub(super) const AHEAD_MAX: usize = 32;
-
 /// A longer read requests all of its parts at once by itself.
 const READ_MAX: usize = 2 << 20;
 
@@ -180,7 +177,7 @@ impl Ahead {
         }
         let chunk = core.chunk();
         if self.window == 0 || self.grown.saturating_add(chunk as u64) <= end {
-            (self.window, self.grown) = ((self.window * 2).clamp(1, AHEAD_MAX), end);
+            (self.window, self.grown) = ((self.window * 2).clamp(1, core.long_calls_max()), end);
         }
         // Nothing is known to be behind the end of the file.
         let ahead = end.saturating_add(((self.window - 1) * chunk) as u64).min(core.known_end());

@@ -274,6 +274,11 @@ impl Core {
         lock(&self.connection).session.batch_bytes_max() - FRAME_BYTES
     }
 
+    /// How many of those may be on their way.
+    pub(super) fn long_calls_max(&self) -> usize {
+        lock(&self.connection).session.long_calls_max()
+    }
+
     fn current(&self) -> Result<(Arc<Session>, u64, u64), Error> {
         let connection = lock(&self.connection);
         match &connection.broken {

@@ -1,6 +1,6 @@
 //! Reads at an offset: many calls on their way at a time.
 
-use super::ahead::{AHEAD_MAX, PendingRead};
+use super::ahead::PendingRead;
 use super::core::{Core, Sent, unexpected};
 use super::remote::Answered;
 use crate::calls::Facts;
@@ -55,10 +55,11 @@ impl Core {
     pub(super) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.settle_quietly();
         let (chunk, length, mut done) = (self.chunk(), buf.len(), 0);
+        let most = self.long_calls_max();
         let mut pending = VecDeque::new();
         let mut requested = 0;
         while done < length {
-            while requested < length && pending.len() < AHEAD_MAX {
+            while requested < length && pending.len() < most {
                 // At most 256 KiB: fits.
                 let part = (length - requested).min(chunk) as u32;
                 pending.push_back(self.request(ReadRange { offset: offset + requested as u64, length: part }));
@@ -83,8 +84,9 @@ impl Core {
         let mut all = Vec::with_capacity(ranges.len());
         let mut pending = VecDeque::new();
         let mut rest = ranges;
+        let most = self.long_calls_max();
         loop {
-            let fits = if pending.len() < AHEAD_MAX { self.how_many_fit(rest) } else { 0 };
+            let fits = if pending.len() < most { self.how_many_fit(rest) } else { 0 };
             if fits > 0 {
                 let (some, behind) = rest.split_at(fits);
                 pending.push_back((some, self.start(call_of_ranges(some))));

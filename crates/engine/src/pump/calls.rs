@@ -159,7 +159,8 @@ where
     pub(super) fn on_execute(&mut self, operation: OperationId, channel: ChannelId) {
         // Twice what a client may have in flight: the client may learn of an outcome before the
         // server knows that it has.
-        let most = 2 * xdfs_proto::limits::CALL_ROOM_MAX / usize::from(self.session.limits().pipelines.max(1));
+        let limits = self.session.limits();
+        let most = 2 * limits.calls_room / usize::from(limits.pipelines.max(1));
         if self.batches.bytes > most {
             let text = "too many calls at a time in this session";
             return self.refuse_calls(operation, Error::new(ErrorKind::Busy, text));

@@ -2,6 +2,7 @@
 //! states every value, so that no value changes silently.
 
 use crate::base::{Duration, Error, ErrorKind, Level, Suite};
+use crate::features;
 use crate::limits;
 use crate::plan;
 use crate::wire::handshake::Open;
@@ -55,6 +56,20 @@ pub struct Granted {
     pub stall: Duration,
     /// Cipher suite of records.
     pub suite: Suite,
+    /// Features: those that were asked for and exist here.
+    pub features: u64,
+}
+
+impl Granted {
+    /// Limit on all outstanding replies of the session, in bytes.
+    pub fn calls_room(&self) -> usize {
+        calls_room(self.features)
+    }
+}
+
+/// Limit on all outstanding replies of a session with these features, in bytes.
+pub fn calls_room(features: u64) -> usize {
+    if features & features::WIDE_CALLS == 0 { limits::CALL_ROOM_MAX } else { limits::CALL_ROOM_WIDE }
 }
 
 /// Grants what `open` requests within `policy`, or returns the reason for refusal.
@@ -85,6 +100,7 @@ pub fn grant(open: &Open, policy: &Policy) -> Result<Granted, Error> {
         floor,
         stall: asked.clamp(limits::STALL_MIN, policy.stall_max.max(limits::STALL_MIN)),
         suite,
+        features: open.features & features::ALL,
     })
 }
 
@@ -118,6 +134,19 @@ mod tests {
             credentials: vec![],
             options: vec![],
             first: None,
+        }
+    }
+
+    #[test]
+    fn features_that_exist_are_granted_and_no_others() {
+        for (asked, granted, room) in [
+            (0, 0, limits::CALL_ROOM_MAX),
+            (1, 1, limits::CALL_ROOM_WIDE),
+            (6, 0, limits::CALL_ROOM_MAX),
+            (u64::MAX, features::ALL, limits::CALL_ROOM_WIDE),
+        ] {
+            let given = grant(&Open { features: asked, ..open() }, &Policy::default()).unwrap();
+            assert_eq!((given.features, given.calls_room()), (granted, room));
         }
     }
 

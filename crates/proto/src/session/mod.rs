@@ -97,6 +97,8 @@ pub struct SessionLimits {
     pub pipelines: u8,
     /// Channels of the session, to compute the window.
     pub channels: u16,
+    /// Bytes of the batches and rooms of all live operations of calls.
+    pub calls_room: usize,
     /// How much data one key may protect: REKEY is sent before a record that could exceed it.
     pub keys: KeyLimits,
 }
@@ -112,6 +114,7 @@ impl Default for SessionLimits {
             operations_max: limits::OPERATIONS_MAX,
             pipelines: 1,
             channels: 1,
+            calls_room: limits::CALL_ROOM_MAX,
             keys: KeyLimits::STANDARD,
         }
     }

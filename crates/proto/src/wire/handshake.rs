@@ -111,7 +111,7 @@ pub struct ExtendedOption {
 pub struct Open {
     /// What both sides sent in clear.
     pub prefaces: Prefaces,
-    /// Bit set of features wanted; version 1 defines none.
+    /// Bit set of features wanted: see [`crate::features`].
     pub features: u64,
     /// Channels wanted (WIRE-26).
     pub channels: u16,

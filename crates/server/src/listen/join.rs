@@ -46,6 +46,7 @@ impl Server {
             stall: granted.stall,
             pipelines: granted.pipelines,
             channels: granted.channels,
+            calls_room: granted.calls_room(),
             keys: self.config.key_limits,
             ..SessionLimits::default()
         };

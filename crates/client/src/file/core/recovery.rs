@@ -3,7 +3,6 @@
 
 use super::super::remote::{Backoff, PendingFileReply, Remote, is_lost};
 use super::super::unsynced::Change;
-use super::writes::BEHIND_MAX;
 use super::{Core, FRAME_BYTES, change_number, change_told, lock, open_with};
 use crate::session::Session;
 use std::collections::VecDeque;
@@ -199,7 +198,7 @@ impl Core {
             Ok::<_, Error>(())
         };
         for group in groups(changes, room) {
-            while sent.len() >= BEHIND_MAX || sent.iter().any(|(other, _)| group.overlaps(other)) {
+            while sent.len() >= session.long_calls_max() || sent.iter().any(|(other, _)| group.overlaps(other)) {
                 sent.pop_front().map_or(Ok(()), &mut settle)?;
             }
             // If this session is lost too, the change number may be that of one of these.

@@ -10,9 +10,6 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 use xdfs_proto::base::Error;
 use xdfs_proto::wire::file::{FileBatch, FileCall, LeaseCall};
 
-/// Writes that are on their way before the next one waits.
-pub(super) const BEHIND_MAX: usize = 30;
-
 /// A write that is to be sent.
 #[derive(Clone, Copy)]
 struct Write<'a> {
@@ -214,7 +211,7 @@ impl Core {
     pub(in crate::file) fn push(&self) -> bool {
         let Some(mut behind) = self.behind_now() else { return false };
         self.take_answers(&mut behind);
-        if behind.sent.len() < BEHIND_MAX
+        if behind.sent.len() < self.long_calls_max()
             && !self.may_keep_changes()
             && let Err(error) = self.send_gathered(&mut behind)
         {
@@ -330,7 +327,7 @@ impl Core {
         let (number, change, sent) = self.start_write(write);
         let Write { under, accepted, .. } = write;
         queue.push_back(SentWrite { number, change, under, accepted, sent });
-        let early = if queue.len() > BEHIND_MAX { queue.pop_front() } else { None };
+        let early = if queue.len() > self.long_calls_max() { queue.pop_front() } else { None };
         early.map_or(Ok(()), |early| self.settle_one(early, None))
     }
 
