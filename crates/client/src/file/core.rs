@@ -22,7 +22,7 @@ pub use lease::Lease;
 use lease::LeasingLock;
 pub(super) use lease::PendingLease;
 use locks::Locks;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use writes::Behind;
@@ -101,6 +101,8 @@ pub(super) struct Core {
     behind: Mutex<Behind>,
     changes: Mutex<Changes>,
     ahead: Mutex<Ahead>,
+    /// The change number that came with the bytes that were read last; when it was opened, the one of then.
+    pub(super) read_change: AtomicU64,
     leasing: LeasingLock,
     /// Nobody uses it any more: in another session it is not opened again.
     closed: AtomicBool,
@@ -130,7 +132,7 @@ fn change_number(answer: &FileAnswer<'_>) -> Option<u64> {
 }
 
 /// The same number, where it was asked for.
-fn change_told(answer: &FileAnswer<'_>) -> Option<u64> {
+pub(super) fn change_told(answer: &FileAnswer<'_>) -> Option<u64> {
     match answer {
         FileAnswer::Attributes(told) => told.change,
         _ => None,
@@ -254,6 +256,7 @@ impl Core {
             behind: Mutex::default(),
             changes: Mutex::new(shared.changes.clone()),
             ahead: Mutex::new(ahead),
+            read_change: AtomicU64::new(change),
             leasing: LeasingLock::default(),
             closed: AtomicBool::new(false),
             lost: OnceLock::new(),
@@ -441,7 +444,7 @@ impl Core {
     }
 
     /// One of its results.
-    fn answer_at<T>(
+    pub(super) fn answer_at<T>(
         &self,
         answered: &Answered,
         index: usize,

@@ -101,6 +101,7 @@ use crate::calls::Facts;
 use core::{Core, Shared};
 use flight::Flown;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use unsynced::Change;
 use xdfs_proto::base::{Error, ErrorKind};
@@ -298,6 +299,12 @@ impl File {
     /// those of a file that did not change in between.
     pub fn version(&self) -> (u64, u64) {
         self.core.version()
+    }
+
+    /// The change number of the bytes that were read last, or a later one; as long as none were, the one of its open. Whoever was
+    /// told attributes with another number was told of another state of the file.
+    pub fn read_change(&self) -> u64 {
+        self.core.read_change.load(Ordering::Relaxed)
     }
 
     /// Device and inode, as [`Wanted::INODE`] tells them.

@@ -1,10 +1,11 @@
 //! Reads at an offset: many calls on their way at a time.
 
 use super::ahead::PendingRead;
-use super::core::{Core, Sent, unexpected};
+use super::core::{Core, Sent, change_told, unexpected};
 use super::remote::Answered;
 use crate::calls::Facts;
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use xdfs_proto::base::Error;
 use xdfs_proto::limits;
 use xdfs_proto::wire::file::{FileAnswer, FileCall, ReadRange};
@@ -13,8 +14,9 @@ use xdfs_proto::wire::path::Wanted;
 /// What is read at a time of a long range.
 const LONG_READ_BYTES: usize = 16 << 20;
 
+/// The change number is that of the bytes, or a later one.
 fn call_of(range: ReadRange) -> Vec<FileCall<'static>> {
-    vec![FileCall::Read { ranges: vec![range] }]
+    vec![FileCall::Read { ranges: vec![range] }, FileCall::Attributes { wanted: Wanted::CHANGE }]
 }
 
 /// Ranges that fit into one reply.
@@ -37,6 +39,10 @@ impl Core {
         take: impl FnOnce(&Answered, &[u8]) -> T,
     ) -> Result<T, Error> {
         let answered = self.finish(read.sent.take(), call_of(read.range))?;
+        // A lease may have ended between the two: the bytes are good nevertheless.
+        if let Ok(change) = self.answer_at(&answered, 1, "look at", change_told) {
+            self.read_change.store(change, Ordering::Relaxed);
+        }
         let mut take = Some(take);
         self.parts(&answered, |parts| match parts {
             [part] if part.len() <= read.range.length as usize => take.take().map(|take| take(&answered, part)),

@@ -63,6 +63,12 @@ pub(crate) enum Answer {
         flags: u32,
     },
     Data(Bytes),
+    /// Bytes of a file.
+    Read {
+        bytes: Bytes,
+        /// The inode, if the kernel may have attributes of it that are older than the bytes.
+        changed: Option<u64>,
+    },
     /// Entries, and the inodes that were looked up for them.
     Directory(DirectoryBuffer),
     Written(u32),
@@ -134,7 +140,7 @@ impl Answer {
             Self::Opened { handle, flags, .. } => drop(fields.u64(*handle).u32(*flags).u32(0)),
             Self::OpenedDirectory { handle } => drop(fields.u64(*handle).u32(0).u32(0)),
             Self::Created { entry, handle, flags } => drop(fields.entry(entry).u64(*handle).u32(*flags).u32(0)),
-            Self::Data(data) => return (Vec::new(), Some(data)),
+            Self::Data(data) | Self::Read { bytes: data, .. } => return (Vec::new(), Some(data)),
             Self::Directory(buffer) => return (Vec::new(), Some(&buffer.bytes)),
             Self::Written(size) | Self::Size(size) => drop(fields.u32(*size).u32(0)),
             Self::Offset(offset) => drop(fields.u64(*offset)),

@@ -332,7 +332,9 @@ impl<'a> Server<'a> {
         let wanted = lock(&self.in_flight).finish(unique);
         let dropped = match &outcome {
             Ok(Answer::Locked { inode }) => Some((*inode, Kept::Everything)),
-            Ok(Answer::Opened { changed, .. }) => changed.map(|inode| (inode, Kept::Attributes)),
+            Ok(Answer::Opened { changed, .. } | Answer::Read { changed, .. }) => {
+                changed.map(|inode| (inode, Kept::Attributes))
+            }
             _ => None,
         };
         if let Some((inode, kept)) = dropped {

@@ -5,6 +5,7 @@ use crate::kernel::{Answer, NewMode, abi};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use xdfs_client::file::{File, OpenOptions};
 use xdfs_client::wire::Call;
@@ -40,6 +41,15 @@ pub(super) struct OpenFile {
     pub(super) file: File,
     /// It was opened for writing.
     pub(super) writes: bool,
+    /// The change number of the attributes that the kernel may keep, as far as reads have compared it.
+    compared: AtomicU64,
+}
+
+impl OpenFile {
+    pub(super) fn new(inode: u64, file: File, writes: bool) -> Self {
+        let compared = AtomicU64::new(file.read_change());
+        Self { inode, file, writes, compared }
+    }
 }
 
 fn options(flags: u32) -> OpenOptions {
@@ -97,7 +107,7 @@ impl Tree {
         // The kernel's pages are those of the file as it is now if nobody changed it: close-to-open.
         let version = Some(file.version());
         let known = std::mem::replace(&mut self.contents().entry(inode).or_default().version, version);
-        let handle = self.files.insert(OpenFile { inode, file, writes });
+        let handle = self.files.insert(OpenFile::new(inode, file, writes));
         // What the kernel believes to be the end of the file is not where an append goes: its page cache
         // would have the bytes in the wrong place.
         let direct = writes && flags & APPEND != 0;
@@ -196,7 +206,11 @@ impl Tree {
         self.settle(open.inode);
         let length = open.file.read_ahead_at(&mut bytes, offset).map_err(|error| refused(&error))?;
         bytes.truncate(length);
-        Ok(Answer::Data(Bytes::from(bytes)))
+        // Who has read what others wrote is not told the size before that.
+        let change = open.file.read_change();
+        let is_new =
+            open.compared.swap(change, Ordering::Relaxed) != change && !self.are_known_facts(open.inode, change);
+        Ok(Answer::Read { bytes: Bytes::from(bytes), changed: is_new.then_some(open.inode) })
     }
 
     /// `how`: the flags that the file has now, and why the kernel writes.

@@ -45,12 +45,13 @@ impl KnownFacts {
         Some((found.facts.clone(), found.then, left))
     }
 
-    /// The server tells the file's change number. Facts with another one are old. Whether they are known, and not.
-    fn compare(&self, inode: u64, change: u64, until: Instant) -> bool {
+    /// The server tells the file's change number. Facts with another one are old. Whether they are known, and not: then they are
+    /// good for as long as it is said.
+    fn compare(&self, inode: u64, change: u64, until: Option<Instant>) -> bool {
         let mut all = self.lock();
         match all.get_mut(&inode) {
             Some(known) if known.facts.change == Some(change) => {
-                known.until = until;
+                known.until = until.unwrap_or(known.until);
                 true
             }
             _ => {
@@ -69,7 +70,12 @@ impl Tree {
 
     /// A file was opened, and `change` was its change number after `then`. Whether the kernel was told what is still so.
     pub(super) fn compare_known_facts(&self, inode: u64, change: u64, then: Instant) -> bool {
-        self.known.facts.compare(inode, change, then + self.settings.valid)
+        self.known.facts.compare(inode, change, Some(then + self.settings.valid))
+    }
+
+    /// Bytes of a file came with this change number. Whether the kernel was told the attributes that it had then.
+    pub(super) fn are_known_facts(&self, inode: u64, change: u64) -> bool {
+        self.known.facts.compare(inode, change, None)
     }
 }
 
@@ -91,9 +97,9 @@ mod tests {
         known.keep(2, &facts(7), 0, now);
         assert!(known.find(1).is_some_and(|(told, then, left)| (told, then) == (facts(7), 0) && left <= VALID));
         assert!(known.find(2).is_none() && known.find(3).is_none());
-        assert!(known.compare(2, 7, now + VALID));
+        assert!(known.compare(2, 7, Some(now + VALID)));
         assert!(known.find(2).is_some(), "the server has said that they are those of now");
-        assert!(!known.compare(2, 8, now + VALID));
+        assert!(!known.compare(2, 8, Some(now + VALID)));
         assert!(known.find(2).is_none());
     }
 

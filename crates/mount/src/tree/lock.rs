@@ -158,7 +158,7 @@ impl Tree {
     fn writable(&self, open: &Arc<OpenFile>) -> Arc<OpenFile> {
         let options = OpenOptions::new().read(true).write(true);
         match self.open_file(open.inode, &options, 0) {
-            Ok(file) => Arc::new(OpenFile { inode: open.inode, file, writes: true }),
+            Ok(file) => Arc::new(OpenFile::new(open.inode, file, true)),
             Err(_) => Arc::clone(open),
         }
     }

@@ -104,13 +104,15 @@ const SEES: &str = "times = 0\n\
     print(times)\n";
 
 #[test]
-fn a_reader_of_new_data_never_sees_the_size_before_it_where_attributes_are_not_kept() {
-    let scene = Scene::new();
-    let (_server, one, other) = two(&scene, &["-o", "valid=0"]);
-    fs::write(one.path("file"), 8_u64.to_le_bytes()).unwrap();
-    beside(&scene, (&one, &other), GROWS, SEES);
-    other.unmount();
-    one.unmount();
+fn a_reader_of_new_data_never_sees_the_size_before_it() {
+    for options in [&["-o", "valid=0"][..], &[], &["-o", "valid=30"]] {
+        let scene = Scene::new();
+        let (_server, one, other) = two(&scene, options);
+        fs::write(one.path("file"), 8_u64.to_le_bytes()).unwrap();
+        beside(&scene, (&one, &other), GROWS, SEES);
+        other.unmount();
+        one.unmount();
+    }
 }
 
 #[test]
