@@ -1,19 +1,19 @@
-//! kill -9 of either side, at any moment: the same command again makes the copy whole, and what was durable is not sent again.
+//! kill -9 of either side, at any moment of a copy: the literal same command makes it whole, or the client by itself if only its
+//! server was killed, and what was durable is not sent again.
 //!
 //! `XDFS_TREE_KILLS=50` runs the long form.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, Server};
+use xdfs_test_cli::{Scene, Server};
 
-use super::judge::{plant, same};
+use super::judge::{differences, plant, same};
 
 const FILES: usize = 150;
 
 fn kills() -> u32 {
-    std::env::var("XDFS_TREE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+    std::env::var("XDFS_TREE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
 }
 
 /// A server at `address` that keeps an audit log.
@@ -29,21 +29,83 @@ fn serve(scene: &Scene, address: &str) -> Server {
     server
 }
 
-/// Ends `running`, or the server, after so long.
-fn kill_after(time: Duration, running: Running, server: Option<&Server>) {
+/// What is ended in the middle of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Ended {
+    Client,
+    /// The client goes on by itself once a server is back.
+    Server,
+    Both,
+}
+
+/// A server that can be killed, and what became of the copies that ran meanwhile.
+struct Course<'s> {
+    scene: &'s Scene,
+    server: Option<Server>,
+    address: String,
+    /// Copies that were not whole when they were ended, of each kind.
+    ended: BTreeMap<Ended, u32>,
+}
+
+impl Course<'_> {
+    fn url(&self, path: &str) -> String {
+        self.server.as_ref().expect("it runs").url(path)
+    }
+
+    /// Runs `words`, which make `to`; ends something `after` so long, and makes `to` whole: by the literal same command where
+    /// the client was ended, and else by nothing but a server that is there again.
+    fn end(&mut self, ended: Ended, after: Duration, words: &[&str], to: &str) {
+        let running = self.scene.start(words);
+        // A client that never had a server does not wait for one, so there is a session first: it makes the top of the copy.
+        let top = self.scene.path(to);
+        until("the copy has begun, or ended", || top.exists() || !running.is_running());
+        pass(after);
+        if ended != Ended::Client {
+            self.server.take().expect("it runs").kill();
+        }
+        let was_whole = match ended {
+            Ended::Server => {
+                self.server = Some(serve(self.scene, &self.address));
+                let outcome = running.wait();
+                outcome.ends_with(0);
+                outcome.objects().iter().all(|object| object["retries"].as_u64().unwrap_or_default() == 0)
+            }
+            Ended::Client | Ended::Both => {
+                running.kill();
+                self.server.get_or_insert_with(|| serve(self.scene, &self.address));
+                // cp copies into what is whole once more, as sync does not.
+                let is_whole = differences(&self.scene.path("tree"), &top, false).is_empty();
+                if !is_whole {
+                    self.scene.run(words).ends_with(0);
+                }
+                is_whole
+            }
+        };
+        same(self.scene, "tree", to, false);
+        *self.ended.entry(ended).or_default() += u32::from(!was_whole);
+    }
+}
+
+#[track_caller]
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "not within a minute: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Lets so much time pass, without sleeping through the moment that is meant.
+fn pass(time: Duration) {
     let until = Instant::now() + time;
     while Instant::now() < until {
         std::hint::spin_loop();
     }
-    if let Some(server) = server {
-        server.signal(Signal::KILL);
-    }
-    running.kill();
 }
 
 /// A moment from a seed, spread over the time that a whole copy takes.
-fn moment(round: u32, whole: Duration) -> Duration {
-    let share = (u64::from(round).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24);
+fn moment(number: u32, whole: Duration) -> Duration {
+    let share = (u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24);
     whole.mul_f64(share)
 }
 
@@ -51,28 +113,32 @@ fn moment(round: u32, whole: Duration) -> Duration {
 fn after_a_kill_of_either_side_the_same_command_makes_the_copy_whole() {
     let scene = Scene::new();
     plant(&scene, "tree", FILES, 3);
-    let mut server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, "127.0.0.1:0");
     let address = server.address().to_owned();
     let since = Instant::now();
     scene.run(["cp", "-r", "tree", &server.url("first")]).ends_with(0);
     let whole = since.elapsed();
-    for round in 0..kills() {
-        let (copy, back) = (format!("copy{round}"), format!("back{round}"));
-        let url = server.url(&copy);
-        let of_server = (round % 2 == 0).then_some(&server);
-        kill_after(moment(round, whole), scene.start(["cp", "-r", "--retry", "0", "tree", &url]), of_server);
-        if round % 2 == 0 {
-            drop(server);
-            server = serve(&scene, &address);
+    let mut course = Course { scene: &scene, server: Some(server), address, ended: BTreeMap::new() };
+    let mut number = 0;
+    for _ in 0..kills() {
+        for ended in [Ended::Client, Ended::Server, Ended::Both] {
+            let command: &[&str] = if number % 2 == 0 { &["cp", "-r", "--json"] } else { &["sync", "--json"] };
+            let (copy, back) = (format!("copy{number}"), format!("back{number}"));
+            let url = course.url(&copy);
+            course.end(
+                ended,
+                moment(2 * number, whole),
+                &[command, &["tree", &url]].concat(),
+                &format!("server/{copy}"),
+            );
+            course.end(ended, moment(2 * number + 1, whole), &[command, &[&url, &back]].concat(), &back);
+            number += 1;
         }
-        // sync says where it goes whatever is there already, as cp does not.
-        scene.run(["sync", "tree", &url]).ends_with(0);
-        same(&scene, "tree", &format!("server/{copy}"), false);
-        kill_after(moment(round, whole), scene.start(["sync", "--retry", "0", &url, &back]), None);
-        scene.run(["sync", &url, &back]).ends_with(0);
-        same(&scene, "tree", &back, false);
     }
-    drop(server);
+    for ended in [Ended::Client, Ended::Server, Ended::Both] {
+        assert!(course.ended.get(&ended).is_some_and(|times| *times > 0), "{ended:?} in no copy: {:?}", course.ended);
+    }
+    drop(course);
     never_twice(&String::from_utf8(scene.read("audit.log")).expect("JSON is UTF-8"));
 }
 
