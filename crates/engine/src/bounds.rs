@@ -19,9 +19,9 @@ const ORDERED_QUARTERS: usize = 3;
 /// only an application that floods a pump with commands ever waits.
 pub const MAILBOX: usize = 1024;
 /// Threads for storage calls that may block (open, stage, check, commit), for all pipelines of a
-/// process together: one user gets three of them on one export, and five exports can hang before
-/// none is left. Together with [`SLICED_THREADS`] and the few that every server has, they stay
-/// below 32.
+/// process together: one user gets three of them on one export. Three exports can hang (four under
+/// a single user) and leave one to the others; the next one takes it. Together with
+/// [`SLICED_THREADS`] and the few that every server has, they stay below 32.
 pub const STORAGE_THREADS: usize = 10;
 /// Threads for work that is cut into slices (hashes, batches of calls). A few are running, the
 /// others wait for storage.

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 use xdfs_client::file::{File, OpenOptions, Remote};
 use xdfs_client::watch::{Watch, Watched};
 use xdfs_client::wire::Wanted;
-use xdfs_client::{Address, ConnectOptions, Payload, Pinned, PutOptions, Session};
-use xdfs_test_cli::{Mounted, Relay, Scene, Server, with_file_systems};
+use xdfs_client::{Address, ConnectOptions, Offer, Payload, Pinned, PutOptions, Session};
+use xdfs_secure::identity::KeyPair;
+use xdfs_secure::identity::openssh::write_public;
+use xdfs_test_cli::{Mounted, Relay, Scene, Server, pattern, with_file_systems};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const DISK_BYTES: u64 = 64 << 20;
@@ -152,6 +154,83 @@ fn open_files_on_a_frozen_disk_delay_nobody_who_uses_another_export() {
         for writer in writers {
             writer.join().expect("no panic").expect("the disk is there again");
         }
+        assert_eq!(server.stop(), Some(0));
+    });
+}
+
+const USERS: [&str; 3] = ["ada", "bob", "cyd"];
+/// Uploads of each of them into the frozen export.
+const UPLOADS: usize = 20;
+/// Threads that the uploads of these users get for one export, or one more: that depends on whose come first.
+const THREADS_OF_EXPORT: usize = 4;
+/// The time of a whole command on another export meanwhile, at most.
+const PROMPT: Duration = Duration::from_secs(2);
+
+fn key_of(number: usize) -> KeyPair {
+    KeyPair::from_seed(&[number as u8 + 1; 32]).expect("a key")
+}
+
+fn session_of(number: usize, server: &Server) -> Session {
+    let offers = vec![Offer::Key(Arc::new(key_of(number)))];
+    let to = ConnectOptions { user: USERS[number].into(), offers, ..options(server) };
+    Session::connect(&to).expect("a session")
+}
+
+#[test]
+fn new_uploads_to_a_frozen_disk_delay_nobody_who_uses_another_export() {
+    let test = "new_uploads_to_a_frozen_disk_delay_nobody_who_uses_another_export";
+    with_file_systems(test, DISK_BYTES, |mounted: &Mounted| {
+        let scene = Scene::below(&mounted.tmpfs);
+        let (small, large) = (pattern(10_000, 1), pattern(4 << 20, 2));
+        scene.write("large", &large);
+        scene.write("other/f", &large);
+        for (number, user) in USERS.iter().enumerate() {
+            let line = write_public(&key_of(number).public(), user).expect("a line");
+            scene.write("key.pub", line.as_bytes());
+            scene.run(["user", "add", user, "--key", "key.pub"]).ends_with(0);
+        }
+        let server = serve(&scene, mounted, 100);
+        let frozen = Frozen::new(&mounted.ext4);
+        let sessions: Vec<_> = (0..USERS.len()).map(|number| session_of(number, &server)).collect();
+        let put = |(number, session): (usize, &Session)| -> Vec<_> {
+            let begin = |file: usize| {
+                let payload = Payload::bytes(small.clone()).expect("bytes");
+                session.put(payload, format!("frozen/{number}-{file}"), &PutOptions::default()).expect("it is begun")
+            };
+            (0..UPLOADS).map(begin).collect()
+        };
+        let uploads: Vec<_> = sessions.iter().enumerate().map(put).collect();
+        until("the uploads have all threads that they may have", || waiting_threads(&server) >= THREADS_OF_EXPORT);
+        let other = |name: &str| server.url_in("other", name);
+        for round in 0..3 {
+            let (up, down, new) = (format!("up{round}"), format!("down{round}"), format!("new{round}"));
+            let commands: [&[&str]; 4] = [
+                &["cp", "large", &other(&up)],
+                &["cp", &other("f"), &down],
+                &["sum", &other("f")],
+                &["mkdir", &other(&new)],
+            ];
+            for words in commands {
+                let since = Instant::now();
+                scene.run(words).ends_with(0);
+                assert!(since.elapsed() < PROMPT, "{words:?} took {:?}", since.elapsed());
+            }
+            assert!(scene.read(format!("other/{up}")) == large && scene.read(&down) == large, "both are whole");
+            // Somebody whose own uploads hang gets on with the other export as well.
+            let since = Instant::now();
+            let mine = session_of(0, &server);
+            let payload = Payload::bytes(large.clone()).expect("bytes");
+            let upload = mine.put(payload, format!("other/mine{round}"), &PutOptions::default()).expect("it is begun");
+            upload.wait().expect("it is on another disk");
+            assert!(since.elapsed() < PROMPT, "an upload of ada took {:?}", since.elapsed());
+        }
+        let ended = uploads.iter().flatten().filter(|upload| upload.wait_for(Duration::ZERO).is_some());
+        assert_eq!(ended.count(), 0, "they still wait");
+        drop(frozen);
+        for upload in uploads.into_iter().flatten() {
+            upload.wait().expect("the disk is there again");
+        }
+        drop(sessions);
         assert_eq!(server.stop(), Some(0));
     });
 }

@@ -75,6 +75,40 @@ fn a_user_whose_jobs_wait_for_storage_leaves_places_to_others_there() {
     assert_eq!(scheduler.next(MS), ScheduleStep::Nothing);
 }
 
+/// The places that each of a row of exports takes whose storage never answers, until none is left for another.
+fn taken_by_hanging_exports(limits: Limits, users: usize) -> Vec<usize> {
+    let (mut scheduler, mut taken) = (Scheduler::new(limits), Vec::new());
+    let mut now = Duration::ZERO;
+    for export in 0.. {
+        for (user, _) in (0..users).flat_map(|user| [user; 20].into_iter().zip(0..)) {
+            scheduler.push(&share(&format!("user {user}"), export), export).unwrap();
+        }
+        let before = scheduler.running();
+        for _ in 0..100 {
+            // What has waited so long uses no core.
+            now += 100 * MS;
+            start_all(&mut scheduler, now);
+        }
+        match scheduler.running() - before {
+            0 => break,
+            more => taken.push(more),
+        }
+    }
+    assert_eq!(taken.iter().sum::<usize>(), limits.running, "all places");
+    taken
+}
+
+/// As docs/security.md says it.
+#[test]
+fn three_exports_may_hang_under_many_users_and_four_under_one_before_others_wait() {
+    let limits = |limits: Limits| Limits { waiting: 1000, ..limits };
+    let (storage, sliced) = (limits(crate::bounds::storage_limits()), limits(crate::bounds::sliced_limits()));
+    assert_eq!(taken_by_hanging_exports(storage, 1), [3, 3, 2, 1, 1]);
+    assert_eq!(taken_by_hanging_exports(storage, 8), [5, 3, 1, 1]);
+    assert_eq!(taken_by_hanging_exports(sliced, 1), [4, 4, 4, 2, 1, 1]);
+    assert_eq!(taken_by_hanging_exports(sliced, 8), [8, 4, 2, 1, 1]);
+}
+
 #[test]
 fn a_single_place_serves_everybody() {
     let mut scheduler = Scheduler::new(limits(1, 1));
