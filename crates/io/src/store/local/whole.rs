@@ -80,7 +80,7 @@ impl LocalStore {
                 held => held.map_err(failed)?,
             };
             let mut fresh = self.fresh.lock();
-            match holder.rename_to_free(trees::TOP, &parent, name) {
+            match holder.publish_tree(&parent, name) {
                 // A server that was killed after the rename left the directory empty.
                 Err(Errno::NOENT) => {}
                 outcome => {

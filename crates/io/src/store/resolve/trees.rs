@@ -68,6 +68,21 @@ impl Parent {
         Ok((self.hold_below(name)?, lock))
     }
 
+    /// Gives the tree in this directory a free name in another one. Only who may change a directory
+    /// can move it there: a mode that forbids that is given back when it has its name.
+    pub(in crate::store) fn publish_tree(&self, to: &Self, target: &[u8]) -> Result<(), Errno> {
+        match self.rename_to_free(TOP, to, target) {
+            Err(Errno::ACCESS) => {}
+            outcome => return outcome,
+        }
+        let tree = self.hold_below(TOP)?;
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&tree.directory)?.st_mode & 0o7777);
+        tree.unlock();
+        let renamed = self.rename_to_free(TOP, to, target);
+        let restored = tree.change_mode(mode);
+        renamed.and(restored)
+    }
+
     /// Removes the directory `name` of a tree and everything in it, if it is not in use and was
     /// last used before `expired`.
     pub(in crate::store) fn remove_old_tree(&self, name: &[u8], expired: i64) -> bool {
@@ -131,7 +146,11 @@ impl Parent {
     /// Modes of a copied tree may forbid its owner to change it. If that cannot be altered, the
     /// next call reports it.
     fn unlock(&self) {
-        let _ = rustix::fs::chmod(format!("/proc/self/fd/{}", self.directory.as_raw_fd()), Mode::RWXU);
+        let _ = self.change_mode(Mode::RWXU);
+    }
+
+    fn change_mode(&self, mode: Mode) -> Result<(), Errno> {
+        rustix::fs::chmod(format!("/proc/self/fd/{}", self.directory.as_raw_fd()), mode)
     }
 
     fn open_below(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
