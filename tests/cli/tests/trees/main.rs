@@ -15,3 +15,4 @@ mod times;
 mod together;
 mod unfinished;
 mod whole;
+mod whole_here;

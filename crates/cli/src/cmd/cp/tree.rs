@@ -3,8 +3,8 @@
 pub(in crate::cmd::cp) mod names;
 mod patterns;
 mod reporter;
+mod whole_here;
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,9 +12,8 @@ use std::time::Instant;
 
 use xdfs_client::tree::{Download, Ended, Keep, Observer, Summary, Total, TreeOptions, Upload};
 use xdfs_client::wire::{FileType, Wanted};
-use xdfs_client::{Error, ErrorKind, Existing, Facts, Level, Session};
+use xdfs_client::{Error, ErrorKind, Facts, Level, Session};
 use xdfs_io::store::{FileKind, LocalPlace, LocalStore, Tree as _};
-use xdfs_proto::base::RelPath;
 
 use self::names::{Failures, Only};
 use self::reporter::TreeReporter;
@@ -210,7 +209,7 @@ impl Copy<'_> {
             let here = |error| Failed::of_local(&shown, error);
             let (options, listed) = self.tree_options(plan)?;
             let way = match plan.atomic && !plan.dry_run {
-                true => Some(local_way(target).map_err(here)?),
+                true => Some(whole_here::begin(target).map_err(here)?),
                 false => None,
             };
             let target = way.as_deref().unwrap_or(target);
@@ -233,7 +232,7 @@ impl Copy<'_> {
             self.monitor.tell_staged(Some(target));
         }
         match way {
-            Some(way) if exit == Exit::Done => match local_publish(&way, target) {
+            Some(way) if exit == Exit::Done => match whole_here::publish(&way, target) {
                 Ok(()) => Ok(exit),
                 Err(error) => self.monitor.tell(Err(Failed::of_local(&shown, error))),
             },
@@ -441,34 +440,6 @@ pub(super) fn made(path: &Path) -> Result<(LocalStore, bool), Error> {
             Ok((directory(&trimmed(path))?, fresh))
         }
     }
-}
-
-/// The name of a tree until it is complete; the same each time, so that the next attempt finds it.
-fn way_name(name: &[u8]) -> Vec<u8> {
-    [b".", name, b".xdfs-tree"].concat()
-}
-
-/// The path of a tree until it is complete.
-fn local_way(target: &Path) -> Result<PathBuf, Error> {
-    let target = trimmed(target);
-    let there = LocalPlace::of(target.as_os_str().as_bytes())?.existing.is_some();
-    let name = target.file_name().filter(|_| !there).ok_or_else(|| {
-        let text = format!("'{}' is there already\nhelp: --atomic is for what is new", printable_path(&target));
-        Error::new(ErrorKind::AlreadyExists, text)
-    })?;
-    Ok(target.with_file_name(OsStr::from_bytes(&way_name(name.as_bytes()))))
-}
-
-/// Gives a complete tree its name.
-fn local_publish(way: &Path, target: &Path) -> Result<(), Error> {
-    let parent = way.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let place = LocalPlace::of(parent.as_os_str().as_bytes())?;
-    let name = |path: &Path| {
-        let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
-        RelPath::parse(name).map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))
-    };
-    place.store.rename(&name(way)?, &name(&trimmed(target))?, Existing::Keep)?;
-    place.store.sync(&RelPath::default())
 }
 
 fn trimmed(path: &Path) -> PathBuf {

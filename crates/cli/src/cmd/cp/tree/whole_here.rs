@@ -1,0 +1,101 @@
+//! `--atomic` for trees that are downloaded: the tree is made in a directory beside its target that
+//! nobody else may enter, and gets its name when it is complete.
+//!
+//! The name of that directory can be guessed, so what is there already is used only if nobody else
+//! can have put anything into it. Must not: replace or remove anything of somebody else.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use xdfs_client::{Error, ErrorKind, Existing};
+use xdfs_io::store::tree::{AttributeChange, Node, NodeKind};
+use xdfs_io::store::{LocalPlace, LocalStore, Tree as _};
+use xdfs_proto::base::RelPath;
+
+use super::trimmed;
+use crate::text::printable_path;
+
+/// Write permission of anybody but the owner.
+const WRITABLE_FOR_OTHERS: u32 = 0o022;
+
+/// The name of the directory that holds a tree until it is complete; the same each time, so that
+/// the next attempt finds it.
+fn holder_name(name: &[u8]) -> Vec<u8> {
+    [b".", name, b".xdfs-tree"].concat()
+}
+
+/// The path of a tree until it is complete. The directory that holds it is there, and nobody else's.
+pub(super) fn begin(target: &Path) -> Result<PathBuf, Error> {
+    let target = trimmed(target);
+    let there = LocalPlace::of(target.as_os_str().as_bytes())?.existing.is_some();
+    let name = target.file_name().filter(|_| !there).ok_or_else(|| {
+        let text = format!("'{}' is there already\nhelp: --atomic is for what is new", printable_path(&target));
+        Error::new(ErrorKind::AlreadyExists, text)
+    })?;
+    let holder = target.with_file_name(OsStr::from_bytes(&holder_name(name.as_bytes())));
+    let (store, holder_name) = (parent_of(&target)?, name_of(&holder)?);
+    match store.make_directory(&holder_name, 0o700, false) {
+        Err(error) if error.kind != ErrorKind::AlreadyExists => return Err(error),
+        // Looked at in any case: it may have been there, or a file system may have no owners.
+        _ => must_be_ours(&store.node(&holder_name)?, &holder)?,
+    }
+    // Others may have been allowed to read it. Where there are no modes, that stays so.
+    let private = AttributeChange { mode: Some(0o700), ..AttributeChange::default() };
+    let _ = store.change(&holder_name, &private);
+    Ok(holder.join(name))
+}
+
+/// Gives a complete tree its name.
+pub(super) fn publish(way: &Path, target: &Path) -> Result<(), Error> {
+    let target = trimmed(target);
+    let (store, name) = (parent_of(&target)?, name_of(&target)?);
+    let holder = name_of(way.parent().unwrap_or(way))?;
+    let mut from = holder.clone();
+    from.push(name.as_bytes()).map_err(unnameable)?;
+    // A directory can be moved into another one only by those who may change it; its mode, which may
+    // forbid that, is given back when it has its name.
+    let mode = store.node(&from)?.mode;
+    let unlocked = store.unlock(&from);
+    let renamed = store.rename(&from, &name, Existing::Keep);
+    if unlocked {
+        let change = AttributeChange { mode: Some(mode), ..AttributeChange::default() };
+        store.change(if renamed.is_ok() { &name } else { &from }, &change)?;
+    }
+    renamed?;
+    // Where that fails, something was put into it since, which is not ours to remove.
+    let _ = store.remove_directory(&holder);
+    store.sync(&RelPath::default())
+}
+
+/// Whether nobody else can have put anything into the directory `there`, or will.
+fn must_be_ours(there: &Node, shown: &Path) -> Result<(), Error> {
+    let wrong = match there {
+        Node { kind: NodeKind::Symlink, .. } => "it is a link",
+        Node { kind, .. } if *kind != NodeKind::Directory => "it is no directory",
+        Node { owner: (user, _), .. } if *user != rustix::process::geteuid().as_raw() => "it belongs to another user",
+        Node { mode, .. } if mode & WRITABLE_FOR_OTHERS != 0 => "others may write into it",
+        _ => return Ok(()),
+    };
+    let text = format!(
+        "'{}' has the name for what is not complete yet, and {wrong}\nhelp: remove it, copy to another name, or copy without \
+         --atomic",
+        printable_path(shown)
+    );
+    Err(Error::new(ErrorKind::PermissionDenied, text))
+}
+
+/// The directory that receives `path`.
+fn parent_of(path: &Path) -> Result<LocalStore, Error> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    LocalPlace::of(parent.as_os_str().as_bytes()).map(|place| place.store)
+}
+
+/// The last component of `path`.
+fn name_of(path: &Path) -> Result<RelPath, Error> {
+    RelPath::parse(path.file_name().map(OsStrExt::as_bytes).unwrap_or_default()).map_err(unnameable)
+}
+
+fn unnameable(error: xdfs_proto::base::PathError) -> Error {
+    Error::new(ErrorKind::InvalidPath, error.to_string())
+}

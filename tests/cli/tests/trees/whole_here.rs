@@ -1,0 +1,127 @@
+//! `--atomic` downloads: the tree is made where nobody else can put anything into it, whatever other users of this machine plant.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+
+use rustix::process::Signal;
+use xdfs_test_cli::{Relay, Scene, Server, exit};
+
+use super::judge::{plant, same};
+use super::modes;
+use super::unfinished::plant_large;
+
+/// Another user of this machine.
+const OTHER: u32 = 4712;
+/// Where the tree `new` is until it is complete.
+const HOLDER: &str = "shared/.new.xdfs-tree";
+
+/// A directory as /tmp is, and a server with a tree.
+fn shared() -> (Scene, Server) {
+    let scene = Scene::new();
+    plant(&scene, "server/tree", 12, 3);
+    let server = scene.serve();
+    chmod(&scene.directory("shared"), 0o1777);
+    (scene, server)
+}
+
+fn chmod(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("our own");
+}
+
+/// The copy says why it does not use what is there, and leaves it alone.
+#[track_caller]
+fn is_refused(scene: &Scene, server: &Server, because: &str) {
+    for words in [&["cp", "-r"][..], &["sync"]] {
+        let url = server.url("tree");
+        let outcome = scene.run([words, &["--atomic", &url, "shared/new"]].concat());
+        outcome.ends_with(exit::PERMISSION_DENIED).says(&[HOLDER, because, "help: remove it"]);
+        assert_eq!(scene.names("shared"), [".new.xdfs-tree"]);
+    }
+}
+
+/// Once it is gone, the same command does its work.
+#[track_caller]
+fn is_copied(scene: &Scene, server: &Server) {
+    scene.run(["cp", "-r", "--atomic", &server.url("tree"), "shared/new"]).ends_with(0).is_silent();
+    same(scene, "server/tree", "shared/new", false);
+    assert_eq!(scene.names("shared"), ["new"], "nothing else is left");
+}
+
+#[test]
+fn what_another_user_plants_at_the_name_of_a_download_is_in_no_tree() {
+    if !xdfs_test_needs::root("it plants directories of another user") {
+        return;
+    }
+    let (scene, server) = shared();
+    for (name, content) in [("new/planted", "planted"), ("planted", "planted"), ("new/d1/e1/file-1", "planted")] {
+        scene.write(format!("{HOLDER}/{name}"), content.as_bytes());
+    }
+    for name in ["", "/new", "/new/d1", "/new/d1/e1"] {
+        let path = scene.path(format!("{HOLDER}{name}"));
+        chmod(&path, 0o777);
+        chown(path, Some(OTHER), Some(OTHER)).expect("root may");
+    }
+    is_refused(&scene, &server, "it belongs to another user");
+    assert_eq!(scene.names(HOLDER), ["new", "planted"], "it is not ours to change");
+    std::fs::remove_dir_all(scene.path(HOLDER)).expect("root may");
+    is_copied(&scene, &server);
+}
+
+#[test]
+fn what_others_can_change_or_lead_elsewhere_holds_no_download() {
+    let (scene, server) = shared();
+    chmod(&scene.directory("elsewhere"), 0o700);
+    symlink(scene.path("elsewhere"), scene.path(HOLDER)).expect("a link");
+    is_refused(&scene, &server, "it is a link");
+    assert_eq!(scene.names("elsewhere"), [""; 0]);
+    std::fs::remove_file(scene.path(HOLDER)).expect("our own");
+    scene.write(HOLDER, b"");
+    is_refused(&scene, &server, "it is no directory");
+    std::fs::remove_file(scene.path(HOLDER)).expect("our own");
+    chmod(&scene.directory(HOLDER), 0o777);
+    is_refused(&scene, &server, "others may write into it");
+    std::fs::remove_dir(scene.path(HOLDER)).expect("our own");
+    is_copied(&scene, &server);
+}
+
+#[test]
+fn nobody_else_may_enter_a_download_until_it_is_whole_and_the_same_command_goes_on_with_it() {
+    let (scene, server) = shared();
+    plant_large(&scene, "server/tree");
+    chmod(&scene.path("server/tree"), 0o777);
+    let relay = Relay::holding(&server, 1, 4 << 20);
+    let running = scene.start(["cp", "-a", "--atomic", "-P", "1", &relay.url("tree"), "shared/new"]);
+    relay.wait_until_held();
+    let mode = |name: &str| scene.path(name).metadata().expect("it is there").mode() & 0o7777;
+    assert_eq!(mode(HOLDER), 0o700);
+    assert_eq!(scene.names("shared"), [".new.xdfs-tree"]);
+    running.signal(Signal::KILL);
+    running.wait();
+    drop(relay);
+    // As a version before, or a mistake, may have left it.
+    chmod(&scene.path(HOLDER), 0o755);
+    let outcome = scene.run(["cp", "-a", "--atomic", "--json", &server.url("tree"), "shared/new"]);
+    let told = outcome.ends_with(0).objects().pop().expect("an object");
+    assert!(told["skipped"].as_u64().is_some_and(|files| files > 0), "it goes on with what is there: {told}");
+    same(&scene, "server/tree", "shared/new", false);
+    assert_eq!(mode("shared/new"), 0o777, "the mode that the source has");
+    assert_eq!(scene.names("shared"), ["new"], "nothing else is left");
+}
+
+/// Who is not root may move only a directory that he may change: here neither end is.
+#[test]
+fn a_tree_whose_top_its_owner_may_not_write_gets_its_name_and_its_mode() {
+    let scene = Scene::new();
+    plant(&scene, "server/tree", 12, 3);
+    plant(&scene, "tree", 12, 3);
+    chmod(&scene.path("server/tree"), 0o555);
+    chmod(&scene.path("tree"), 0o555);
+    let server = modes::serve(&scene);
+    for (source, target, copy) in [("tree", &*server.url("new"), "server/new"), (&*server.url("tree"), "new", "new")] {
+        modes::run(&scene, &["cp", "-a", "--atomic", source, target]).ends_with(0);
+        assert_eq!(scene.path(copy).metadata().expect("it is there").mode() & 0o7777, 0o555);
+        same(&scene, "server/tree", copy, false);
+    }
+    assert_eq!(scene.names("server"), ["new", "tree"], "nothing else is left");
+    assert!(!scene.path(".new.xdfs-tree").exists());
+}
