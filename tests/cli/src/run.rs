@@ -86,6 +86,8 @@ pub struct Running {
     output: Option<JoinHandle<Vec<u8>>>,
     messages: Option<JoinHandle<Vec<u8>>>,
     ended: Receiver<Option<i32>>,
+    /// How it ended, once somebody asked whether it did.
+    code: Option<Option<i32>>,
     reaped: bool,
 }
 
@@ -102,7 +104,7 @@ impl Running {
         let input = child.stdin.take();
         let output = child.stdout.take().map(|stream| std::thread::spawn(move || read_all(stream)));
         let messages = child.stderr.take().map(|stream| std::thread::spawn(move || read_all(stream)));
-        Self { process, input, output, messages, ended: watch(child), reaped: false }
+        Self { process, input, output, messages, ended: watch(child), code: None, reaped: false }
     }
 
     /// Its process.
@@ -133,7 +135,9 @@ impl Running {
 
     /// Ends it at once, where it has not ended by itself, and waits until it is gone.
     pub fn kill(self) -> Outcome {
-        let _ = kill_process(self.process, Signal::KILL);
+        if self.code.is_none() {
+            let _ = kill_process(self.process, Signal::KILL);
+        }
         self.wait()
     }
 
@@ -147,13 +151,27 @@ impl Running {
         is_running(self.process)
     }
 
+    /// Waits for the end for so long, and says whether it has come; the command is still to be waited for.
+    pub fn ends_within(&mut self, time: Duration) -> bool {
+        if self.code.is_none() {
+            self.code = self.ended.recv_timeout(time).ok();
+        }
+        self.code.is_some()
+    }
+
     /// The largest resident memory that it had so far, in bytes; it must still run.
     pub fn peak_memory(&self) -> u64 {
+        self.peak_so_far().expect("the process is there")
+    }
+
+    /// The same; none if it has ended.
+    pub fn peak_so_far(&self) -> Option<u64> {
         let path = format!("/proc/{}/status", self.process.as_raw_nonzero());
-        let status = std::fs::read_to_string(path).expect("the process is there");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells VmHWM");
+        let status = std::fs::read_to_string(path).ok()?;
+        // A process that has ended has no memory any more.
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().expect("a number");
-        kibibytes * 1024
+        Some(kibibytes * 1024)
     }
 
     /// Closes standard input and waits for the end, at most until the deadline.
@@ -178,7 +196,7 @@ impl Running {
 
     #[track_caller]
     fn collect(mut self, deadline: Duration) -> Outcome {
-        let Ok(code) = self.ended.recv_timeout(deadline) else {
+        let Some(code) = self.code.or_else(|| self.ended.recv_timeout(deadline).ok()) else {
             panic!("it did not end within {deadline:?}");
         };
         self.reaped = true;
@@ -193,7 +211,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.reaped && self.ended.try_recv().is_err() {
+        if !self.reaped && self.code.is_none() && self.ended.try_recv().is_err() {
             // It may end by itself in this moment; it is not reaped before the watcher's `wait` returns.
             let _ = kill_process(self.process, Signal::KILL);
             let _ = self.ended.recv_timeout(DEADLINE);

@@ -11,8 +11,6 @@ use crate::url::{PathPattern, Url};
 
 /// Memory for names that fit, of which a server may list any number.
 const HELD_BYTES_MAX: usize = 256 << 20;
-/// Bytes that are accounted for a name besides its own.
-const NAME_BYTES: usize = 200;
 
 /// What a URL stands for: itself, if the server has that name or it is no pattern; else the names that
 /// fit, in order. Names that begin with a dot fit only a pattern that does, as in a shell.
@@ -65,8 +63,7 @@ fn fitting(session: &Session, url: &Url, pattern: &PathPattern) -> Result<Vec<Ur
         };
         let (mut next, mut held) = (Vec::new(), 0);
         for directory in &found {
-            let names = names_in(session, directory, pattern, at < depth || url.directory)?;
-            held += names.iter().map(|name| name.path.as_bytes().len() + NAME_BYTES).sum::<usize>();
+            let names = names_in(session, directory, pattern, at < depth || url.directory, &mut held)?;
             if held > HELD_BYTES_MAX {
                 let text = "more names fit this pattern than are remembered\nhelp: write a narrower one";
                 return Err(Error::new(ErrorKind::LimitExceeded, text));
@@ -88,9 +85,16 @@ fn fitting(session: &Session, url: &Url, pattern: &PathPattern) -> Result<Vec<Ur
     Ok(found.into_iter().map(|found| Url { directory, contents, ..found }).collect())
 }
 
-/// The names in a directory that fit, in order. A name that is no directory has none.
-fn names_in(session: &Session, directory: &Url, pattern: &[u8], only_directories: bool) -> Result<Vec<Url>, Error> {
-    let (mut names, mut held) = (Vec::new(), 0);
+/// The names in a directory that fit, in order; what they take is added to `held`. A name that is no
+/// directory has none.
+fn names_in(
+    session: &Session,
+    directory: &Url,
+    pattern: &[u8],
+    only_directories: bool,
+    held: &mut usize,
+) -> Result<Vec<Url>, Error> {
+    let mut names = Vec::new();
     let pages = match session.list(wire_name(directory), Wanted::NOTHING) {
         Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::NotDirectory) => return Ok(names),
         pages => pages?,
@@ -108,14 +112,14 @@ fn names_in(session: &Session, directory: &Url, pattern: &[u8], only_directories
                 continue;
             }
             let Some(url) = directory.below(entry.name) else { continue };
-            held += entry.name.len() + NAME_BYTES;
+            *held += url.memory();
             names.push(url);
-            if held > HELD_BYTES_MAX {
+            if *held > HELD_BYTES_MAX {
                 // Which the caller finds, too.
                 return Ok(names);
             }
         }
     }
-    names.sort_by(|one, other| one.path.as_bytes().cmp(other.path.as_bytes()));
+    names.sort_unstable_by(|one, other| one.path.as_bytes().cmp(other.path.as_bytes()));
     Ok(names)
 }

@@ -33,6 +33,9 @@ pub(crate) const EXPORT_NAME_BYTES_MAX: usize = 64;
 /// Longest host name of the domain name system, in bytes (RFC 1035).
 const HOST_NAME_BYTES_MAX: usize = 253;
 
+/// What an allocation takes besides its bytes.
+const ALLOCATION_BYTES: usize = 16;
+
 /// Base64 digits of a SHA-256 value without padding, as OpenSSH prints it.
 const KEY_DIGITS: usize = 43;
 
@@ -290,11 +293,16 @@ impl Url {
         Some(Self { export, ..self.clone() })
     }
 
+    /// The memory that it takes, for those who remember what a server lists.
+    pub(crate) fn memory(&self) -> usize {
+        let texts = [self.user.as_ref(), Some(&self.export), self.key.as_ref()];
+        let texts = texts.into_iter().flatten().map(|text| text.len() + ALLOCATION_BYTES);
+        size_of::<Self>() + self.path.as_bytes().len() + ALLOCATION_BYTES + texts.sum::<usize>()
+    }
+
     /// The URL of `name` in this directory.
     pub(crate) fn join(&self, name: &[u8]) -> Result<Self, PathError> {
-        let mut joined = Self { pattern: None, directory: false, ..self.clone() };
-        joined.path.push(name)?;
-        Ok(joined)
+        Ok(Self { path: self.path.child(name)?, pattern: None, directory: false, ..self.clone() })
     }
 }
 

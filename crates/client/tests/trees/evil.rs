@@ -49,7 +49,7 @@ pub struct Script {
     pub endless: bool,
     /// The text of every symbolic link.
     pub text: Vec<u8>,
-    /// Every directory has so many files, instead.
+    /// Every directory has so many entries, instead.
     pub numbered: Option<Numbered>,
     /// Directories below the top are listed once this is true.
     pub gate: Option<Arc<(Mutex<bool>, Condvar)>>,
@@ -67,6 +67,8 @@ pub struct Script {
 #[derive(Clone, Debug)]
 pub struct Numbered {
     pub count: u64,
+    pub kind: NodeKind,
+    pub name: fn(u64) -> String,
     /// Names that the server has looked at.
     pub asked: Arc<AtomicU64>,
 }
@@ -144,7 +146,11 @@ impl Store for EvilStore {
 }
 
 impl Tree for EvilStore {
-    fn node(&self, _: &RelPath) -> Result<Node, Error> {
+    /// Every name is there, except patterns.
+    fn node(&self, path: &RelPath) -> Result<Node, Error> {
+        if path.as_bytes().contains(&b'*') {
+            return Err(Error::new(ErrorKind::NotFound, "no such name"));
+        }
         Ok(node(NodeKind::Directory))
     }
 
@@ -158,7 +164,7 @@ impl Tree for EvilStore {
             let first = cursor.try_into().map_or(0, u64::from_be_bytes);
             for number in first..numbered.count {
                 numbered.asked.fetch_add(1, Ordering::Relaxed);
-                if take(format!("name-{number:07}").as_bytes(), &node(NodeKind::Regular)) == ListControl::Stop {
+                if take((numbered.name)(number).as_bytes(), &node(numbered.kind)) == ListControl::Stop {
                     return Ok(Some(number.to_be_bytes().to_vec()));
                 }
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xdfs_client::wire::Wanted;
+use xdfs_io::store::tree::NodeKind;
 use xdfs_server::Export;
 
 use super::evil::{EvilStore, Numbered, Script};
@@ -16,7 +17,9 @@ const AHEAD_MAX: u64 = 20_000;
 #[test]
 fn b16_a_million_names_come_in_pages_that_nobody_gathers_and_that_anybody_may_leave() {
     let asked = Arc::new(AtomicU64::new(0));
-    let script = Script { numbered: Some(Numbered { count: NAMES, asked: Arc::clone(&asked) }), ..Script::default() };
+    let name = |number| format!("name-{number:07}");
+    let numbered = Numbered { count: NAMES, kind: NodeKind::Regular, name, asked: Arc::clone(&asked) };
+    let script = Script { numbered: Some(numbered), ..Script::default() };
     let export = Export::open_to_all("evil", Arc::new(EvilStore::new(script)), false);
     let serving = Serving::with(Setup { more: vec![export], ..Setup::default() });
     let session = serving.connect(2);

@@ -83,6 +83,14 @@ impl RelPath {
         Ok(())
     }
 
+    /// The path of `component` in this directory, in as much memory as it has bytes.
+    pub fn child(&self, component: &[u8]) -> Result<Self, PathError> {
+        let mut path = Self { bytes: Vec::with_capacity(self.bytes.len() + 1 + component.len()), depth: self.depth };
+        path.bytes.extend_from_slice(&self.bytes);
+        path.push(component)?;
+        Ok(path)
+    }
+
     /// The path `below` this one, in the form of [`Self::parse`]. The joined path may exceed the
     /// limits of a single one.
     pub fn join(&self, below: &[u8]) -> Result<Self, PathError> {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod endless;
 #[allow(dead_code, reason = "each suite uses a part of it")]
 #[path = "../../../../crates/client/tests/trees/evil.rs"]
 mod evil;

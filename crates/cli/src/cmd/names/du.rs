@@ -2,7 +2,7 @@
 //! that are still pending, and files that have several names, both within a bound: a server may
 //! list without end.
 
-use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, shortened, trouble, unnameable, wire_name};
+use super::{Done, HELD_BYTES_MAX, NameError, amount, shortened, trouble, unnameable, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, complain, print};
 use crate::plan::NamesPlan;
@@ -160,5 +160,5 @@ impl<'s> Counting<'s> {
 
 /// Bytes that are accounted for a pending directory.
 fn size(url: &Url) -> usize {
-    url.path.as_bytes().len() + NAME_BYTES
+    url.memory() + (size_of::<PendingDirectory<'_>>() - size_of::<Url>())
 }

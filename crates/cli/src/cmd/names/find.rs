@@ -1,7 +1,7 @@
 //! `xdfs find`: names below a URL that pass tests, printed as URLs. Memory holds the directories that
 //! are still to be looked at, within a bound: a server may list without end.
 
-use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, Sessions, shortened, trouble, unnameable, wire_name};
+use super::{Done, HELD_BYTES_MAX, NameError, Sessions, shortened, trouble, unnameable, wire_name};
 use crate::calendar;
 use crate::exit::{Exit, Failure, Side};
 use crate::glob;
@@ -29,7 +29,7 @@ pub(super) fn run(search: &Search, sessions: &mut Sessions, url: &Url) -> Done {
     finding.show(url, &top, 0)?;
     let mut waiting = if is_directory { vec![(url.clone(), 1)] } else { Vec::new() };
     while let Some((directory, depth)) = waiting.pop() {
-        finding.held = finding.held.saturating_sub(size(&directory));
+        finding.held = finding.held.saturating_sub(directory.memory());
         if search.depth_max.is_some_and(|most| depth > most) {
             continue;
         }
@@ -75,7 +75,7 @@ impl Finding<'_> {
                 };
                 self.show(&url, &facts, depth)?;
                 if facts.kind == FileType::Directory {
-                    self.held += size(&url);
+                    self.held += url.memory();
                     below.push(url);
                 }
             }
@@ -84,7 +84,7 @@ impl Finding<'_> {
                 return Err(told(Error::new(ErrorKind::LimitExceeded, text)));
             }
         }
-        below.sort_by(|one: &Url, other| one.path.cmp(&other.path));
+        below.sort_unstable_by(|one: &Url, other| one.path.cmp(&other.path));
         Ok(below)
     }
 
@@ -169,9 +169,4 @@ fn wanted(search: &Search) -> Wanted {
         Test::Age(_) | Test::Newer(_) => wanted.and(Wanted::MODIFIED),
         Test::Name { .. } | Test::Path(_) | Test::Type(_) => wanted,
     })
-}
-
-/// Bytes that are accounted for a pending directory.
-fn size(url: &Url) -> usize {
-    url.path.as_bytes().len() + NAME_BYTES
 }

@@ -1,7 +1,7 @@
 //! `xdfs ls`: sorted names if they are few, unsorted as they arrive if they are many.
 
 use super::stat::{SHOWN, StatAttributes, letters};
-use super::{Done, HELD_BYTES_MAX, NAME_BYTES, NameError, amount, json_name, told_of, trouble, unnameable, wire_name};
+use super::{Done, HELD_BYTES_MAX, NameError, amount, json_name, told_of, trouble, unnameable, wire_name};
 use crate::calendar;
 use crate::exit::Failure;
 use crate::output::{JsonLines, print, print_names};
@@ -14,9 +14,6 @@ use xdfs_client::{Error, ErrorKind, Facts, Session};
 
 /// Entries of a directory that are sorted by default.
 const SORTED_MAX: usize = 10_000;
-
-/// Entries of a directory that are sorted on request.
-const ENTRIES_MAX: usize = 2_000_000;
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "entry")]
@@ -38,6 +35,14 @@ pub(super) struct LsEntry {
 impl LsEntry {
     pub(super) fn new(name: &[u8], facts: Facts) -> Self {
         Self { name: name.to_vec(), facts }
+    }
+
+    /// The memory that it takes.
+    fn memory(&self) -> usize {
+        let Facts { names, version, target, .. } = &self.facts;
+        let names = names.as_ref().map_or(0, |(user, group)| user.len() + group.len());
+        let texts = [version, target].into_iter().flatten().map(Vec::len).sum::<usize>();
+        size_of::<Self>() + self.name.len() + names + texts
     }
 }
 
@@ -62,10 +67,10 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url) -> Done {
     let heads = plan.urls.len() > 1 || recursive;
     let mut way = vec![url.clone()];
     // Bytes of their names, and the error of an invalid name.
-    let (mut held, mut wrong) = (size(url), None);
+    let (mut held, mut wrong) = (url.memory(), None);
     let (mut first, mut unread) = (true, None);
     while let Some(directory) = way.pop() {
-        held -= size(&directory);
+        held -= directory.memory();
         if heads && !plan.json {
             let gap = if first { "" } else { "\n" };
             print(&format!("{gap}{directory}:\n"))?;
@@ -92,11 +97,6 @@ fn is_of_all(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Cancelled | ErrorKind::LimitExceeded)
 }
 
-/// Bytes that are accounted for a pending directory.
-fn size(url: &Url) -> usize {
-    url.path.as_bytes().len() + NAME_BYTES
-}
-
 impl<'p> Listing<'p> {
     /// As the plan of `ls` has it.
     pub(super) fn of(plan: &'p NamesPlan) -> Option<Self> {
@@ -121,21 +121,24 @@ impl<'p> Listing<'p> {
     ) -> Result<Vec<Url>, NameError> {
         let mut pages = session.list(wire_name(url), self.wanted).map_err(|error| trouble(url, &error))?;
         let (mut held, mut below, mut many) = (Vec::new(), Vec::new(), false);
+        let mut entries_bytes = 0;
         for page in &mut pages {
             let page = page.map_err(|error| trouble(url, &error))?;
             for entry in page.entries().into_iter().flatten() {
                 if self.recursive && entry.attributes.kind == FileType::Directory {
                     match url.below(entry.name) {
                         Some(inside) => {
-                            *held_bytes += size(&inside);
+                            *held_bytes += inside.memory();
                             below.push(inside);
                         }
                         None => drop(wrong.get_or_insert_with(|| unnameable(url, entry.name))),
                     }
                 }
-                held.push(LsEntry { name: entry.name.to_vec(), facts: Facts::from(&entry.attributes) });
+                let entry = LsEntry::new(entry.name, Facts::from(&entry.attributes));
+                entries_bytes += entry.memory();
+                held.push(entry);
             }
-            if *held_bytes > HELD_BYTES_MAX || held.len() > ENTRIES_MAX {
+            if *held_bytes + entries_bytes > HELD_BYTES_MAX {
                 let error =
                     Error::new(ErrorKind::LimitExceeded, "more names than can be remembered\nhelp: list parts of it");
                 return Err(trouble(url, &error));
@@ -144,11 +147,12 @@ impl<'p> Listing<'p> {
             if many {
                 self.show(url, &held)?;
                 held.clear();
+                entries_bytes = 0;
             }
         }
         if !many {
-            held.sort_by(|one, other| one.name.cmp(&other.name));
-            below.sort_by(|one: &Url, other: &Url| one.path.cmp(&other.path));
+            held.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+            below.sort_unstable_by(|one: &Url, other: &Url| one.path.cmp(&other.path));
         }
         self.show(url, &held)?;
         Ok(below)

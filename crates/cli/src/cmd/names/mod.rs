@@ -31,7 +31,7 @@ use crate::text::printable;
 use crate::url::{Url, Via};
 use xdfs_proto::base::path::{DEPTH_MAX, PATH_BYTES_MAX};
 
-/// Memory for names that were listed and are still pending: a million of usual length. What a
+/// Memory for names that were listed and are still pending, some 700,000 of usual length. What a
 /// server lists beyond that is not remembered.
 const HELD_BYTES_MAX: usize = 256 << 20;
 
