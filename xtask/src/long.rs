@@ -120,6 +120,9 @@ const FORMS: &[Form] = &[
     Form { name: "stacked", package: "xdfs-test-cli", filter: &["--test", "stacked"], variables: &[] },
 ];
 
+/// Long forms that are no tests of one package.
+const OTHERS: &[&str] = &["ci", "compat", "dist", "install", "mount", "python", "tree-bugs"];
+
 /// Programs in Rust that try a mount, which Debian does not have.
 const MOUNT_TOOLS: &[&str] = &["fsx@0.3.1", "pjdfstest@0.2.2"];
 
@@ -147,8 +150,7 @@ pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
         return seeded_bugs::run();
     }
     let Some(form) = FORMS.iter().find(|form| form.name == name) else {
-        let others = ["ci", "compat", "dist", "install", "mount", "python", "tree-bugs"];
-        let names: Vec<&str> = FORMS.iter().map(|form| form.name).chain(others).collect();
+        let names: Vec<&str> = FORMS.iter().map(|form| form.name).chain(OTHERS.iter().copied()).collect();
         return Err(format!("there is no long form '{name}': {}", names.join(", ")).into());
     };
     let mut arguments = vec!["test", "--release", "--locked", "--package", form.package];
@@ -183,4 +185,24 @@ fn mount(amount: Option<&str>) -> Outcome {
     command.env("XDFS_TORTURE_OPERATIONS", operations.to_string()).env("XDFS_TORTURE_TOOLS", tools.join("bin"));
     process::run(&mut command)?;
     Ok("the long form 'mount' held".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row of the table names the command, and says when it was run last and what came of it.
+    #[test]
+    fn each_long_form_has_a_row_with_its_last_run() {
+        let text = std::fs::read_to_string(crate::tree::root().join("docs/durability.md")).unwrap();
+        for name in FORMS.iter().map(|form| form.name).chain(OTHERS.iter().copied()) {
+            let command = format!("| `cargo run -p xtask -- long {name}` |");
+            let row = text.lines().find(|line| line.starts_with(&command));
+            let row = row.unwrap_or_else(|| panic!("docs/durability.md has no row for `long {name}`"));
+            let last = row.rsplit('|').nth(1).unwrap_or_default();
+            let is_date = |word: &str| word.len() >= 10 && word.starts_with("20") && word[4..5] == *"-";
+            let is_told = last.split_whitespace().any(is_date) || last.contains("not run");
+            assert!(is_told, "docs/durability.md does not say when `long {name}` was run last: {last}");
+        }
+    }
 }

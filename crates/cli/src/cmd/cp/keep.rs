@@ -1,49 +1,52 @@
 //! `-a` of a file that is copied alone.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use xdfs_client::Session;
 use xdfs_client::tree::{Keep, Reduced, keep_down, keep_up};
 use xdfs_io::store::{FileKind, LocalPlace};
 use xdfs_proto::base::Error;
 
+use super::items::{Download, Upload};
+use super::monitor::FileOutcome;
 use crate::cmd::remote::wire_name;
 use crate::output::{CopyItem, Output, not_kept};
-use crate::url::Url;
+use crate::plan::Local;
 
-/// Gives a file of the server what is to be kept of a local one.
+/// Gives a file that was copied to a server what is to be kept of it.
 pub(super) fn up(
+    outcome: FileOutcome,
     session: &Session,
-    source: &Path,
-    (target, item): (&Url, &CopyItem),
-    keep: Keep,
-    output: &mut dyn Output,
-) -> Result<(), Error> {
-    if keep == Keep::default() {
-        return Ok(());
+    pair: &Upload,
+    (keep, output): (Keep, &mut dyn Output),
+) -> Result<FileOutcome, Error> {
+    if let (FileOutcome::Copied(item, _), Local::File(path)) = (&outcome, &pair.source)
+        && keep != Keep::default()
+    {
+        let place = LocalPlace::of(path.as_os_str().as_bytes())?;
+        if place.existing == Some(FileKind::Regular) {
+            let reduced = keep_up(session, (&place.store, &place.name), &wire_name(&pair.target), keep)?;
+            say(&reduced, item, output);
+        }
     }
-    let place = LocalPlace::of(source.as_os_str().as_bytes())?;
-    if place.existing == Some(FileKind::Regular) {
-        let reduced = keep_up(session, (&place.store, &place.name), &wire_name(target), keep)?;
-        say(&reduced, item, output);
-    }
-    Ok(())
+    Ok(outcome)
 }
 
-/// Gives a local file what is to be kept of one of the server.
+/// Gives a file that was copied from a server what is to be kept of it.
 pub(super) fn down(
+    outcome: FileOutcome,
     session: &Session,
-    source: &Url,
-    (place, item): (&LocalPlace, &CopyItem),
-    keep: Keep,
-    output: &mut dyn Output,
-) -> Result<(), Error> {
-    if keep != Keep::default() && place.existing != Some(FileKind::Other) {
-        let reduced = keep_down(session, &wire_name(source), (&place.store, &place.name), keep)?;
+    (pair, place): (&Download, Option<&LocalPlace>),
+    (keep, output): (Keep, &mut dyn Output),
+) -> Result<FileOutcome, Error> {
+    if let (FileOutcome::Copied(item, _), Some(place)) = (&outcome, place)
+        && keep != Keep::default()
+        && place.existing != Some(FileKind::Other)
+    {
+        let reduced = keep_down(session, &wire_name(&pair.source), (&place.store, &place.name), keep)?;
         say(&reduced, item, output);
     }
-    Ok(())
+    Ok(outcome)
 }
 
 fn say(reduced: &Reduced, item: &CopyItem, output: &mut dyn Output) {

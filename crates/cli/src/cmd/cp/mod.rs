@@ -21,7 +21,6 @@ use std::io::ErrorKind::NotFound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use xdfs_client::tree::Keep;
 use xdfs_client::wire::FileType;
@@ -253,54 +252,6 @@ impl Copy<'_> {
         copy(self)
     }
 
-    fn upload_with_patience(&mut self, pair: &Upload, number: (usize, usize)) -> Result<FileOutcome, Failed> {
-        // What was read from a pipe cannot be read again.
-        let again = match &pair.source {
-            Local::File(path) => path.is_file(),
-            Local::Zero(_) | Local::Random(_) => true,
-            Local::Stdin => false,
-        };
-        let again = again || self.options.dry_run;
-        self.with_patience(&pair.target, again, |copy| match copy.options.dry_run {
-            true => copy.plan_upload(pair, number),
-            false => copy.upload(pair, number),
-        })
-    }
-
-    fn download_with_patience(&mut self, pair: &Download, number: (usize, usize)) -> Result<FileOutcome, Failed> {
-        // What was written to a pipe cannot be taken back.
-        let again = match &pair.target {
-            LocalTarget::Path(path) => path.is_file() || !path.exists(),
-            LocalTarget::Null => true,
-            LocalTarget::Stdout => false,
-        };
-        let again = again || self.options.dry_run;
-        self.with_patience(&pair.source, again, |copy| match copy.options.dry_run {
-            true => copy.plan_download(pair, number),
-            false => copy.download(pair, number),
-        })
-    }
-
-    /// Makes attempts until one succeeds, or nothing has moved for the time limit.
-    fn with_patience(
-        &mut self,
-        server: &Url,
-        again: bool,
-        attempt: impl Fn(&mut Self) -> Result<FileOutcome, Failed>,
-    ) -> Result<FileOutcome, Failed> {
-        let mut patience = Backoff::new(if again { self.options.retry } else { Duration::ZERO });
-        self.monitor.begin();
-        (self.base, self.arrived) = (None, Arrived::default());
-        loop {
-            let failed = match attempt(self) {
-                Ok(outcome) => return Ok(outcome.after(patience.attempts())),
-                Err(failed) => failed,
-            };
-            self.monitor.wait_for_another(&mut patience, failed)?;
-            self.sessions.forget(server);
-        }
-    }
-
     fn upload(&mut self, pair: &Upload, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {
         if pair.target.is_ftp() {
             return self.upload_ftp(pair, (number, count));
@@ -337,12 +288,7 @@ impl Copy<'_> {
             *base = base.take().or_else(|| transfer.replaces());
             moved
         });
-        let moved = moved.and_then(|outcome| {
-            if let (FileOutcome::Copied(item, _), Local::File(path)) = (&outcome, &pair.source) {
-                keep::up(session, path, (&pair.target, item), self.keep, self.monitor.output())?;
-            }
-            Ok(outcome)
-        });
+        let moved = moved.and_then(|outcome| keep::up(outcome, session, pair, (self.keep, self.monitor.output())));
         moved.or_else(|error| {
             if error.kind == ErrorKind::ConnectionLost {
                 self.sessions.forget(&pair.target);
@@ -473,12 +419,8 @@ impl Copy<'_> {
         }
         let size = || staged.size();
         let moved = started.and_then(|transfer| self.monitor.watch(&item, session, &transfer, &size, self.options));
-        let moved = moved.and_then(|outcome| {
-            if let (FileOutcome::Copied(item, _), Some(place)) = (&outcome, &place) {
-                keep::down(session, &pair.source, (place, item), self.keep, self.monitor.output())?;
-            }
-            Ok(outcome)
-        });
+        let kept = (self.keep, self.monitor.output());
+        let moved = moved.and_then(|outcome| keep::down(outcome, session, (pair, place.as_ref()), kept));
         let special = to_output && moved.as_ref().is_err_and(|error| error.kind == ErrorKind::NotRegular);
         if let Some(outcome) = special.then(|| self.drain_pipe(&pair.source, &item)).flatten() {
             return outcome;

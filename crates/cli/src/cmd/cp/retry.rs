@@ -10,8 +10,12 @@ use std::time::{Duration, Instant};
 use xdfs_client::ErrorKind;
 
 use super::failure::Failed;
-use super::input;
+use super::items::{Download, Upload};
+use super::monitor::FileOutcome;
+use super::{Arrived, Copy, input};
+use crate::plan::{Local, LocalTarget};
 use crate::signal;
+use crate::url::Url;
 
 /// The first wait: a server that is restarted is back within moments.
 const WAIT_MIN: Duration = Duration::from_millis(100);
@@ -91,6 +95,64 @@ impl Backoff {
 /// Waits. False if a stop was requested meanwhile.
 fn waited(wait: Duration) -> bool {
     signal::wake_on_stop().is_ok_and(|stopped| !input::wait(stopped.as_fd(), Some(wait)))
+}
+
+impl Copy<'_> {
+    pub(super) fn upload_with_patience(
+        &mut self,
+        pair: &Upload,
+        number: (usize, usize),
+    ) -> Result<FileOutcome, Failed> {
+        // What was read from a pipe cannot be read again.
+        let again = match &pair.source {
+            Local::File(path) => path.is_file(),
+            Local::Zero(_) | Local::Random(_) => true,
+            Local::Stdin => false,
+        };
+        let again = again || self.options.dry_run;
+        self.with_patience(&pair.target, again, |copy| match copy.options.dry_run {
+            true => copy.plan_upload(pair, number),
+            false => copy.upload(pair, number),
+        })
+    }
+
+    pub(super) fn download_with_patience(
+        &mut self,
+        pair: &Download,
+        number: (usize, usize),
+    ) -> Result<FileOutcome, Failed> {
+        // What was written to a pipe cannot be taken back.
+        let again = match &pair.target {
+            LocalTarget::Path(path) => path.is_file() || !path.exists(),
+            LocalTarget::Null => true,
+            LocalTarget::Stdout => false,
+        };
+        let again = again || self.options.dry_run;
+        self.with_patience(&pair.source, again, |copy| match copy.options.dry_run {
+            true => copy.plan_download(pair, number),
+            false => copy.download(pair, number),
+        })
+    }
+
+    /// Makes attempts until one succeeds, or nothing has moved for the time limit.
+    pub(super) fn with_patience(
+        &mut self,
+        server: &Url,
+        again: bool,
+        attempt: impl Fn(&mut Self) -> Result<FileOutcome, Failed>,
+    ) -> Result<FileOutcome, Failed> {
+        let mut patience = Backoff::new(if again { self.options.retry } else { Duration::ZERO });
+        self.monitor.begin();
+        (self.base, self.arrived) = (None, Arrived::default());
+        loop {
+            let failed = match attempt(self) {
+                Ok(outcome) => return Ok(outcome.after(patience.attempts())),
+                Err(failed) => failed,
+            };
+            self.monitor.wait_for_another(&mut patience, failed)?;
+            self.sessions.forget(server);
+        }
+    }
 }
 
 #[cfg(test)]
