@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_proto::base::Error;
 use xdfs_proto::wire::file::ReadRange;
 
+/// By how much more is requested each time that all of it was read: over a long way each step takes a round trip.
+const GROWTH: usize = 4;
+
 /// A longer read requests all of its parts at once by itself.
 const READ_MAX: usize = 2 << 20;
 
@@ -177,7 +180,7 @@ impl Ahead {
         }
         let chunk = core.chunk();
         if self.window == 0 || self.grown.saturating_add(chunk as u64) <= end {
-            (self.window, self.grown) = ((self.window * 2).clamp(1, core.long_calls_max()), end);
+            (self.window, self.grown) = ((self.window * GROWTH).clamp(1, core.long_calls_max()), end);
         }
         // Nothing is known to be behind the end of the file.
         let ahead = end.saturating_add(((self.window - 1) * chunk) as u64).min(core.known_end());

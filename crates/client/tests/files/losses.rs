@@ -24,11 +24,12 @@ fn a_file_goes_on_in_another_session_when_its_own_is_cut() {
     let serving = Serving::start();
     let relay = Relay::to(&serving.address);
     let remote = through(&serving, &relay);
-    let bytes = pattern(3_000_000, 5);
+    let bytes = pattern(12_000_000, 5);
     let mut file = File::open(&remote, "data/f", &BOTH.create_new(true).deny(true, true)).unwrap();
     for (turn, part) in bytes.chunks(50_000).enumerate() {
         file.write_all(part).unwrap();
-        if turn % 20 == 10 {
+        // More between two cuts than may be on its way without an answer.
+        if turn % 80 == 40 {
             relay.cut(relay.connections() - 1, Cut::Rst);
         }
     }
