@@ -146,6 +146,19 @@ fn without_the_right_no_pipe_is_opened_or_made() {
 }
 
 #[test]
+fn what_is_no_pipe_is_not_refused_for_want_of_a_right_to_pipes() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("server/new", b"content");
+    scene.run(["ln", "-s", "new", &server.url("link")]).ends_with(0).is_silent();
+    for words in [&["cat", &server.url("link")][..], &["cp", &server.url("link"), "-"]] {
+        let refused = scene.run(words);
+        refused.fails().says(&["data/link", "is a symbolic link, which is not followed here"]);
+        assert!(!refused.messages.contains("rights"), "{}", refused.messages);
+    }
+}
+
+#[test]
 fn copies_of_trees_and_files_pass_pipes_over_as_before() {
     let scene = Scene::new();
     let server = serve(&scene);

@@ -46,6 +46,8 @@ impl Copy<'_> {
         if self.options.offset != 0 || self.options.length.is_some() {
             return None;
         }
+        // To try anything else would be refused, or logged by the server, for want of a right to pipes.
+        self.look(source).ok().flatten().filter(|found| found.kind == FileType::Fifo)?;
         let began = Instant::now();
         let passed = match Connected::open(&self.sessions, source, PipeSide::Read) {
             Err(Cut::Peer(error)) if error.kind == ErrorKind::NotRegular => return None,

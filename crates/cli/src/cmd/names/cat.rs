@@ -13,6 +13,7 @@ use crate::output::reader_is_gone;
 use crate::url::Url;
 use xdfs_client::file::{File, OpenOptions, PipeSide, Remote};
 use xdfs_client::watch::{Changes, Watch, Watched};
+use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{ErrorKind, GetOptions, Session, Target, Transfer, when_permitted};
 use xdfs_io::store::Stage;
 
@@ -95,7 +96,10 @@ pub(super) fn in_place(sessions: &Sessions, url: &Url, part: &Part) -> Done {
 }
 
 /// Writes what comes out of a FIFO; none if it is something else.
-pub(super) fn pipe(sessions: &Sessions, url: &Url) -> Option<Done> {
+pub(super) fn pipe(sessions: &mut Sessions, url: &Url) -> Option<Done> {
+    // To try anything else would be refused, or logged by the server, for want of a right to pipes.
+    let (session, _) = sessions.with(url).ok()?;
+    session.look(wire_name(url), Wanted::default()).ok().filter(|found| found.kind == FileType::Fifo)?;
     let passed = match Connected::open(sessions, url, PipeSide::Read) {
         Err(Cut::Peer(error)) if error.kind == ErrorKind::NotRegular => return None,
         connected => connected.and_then(|pipe| pipe.drain(&|| false)),

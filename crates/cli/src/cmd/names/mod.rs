@@ -144,7 +144,7 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
         };
         let done = match done {
             Err(NameError::Told(failure, ErrorKind::NotRegular)) if plan.verb == Verb::Cat && !url.is_ftp() => {
-                cat::pipe(&sessions, &url).unwrap_or(Err(NameError::Told(failure, ErrorKind::NotRegular)))
+                cat::pipe(&mut sessions, &url).unwrap_or(Err(NameError::Told(failure, ErrorKind::NotRegular)))
             }
             Err(NameError::Told(failure, ErrorKind::NotFound)) if !failure.message.contains(HELP) => {
                 let meant = meant(&url, &mut sessions);
