@@ -349,7 +349,7 @@ fn resolve_between(sources: &[OsString], target: &OsString, trees: bool) -> Resu
     let mut urls = Vec::with_capacity(sources.len());
     for source in sources.iter().filter(|source| looks_like_url(source)) {
         if !parse_url(source)?.is_ftp() && !to.is_ftp() {
-            return Err(two_servers(if trees { "cp -r" } else { "cp" }, source, target));
+            return Err(two_servers(if trees { "cp -r" } else { "cp" }, sources, target));
         }
         urls.push(if trees { tree_source(source)? } else { remote_source(source)? });
     }
@@ -359,16 +359,37 @@ fn resolve_between(sources: &[OsString], target: &OsString, trees: bool) -> Resu
     }
 }
 
-/// The refusal of a copy between two xdfs servers, with the two commands that make it.
-pub(super) fn two_servers(command: &str, source: &OsStr, target: &OsStr) -> PlanError {
-    let (source_url, target_url) = (show(source), show(target));
-    let path = source_url.split('#').next().unwrap_or_default().trim_end_matches('/');
+/// The refusal of a copy between two xdfs servers, with the commands that make it.
+pub(super) fn two_servers(command: &str, sources: &[OsString], target: &OsStr) -> PlanError {
+    let shown: Vec<String> = sources.iter().map(|source| show(source)).collect();
+    let (source_url, target_url) = (shown.first().cloned().unwrap_or_default(), show(target));
+    let elsewhere = "run the copy on one of the servers";
+    let help = match through_here(command, sources, target) {
+        Some(steps) => format!("{steps}\nhelp: or {elsewhere}"),
+        None => elsewhere.to_owned(),
+    };
+    PlanError::TwoServers { source_url, target_url, help }
+}
+
+/// The commands that make a copy between two servers through this machine; none for patterns of which
+/// it is not clear what they mean.
+fn through_here(command: &str, sources: &[OsString], target: &OsStr) -> Option<String> {
+    let is_pattern = |url: &OsStr| parse_url(url).is_ok_and(|url| url.pattern.is_some());
+    let to = shell_word(&show(target));
+    let from = sources.iter().map(|source| shell_word(&show(source))).collect::<Vec<_>>().join(" ");
+    let several = sources.len() > 1 || sources.iter().any(|source| is_pattern(source));
+    if is_pattern(target) || (several && command == "sync") {
+        return None;
+    }
+    if several {
+        return Some(format!("mkdir copy && xdfs {command} {from} copy/ && xdfs cp -r copy/. {to}"));
+    }
+    let path = show(sources.first()?);
+    let path = path.split('#').next().unwrap_or_default().trim_end_matches('/');
     // A colon is before the path of the form 'ssh:HOST:path'; where it is empty, the copy has another name.
     let name = path.rsplit(['/', ':']).next().filter(|name| !name.is_empty()).unwrap_or("copy");
     let here = shell_word(&format!("./{name}"));
-    let (from, to) = (shell_word(&source_url), shell_word(&target_url));
-    let in_two_steps = format!("xdfs {command} {from} {here} && xdfs {command} {here} {to}");
-    PlanError::TwoServers { source_url, target_url, in_two_steps }
+    Some(format!("xdfs {command} {from} {here} && xdfs {command} {here} {to}"))
 }
 
 pub(super) fn local_source(text: &OsStr) -> Result<Local, PlanError> {

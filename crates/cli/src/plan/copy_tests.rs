@@ -190,6 +190,19 @@ fn two_servers_are_refused_by_the_names_that_were_typed() {
 }
 
 #[test]
+fn several_files_are_copied_between_two_servers_through_a_directory() {
+    let told = refusal("xdfs://localhost/e/*.jpg xdfs://localhost/e/y");
+    let steps =
+        "help: mkdir copy && xdfs cp 'xdfs://localhost/e/*.jpg' copy/ && xdfs cp -r copy/. xdfs://localhost/e/y\n";
+    assert!(told.contains(steps), "{told}");
+    let told = refusal("-r xdfs://localhost/e/a xdfs://localhost/e/b xdfs://localhost/e/y");
+    let steps = "help: mkdir copy && xdfs cp -r xdfs://localhost/e/a xdfs://localhost/e/b copy/ && xdfs cp -r copy/. xdfs://localhost/e/y\n";
+    assert!(told.contains(steps), "{told}");
+    let told = refusal("xdfs://localhost/e/*.jpg xdfs://localhost/e/x*");
+    assert!(told.ends_with("this machine\nhelp: run the copy on one of the servers"), "{told}");
+}
+
+#[test]
 fn who_logs_in_and_what_is_pinned_is_kept_for_later() {
     let url = "xdfs://anna@10.0.0.1/e/x#SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
     let plan = plan(&format!("--identity key --password-file secret --state s a {url}")).unwrap();

@@ -140,16 +140,14 @@ pub(crate) struct DemoPlan {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum PlanError {
     /// Both ends are on servers.
-    #[error(
-        "cannot copy {source_url} to {target_url}: one of the two must be on this machine\nhelp: {in_two_steps}\nhelp: or run the copy on one of the servers"
-    )]
+    #[error("cannot copy {source_url} to {target_url}: one of the two must be on this machine\nhelp: {help}")]
     TwoServers {
         /// As it was typed.
         source_url: String,
         /// As it was typed.
         target_url: String,
         /// The two commands that do it.
-        in_two_steps: String,
+        help: String,
     },
     /// A URL with a fault.
     #[error("{url}: {fault}\nhelp: for example {}", fault.example())]

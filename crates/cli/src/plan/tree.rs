@@ -110,7 +110,7 @@ pub(super) fn resolve(args: SyncArgs) -> Result<SyncPlan, PlanError> {
         (true, true) if parse_url(&args.source)?.is_ftp() || parse_url(&args.target)?.is_ftp() => {
             Sides::Between(parse_url(&args.source)?, parse_url(&args.target)?)
         }
-        (true, true) => return Err(two_servers("sync", &args.source, &args.target)),
+        (true, true) => return Err(two_servers("sync", std::slice::from_ref(&args.source), &args.target)),
     };
     must_be_channels(&args.moving, [&args.source, &args.target].into_iter())?;
     let options = resolve_options(&args.moving)?;
