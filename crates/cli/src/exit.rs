@@ -122,6 +122,17 @@ impl Exit {
         }
     }
 
+    /// The code that mount(8) expects of its helpers, and returns itself.
+    pub(crate) fn for_mount(self) -> ExitCode {
+        match self {
+            Self::Done => ExitCode::SUCCESS,
+            // Incorrect invocation.
+            Self::Usage => ExitCode::from(1),
+            // Failure of the mount.
+            _ => ExitCode::from(32),
+        }
+    }
+
     /// The meaning of a child's exit code.
     pub(crate) fn from_code(code: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|&exit| exit as i32 == code)

@@ -38,11 +38,12 @@ use plan::PlanError;
 
 /// Runs the command with the arguments of this process.
 pub fn main() -> ExitCode {
+    let for_mount = std::env::args_os().next().is_some_and(|program| args::is_helper(&program));
     run().unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             output::report(&failure.message);
         }
-        failure.exit.into()
+        if for_mount { failure.exit.for_mount() } else { failure.exit.into() }
     })
 }
 

@@ -29,7 +29,7 @@ pub(crate) use key::{
     TrustForgetArgs, TrustListArgs,
 };
 pub(crate) use lock::LockArgs;
-pub(crate) use mount::{MountArgs, as_mount, cache, seconds};
+pub(crate) use mount::{MountArgs, as_mount, cache, is_helper, seconds};
 pub(crate) use names::{
     CatArgs, ChmodArgs, DfArgs, DuArgs, LnArgs, LsArgs, MkdirArgs, MkfifoArgs, MvArgs, NamesArgs, RmArgs, StatArgs,
     TouchArgs,

@@ -89,12 +89,17 @@ pub(crate) fn cache(typed: &str) -> Result<usize, String> {
 /// The name by which mount(8) calls this program.
 const HELPER: &str = "mount.xdfs";
 
+/// Whether mount(8) called this program, which `program` is the name of.
+pub(crate) fn is_helper(program: &OsStr) -> bool {
+    Path::new(program).file_name() == Some(OsStr::new(HELPER))
+}
+
 /// The words of a command line, in the form of `xdfs mount` if mount(8) called this program:
 /// `mount.xdfs URL DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`.
 pub(crate) fn as_mount(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words = words.into_iter();
     let Some(program) = words.next() else { return Vec::new() };
-    if Path::new(&program).file_name() != Some(OsStr::new(HELPER)) {
+    if !is_helper(&program) {
         return [program].into_iter().chain(words).collect();
     }
     let mut said: Vec<OsString> = vec!["xdfs".into(), "mount".into()];

@@ -2,13 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{LoginPlan, PlanError, is_empty, parse_url};
 use crate::args::{MountArgs, cache, seconds};
-use crate::text::printable;
+use crate::text::{printable, shell_word};
 use crate::url::Url;
+use xdfs_mount::MountPoint;
 
 /// How long a lost server is waited for, unless something else is said.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,6 +20,9 @@ const VALID: Duration = Duration::from_secs(1);
 /// Memory for what is read ahead, and for what is written and not synced, unless something else is said: half of it
 /// each.
 const CACHE: usize = 512 << 20;
+
+/// The option that changes a mount.
+const REMOUNT: &[u8] = b"remount";
 
 /// Options of mount(8) and of units that mean nothing here.
 const WITHOUT_MEANING: &[&str] = &[
@@ -100,10 +104,13 @@ pub(super) fn resolve(args: MountArgs) -> Result<MountPlan, PlanError> {
         return Err(PlanError::Empty);
     }
     let (mut how, mut login) = (MountOptions::default(), LoginPlan::from(args.login));
-    for options in &args.options {
-        for option in options.as_bytes().split(|byte| *byte == b',').filter(|option| !option.is_empty()) {
-            apply(option, &mut how, &mut login)?;
-        }
+    let options = args.options.iter().flat_map(|options| options.as_bytes().split(|byte| *byte == b','));
+    let options: Vec<&[u8]> = options.filter(|option| !option.is_empty()).collect();
+    if options.contains(&REMOUNT) {
+        return Err(remounted(&args.url, &args.directory, &options));
+    }
+    for option in options {
+        apply(option, &mut how, &mut login)?;
     }
     how.timeout = args.timeout.unwrap_or(how.timeout);
     how.cache = args.cache.unwrap_or(how.cache);
@@ -115,6 +122,21 @@ pub(super) fn resolve(args: MountArgs) -> Result<MountPlan, PlanError> {
         report_ready: args.report_ready,
         login,
     })
+}
+
+/// Options of a mount that is there cannot be changed: the error, with the commands that make it anew.
+fn remounted(url: &OsStr, directory: &Path, options: &[&[u8]]) -> PlanError {
+    // mount(8) says 'rw' wherever nothing else is said.
+    let kept: Vec<&[u8]> = options.iter().copied().filter(|option| ![REMOUNT, b"rw"].contains(option)).collect();
+    let kept =
+        if kept.is_empty() { String::new() } else { format!("-o {} ", shell_word(&printable(&kept.join(&b',')))) };
+    let (unmount, directory) =
+        (MountPoint::command(directory), shell_word(&printable(directory.as_os_str().as_bytes())));
+    let mount = format!("xdfs mount {kept}{} {directory}", shell_word(&printable(url.as_bytes())));
+    let reason = format!(
+        "a mount cannot be changed while it is there\nhelp: unmount it, then mount it again: {unmount} && {mount}"
+    );
+    PlanError::MountOption { option: "remount".to_owned(), reason }
 }
 
 /// Applies one option; those that come later win.
@@ -215,6 +237,13 @@ mod tests {
             let error = plan(&format!("xdfs mount xdfs://h/e /mnt -o {bad}")).unwrap_err().to_string();
             assert!(error.contains(&format!("-o {bad}:")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_mount_that_is_there_is_not_changed() {
+        let error = plan("xdfs mount xdfs://h/e /mnt -o rw,remount,noexec").unwrap_err().to_string();
+        assert!(error.contains("-o remount: a mount cannot be changed while it is there\nhelp: unmount it"), "{error}");
+        assert!(error.ends_with(" /mnt && xdfs mount -o noexec xdfs://h/e /mnt"), "{error}");
     }
 
     #[test]

@@ -46,6 +46,24 @@ fn what_cannot_be_mounted_is_explained() {
 }
 
 #[test]
+fn what_mount_8_starts_ends_with_the_codes_of_mount_8() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    std::os::unix::fs::symlink(xdfs_binary(), scene.path("mount.xdfs")).unwrap();
+    let point = scene.directory("point");
+    let point = point.to_str().unwrap();
+    let helper = |words: &[&str]| Running::start(scene.command_of(&scene.path("mount.xdfs"), "somebody", words)).wait();
+    helper(&[&server.url(""), point, "-o", "rw,rsize=5"]).ends_with(1).says(&["-o rsize=5"]);
+    helper(&[&server.url("")]).ends_with(1);
+    helper(&[&server.url("missing"), point, "-o", "rw"]).ends_with(32).says(&["no such file"]);
+    helper(&[&server.url(""), "nowhere", "-o", "rw"]).ends_with(32).says(&["mkdir"]);
+    helper(&["--help"]).ends_with(0);
+    let remounted = helper(&[&server.url(""), point, "-o", "rw,remount,ro"]);
+    let again = format!("{point} && xdfs mount -o ro '{}' {point}", server.url(""));
+    remounted.ends_with(1).says(&["-o remount: a mount cannot be changed", "help: unmount it", &again]);
+}
+
+#[test]
 fn a_directory_on_which_a_server_is_mounted_is_not_mounted_on_again() {
     let scene = Scene::new();
     let server = scene.serve();
