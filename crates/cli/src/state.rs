@@ -45,6 +45,15 @@ fn found(folder: Option<PathBuf>) -> Result<PathBuf, Failure> {
     })
 }
 
+/// The command `words` for the folder of the service of this machine, where there is one and `words` did
+/// not look there: nobody typed a folder, and the default is another one.
+pub(crate) fn of_service(typed: Option<&Path>, words: &str) -> Option<String> {
+    let there = Path::new(OF_SERVICE);
+    let other = typed.is_none() && folder(None).is_ok_and(|folder| folder != there) && there.is_dir();
+    let sudo = if is_root() { "" } else { "sudo " };
+    other.then(|| format!("of the service of this machine: {sudo}xdfs {words} --state {OF_SERVICE}"))
+}
+
 /// The option that a command needs to find the folder that was typed here, such as ` --state DIR`;
 /// empty if it finds that folder by default. Suggested commands without it would change what is in
 /// another folder.

@@ -113,7 +113,8 @@ fn show(args: &KeyShowArgs) -> Result<Exit, Failure> {
     let state = args.state.state.as_deref();
     if args.host {
         let folder = state::folder(state)?;
-        let named = NamedKey { key: host_key(&folder)?.public(), comment: "xdfs-host".to_owned() };
+        let named =
+            NamedKey { key: host_key(&folder, state, "key show --host")?.public(), comment: "xdfs-host".to_owned() };
         let from = format!("the host key in {}", printable_path(&folder));
         if args.json {
             tell(&named, &from, true)?;
@@ -147,7 +148,7 @@ fn export(args: &KeyExportArgs) -> Result<Exit, Failure> {
     let state = args.state.state.as_deref();
     let key = match &args.file {
         Some(path) => private_half(path)?,
-        None if args.host => host_key(&state::folder(state)?)?,
+        None if args.host => host_key(&state::folder(state)?, state, "key export --host")?,
         None => private_half(&own_key(&state::own(state)?))?,
     };
     let names = args.names.iter().map(|name| certified_name(name)).collect::<Result<Vec<_>, _>>()?;
@@ -204,21 +205,18 @@ pub(crate) fn places(chosen: Option<PathBuf>, folder: PathBuf) -> Places {
     Places { chosen, agent, state: Some(folder), home: state::home() }
 }
 
-/// The host key of the server whose state is in `folder`. It is not made here: only a server makes
-/// it.
-fn host_key(folder: &Path) -> Result<KeyPair, Failure> {
+/// The host key of the server whose state is in `folder`, for the command of these words. It is not made
+/// here: only a server makes it.
+fn host_key(folder: &Path, typed: Option<&Path>, words: &str) -> Result<KeyPair, Failure> {
     let state = StateFolder::open(folder).map_err(|error| failed(&error))?;
     let key = match state {
         Some(state) => state.present_host_key().map_err(|error| failed(&error))?,
         None => None,
     };
     key.ok_or_else(|| {
-        let message = format!(
-            "there is no host key in {}\nhelp: 'xdfs serve{}' makes one when it starts first",
-            printable_path(folder),
-            state::option(Some(folder))
-        );
-        Failure::new(Exit::NotFound, message)
+        let failure = Failure::new(Exit::NotFound, format!("there is no host key in {}", printable_path(folder)));
+        let failure = state::of_service(typed, words).into_iter().fold(failure, Failure::help);
+        failure.help(format!("'xdfs serve{}' makes one when it starts first", state::option(Some(folder))))
     })
 }
 

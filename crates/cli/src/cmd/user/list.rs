@@ -6,7 +6,7 @@ use xdfs_secure::policy::Scope;
 use xdfs_server::users::{Account, AccountToken, Accounts, StateFolder};
 
 use crate::args::UserListArgs;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, HELP};
 use crate::output::{JsonLines, complain, print};
 use crate::text::{printable, printable_path};
 use crate::{calendar, state};
@@ -55,9 +55,11 @@ pub(super) fn run(args: &UserListArgs) -> Result<Exit, Failure> {
         }
     }
     if accounts.iter().next().is_none() {
-        let option = state::option(args.state.state.as_deref());
+        let typed = args.state.state.as_deref();
+        let service = state::of_service(typed, "user list").map(|text| format!("{HELP}{text}")).unwrap_or_default();
         complain(&format!(
-            "{missing}nobody may log in yet\nhelp: add somebody with 'xdfs user add NAME --key FILE.pub{option}'"
+            "{missing}nobody may log in yet{service}{HELP}add somebody with 'xdfs user add NAME --key FILE.pub{}'",
+            state::option(typed)
         ));
     }
     Ok(Exit::Done)
