@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use xdfs_test_cli::{Running, Scene, exit, xdfs_binary};
+use xdfs_test_cli::{Running, Scene, Server, exit, xdfs_binary};
 
 #[test]
 fn a_url_that_is_not_finished_says_what_is_missing() {
@@ -99,6 +99,41 @@ fn what_users_keys_and_trust_lack_is_said_with_the_command_on_a_line_of_its_own(
         "far:2799 is not known\nhelp: 'xdfs trust list --state mine' shows who is",
     );
     says("key show --host", exit::NOT_FOUND, "\nhelp: 'xdfs serve --state mine' makes one when it starts first");
+}
+
+#[test]
+fn keys_and_users_of_a_service_are_pointed_to() {
+    assert!(xdfs_test_needs::root("a mount namespace with its own /var/lib"));
+    let scene = Scene::new();
+    let script = "mount -t tmpfs tmpfs /var/lib; mkdir /var/lib/xdfs; ! \"$1\" key show --host; \"$1\" user list";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-ec", script, "sh"]).arg(xdfs_binary());
+    scene.dress("anna", &mut command);
+    let of_service = "\nhelp: of the service of this machine: ";
+    let told = Running::start(command).wait();
+    let key = format!("{of_service}xdfs key show --host --state /var/lib/xdfs\nhelp: 'xdfs serve");
+    let users = format!("nobody may log in yet{of_service}xdfs user list --state /var/lib/xdfs\nhelp: add somebody");
+    told.ends_with(exit::DONE).says(&[&key, &users]);
+    // Who names a folder means that one.
+    scene.run_as("anna", ["user", "list", "--state", "mine"]).says(&["nobody may log in yet\nhelp: add somebody"]);
+}
+
+#[test]
+fn a_file_with_a_password_and_no_user_is_said_to_need_one() {
+    let scene = Scene::new();
+    let mut serve = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--export", "data=server"]);
+    scene.directory("server");
+    serve.args(["--state", "server-state"]);
+    let server = Server::start(serve, &[]);
+    scene.write("secret", b"word\n");
+    scene.make_private("secret");
+    let needs = format!("\nhelp: --password-file needs a user: write xdfs://USER@{}/data/", server.address());
+    let refused = scene.run(["ls", "--password-file", "secret", &server.url("")]);
+    refused.ends_with(exit::LOGIN_REFUSED).says(&[&needs]);
+    assert!(!refused.messages.contains("XDFS_TOKEN_FILE"), "{}", refused.messages);
+    let mut by_variable = scene.command(["ls", &server.url("")]);
+    by_variable.env("XDFS_PASSWORD_FILE", "secret");
+    Running::start(by_variable).wait().says(&["\nhelp: XDFS_PASSWORD_FILE needs a user"]);
 }
 
 #[test]

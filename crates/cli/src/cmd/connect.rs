@@ -342,7 +342,7 @@ impl Connecting<'_> {
                  in xdfs://{}:PORT/, or the same drivers with --stack",
                 url.host
             )),
-            ErrorKind::LoginRefused => self.offers.describe(failure),
+            ErrorKind::LoginRefused => self.offers.describe(failure, url),
             ErrorKind::Storage => failure.help(format!("see {}", self.folder.display())),
             // It may say when.
             ErrorKind::Busy | ErrorKind::Draining if !reason.contains("try again") => failure.help("try again later"),

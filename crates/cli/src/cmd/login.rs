@@ -23,6 +23,7 @@ use crate::exit::{Exit, Failure, HELP};
 use crate::output::complain;
 use crate::plan::LoginPlan;
 use crate::text::printable;
+use crate::url::Url;
 use crate::{ask, state};
 
 /// How often a password is requested: one typing error, and one more. A server delays further
@@ -83,6 +84,8 @@ pub(super) struct Offers {
     unusable: Vec<String>,
     /// The ready offer was typed just now.
     typed: bool,
+    /// What names a file with a password that is not offered, since the URL names no user.
+    useless: Option<&'static str>,
 }
 
 impl Offers {
@@ -101,10 +104,15 @@ impl Offers {
             refused: Vec::new(),
             unusable: Vec::new(),
             typed: false,
+            useless: None,
         };
         match user {
             User::Named(user) => offers.user = user,
             other => {
+                offers.useless = match (&plan.password_file, variable("XDFS_PASSWORD_FILE")) {
+                    (Some(_), _) => Some("--password-file"),
+                    (None, set) => set.map(|_| "XDFS_PASSWORD_FILE"),
+                };
                 let (assumed, visitor) = match (token()?, other) {
                     (Some((key, from)), _) => {
                         offers.ready.push((Offer::Token(key), from));
@@ -276,8 +284,15 @@ impl Offers {
         self.unusable.last().filter(|_| nothing).map(|reason| reason.split(HELP).next().unwrap_or_default())
     }
 
-    /// Adds what was offered and what to do about it, for a user whose login was refused.
-    pub(super) fn describe(&self, mut failure: Failure) -> Failure {
+    /// Adds what was offered and what to do about it, for a user whose login to `url` was refused.
+    pub(super) fn describe(&self, mut failure: Failure, url: &Url) -> Failure {
+        if let Some(useless) = self.useless {
+            let with_user = Url { key: None, user: Some("USER".to_owned()), ..url.clone() };
+            failure = failure.help(format!("{useless} needs a user: write {with_user}"));
+            if !self.any() {
+                return failure;
+            }
+        }
         if !self.any() && self.user.is_empty() {
             return failure.help("to log in name a user, as in xdfs://anna@HOST/..., or set XDFS_TOKEN_FILE");
         }
