@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn a_list_that_cannot_be_read_back_is_a_failure_and_keeps_what_is_to_be_deleted() {
         let (mut books, mut heard) = (TreeState::default(), Heard::default());
-        assert_eq!((books.read_back(&mut heard, Ok(7)), books.keeps_surplus(1, 1)), (Some(7), None));
+        assert_eq!((books.read_back(&mut heard, Ok(7)), books.keeps_surplus(1, 1, false)), (Some(7), None));
         assert_eq!(books.read_back::<u8>(&mut heard, Err(error(ErrorKind::Storage, 5))), None);
-        assert_eq!((books.summary.failed, books.keeps_surplus(1, 1).is_some()), (1, true));
+        assert_eq!((books.summary.failed, books.keeps_surplus(1, 1, false).is_some()), (1, true));
     }
 }

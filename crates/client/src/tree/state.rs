@@ -86,19 +86,21 @@ impl TreeState {
 
     /// Why the `count` names that the source does not have are kept; `None` if they are removed. At
     /// most `most` may be removed.
-    pub(super) fn keeps_surplus(&mut self, count: u64, most: u64) -> Option<String> {
+    pub(super) fn keeps_surplus(&mut self, count: u64, most: u64, dry_run: bool) -> Option<KeptSurplus> {
         if self.incomplete || self.summary.failed > self.in_the_way {
             self.summary.surplus_kept = count;
             let text = "names that the source does not have were not removed: part of the copy failed";
-            return Some(format!("{count} {text}"));
+            return Some(KeptSurplus { why: format!("{count} {text}"), listed: false });
         }
         if self.cleared.saturating_add(count) > most {
             self.summary.surplus_kept = count;
-            let text = format!(
-                "more than {most}: nothing was removed\nhelp: allow more with --max-delete N, or look first with --dry-run"
-            );
+            let text = match dry_run {
+                true => "so none is\nhelp: allow more with --max-delete N",
+                false => "nothing was removed\nhelp: allow more with --max-delete N, or look first with --dry-run",
+            };
             let names = if count == 1 { "name" } else { "names" };
-            return Some(format!("{count} {names} would be removed, {text}"));
+            let why = format!("{count} {names} would be removed, more than {most}: {text}");
+            return Some(KeptSurplus { why, listed: dry_run });
         }
         None
     }
@@ -116,6 +118,15 @@ impl TreeState {
     /// Everything in a list that waited for the end; nothing, if it cannot be read back.
     pub(super) fn drained(&mut self, observer: &mut dyn Observer, list: &mut TempList) -> Drain {
         self.read_back(observer, list.drain()).unwrap_or_default()
+    }
+
+    /// Lists names that would be removed if so many might be.
+    pub(super) fn list_surplus(&mut self, observer: &mut dyn Observer, surplus: &mut TempList) {
+        for pair in self.drained(observer, surplus) {
+            // Else it is told already.
+            let Some((path, _)) = self.read_back(observer, pair) else { continue };
+            observer.done(&path, EntryAction::Deleted);
+        }
     }
 
     /// The target cannot give a file one more name: the name becomes a separate file. This is
@@ -139,6 +150,14 @@ impl TreeState {
         self.cleared += 1;
         Ok(())
     }
+}
+
+/// Names that only the target has, and keeps.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct KeptSurplus {
+    pub(super) why: String,
+    /// They are listed nevertheless, for who looks which they are.
+    pub(super) listed: bool,
 }
 
 /// Why a directory is kept where something else should be.

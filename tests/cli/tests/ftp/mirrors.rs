@@ -87,6 +87,10 @@ fn what_the_source_does_not_have_is_removed_but_what_patterns_leave_out() {
         let refused = words(&["--delete", "--max-delete", "6"]);
         refused.ends_with(exit::SOME_FAILED).says(&["7 names would be removed, more than 6: nothing was removed"]);
         assert_eq!(other.read("t/gone"), b"older than that");
+        let looked = words(&["--dry-run", "--delete", "--max-delete", "6"]);
+        looked.ends_with(exit::SOME_FAILED).says(&["7 names would be removed, more than 6: so none is"]);
+        assert!(looked.text().contains("gone") && !looked.messages.contains("look first"), "{}", looked.text());
+        assert_eq!(other.read("t/gone"), b"older than that");
         assert_eq!(counts(words(&["--delete"]).ends_with(0)), [0, 2, 7, 0]);
         assert_eq!(names(&other.here.join("t")), ["a", "d/", "d/c", "keep.tmp"]);
         assert_eq!((other.read("t/a"), other.read("t/d/c")), (b"new".to_vec(), b"text".to_vec()));

@@ -155,6 +155,13 @@ fn only_what_the_source_does_not_have_is_removed_and_only_when_it_may() {
         refused.ends_with(exit::SOME_FAILED).says(&["error: ", "more than 2", "help: allow more with --max-delete N"]);
         assert!(!refused.messages.contains("name failed"), "no name failed: {}", refused.messages);
         assert!(way.at("extra/deep/file").exists());
+        let looked = way.run(&["-n", "--delete", "--max-delete", "2"]);
+        looked
+            .ends_with(exit::SOME_FAILED)
+            .says(&["4 names would be removed, more than 2: so none is\nhelp: allow more"]);
+        let lines: Vec<_> = looked.text().lines().filter(|line| line.starts_with("delete ")).collect();
+        assert_eq!(lines.len(), 4, "{}", looked.text());
+        assert!(!looked.messages.contains("--dry-run"), "{}", looked.messages);
         way.run(&["--json", "--delete", "--exclude", "*.log"]).ends_with(0);
         assert!(way.at("kept.log").exists());
         std::fs::remove_file(way.at("kept.log")).expect("it is there");

@@ -189,8 +189,11 @@ impl Download {
         if count == 0 {
             return;
         }
-        if let Some(why) = self.state.keeps_surplus(count, most) {
-            return observer.not_done(&why);
+        if let Some(kept) = self.state.keeps_surplus(count, most, self.options.dry_run) {
+            if kept.listed {
+                self.state.list_surplus(observer, &mut self.surplus);
+            }
+            return observer.not_done(&kept.why);
         }
         for pair in self.state.drained(observer, &mut self.surplus) {
             // Else it is told already.

@@ -388,8 +388,11 @@ impl Upload {
         if count == 0 {
             return false;
         }
-        if let Some(why) = self.state.keeps_surplus(count, most) {
-            observer.not_done(&why);
+        if let Some(kept) = self.state.keeps_surplus(count, most, self.options.dry_run) {
+            if kept.listed {
+                self.state.list_surplus(observer, &mut self.surplus);
+            }
+            observer.not_done(&kept.why);
             return false;
         }
         true

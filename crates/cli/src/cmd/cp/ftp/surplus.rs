@@ -63,7 +63,11 @@ impl Copy<'_> {
         if all.beyond > 0 || all.count() > most {
             tree.summary.surplus_kept = all.count();
             tree.exits.push(Exit::SomeFailed);
-            self.monitor.output().not_done(&format!("{to}: {}", too_many(&all, most)));
+            let dry_run = tree.plan.dry_run;
+            for surplus in all.held.iter().rev().filter(|_| dry_run) {
+                self.monitor.output().name_done(&surplus.path, EntryAction::Deleted, dry_run)?;
+            }
+            self.monitor.output().not_done(&format!("{to}: {}", too_many(&all, most, dry_run)));
             return Ok(());
         }
         let all = all.held;
@@ -120,13 +124,16 @@ impl Copy<'_> {
 }
 
 /// Why nothing of so many names is removed.
-fn too_many(all: &SurplusNames, most: u64) -> String {
+fn too_many(all: &SurplusNames, most: u64, dry_run: bool) -> String {
     let (count, least) = (all.count(), if all.beyond > 0 { "at least " } else { "" });
     let remedy = match count > NAMES_MAX {
         true => "help: remove some of them by their names first",
+        false if dry_run => "help: allow more with --max-delete N",
         false => "help: allow more with --max-delete N, or look first with --dry-run",
     };
-    format!("{least}{count} names would be removed, more than {}: nothing was removed\n{remedy}", most.min(NAMES_MAX))
+    let (names, done) =
+        (if count == 1 { "name" } else { "names" }, if dry_run { "so none is" } else { "nothing was removed" });
+    format!("{least}{count} {names} would be removed, more than {}: {done}\n{remedy}", most.min(NAMES_MAX))
 }
 
 #[cfg(test)]
@@ -141,7 +148,7 @@ mod tests {
             all.add(Surplus { url: url.clone(), path: Vec::new(), is_directory: false }, 5);
         }
         assert_eq!((all.held.len() as u64, all.beyond), (COUNTED_NAMES_MAX, 2));
-        assert!(too_many(&all, 5).starts_with("at least 100002 names would be removed, more than 5: "));
+        assert!(too_many(&all, 5, false).starts_with("at least 100002 names would be removed, more than 5: "));
         all.add(Surplus { url, path: Vec::new(), is_directory: false }, COUNTED_NAMES_MAX + 1);
         assert_eq!((all.held.len() as u64, all.beyond), (COUNTED_NAMES_MAX + 1, 2));
     }
