@@ -6,6 +6,7 @@ use std::fs::File;
 use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -145,15 +146,22 @@ fn a_hand_over_tells_which_process_serves_on() {
     let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0", "--config", "server.toml"]);
     command.env_remove("JOURNAL_STREAM").env_remove("XDFS_LOG").stderr(log);
     let server = Server::start(command, &[]);
-    scene.write("server.toml", (one + &two).as_bytes());
+    let metrics = "metrics = \"unix:metrics.sock\"\n";
+    scene.write("server.toml", format!("{metrics}{one}").as_bytes());
+    server.signal(Signal::HUP);
+    until(&scene, "what the configuration says of metrics holds from the next start on");
+    scene.write("server.toml", format!("{metrics}{one}{two}").as_bytes());
     server.signal(Signal::HUP);
     let told = until(&scene, "info server: process ");
+    let warned = told.iter().filter(|line| line.contains("holds from the next start on")).count();
+    assert_eq!(warned, 1, "the process that takes over has started: {told:#?}");
     let process = told.iter().find_map(|line| line.split_once("process ")?.1.strip_suffix(" serves on")?.parse().ok());
     let process = Pid::from_raw(process.unwrap()).unwrap();
     assert_ne!(process, server.process());
     let url = server.url_in("two", "");
     assert_eq!(server.wait(), Some(0));
     scene.run(["ls", &url]).ends_with(0);
+    assert!(UnixStream::connect(scene.path("metrics.sock")).is_ok(), "its metrics are answered");
     kill_process(process, Signal::TERM).unwrap();
 }
 

@@ -282,12 +282,13 @@ impl Serving {
         }
         let (mut offer, state) =
             ServerOffer::resolve(&self.plan, Some(&self.fixed)).map_err(|failure| failure.message)?;
-        let later = self.fixed.unlike(&offer.fixed);
+        let hands_over = self.confined.files && !self.reach.covers(&Reach::of(&offer.needs));
+        let later = self.fixed.unlike(&offer.fixed, hands_over);
         if !later.is_empty() {
             let text = format!("what the configuration says of {} holds from the next start on", later.join(", "));
             self.logger.say(Severity::Warning, &text);
         }
-        if self.confined.files && !self.reach.covers(&Reach::of(&offer.needs)) {
+        if hands_over {
             self.hand_over()?;
             // What was withdrawn is withdrawn from the sessions that stay here, too; they cannot reach
             // what is new.

@@ -74,8 +74,10 @@ impl Fixed {
         })
     }
 
-    /// The keys that have another value in `wanted`.
-    pub(super) fn unlike(&self, wanted: &Self) -> Vec<&'static str> {
+    /// The keys that have another value in `wanted` and keep it until the next start: a process that
+    /// takes over starts, with the sockets of this one.
+    pub(super) fn unlike(&self, wanted: &Self, hands_over: bool) -> Vec<&'static str> {
+        let both_answer = self.metrics.is_some() && wanted.metrics.is_some();
         let keys = [
             ("listen", self.listen != wanted.listen),
             ("stack", self.stack != wanted.stack),
@@ -85,7 +87,9 @@ impl Fixed {
             ("state", self.state != wanted.state),
             ("metrics", self.metrics != wanted.metrics),
         ];
-        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+        let inherited = |key: &str| key == "listen" || (key == "metrics" && both_answer);
+        let differ = keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key);
+        differ.filter(|key| !hands_over || inherited(key)).collect()
     }
 }
 
