@@ -93,8 +93,11 @@ pub(super) struct Summarised {
     totals: Totals,
     started: Instant,
     wanted: Wanted,
-    /// Bytes of the file that is being copied.
+    /// The number of the file that is being copied, how far it is, and how much of that an earlier
+    /// command has left.
+    number: usize,
     reached: u64,
+    there: u64,
     /// It cannot be continued.
     starts_over: bool,
     /// It was part of a message already.
@@ -106,19 +109,39 @@ pub(super) struct Summarised {
 impl Summarised {
     pub(super) fn new(inner: Box<dyn Output>, wanted: Wanted, named: Named) -> Self {
         let (totals, started) = (Totals::default(), Instant::now());
-        Self { inner, named, totals, started, wanted, reached: 0, starts_over: false, told: false, begun: false }
+        let (number, reached, there) = (0, 0, 0);
+        Self {
+            inner,
+            named,
+            totals,
+            started,
+            wanted,
+            number,
+            reached,
+            there,
+            starts_over: false,
+            told: false,
+            begun: false,
+        }
     }
 }
 
 impl Output for Summarised {
     fn begin(&mut self, item: &CopyItem) {
-        (self.reached, self.begun) = (0, true);
+        self.begun = true;
+        // Another attempt goes on where this command was.
+        if self.number != item.number {
+            (self.number, self.reached, self.there) = (item.number, 0, 0);
+        }
         // What went through a pipe is gone.
         self.starts_over = item.source.shown() == "-" || item.target.shown() == "-";
         self.inner.begin(item);
     }
 
     fn resumes_at(&mut self, bytes: u64, size: Option<u64>) {
+        // Up to there this command had copied it.
+        self.there += bytes.saturating_sub(self.reached);
+        self.reached = self.reached.max(bytes);
         self.inner.resumes_at(bytes, size);
     }
 
@@ -128,9 +151,9 @@ impl Output for Summarised {
     }
 
     fn finished(&mut self, item: &CopyItem, transfer: &CopiedFile) -> Result<(), Failure> {
-        self.reached = 0;
         self.totals.files += 1;
-        self.totals.bytes += transfer.bytes;
+        self.totals.bytes += transfer.bytes.saturating_sub(self.there);
+        (self.number, self.reached, self.there) = (0, 0, 0);
         self.inner.finished(item, transfer)?;
         if self.named == Named::All {
             self.inner.line(&format!("copied {} to {}", item.source, item.target));
@@ -161,7 +184,7 @@ impl Output for Summarised {
             return self.inner.failed(path, kind, message);
         }
         // What has arrived of a file is kept.
-        self.totals.bytes += self.reached;
+        self.totals.bytes += self.reached - self.there;
         let totals = self.totals.text(self.started.elapsed());
         let next = if self.starts_over { "the same command starts over" } else { "run the same command to continue" };
         self.inner.failed(path, kind, &format!("{message}: {totals}; {next}"))
@@ -235,5 +258,44 @@ mod tests {
         let text = "copied 1 file, 7 B in 2.0 s, 1,000 left as they were, 3 deleted, 2 failed";
         assert_eq!(totals.text(Duration::from_secs(2)), text);
         assert_eq!([0, 999, 1000, 1_234_567].map(counted), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    /// The messages of an output.
+    #[derive(Clone, Default)]
+    struct Heard(std::rc::Rc<std::cell::RefCell<Vec<String>>>);
+
+    impl Output for Heard {
+        fn begin(&mut self, _item: &CopyItem) {}
+        fn progress(&mut self, _bytes: u64, _size: Option<u64>) {}
+        fn finished(&mut self, _item: &CopyItem, _transfer: &CopiedFile) -> Result<(), Failure> {
+            Ok(())
+        }
+        fn kept(&mut self, _item: &CopyItem) -> Result<(), Failure> {
+            Ok(())
+        }
+        fn failed(&mut self, _path: &str, _kind: ErrorKind, message: &str) -> Result<(), Failure> {
+            self.0.borrow_mut().push(message.to_owned());
+            Ok(())
+        }
+        fn note(&mut self, _message: &str) {}
+        fn line(&mut self, _text: &str) {}
+    }
+
+    #[test]
+    fn what_an_earlier_command_has_left_is_not_counted_as_copied() {
+        let heard = Heard::default();
+        let mut output = Summarised::new(Box::new(heard.clone()), Wanted::Always, Named::Nothing);
+        let (source, target) = (Endpoint::of(b"a"), Endpoint::of(b"b"));
+        let item = CopyItem { source, target, number: 1, count: 1 };
+        output.begin(&item);
+        output.resumes_at(31_000_000, None);
+        output.progress(40_000_000, None);
+        // The connection is lost; the next attempt goes on a little before that.
+        output.begin(&item);
+        output.resumes_at(39_000_000, None);
+        output.progress(52_000_000, None);
+        output.failed("b", ErrorKind::Cancelled, "cancelled").unwrap();
+        let told = heard.0.borrow()[0].clone();
+        assert!(told.starts_with("cancelled: copied 0 files, 21.0 MB in "), "{told}");
     }
 }

@@ -40,6 +40,10 @@ const COLUMNS: usize = 80;
 /// Time before a rate is shown.
 const RATE_AFTER: Duration = Duration::from_secs(1);
 
+/// What moves in this time after the start, or after it is known what an earlier command has left,
+/// counts in no rate: it fills buffers, and what was allowed meanwhile goes at once.
+const SETTLES_IN: Duration = Duration::from_millis(500);
+
 /// The widest form without a bar.
 const WITHOUT_BAR: usize = 79;
 
@@ -73,12 +77,15 @@ struct Bar {
     /// the server says what it has.
     reached: u64,
     moved: Instant,
+    /// From when on the rate is measured.
+    settled: Instant,
     stalled_after: Duration,
 }
 
 impl Bar {
     fn new(bar: ProgressBar, name: String, number: usize, stalled_after: Duration) -> Self {
-        Self { bar, name, number, drawn: None, reached: 0, moved: Instant::now(), stalled_after }
+        let (moved, settled) = (Instant::now(), Instant::now() + SETTLES_IN);
+        Self { bar, name, number, drawn: None, reached: 0, moved, settled, stalled_after }
     }
 
     /// The names of a tree that are settled, and how many there are.
@@ -93,7 +100,6 @@ impl Bar {
 
     /// This many bytes are done, of this size if known.
     fn show(&mut self, bytes: u64, size: Option<u64>) {
-        let first = self.drawn.is_none();
         if bytes > self.reached {
             (self.reached, self.moved) = (bytes, Instant::now());
         }
@@ -109,16 +115,22 @@ impl Bar {
         }
         size.iter().for_each(|size| self.bar.set_length(*size));
         self.bar.set_position(self.reached);
-        if first {
-            // What an earlier attempt left did not move now.
-            self.bar.reset_eta();
+        if Instant::now() < self.settled {
+            self.measure_from_here();
         }
+    }
+
+    /// The rate is that of what moves from now on.
+    fn measure_from_here(&mut self) {
+        // Else the position may not be known to what measures it.
+        self.bar.tick();
+        self.bar.reset_eta();
     }
 
     /// An earlier command has left this many bytes: they did not move now.
     fn resume_at(&mut self, bytes: u64, size: Option<u64>) {
+        self.settled = Instant::now() + SETTLES_IN;
         self.show(bytes, size);
-        self.bar.reset_eta();
     }
 }
 
@@ -378,7 +390,9 @@ mod tests {
         bar.show(0, Some(1 << 40));
         bar.resume_at(1 << 39, Some(1 << 40));
         assert_eq!(bar.bar.position(), 1 << 39);
-        assert_eq!(bar.bar.per_sec(), 0.0);
+        bar.show((1 << 39) + (1 << 29), Some(1 << 40));
+        assert_eq!(bar.bar.per_sec(), 0.0, "nor what comes in one piece with it");
+        bar.settled = Instant::now();
         bar.show((1 << 39) + (1 << 30), Some(1 << 40));
         assert!(bar.bar.per_sec() > 0.0, "what moves now counts");
     }
