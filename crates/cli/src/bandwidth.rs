@@ -27,6 +27,9 @@ pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
     if words.peek().is_none() {
         return Err("write a rate such as 10M, or 'off'".to_owned());
     }
+    if !text.contains(',') && words.clone().nth(1).is_some() {
+        return Err(format!("'{}' is no rate\nhelp: write it without a space, as in 2M", escaped(text.trim())));
+    }
     for word in words {
         match word.split_once(',') {
             Some((time, rate)) => entries.push((parse_time(time)?, rate::parse(rate)?)),

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
 use xdfs_io::stack::Over;
-use xdfs_io::transport::{self, Link, TransportOptions};
+use xdfs_io::transport::{self, Link, TransportError, TransportOptions};
 use xdfs_proto::base::{Error, ErrorKind, Instant, Suite};
 use xdfs_proto::features;
 use xdfs_proto::wire::Event;
@@ -92,6 +92,24 @@ pub fn was_lost_in_opening(error: &Error) -> bool {
     error.kind == ErrorKind::ConnectionLost && error.errno == LOST_IN_OPENING
 }
 
+/// "Network is unreachable" and "no route to host": nothing was sent.
+const NO_WAY: [u16; 2] = [101, 113];
+
+/// Whether no network of this machine leads to the server.
+pub fn has_no_way(error: &Error) -> bool {
+    error.kind == ErrorKind::ConnectionLost && NO_WAY.contains(&error.errno)
+}
+
+/// The error of a connection that could not be made.
+fn unreached(error: TransportError) -> Error {
+    let errno = match &error {
+        TransportError::Address { source, .. } => source.raw_os_error().and_then(|errno| u16::try_from(errno).ok()),
+        _ => None,
+    };
+    let lost = Error::new(ErrorKind::ConnectionLost, error.to_string());
+    lost.with_errno(errno.filter(|errno| NO_WAY.contains(errno)).unwrap_or(0))
+}
+
 /// Connects channel 1 and completes its opening. `first` is an operation that OPEN carries.
 pub(crate) fn open(
     options: &ConnectOptions,
@@ -102,8 +120,7 @@ pub(crate) fn open(
     let mut dispatch = Dispatcher::new().map_err(resources)?;
     let link = match &options.connection {
         Some(connection) => connection.try_clone().and_then(transport::adopt_connection).map_err(resources)?,
-        None => transport::connect(&options.address, transport)
-            .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?,
+        None => transport::connect(&options.address, transport).map_err(unreached)?,
     };
     let link = layered(link, options.stack.as_deref())?;
     let socket = dispatch.attach(link, &[]).map_err(resources)?;

@@ -1,6 +1,7 @@
 //! Mistakes of the first hour: each is answered with what to type instead.
 
-use std::process::Command;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
 use xdfs_test_cli::{Running, Scene, Server, exit, xdfs_binary};
 
@@ -134,6 +135,46 @@ fn a_file_with_a_password_and_no_user_is_said_to_need_one() {
     let mut by_variable = scene.command(["ls", &server.url("")]);
     by_variable.env("XDFS_PASSWORD_FILE", "secret");
     Running::start(by_variable).wait().says(&["\nhelp: XDFS_PASSWORD_FILE needs a user"]);
+}
+
+#[test]
+fn what_is_typed_as_a_key_a_rate_or_a_file_is_told_what_it_lacks() {
+    let scene = Scene::new();
+    let refused = |words: &[&str], code, told: &str| {
+        scene.run(words).ends_with(code).says(&[told, "\nhelp: "]);
+    };
+    let pinned = scene.run(["trust", "pin", "host", "sha256:abc"]);
+    pinned.ends_with(exit::NOT_FOUND).says(&[
+        "sha256:abc: this is neither a fingerprint nor a file\nhelp: a fingerprint is written as SHA256:47DEQ",
+    ]);
+    refused(&["trust", "pin", "host", "SHA256:abc"], exit::USAGE, "SHA256:abc: ");
+    refused(&["cp", "--bwlimit", "2 M", "a", "xdfs://h/data/"], exit::USAGE, "'2 M' is no rate");
+    let config = scene.home("somebody", ".config/xdfs/config");
+    std::fs::create_dir_all(config.parent().unwrap()).unwrap();
+    std::fs::write(&config, "[hosts.lab]\naddress = \"h\"\nbandwidth = \"2 M\"\n").unwrap();
+    refused(&["ls", "lab:data/"], exit::USAGE, "'2 M' is no rate");
+    std::fs::remove_file(config).unwrap();
+    let mut alone = scene.command(["serve", "--stdio"]);
+    alone.stdin(Stdio::null());
+    Running::start(alone)
+        .wait()
+        .ends_with(exit::USAGE)
+        .says(&["standard input ended before a client spoke; this is for"]);
+    scene.directory("mine");
+    scene.make_private("mine");
+    scene.write("mine/host_key", b"hello\n");
+    std::fs::set_permissions(scene.path("mine/host_key"), PermissionsExt::from_mode(0o600)).unwrap();
+    refused(&["key", "show", "--host", "--state", "mine"], exit::LOCAL, "it holds no key\nhelp: restore the file");
+}
+
+#[test]
+fn directories_and_missing_files_have_their_own_exit_codes() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    let copied = scene.run(["cp", ".", &server.url("")]);
+    copied.ends_with(exit::USAGE).says(&["this names a directory\nhelp: copy it with -r"]);
+    let url = server.url("");
+    scene.run(["find", &url, "-newer", "foo"]).ends_with(exit::NOT_FOUND).says(&["-newer foo: "]);
 }
 
 #[test]

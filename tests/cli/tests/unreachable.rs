@@ -59,6 +59,22 @@ fn a_port_that_drops_what_comes_is_told_with_what_may_be_the_cause_and_another_w
 }
 
 #[test]
+fn a_machine_without_a_way_to_the_server_is_told_so() {
+    assert!(xdfs_test_needs::root("a network namespace"));
+    let scene = Scene::new();
+    let mut command = Command::new("unshare");
+    command.arg("--net").arg(xdfs_binary()).args(["ls", "xdfs://192.0.2.1/data/"]);
+    scene.dress("somebody", &mut command);
+    let lost = Running::start(command).wait();
+    lost.ends_with(exit::CONNECTION_LOST).says(&[
+        "nreachable",
+        "\nhelp: no network of this machine",
+        "ip route get 192.0.2.1",
+    ]);
+    assert!(!lost.messages.contains("xdfs serve"), "{}", lost.messages);
+}
+
+#[test]
 fn a_host_with_one_address_that_answers_is_reached_at_that_one() {
     if !xdfs_test_needs::namespaces() {
         return;

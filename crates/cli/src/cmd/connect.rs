@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use xdfs_client::trust::{HostName, KeyRejection, KnownHosts, Remembered, Trust};
-use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session, was_lost_in_opening};
+use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session, has_no_way, was_lost_in_opening};
 use xdfs_io::store::owners;
 use xdfs_secure::policy::Fingerprint;
 use xdfs_xio::Over;
@@ -234,7 +234,9 @@ impl Connecting<'_> {
                 Ok(session) => return Ok(session),
                 Err(error) if matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut) => {
                     // Who answered says more than who is silent, and that more than an address that leads nowhere.
-                    let says = |error: &Error| (was_lost_in_opening(error), error.kind == ErrorKind::TimedOut);
+                    let says = |error: &Error| {
+                        (was_lost_in_opening(error), error.kind == ErrorKind::TimedOut, !has_no_way(error))
+                    };
                     if failed.as_ref().is_none_or(|before| says(&error) > says(before)) {
                         failed = Some(error);
                     }
@@ -322,6 +324,10 @@ impl Connecting<'_> {
             ErrorKind::ConnectionLost | ErrorKind::Protocol if self.stack.is_some() => failure.help(format!(
                 "is 'xdfs serve' running there, on port {port}, over the same drivers? On that machine: xdfs serve --listen \
                  'ADDR:{port}?stack=DRIVERS'"
+            )),
+            ErrorKind::ConnectionLost if has_no_way(error) => failure.help(format!(
+                "no network of this machine leads there; see the way to it with: ip route get {}",
+                url.host
             )),
             ErrorKind::ConnectionLost => {
                 let failure = failure.help(format!(

@@ -51,6 +51,10 @@ fn list(args: &TrustListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// What fingerprints look like.
+const FINGERPRINTS: &str = "a fingerprint is written as SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU; 'xdfs key show \
+                            --host' prints it on the server";
+
 /// Remembers a key; also used by `xdfs key trust`.
 pub(super) fn pin(args: &TrustPinArgs) -> Result<Exit, Failure> {
     let host = host_name(&args.host)?;
@@ -58,7 +62,8 @@ pub(super) fn pin(args: &TrustPinArgs) -> Result<Exit, Failure> {
     let fingerprint = match text.parse::<Fingerprint>() {
         Ok(fingerprint) => fingerprint,
         Err(error) if text.starts_with("SHA256:") => {
-            return Err(Failure::new(Exit::Usage, format!("{}: {error}", printable(text.as_bytes()))));
+            let failure = Failure::new(Exit::Usage, format!("{}: {error}", printable(text.as_bytes())));
+            return Err(failure.help(FINGERPRINTS));
         }
         Err(_) => key_of(&args.key, &text)?.key.fingerprint(),
     };
@@ -79,7 +84,13 @@ fn key_of(typed: &OsStr, text: &str) -> Result<NamedKey, Failure> {
     match typed.as_encoded_bytes() {
         b"-" => read_public(&standard_input()?).map_err(|error| unusable(Path::new("standard input"), &error)),
         _ if is_public_line(place) => read_public(text).map_err(|error| unusable(place, &error)),
-        _ => public_half(place),
+        _ => public_half(place).map_err(|failure| match failure.exit {
+            Exit::NotFound => {
+                let message = format!("{}: this is neither a fingerprint nor a file", printable(text.as_bytes()));
+                Failure::new(Exit::NotFound, message).help(FINGERPRINTS)
+            }
+            _ => failure,
+        }),
     }
 }
 

@@ -113,7 +113,11 @@ impl StateFolder {
                                'ssh-keygen -p -f FILE'";
                 Err(unusable(because.to_owned()))
             }
-            Err(error) => Err(unusable(error.to_string())),
+            Err(error) => {
+                let remedy = "restore the file from a backup; if there is none, remove it, and the server makes another key \
+                              when it starts, which its clients do not know";
+                Err(unusable(format!("{error}\nhelp: {remedy}")))
+            }
         }
     }
 

@@ -53,7 +53,7 @@ fn upload_into<'a>(source: &'a Local, directory: &Url, taken: &mut Vec<&'a [u8]>
     };
     let name = path.file_name().map(OsStr::as_bytes).ok_or_else(|| {
         let message = format!("{}: this names a directory\nhelp: copy it with -r", printable_path(path));
-        Failure::new(Exit::Local, message)
+        Failure::new(Exit::Usage, message)
     })?;
     take(name, taken, || (printable_path(path), directory.to_string()))?;
     let target = directory.join(name).map_err(|error| {
@@ -143,8 +143,8 @@ mod tests {
     fn what_has_no_name_of_its_own_cannot_go_into_a_directory() {
         assert_eq!(upload_targets(&[Local::Stdin], "xdfs://h/e/x", true), [Err(Exit::Usage)]);
         assert_eq!(upload_targets(&[Local::Zero(5)], "xdfs://h/e/x", true), [Err(Exit::Usage)]);
-        assert_eq!(upload_targets(&[file("..")], "xdfs://h/e/x", true), [Err(Exit::Local)]);
-        assert_eq!(upload_targets(&[file("/")], "xdfs://h/e/x", true), [Err(Exit::Local)]);
+        assert_eq!(upload_targets(&[file("..")], "xdfs://h/e/x", true), [Err(Exit::Usage)]);
+        assert_eq!(upload_targets(&[file("/")], "xdfs://h/e/x", true), [Err(Exit::Usage)]);
     }
 
     #[test]

@@ -149,7 +149,9 @@ fn references(search: &Search, sessions: &mut Sessions) -> Result<Vec<Time>, Nam
     });
     let times = references.map(|reference| match reference {
         Reference::Local(path) => {
-            let failed = |error| Failure::new(Exit::Local, format!("-newer {}: {error}", printable_path(path)));
+            let failed = |error: std::io::Error| {
+                Failure::new(Exit::of_io(&error), format!("-newer {}: {error}", printable_path(path)))
+            };
             let found = path.metadata().map_err(failed)?;
             Ok((found.mtime(), u32::try_from(found.mtime_nsec()).unwrap_or(0)))
         }

@@ -135,7 +135,10 @@ fn read_request() -> Result<Request, Failure> {
         let _ = line.send(read);
     });
     let read = arrived.recv_timeout(REQUEST_DEADLINE).map_err(|_| failed(&"no client spoke at standard input"))?;
-    let read = read.map_err(|error| failed(&error))?;
+    let read = read.map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => failed(&"standard input ended before a client spoke"),
+        _ => failed(&error),
+    })?;
     serde_json::from_slice(&read).map_err(|_| failed(&"what spoke at standard input is no client of xdfs"))
 }
 
