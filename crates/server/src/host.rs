@@ -14,6 +14,7 @@ use crate::log::{FirstFailure, Log, LogEvent, LoggedName};
 use crate::rates::SessionRates;
 use crate::reply_cache::ReplyCache;
 use crate::sessions::{Metrics, ServerMessage};
+use crate::severity::has_left;
 use crate::traffic::ExportLoad;
 use crate::transfer_slots::{TransferSlot, TransferSlots};
 use crate::watches::SessionWatches;
@@ -209,8 +210,8 @@ impl ServerHost {
     /// A channel was lost; a session that is `closing` needs it no more.
     fn lost(&self, channel: ChannelId, error: &Error, closing: bool) {
         self.metrics.channels.fetch_sub(1, Ordering::Relaxed);
-        let (session, channel, error) = (self.session, channel.0, error.to_string());
-        (self.log)(&LogEvent::ChannelLost { session, channel, error, closing });
+        let (session, channel, left, error) = (self.session, channel.0, has_left(error), error.to_string());
+        (self.log)(&LogEvent::ChannelLost { session, channel, error, closing, left });
     }
 }
 

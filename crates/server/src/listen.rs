@@ -34,7 +34,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
 use xdfs_engine::opening::{JoinRequest, OpeningContext, PendingAccept, ServerOpened};
-use xdfs_engine::pump::DiskMode;
+use xdfs_engine::pump::{DiskMode, PEER_CLOSED};
 use xdfs_io::dispatch::{Completion, Dispatch, Dispatcher, Op, SocketId, Wake};
 use xdfs_io::transport::{self, Address, Link, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, KeyLimits, SessionId};
@@ -410,7 +410,7 @@ impl Server {
         if self.guests.contains_key(&socket) {
             return self.guest_ended(socket);
         }
-        self.idle_ended(socket, Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"));
+        self.idle_ended(socket, Error::new(ErrorKind::ConnectionLost, PEER_CLOSED));
     }
 
     fn read_letters(&mut self) {

@@ -32,7 +32,8 @@ pub enum LogEvent {
         asked: u16,
         pipelines: u8,
     },
-    /// A session ended, cleanly or with an error, what it moved, and what failed first.
+    /// A session ended, cleanly or with an error, what it moved, and what failed first. Its client
+    /// `left` by itself where it was dropped, or closed its connections.
     SessionEnded {
         session: SessionId,
         user: String,
@@ -41,14 +42,16 @@ pub enum LogEvent {
         moved: Moved,
         first_failure: Option<FirstFailure>,
         error: Option<String>,
+        left: bool,
     },
     /// A login failed: the claimed user, the method, and the reason.
     LoginFailed { peer: String, user: String, method: Option<Method>, key: Option<Fingerprint>, error: String },
     /// A connection was refused or disconnected before it belonged to a session; or its client `left`
     /// by itself, as one does whose user does not trust the key, or let its time pass.
     GuestRefused { peer: String, error: String, left: bool },
-    /// A channel was lost; its session continues, or is `closing` and needs it no more.
-    ChannelLost { session: SessionId, channel: u16, error: String, closing: bool },
+    /// A channel was lost; its session continues, or is `closing` and needs it no more; or its client
+    /// `left` it.
+    ChannelLost { session: SessionId, channel: u16, error: String, closing: bool, left: bool },
     /// A transfer ended. For an upload: how durable it is, and whether the target existed already.
     Transfer {
         session: SessionId,

@@ -1,6 +1,8 @@
 //! How important an event is, and what it is about: what a reader of the log filters by.
 
 use crate::log::LogEvent;
+use xdfs_engine::pump::PEER_CLOSED;
+use xdfs_proto::base::{Error, ErrorKind};
 
 /// How important an event is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -61,6 +63,18 @@ impl Area {
     }
 }
 
+/// Whether an error of a session or channel says that its client left: it dropped the session, or closed
+/// the connection.
+pub(crate) fn has_left(error: &Error) -> bool {
+    // In the words of the kernel, which may begin with a capital and have a number behind them.
+    let closed = || [PEER_CLOSED, "onnection reset by peer", "roken pipe"];
+    match error.kind {
+        ErrorKind::Cancelled => true,
+        ErrorKind::ConnectionLost => closed().iter().any(|words| error.message.contains(words)),
+        _ => false,
+    }
+}
+
 impl LogEvent {
     /// What it is about.
     pub const fn area(&self) -> Area {
@@ -81,6 +95,8 @@ impl LogEvent {
             Self::ChannelLost { closing: true, .. } => Severity::Debug,
             Self::Recovered { parts: 0, others: 0, expired: 0, .. } => Severity::Debug,
             Self::SessionEnded { error: None, .. } | Self::Transfer { error: None, .. } => Severity::Info,
+            // Whoever leaves has their reasons, and no administrator can mend them.
+            Self::SessionEnded { left: true, .. } | Self::ChannelLost { left: true, .. } => Severity::Info,
             Self::SessionOpened { .. } | Self::Draining { .. } | Self::Recovered { .. } => Severity::Info,
             Self::Started { .. } | Self::Retired { .. } | Self::Reloaded { error: None } => Severity::Info,
             Self::Certificate { out: true, .. } => Severity::Error,

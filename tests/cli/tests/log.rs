@@ -207,6 +207,22 @@ fn a_client_that_leaves_before_it_logs_in_is_no_problem() {
 }
 
 #[test]
+fn a_client_that_drops_its_session_is_no_warning_and_a_mount_that_fails_closes_it() {
+    let scene = Scene::new();
+    let server = serve(&scene, |_| Vec::new());
+    scene.run(["mount", &server.url(""), "nowhere"]).ends_with(exit::NOT_FOUND);
+    let told = until(&scene, "ended after");
+    assert!(told.iter().any(|line| line.contains("closed by the client")), "{told:#?}");
+    let mut copy = scene.start(["cp", "-P", "4", "-", &server.url("file")]);
+    assert!(copy.feed(&pattern(20_000_000, 1)), "the client reads");
+    until(&scene, "of 4 channels");
+    let _ = copy.kill();
+    let told = until(&scene, "all channels were lost");
+    let warned: Vec<_> = told.iter().filter(|line| line.contains(" warn session: ")).collect();
+    assert!(warned.is_empty(), "{warned:#?}");
+}
+
+#[test]
 fn names_make_no_lines_of_their_own() {
     let scene = Scene::new();
     let server = serve(&scene, |_| Vec::new());

@@ -5,7 +5,7 @@ mod ending;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,8 +14,9 @@ use std::time::Duration;
 use ending::Ending;
 use rustix::io::Errno;
 use rustix::process::{getgid, getuid, setsid};
+use xdfs_client::file::Remote;
 use xdfs_client::{Error, in_full};
-use xdfs_mount::{AttachError, KernelOptions, MountPoint, Settings, Tree, attach, serve};
+use xdfs_mount::{AttachError, Attached, KernelOptions, MountPoint, Settings, Tree, attach, serve};
 use xdfs_secure::random;
 
 use super::remote::{SessionRequest, Sessions, remedy_without_export, wire_name};
@@ -66,6 +67,47 @@ fn stay(plan: &MountPlan) -> Result<Exit, Failure> {
     let sessions = Sessions::new(wishes, plan.login.clone());
     let (remote, _tunnel) = sessions.lasting(&plan.url, plan.how.timeout).map_err(|(failure, _)| failure)?;
     remote.bound_memory(plan.how.cache / 2);
+    let Prepared { tree, directory, stop, attached } = match prepare(plan, &remote) {
+        Ok(prepared) => prepared,
+        Err(failure) => {
+            // In order: nothing is wrong with the session.
+            drop(remote.close());
+            return Err(failure);
+        }
+    };
+    let local = local_to(&plan.directory);
+    if plan.report_ready {
+        leave_terminal().map_err(&local)?;
+    }
+    let (ended, end) = sync_channel::<()>(1);
+    let ending = Ending::start(&tree, &directory).map_err(&local)?;
+    let (point, limits) = (attached.point.clone(), Arc::clone(&ending));
+    let watcher = std::thread::Builder::new().name("xdfs-signals".to_owned());
+    let watching = watcher.spawn(move || unmount_on_signal(stop, &point, &end, &limits)).map_err(&local)?;
+    let served = serve(&attached, &tree, &|| ending.limit(LEAVE));
+    tell_end(ended);
+    drop(watching);
+    tree.finish_writing();
+    let exit = ending.report(&tree, &directory);
+    // What is still open ends with it, and the session after that: a lost one is nobody's loss.
+    drop(tree);
+    drop(remote.close());
+    ending.over();
+    served.map_err(|error| Failure::new(Exit::Local, error.to_string()))?;
+    Ok(exit)
+}
+
+/// A mount that is made, and not served yet.
+struct Prepared {
+    tree: Arc<Tree>,
+    directory: PathBuf,
+    /// A signal asked for the end.
+    stop: UnixStream,
+    attached: Attached,
+}
+
+/// Looks at the server's directory, and mounts it.
+fn prepare(plan: &MountPlan, remote: &Arc<Remote>) -> Result<Prepared, Failure> {
     let of_server = |error: Error| {
         let failure = |said: &str| Failure::new(Exit::of_error(&error, Side::Peer), format!("{}: {said}", plan.url));
         match remedy_without_export(&plan.url, &error) {
@@ -80,37 +122,24 @@ fn stay(plan: &MountPlan) -> Result<Exit, Failure> {
     };
     let token = random::array().map(u64::from_ne_bytes);
     let token = token.map_err(|error| Failure::new(Exit::Local, error.to_string()))?;
-    let tree = Tree::new(Arc::clone(&remote), wire_name(&plan.url), settings, token).map_err(of_server)?;
+    let tree = Tree::new(Arc::clone(remote), wire_name(&plan.url), settings, token).map_err(of_server)?;
     let tree = Arc::new(tree);
-    let local = |error: std::io::Error| Failure::new(Exit::Local, format!("{}: {error}", plan.directory.display()));
-    let directory = std::path::absolute(&plan.directory).map_err(local)?;
+    let local = local_to(&plan.directory);
+    let directory = std::path::absolute(&plan.directory).map_err(&local)?;
     let kernel = KernelOptions {
         source: Url { key: None, ..plan.url.clone() }.to_string(),
         read_only: plan.how.read_only,
         allow_other: plan.how.allow_other,
         no_exec: plan.how.no_exec,
     };
-    let stop = signal::wake_on_stop().map_err(local)?;
+    let stop = signal::wake_on_stop().map_err(&local)?;
     let attached = attach(&directory, &kernel).map_err(|error| refused(&error, &directory))?;
-    if plan.report_ready {
-        leave_terminal().map_err(local)?;
-    }
-    let (ended, end) = sync_channel::<()>(1);
-    let ending = Ending::start(&tree, &directory).map_err(local)?;
-    let (point, limits) = (attached.point.clone(), Arc::clone(&ending));
-    let watcher = std::thread::Builder::new().name("xdfs-signals".to_owned());
-    let watching = watcher.spawn(move || unmount_on_signal(stop, &point, &end, &limits)).map_err(local)?;
-    let served = serve(&attached, &tree, &|| ending.limit(LEAVE));
-    tell_end(ended);
-    drop(watching);
-    tree.finish_writing();
-    let exit = ending.report(&tree, &directory);
-    // What is still open ends with it, and the session after that: a lost one is nobody's loss.
-    drop(tree);
-    drop(remote.close());
-    ending.over();
-    served.map_err(|error| Failure::new(Exit::Local, error.to_string()))?;
-    Ok(exit)
+    Ok(Prepared { tree, directory, stop, attached })
+}
+
+/// An error of this machine, about the directory of the mount.
+fn local_to(directory: &Path) -> impl Fn(std::io::Error) -> Failure {
+    move |error| Failure::new(Exit::Local, format!("{}: {error}", directory.display()))
 }
 
 fn tell_end(ended: SyncSender<()>) {

@@ -50,6 +50,9 @@ use xdfs_io::dispatch::{Completion, Dispatch, End, Side, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, OperationId, PipelineId};
 use xdfs_proto::session::{Output, Session, SessionEvent};
 
+/// The error of a connection that the peer closed.
+pub const PEER_CLOSED: &str = "the peer closed the connection";
+
 /// How files are written (SRV-64, SRV-65). The default is the faster one in measurements, see
 /// `docs/decisions/0001-writer-thread.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -323,7 +326,7 @@ where
         let Some((channel, line)) = self.channels.of_socket(socket) else { return };
         let sending = line.sending;
         let error = match cause {
-            End::Closed => Error::new(ErrorKind::ConnectionLost, "the peer closed the connection"),
+            End::Closed => Error::new(ErrorKind::ConnectionLost, PEER_CLOSED),
             End::Failed(errno) => {
                 let text = self.dispatch.failure(socket).unwrap_or_else(|| io_text(errno));
                 Error::new(ErrorKind::ConnectionLost, text).with_errno(errno as u16)

@@ -7,6 +7,7 @@
 use super::Server;
 use crate::log::LogEvent;
 use crate::sessions::{Arriving, IdleChannel, PipelineState};
+use crate::severity::has_left;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use xdfs_engine::control;
@@ -157,8 +158,8 @@ impl Server {
                 }
                 Some(Output::Event(SessionEvent::ChannelLost { channel, error })) => {
                     entry.metrics.channels.fetch_sub(1, Ordering::Relaxed);
-                    let (channel, error) = (channel.0, error.to_string());
-                    (self.config.log)(&LogEvent::ChannelLost { session: id, channel, error, closing: leaving });
+                    let (channel, left, error) = (channel.0, has_left(&error), error.to_string());
+                    (self.config.log)(&LogEvent::ChannelLost { session: id, channel, error, closing: leaving, left });
                 }
                 Some(Output::Event(SessionEvent::Over { error })) => return self.drop_session(id, error),
                 // The remaining outputs concern operations, which an idle session does not have,

@@ -5,6 +5,7 @@ use crate::admit::{Drop, ServerLimits};
 use crate::files::leases::Leases;
 use crate::log::LogEvent;
 use crate::sessions::{EndingSession, IdleChannel, PipelineState, PumpMessage, ServerMessage, SessionEntry};
+use crate::severity::has_left;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
@@ -150,6 +151,7 @@ impl Server {
                 PipelineState::Over => {}
             }
         }
+        let left = error.as_ref().is_some_and(has_left);
         let error = error.map(|error| error.to_string());
         self.totals.sessions_failed += u64::from(error.is_some());
         (self.config.log)(&LogEvent::SessionEnded {
@@ -160,6 +162,7 @@ impl Server {
             moved: entry.metrics.traffic.read(),
             first_failure: entry.metrics.first_failure.get().cloned(),
             error,
+            left,
         });
         self.ending.retain(EndingSession::has_threads);
         self.ending.extend(EndingSession::of(entry));

@@ -20,7 +20,7 @@ impl fmt::Display for Line<'_> {
                     "session {session} opened by {user} from {peer}: {channels} of {asked} channels, {pipelines} pipeline(s)"
                 )
             }
-            LogEvent::SessionEnded { session, user, peer, lasted, moved, first_failure, error } => {
+            LogEvent::SessionEnded { session, user, peer, lasted, moved, first_failure, error, .. } => {
                 let moved = Sum(moved);
                 let why = error.as_deref().unwrap_or("closed by the client");
                 let seconds = lasted.as_secs_f64();

@@ -216,11 +216,13 @@ mod tests {
 
     #[test]
     fn a_channel_that_a_closing_session_loses_is_a_detail() {
-        let severity = |closing| {
+        let severity = |closing, left| {
             let session = xdfs_proto::base::SessionId([7; 16]);
-            LogEvent::ChannelLost { session, channel: 2, error: "connection reset by peer".into(), closing }.severity()
+            let error = "connection reset by peer".to_owned();
+            LogEvent::ChannelLost { session, channel: 2, error, closing, left }.severity()
         };
-        assert_eq!((severity(false), severity(true)), (Severity::Warning, Severity::Debug));
+        assert_eq!((severity(false, false), severity(true, false)), (Severity::Warning, Severity::Debug));
+        assert_eq!((severity(false, true), severity(true, true)), (Severity::Info, Severity::Debug));
     }
 
     #[test]
