@@ -107,6 +107,10 @@ fn many_small(scene: &Scene, directory: &str) {
 #[track_caller]
 fn stops_early(tree: &Outcome) {
     tree.ends_with(exit::NO_SPACE).says(&["no space left on device", "in a row had no room", "help: "]);
+    // A name is told as it is in the tree, whoever found that there is no room.
+    let named = |line: &&str| line.contains("no space left on device") && line.contains("/f");
+    let whole: Vec<_> = tree.messages.lines().filter(named).filter(|line| line.contains("tree/d")).collect();
+    assert!(whole.is_empty(), "{whole:#?}");
     let lines = tree.messages.lines().count();
     assert!(lines <= 80, "{lines} lines about {SMALL_FILES} names:\n{}", tree.messages);
 }

@@ -60,11 +60,9 @@ impl Observer for TreeReporter<'_, '_> {
     fn failed(&mut self, path: &[u8], error: &Error) {
         let name = if path.is_empty() { ".".to_owned() } else { printable(path) };
         let kind: ErrorKind = error.kind;
-        // Messages of local storage already name the file, in quotes.
         let text = error.to_string();
-        let named = text.contains(&format!("{name}'"));
         let start = if path.is_empty() { b".".as_slice() } else { path };
-        let message = if named { text } else { format!("{}: {text}", shortened(start)) };
+        let message = named_in(&text, &name).unwrap_or_else(|| format!("{}: {text}", shortened(start)));
         let told = self.moving.output().failed(&name, kind, &message);
         let listed = self.failures.add(path, kind);
         self.keep(told.and(listed));
@@ -86,5 +84,36 @@ impl Observer for TreeReporter<'_, '_> {
             self.moving.output().tree_progress((self.source, self.target), &progress);
         }
         !self.moving.stopped() && self.broken.is_none()
+    }
+}
+
+/// A text that names the file already, as storage and servers do: in quotes, behind a path of theirs. All
+/// names of a tree are told as they are in the tree.
+fn named_in(text: &str, name: &str) -> Option<String> {
+    let end = text.find(&format!("{name}'"))?;
+    let (before, rest) = text.split_at(end);
+    let start = before.rfind('\'')?;
+    let above = &before[start + 1..];
+    if name == "." || !before[..start].ends_with(' ') {
+        return Some(text.to_owned());
+    }
+    (above.is_empty() || above.ends_with('/')).then(|| format!("{}'{rest}", &before[..start]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named_in;
+
+    #[test]
+    fn a_name_of_a_tree_is_told_as_it_is_in_the_tree() {
+        let told = |text: &str| named_in(text, "locale/uk");
+        let short = Some("cannot create 'locale/uk': no space left on device".to_owned());
+        assert_eq!(told("cannot create 'share/locale/uk': no space left on device"), short);
+        assert_eq!(told("cannot create 'locale/uk': no space left on device"), short);
+        assert_eq!(told("no space left on device"), None);
+        assert_eq!(told("cannot create 'a-locale/uk': no space left on device"), None);
+        let odd = "cannot create 'it's/locale/uk': no space left on device";
+        assert_eq!(told(odd), Some(odd.to_owned()));
+        assert_eq!(named_in("cannot list 'share/.': no", "."), Some("cannot list 'share/.': no".to_owned()));
     }
 }
