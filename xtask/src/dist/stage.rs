@@ -32,6 +32,7 @@ pub(super) fn fill(staged: &Path, folder: &Path, release: &Release) -> Result<()
     link(&staged.join(MOUNT_HELPER.0), MOUNT_HELPER.1)?;
     place(&folder.join("xdfs.cdx.json"), &staged.join("usr/share/doc/xdfs/xdfs.cdx.json"), 0o644)?;
     write(&staged.join("usr/share/doc/xdfs/copyright"), COPYRIGHT.as_bytes())?;
+    documents(staged)?;
     manual(staged, folder)?;
     // Everything is as old as the commit, links and directories too.
     let date = format!("--date=@{}", release.date);
@@ -43,6 +44,23 @@ xdfs is licensed under MIT or Apache-2.0, whichever you like: LICENSE-MIT and
 LICENSE-APACHE are beside this file. The libraries that are built in, with
 their versions and licences, are listed in xdfs.cdx.json (CycloneDX).
 ";
+
+/// The pages for users, in the places that help, unit and manual name: `docs/mount.md` beside `README.md`.
+fn documents(staged: &Path) -> Result<(), Failure> {
+    let folder = staged.join("usr/share/doc/xdfs");
+    copy("README.md", &folder, "README.md")?;
+    let docs = tree::root().join("docs");
+    let entries = std::fs::read_dir(&docs).map_err(|error| format!("{}: {error}", docs.display()))?;
+    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    for name in names.iter().filter_map(|name| name.to_str()).filter(|name| name.ends_with(".md")) {
+        copy(&format!("docs/{name}"), &folder, &format!("docs/{name}"))?;
+    }
+    for picture in ["copy.svg", "resume.svg"] {
+        copy(&format!("docs/pictures/{picture}"), &folder, &format!("docs/pictures/{picture}"))?;
+    }
+    Ok(())
+}
 
 /// The man pages, as the program itself writes them.
 fn manual(staged: &Path, folder: &Path) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use xdfs_test_cli::{Scene, exit};
 use crate::{dist, done, only};
 
 /// What every package unpacks.
-const INSTALLED: [&str; 14] = [
+const INSTALLED: [&str; 17] = [
     "/etc/logrotate.d/xdfs",
     "/etc/xdfs/server.toml",
     "/usr/bin/xdfs",
@@ -23,6 +23,9 @@ const INSTALLED: [&str; 14] = [
     "/usr/share/man/man5/xdfs-config.5.gz",
     "/usr/share/man/man5/xdfs-server.toml.5.gz",
     "/usr/share/doc/xdfs/xdfs.cdx.json",
+    "/usr/share/doc/xdfs/README.md",
+    "/usr/share/doc/xdfs/docs/operations.md",
+    "/usr/share/doc/xdfs/docs/xio.md",
 ];
 
 #[test]
@@ -44,6 +47,12 @@ fn packages_hold_the_program_the_service_its_pages_and_completions() {
         assert!(listed.lines().any(is_listed), "{path} in {listed}");
         assert!(in_rpm.lines().any(|line| line == path), "{path} in {in_rpm}");
     }
+    // What ssh: and mounts of users need, without which all else works.
+    let field = |name: &str| done(Command::new("dpkg-deb").arg("--field").arg(&deb).arg(name));
+    assert_eq!((field("Recommends").trim(), field("Suggests").trim()), ("openssh-client", "fuse3"));
+    let weak = |option: &str| done(Command::new("rpm").args(["--query", "--package", option]).arg(&rpm));
+    assert_eq!((weak("--recommends").trim(), weak("--suggests").trim()), ("openssh-clients", "fuse3"));
+    assert!(!listed.contains("/docs/decisions"), "{listed}");
     let configurations = done(Command::new("dpkg-deb").arg("--info").arg(&deb).arg("conffiles"));
     assert_eq!(configurations, "/etc/logrotate.d/xdfs\n/etc/xdfs/server.toml\n");
     let configurations = done(Command::new("rpm").args(["--query", "--package", "--configfiles"]).arg(&rpm));
