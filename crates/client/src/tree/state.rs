@@ -69,7 +69,8 @@ impl TreeState {
             observer.failed(path, error);
         }
         if self.without_room >= WITHOUT_ROOM_MAX {
-            let text = format!("{}; {WITHOUT_ROOM_MAX} names in a row had no room: the copy stops here", error.message);
+            let text =
+                format!("{}; {WITHOUT_ROOM_MAX} names in a row had no room: the copy stops here", error.kind.text());
             self.hopeless.get_or_insert_with(|| Error { message: text, ..error.clone() });
         }
     }
