@@ -78,7 +78,7 @@ pub fn keep_down(
         return Ok(reduced);
     }
     let listed = session.one(remote, &Call::XattrNames { path: b"" }, XATTR_ROOM_MAX, |answer| match answer {
-        Answer::Names(names) => Some(names.clone().into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()),
+        Answer::Names(names) => Some(names.clone().map(<[u8]>::to_vec).collect::<Vec<_>>()),
         _ => None,
     });
     let listed = match listed {

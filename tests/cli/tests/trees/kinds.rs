@@ -89,7 +89,9 @@ impl FromVec for std::ffi::OsString {
 }
 
 /// Mode, owners and extended attributes.
-fn attributes(scene: &Scene, name: &str) -> (u32, u32, u32, Vec<(Vec<u8>, Vec<u8>)>) {
+type Kept = (u32, u32, u32, Vec<(Vec<u8>, Vec<u8>)>);
+
+fn attributes(scene: &Scene, name: &str) -> Kept {
     let path = scene.path(name);
     let facts = std::fs::metadata(&path).expect("it is there");
     let mut list = vec![0; 4096];

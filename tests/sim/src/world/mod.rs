@@ -114,6 +114,7 @@ impl World {
             operations_max: plan.operations_max,
             pipelines: plan.pipelines,
             channels: plan.channels,
+            calls_room: xdfs_proto::limits::CALL_ROOM_MAX,
             keys: plan.keys,
         };
         let session = Session::new(role, xdfs_proto::base::PipelineId(who.pipeline), limits, bugs);
