@@ -46,10 +46,15 @@ def test_ctrl_c_ends_a_wait_for_a_server_that_does_not_answer(wait, tmp_path):
     server = Server(tmp_path, "--quiet", "--allow-anonymous", "rw")
     (server.files / "file").write_bytes(b"0123456789")
     program = f"""
-import os, signal, sys, xdfs
+import glob, os, signal, sys, xdfs
 fs = xdfs.FileSystem({server.url()!r}, timeout=100)
+def is_stopped(task):
+    return open(task).read().rsplit(")", 1)[1].split()[0] == "T"
 def stop():
     os.kill({server.process.pid}, signal.SIGSTOP)
+    # Until then a thread of it may answer.
+    while not all(map(is_stopped, glob.glob("/proc/{server.process.pid}/task/*/stat"))):
+        pass
     print("waiting", flush=True)
 try:
     {WAITS[wait]}
