@@ -27,7 +27,9 @@ pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
     if words.peek().is_none() {
         return Err("write a rate such as 10M, or 'off'".to_owned());
     }
-    if !text.contains(',') && words.clone().nth(1).is_some() {
+    // A number and its unit, or two rates that need times.
+    let second = words.clone().nth(1).filter(|_| !text.contains(','));
+    if second.is_some_and(|second| !second.starts_with(|first: char| first.is_ascii_digit())) {
         return Err(format!("'{}' is no rate\nhelp: write it without a space, as in 2M", escaped(text.trim())));
     }
     for word in words {
