@@ -112,6 +112,12 @@ const FORMS: &[Form] = &[
         variables: &[("XDFS_PATH_CASES", "1000000")],
     },
     Form {
+        name: "messages",
+        package: "xdfs-test-cli",
+        filter: &["--test", "attack", "messages"],
+        variables: &[("XDFS_FLOOD_LOOKS", "100"), ("RUST_TEST_THREADS", "1")],
+    },
+    Form {
         name: "login-timing",
         package: "xdfs-client",
         filter: &["--test", "hostile", "b26_a_login_of_nobody"],

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod messages;
 mod peer;
 
 use std::fs::File;
@@ -33,7 +34,9 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 const TURNS: Duration = Duration::from_millis(200);
 /// The file that attackers have the server read. It has no content, so that it is there at once.
 const LARGE: u64 = 4 << 40;
-/// When it was changed, in seconds since 1970.
+/// The file that they have the server compare with what they do not send: no longer than the disk has room for.
+const AGAIN: u64 = 4 << 30;
+/// When both were changed, in seconds since 1970.
 const MODIFIED: i64 = 1_600_000_000;
 /// Operations that one session may have open.
 const OPERATIONS: usize = 128;
@@ -59,15 +62,27 @@ enum Attack {
     DeepDirectories,
     /// Durable small files, each below directories of its own that are many levels deep.
     DeepFiles,
+    /// News of channels that never were.
+    Fences,
+    /// More batches than a session may have, all of which hash.
+    RefusedBatches,
+    /// Calls that fail, on names that fill the audit log.
+    Noise,
+    /// Uploads that reserve space and are given up.
+    Reservations,
 }
 
-const ATTACKS: [Attack; 6] = [
+const ATTACKS: [Attack; 10] = [
     Attack::DoubtedDownloads,
     Attack::RepeatedUploads,
     Attack::Sums,
     Attack::Hashes,
     Attack::DeepDirectories,
     Attack::DeepFiles,
+    Attack::Fences,
+    Attack::RefusedBatches,
+    Attack::Noise,
+    Attack::Reservations,
 ];
 /// Levels of a path, as deep and as long as one may be.
 const LEVELS: usize = 1000;
@@ -85,6 +100,7 @@ impl Attacker {
         let stop = Arc::new(AtomicBool::new(false));
         let (end, stopped) = (Box::new(peer.ender()), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
+            peer::leave_the_machine_to_others();
             run(&mut peer, attack, number, &stopped);
             peer.drain();
         });
@@ -118,7 +134,8 @@ fn run(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
             (0..OPERATIONS).all(|_| peer.download(&request));
         }
         Attack::RepeatedUploads => {
-            let (length, modified, version) = (Some(LARGE), Some((MODIFIED, 0)), Some(Vec::new()));
+            let (length, modified, version) = (Some(AGAIN), Some((MODIFIED, 0)), Some(Vec::new()));
+            let base = Request { name: b"data/again".to_vec(), ..base };
             let request = Request { length, modified, base: version, hash: true, reread: true, mode: 0o644, ..base };
             (0..OPERATIONS).all(|_| peer.upload(&request));
         }
@@ -128,10 +145,41 @@ fn run(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
         }
         Attack::Hashes => {
             let calls = vec![Call::Hash { path: b"large", offset: 0, length: None }; 100];
-            let batch = Batch { room: 8 << 10, base: b"data", calls, ..Batch::default() }.encode();
+            let batch = Batch { room: 64 << 10, base: b"data", calls, ..Batch::default() }.encode();
             (0..OPERATIONS).all(|_| peer.request(Event::Path, &batch));
         }
         Attack::DeepDirectories | Attack::DeepFiles => deep(peer, attack, number, stop),
+        Attack::Fences | Attack::RefusedBatches | Attack::Noise | Attack::Reservations => {
+            let drained = peer.drain_beside();
+            let mut rounds = 0..;
+            while !stop.load(Ordering::Relaxed) && rounds.next().is_some_and(|round| flood(peer, attack, number, round))
+            {
+            }
+            peer.ender()();
+            drained.join().unwrap();
+        }
+    }
+}
+
+/// Sends one of what is sent without waiting for anything: whether the server still listens.
+fn flood(peer: &mut Peer, attack: Attack, number: u8, round: u64) -> bool {
+    let batch = |calls| Batch { room: 64 << 10, base: b"data", calls, ..Batch::default() }.encode();
+    match attack {
+        Attack::Fences => messages::fence(peer, round),
+        Attack::RefusedBatches => {
+            let calls = vec![Call::Hash { path: b"large", offset: 0, length: None }; 100];
+            peer.request(Event::Path, &batch(calls))
+        }
+        Attack::Noise => {
+            let names: Vec<Vec<u8>> = (0..100).map(|at| [&[at, 0xff, b'"'][..], &[0x1b; 200]].concat()).collect();
+            peer.request(Event::Path, &batch(names.iter().map(|path| Call::Unlink { path }).collect()))
+        }
+        _ => {
+            let name = format!("data/reserved-{number}-{}", round % 100).into_bytes();
+            let transfer = [round.to_be_bytes(), [number; 8]].concat().try_into().unwrap();
+            peer.upload(&Request { name, transfer, length: Some(64 * MIB), mode: 0o644, ..Request::default() })
+                && peer.within(Event::Cancel, &[])
+        }
     }
 }
 
@@ -185,9 +233,11 @@ impl Field {
     fn new() -> Self {
         let scene = Scene::new();
         scene.directory("server");
-        let large = File::create(scene.path("server/large")).unwrap();
-        large.set_len(LARGE).unwrap();
-        large.set_modified(UNIX_EPOCH + Duration::from_secs(MODIFIED as u64)).unwrap();
+        for (name, length) in [("server/large", LARGE), ("server/again", AGAIN)] {
+            let file = File::create(scene.path(name)).unwrap();
+            file.set_len(length).unwrap();
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(MODIFIED as u64)).unwrap();
+        }
         let content: Vec<u8> = (0..10 * MIB).map(|at| (at / 7 % 251) as u8).collect();
         scene.write("upload", &content);
         scene.write("server/sum", &content);
@@ -294,6 +344,26 @@ fn deep_directories_leave_another_user_his_turn() {
 #[test]
 fn deep_files_leave_another_user_his_turn() {
     leave_another_user_his_turn(Attack::DeepFiles);
+}
+
+#[test]
+fn channels_that_never_were_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::Fences);
+}
+
+#[test]
+fn batches_that_are_refused_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::RefusedBatches);
+}
+
+#[test]
+fn calls_that_fill_the_log_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::Noise);
+}
+
+#[test]
+fn uploads_that_reserve_space_leave_another_user_his_turn() {
+    leave_another_user_his_turn(Attack::Reservations);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::thread::JoinHandle;
 
 use rustix::net::{AddressFamily, SocketType};
 use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
@@ -15,12 +16,18 @@ use xdfs_secure::login::Offered;
 use xdfs_secure::record::{Limits, Opener, Sealer};
 use xdfs_test_cli::Server;
 
+/// Peers are on machines of their own: what this thread does takes nothing of this one from the server and from others.
+pub fn leave_the_machine_to_others() {
+    rustix::process::nice(19).unwrap();
+}
+
 /// Channel 1 of a session of a visitor's.
 pub struct Peer {
     stream: TcpStream,
     sealer: Sealer,
     opener: Opener,
     operation: u32,
+    sent: u64,
 }
 
 fn wishes() -> SessionRequest {
@@ -53,23 +60,28 @@ fn wishes() -> SessionRequest {
 impl Peer {
     /// The visitor number `visitor`, by the address that he comes from: 127.0.9.`visitor`.
     pub fn open(server: &Server, visitor: u8) -> Self {
-        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::new(127, 0, 9, visitor), 0))).unwrap();
-        rustix::net::connect(&socket, &server.address().parse::<SocketAddr>().unwrap()).unwrap();
+        Self::connect(server.address().parse().unwrap(), visitor).unwrap()
+    }
+
+    /// The same, for one who tries again where the server refuses him.
+    pub fn connect(address: SocketAddr, visitor: u8) -> std::io::Result<Self> {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::new(127, 0, 9, visitor), 0)))?;
+        rustix::net::connect(&socket, &address)?;
         let mut stream = TcpStream::from(socket);
-        stream.set_nodelay(true).unwrap();
+        stream.set_nodelay(true)?;
         let (mut opening, mut step) = ClientOpening::start(wishes()).unwrap();
         let opened = loop {
             step = match step {
                 ClientStep::Done { send, opened } => {
-                    stream.write_all(&send).unwrap();
+                    stream.write_all(&send)?;
                     break opened;
                 }
                 ClientStep::Go { send, want } => {
-                    stream.write_all(&send).unwrap();
+                    stream.write_all(&send)?;
                     let mut bytes = vec![0; want];
-                    stream.read_exact(&mut bytes).unwrap();
-                    opening.on_bytes(&bytes).unwrap()
+                    stream.read_exact(&mut bytes)?;
+                    opening.on_bytes(&bytes).map_err(std::io::Error::other)?
                 }
                 ClientStep::Judge(_) => opening.on_judged().unwrap(),
                 ClientStep::Sign { .. } | ClientStep::Stretch(_) => unreachable!("visitors prove nothing"),
@@ -77,34 +89,53 @@ impl Peer {
         };
         let ClientOpened { accept, join_secret, farewell, .. } = *opened;
         let mut last = [0; FAREWELL_BYTES];
-        stream.read_exact(&mut last).unwrap();
+        stream.read_exact(&mut last)?;
         farewell.check(&last).unwrap();
         let grant = Grant::new(&accept.grant.secret);
         let keys =
             ChannelKeys::derive(&join_secret, &grant, accept.session, ChannelId(1)).unwrap().for_role(Role::Client);
         let sealer = Sealer::new(keys.seal, Limits::STANDARD).unwrap();
         let opener = Opener::new(keys.open, Limits::STANDARD).unwrap();
-        Self { stream, sealer, opener, operation: 0 }
+        Ok(Self { stream, sealer, opener, operation: 0, sent: 0 })
     }
 
     /// Opens an operation, at this peer's own pace: whether the server still listens.
     pub fn request(&mut self, event: Event, payload: &[u8]) -> bool {
         self.operation += 1;
+        self.send(event, self.operation, Flags::REQUEST, payload)
+    }
+
+    /// Says this of the operation that was opened last.
+    pub fn within(&mut self, event: Event, payload: &[u8]) -> bool {
+        self.send(event, self.operation, Flags::NONE, payload)
+    }
+
+    /// Says this of an operation, 0 for the session: whether the server still listens.
+    pub fn send(&mut self, event: Event, operation: u32, flags: Flags, payload: &[u8]) -> bool {
         let head = Head {
             event: event as u8,
             level: Level::Private,
-            epoch: 0,
-            operation: OperationId(self.operation),
+            epoch: self.sealer.epoch(),
+            operation: OperationId(operation),
             sequence: self.sealer.sequence(),
             offset: 0,
             length: payload.len() as u32,
-            flags: Flags::REQUEST,
+            flags,
         };
         let mut bytes = head.encode().to_vec();
         bytes.extend_from_slice(payload);
         let tag = self.sealer.seal(head.level, &mut bytes).unwrap();
         bytes.splice(32..32, tag);
+        if event == Event::Rekey {
+            self.sealer.rekey().unwrap();
+        }
+        self.sent += bytes.len() as u64;
         self.stream.write_all(&bytes).is_ok()
+    }
+
+    /// Bytes that it has sent since it was let in.
+    pub fn sent(&self) -> u64 {
+        self.sent
     }
 
     pub fn download(&mut self, request: &Request) -> bool {
@@ -125,7 +156,7 @@ impl Peer {
             record.resize(32 + head.length as usize, 0);
             self.stream.read_exact(&mut record[32..]).ok()?;
             self.opener.open(head.level, &mut record, &tag).unwrap();
-            if head.event == Event::Path as u8 {
+            if [Event::Path as u8, Event::File as u8].contains(&head.event) {
                 return Some(record.split_off(32));
             }
         }
@@ -133,9 +164,19 @@ impl Peer {
     }
 
     /// Reads whatever comes until the connection ends.
-    pub fn drain(&mut self) {
+    pub fn drain(&self) {
         let mut bytes = vec![0; 256 << 10];
-        while self.stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        while (&self.stream).read(&mut bytes).is_ok_and(|count| count > 0) {}
+    }
+
+    /// Reads whatever comes in a thread of its own, while this one sends.
+    pub fn drain_beside(&self) -> JoinHandle<()> {
+        let mut stream = self.stream.try_clone().unwrap();
+        std::thread::spawn(move || {
+            leave_the_machine_to_others();
+            let mut bytes = vec![0; 256 << 10];
+            while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        })
     }
 
     /// Ends the connection from another thread.
