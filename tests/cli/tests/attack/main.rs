@@ -34,8 +34,10 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 const TURNS: Duration = Duration::from_millis(200);
 /// The file that attackers have the server read. It has no content, so that it is there at once.
 const LARGE: u64 = 4 << 40;
-/// The file that they have the server compare with what they do not send: no longer than the disk has room for.
-const AGAIN: u64 = 4 << 30;
+/// The file that they have the server compare with what they do not send, and how many of them do so in one session: the server
+/// reserves room for each.
+const AGAIN: u64 = 64 * MIB;
+const UPLOADS: usize = 16;
 /// When both were changed, in seconds since 1970.
 const MODIFIED: i64 = 1_600_000_000;
 /// Operations that one session may have open.
@@ -137,7 +139,9 @@ fn run(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
             let (length, modified, version) = (Some(AGAIN), Some((MODIFIED, 0)), Some(Vec::new()));
             let base = Request { name: b"data/again".to_vec(), ..base };
             let request = Request { length, modified, base: version, hash: true, reread: true, mode: 0o644, ..base };
-            (0..OPERATIONS).all(|_| peer.upload(&request));
+            // Each is a transfer of its own: one at a time writes what another has begun.
+            let transfer = |at: usize| [at.to_be_bytes(), [number; 8]].concat().try_into().unwrap();
+            (0..UPLOADS).all(|at| peer.upload(&Request { transfer: transfer(at), ..request.clone() }));
         }
         Attack::Sums => {
             let request = Request { sum: true, ..base };
@@ -177,7 +181,7 @@ fn flood(peer: &mut Peer, attack: Attack, number: u8, round: u64) -> bool {
         _ => {
             let name = format!("data/reserved-{number}-{}", round % 100).into_bytes();
             let transfer = [round.to_be_bytes(), [number; 8]].concat().try_into().unwrap();
-            peer.upload(&Request { name, transfer, length: Some(64 * MIB), mode: 0o644, ..Request::default() })
+            peer.upload(&Request { name, transfer, length: Some(MIB), mode: 0o644, ..Request::default() })
                 && peer.within(Event::Cancel, &[])
         }
     }
