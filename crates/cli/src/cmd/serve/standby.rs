@@ -52,13 +52,15 @@ impl Standby {
     }
 
     /// Passes it the listening socket, and that of the metrics if there is one, and waits until it
-    /// serves. A process that could not take over is ended.
+    /// serves. A process that could not take over ends: at once, or when it is about to serve, since
+    /// its answer leads nowhere then.
     pub(super) fn hand_over(mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<()> {
         let outcome = self.ask(listener, metrics);
         if outcome.is_err() {
-            // It fails where the process has ended.
+            // A confined process may not end another one, and one that hangs in the kernel does not
+            // end: it is not waited for.
             let _ = self.child.kill();
-            let _ = self.child.wait();
+            let _ = self.child.try_wait();
         }
         outcome
     }
