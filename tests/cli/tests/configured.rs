@@ -307,6 +307,18 @@ fn where_no_process_waits_to_take_over_any_more_the_server_goes_on_and_says_what
 }
 
 #[test]
+fn no_process_takes_over_with_another_host_key_and_other_users() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    reload(&scene, &server, &format!("state = \"other\"\n{one}{}", export("more", "b", "")), "failed");
+    let told = events(&scene).into_iter().rfind(|event| event["event"] == "reloaded").expect("it was judged");
+    assert!(told["error"].as_str().is_some_and(|error| error.contains("the state folder is another one")), "{told}");
+    scene.run(["ls", &server.url_in("files", "")]).ends_with(0);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
 fn what_belongs_to_the_server_is_not_offered() {
     let scene = scene();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--state"];

@@ -288,6 +288,13 @@ impl Serving {
             let text = format!("what the configuration says of {} holds from the next start on", later.join(", "));
             self.logger.say(Severity::Warning, &text);
         }
+        if hands_over && self.fixed.state != offer.fixed.state {
+            return Err(
+                "the state folder is another one than at the start, with another host key and other users, and new \
+                        directories need a process that starts anew; restart the server if that is meant"
+                    .to_owned(),
+            );
+        }
         if hands_over {
             self.hand_over()?;
             // What was withdrawn is withdrawn from the sessions that stay here, too; they cannot reach
