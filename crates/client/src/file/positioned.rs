@@ -41,7 +41,8 @@ impl Core {
         let answered = self.finish(read.sent.take(), call_of(read.range))?;
         // A lease may have ended between the two: the bytes are good nevertheless.
         if let Ok(change) = self.answer_at(&answered, 1, "look at", change_told) {
-            self.read_change.store(change, Ordering::Relaxed);
+            // It grows with every change. Replies are not taken in the order in which they were made.
+            self.read_change.fetch_max(change, Ordering::Relaxed);
         }
         let mut take = Some(take);
         self.parts(&answered, |parts| match parts {

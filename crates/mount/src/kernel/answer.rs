@@ -41,6 +41,15 @@ pub(crate) struct FileSystemFacts {
     pub(crate) files_free: u64,
 }
 
+/// The bytes that were read of a file are newer than attributes of it may be that were told before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Newer {
+    pub(crate) inode: u64,
+    pub(crate) handle: u64,
+    /// The change number that came with the bytes.
+    pub(crate) change: u64,
+}
+
 /// What a call answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
@@ -66,8 +75,8 @@ pub(crate) enum Answer {
     /// Bytes of a file.
     Read {
         bytes: Bytes,
-        /// The inode, if the kernel may have attributes of it that are older than the bytes.
-        changed: Option<u64>,
+        /// If the kernel may have attributes that are older than the bytes.
+        newer: Option<Newer>,
     },
     /// Entries, and the inodes that were looked up for them.
     Directory(DirectoryBuffer),

@@ -12,7 +12,7 @@ mod present;
 mod request;
 mod serve;
 
-pub(crate) use answer::{Answer, Attributes, DirectoryBuffer, Entry, FileSystemFacts};
+pub(crate) use answer::{Answer, Attributes, DirectoryBuffer, Entry, FileSystemFacts, Newer};
 pub use attach::{AttachError, Attached, KernelOptions, MountPoint, attach};
 pub(crate) use device::Kernel;
 pub(crate) use request::{Call, LockRequest, NewAttributes, NewMode, Operation, SetTime};

@@ -7,7 +7,7 @@
 
 use super::abi;
 use super::agree::agree;
-use super::answer::Answer;
+use super::answer::{Answer, Newer};
 use super::device::{Kept, Kernel, Notifier, invalidate, read, send};
 use super::dying::is_dying;
 use super::in_flight::{InFlight, Waiter};
@@ -57,6 +57,8 @@ pub(crate) trait FileSystem: Sync {
     fn at_once(&self, call: &Call<'_>) -> Option<Result<Answer, Errno>>;
     /// The kernel forgets an inode that it looked up so often. Must not wait.
     fn forget(&self, inode: u64, lookups: u64);
+    /// The kernel has dropped the attributes that were older.
+    fn dropped_older(&self, newer: Newer);
     /// The kernel does not know of this answer.
     fn undelivered(&self, answer: Answer);
     /// Whether locks are for it to decide, and not for this machine's kernel alone.
@@ -332,14 +334,16 @@ impl<'a> Server<'a> {
         let wanted = lock(&self.in_flight).finish(unique);
         let dropped = match &outcome {
             Ok(Answer::Locked { inode }) => Some((*inode, Kept::Everything)),
-            Ok(Answer::Opened { changed, .. } | Answer::Read { changed, .. }) => {
-                changed.map(|inode| (inode, Kept::Attributes))
-            }
+            Ok(Answer::Opened { changed, .. }) => changed.map(|inode| (inode, Kept::Attributes)),
+            Ok(Answer::Read { newer, .. }) => newer.map(|newer| (newer.inode, Kept::Attributes)),
             _ => None,
         };
         if let Some((inode, kept)) = dropped {
             // No inode is found if the kernel has forgotten it.
             let _ = invalidate(self.device, inode, kept);
+        }
+        if let Ok(Answer::Read { newer: Some(newer), .. }) = &outcome {
+            self.files.dropped_older(*newer);
         }
         let sent = wanted && send(self.device, unique, outcome.as_ref().map_err(|errno| *errno)).is_ok();
         match outcome {

@@ -1,7 +1,8 @@
 //! Open files.
 
+use super::recent_changes::Changed;
 use super::{Outcomes, Tree, WANTED, refused};
-use crate::kernel::{Answer, NewMode, abi};
+use crate::kernel::{Answer, NewMode, Newer, abi};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -206,11 +207,22 @@ impl Tree {
         self.settle(open.inode);
         let length = open.file.read_ahead_at(&mut bytes, offset).map_err(|error| refused(&error))?;
         bytes.truncate(length);
-        // Who has read what others wrote is not told the size before that.
-        let change = open.file.read_change();
-        let is_new =
-            open.compared.swap(change, Ordering::Relaxed) != change && !self.are_known_facts(open.inode, change);
-        Ok(Answer::Read { bytes: Bytes::from(bytes), changed: is_new.then_some(open.inode) })
+        // Who has read what others wrote is not told the size before that: neither one that the kernel has, nor one that was
+        // asked for before and is still on its way.
+        let (inode, change) = (open.inode, open.file.read_change());
+        let is_new = open.compared.load(Ordering::Relaxed) != change && !self.are_known_facts(inode, change);
+        if is_new {
+            self.changes.note([Changed::Inode(inode)]);
+        }
+        let newer = is_new.then_some(Newer { inode, handle, change });
+        Ok(Answer::Read { bytes: Bytes::from(bytes), newer })
+    }
+
+    /// The kernel has no older attributes any more: not before that does another reader of this file get its bytes without it.
+    pub(super) fn read_newer(&self, newer: Newer) {
+        if let Ok(open) = self.file(newer.handle) {
+            open.compared.fetch_max(newer.change, Ordering::Relaxed);
+        }
     }
 
     /// `how`: the flags that the file has now, and why the kernel writes.

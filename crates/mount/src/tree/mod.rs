@@ -22,7 +22,7 @@ mod xattr_names;
 use crate::errno;
 use crate::handles::Handles;
 use crate::inodes::{Inodes, ROOT};
-use crate::kernel::{Answer, Call, FileSystem, Kernel, Operation, Outcome};
+use crate::kernel::{Answer, Call, FileSystem, Kernel, Newer, Operation, Outcome};
 use ahead::{Ahead, Early};
 use behind::{Behind, Content};
 use data::OpenFile;
@@ -278,6 +278,10 @@ impl FileSystem for Tree {
             self.contents().remove(&inode);
             self.changes.forget(inode, self.settings.valid);
         }
+    }
+
+    fn dropped_older(&self, newer: Newer) {
+        self.read_newer(newer);
     }
 
     fn undelivered(&self, answer: Answer) {

@@ -55,6 +55,8 @@ impl FileSystem for Panicking {
 
     fn forget(&self, _: u64, _: u64) {}
 
+    fn dropped_older(&self, _: Newer) {}
+
     fn undelivered(&self, _: Answer) {}
 
     fn locks(&self) -> bool {
