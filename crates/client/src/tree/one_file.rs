@@ -12,6 +12,9 @@ use xdfs_io::store::tree::{AttributeChange, Tree};
 use xdfs_proto::base::{Error, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, Wanted};
 
+/// Bits with which a program runs as the owner or group of its file. They are not set where those are others than they were.
+pub(super) const SET_ID: u32 = 0o6000;
+
 /// What was not kept of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reduced {
@@ -65,15 +68,15 @@ pub fn keep_down(
     let names = names.as_ref().filter(|_| !keep.numeric).map(|(user, group)| (user.as_slice(), group.as_slice()));
     let owner = owner.filter(|_| keep.owners).map(|numbers| known_here(numbers, names));
     let owner = owner.map_or((None, None), |(user, group)| (Some(user), Some(group)));
-    // A new owner clears bits of the mode.
-    for (kind, change) in [
-        (NotKept::OWNER, AttributeChange { owner, ..AttributeChange::default() }),
-        (NotKept::MODE, AttributeChange { mode: mode.filter(|_| keep.modes), ..AttributeChange::default() }),
-    ] {
-        if change != AttributeChange::default() {
-            reduced.note(kind, store.change(name, &change))?;
-        }
-    }
+    let changed = |change: AttributeChange| match change == AttributeChange::default() {
+        true => Ok(()),
+        false => store.change(name, &change),
+    };
+    // A new owner clears bits of the mode, which is set afterwards.
+    let given = changed(AttributeChange { owner, ..AttributeChange::default() });
+    let mode = mode.filter(|_| keep.modes).map(|mode| if given.is_ok() { mode } else { mode & !SET_ID });
+    reduced.note(NotKept::OWNER, given)?;
+    reduced.note(NotKept::MODE, changed(AttributeChange { mode, ..AttributeChange::default() }))?;
     if !keep.xattrs {
         return Ok(reduced);
     }

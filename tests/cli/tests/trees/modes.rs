@@ -45,6 +45,31 @@ fn chmod(scene: &Scene, name: &str, mode: u32) {
     std::fs::set_permissions(scene.path(name), PermissionsExt::from_mode(mode)).expect("a mode");
 }
 
+/// A program of root's must not become one of the user who copies it: others could run it as him.
+#[test]
+fn bits_that_run_a_program_as_its_owner_do_not_go_to_another_owner() {
+    if !xdfs_test_needs::root("files of two owners") {
+        return;
+    }
+    let scene = Scene::new();
+    scene.directory("server");
+    let server = serve(&scene);
+    for name in ["server/tree/root's", "server/tree/his"] {
+        scene.write(name, b"a program");
+        chown(scene.path(name), Some(if name.ends_with("his") { USER } else { 0 }), Some(USER)).expect("root may");
+        chmod(&scene, name, 0o4755);
+    }
+    run(&scene, &["cp", "-a", &server.url("tree"), "tree"]).ends_with(0);
+    for name in ["root's", "his"] {
+        run(&scene, &["cp", "-a", &server.url(&format!("tree/{name}")), name]).ends_with(0);
+        let wanted = if name == "his" { 0o4755 } else { 0o755 };
+        for copy in [name, &format!("tree/{name}")] {
+            let mode = scene.path(copy).metadata().expect("it is there").permissions().mode();
+            assert_eq!(mode & 0o7777, wanted, "{copy}");
+        }
+    }
+}
+
 #[test]
 fn what_is_new_or_gone_in_a_directory_that_its_owner_may_not_write_is_made_and_removed_there() {
     for down in [false, true] {

@@ -6,6 +6,7 @@ use crate::tree::compare::TargetState;
 use crate::tree::directories::DirectoryId;
 use crate::tree::endpoints::Local;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::one_file::SET_ID;
 use crate::tree::plan::{Facts, Pair, compare};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::state::full_directory;
@@ -198,15 +199,17 @@ impl Download {
         // Its parts were checked when it was made of them.
         let Ok(at) = parse(path) else { return };
         let owner = owner.map(|(user, group)| (Some(user), Some(group))).unwrap_or_default();
-        for (kind, change) in [
-            (NotKept::OWNER, AttributeChange { owner, ..AttributeChange::default() }),
-            (NotKept::MODE, AttributeChange { mode, ..AttributeChange::default() }),
-        ] {
-            if change != AttributeChange::default()
-                && let Err(error) = self.store.change(&at, &change)
-            {
-                self.reduced(observer, (path, kind), &error);
-            }
+        let mut mode = mode;
+        if owner != (None, None)
+            && let Err(error) = self.store.change(&at, &AttributeChange { owner, ..AttributeChange::default() })
+        {
+            mode = mode.map(|mode| mode & !SET_ID);
+            self.reduced(observer, (path, NotKept::OWNER), &error);
+        }
+        if mode.is_some()
+            && let Err(error) = self.store.change(&at, &AttributeChange { mode, ..AttributeChange::default() })
+        {
+            self.reduced(observer, (path, NotKept::MODE), &error);
         }
     }
 
