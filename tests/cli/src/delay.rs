@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use crate::Server;
+use crate::{Relay, Server};
 
 /// Bytes read at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -25,13 +25,22 @@ pub struct Delay {
 impl Delay {
     /// A relay to `server` that takes `latency` for each direction.
     pub fn new(server: &Server, latency: Duration) -> Self {
-        let target: SocketAddr = server.address().parse().expect("an address");
+        Self::to(server.address(), server.host_key(), latency)
+    }
+
+    /// The same to a server behind another relay.
+    pub fn through(relay: &Relay, latency: Duration) -> Self {
+        Self::to(&relay.address(), relay.host_key(), latency)
+    }
+
+    fn to(address: &str, host_key: &str, latency: Duration) -> Self {
+        let target: SocketAddr = address.parse().expect("an address");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
         let closed = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&closed);
         std::thread::spawn(move || accept_all(&listener, target, latency, &stop));
-        Self { address, host_key: server.host_key().to_owned(), closed }
+        Self { address, host_key: host_key.to_owned(), closed }
     }
 
     /// The URL of `path` in the export `export`, through the relay.

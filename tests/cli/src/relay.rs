@@ -175,6 +175,11 @@ impl Relay {
         self.address.to_string()
     }
 
+    /// The server's host key.
+    pub fn host_key(&self) -> &str {
+        &self.host_key
+    }
+
     /// The URL of `path` in the export `data`, through the relay.
     pub fn url(&self, path: &str) -> String {
         format!("xdfs://{}/data/{path}#{}", self.address, self.host_key)

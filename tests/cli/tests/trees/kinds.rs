@@ -4,7 +4,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
-use xdfs_test_cli::{Scene, exit, pattern};
+use xdfs_test_cli::{Delay, Relay, Scene, exit, pattern};
 
 use super::judge::{differences, plant, same};
 
@@ -136,6 +136,38 @@ fn a_file_that_is_copied_alone_keeps_what_one_of_a_tree_does() {
         "\nhelp: the server's administrator grants them",
     ]);
     scene.run(["cp", "tree/all", &server.url("plain")]).ends_with(0).is_silent();
+}
+
+/// A way to the server so long that what a client says behind its file is still under way when the file has its name.
+const LATENCY: Duration = Duration::from_millis(100);
+
+#[test]
+fn a_session_that_is_lost_behind_a_file_takes_nothing_from_what_is_kept_of_it() {
+    let scene = Scene::new();
+    everything(&scene);
+    let server = scene.serve_with(&["--keep", EVERYTHING]);
+    let wanted = attributes(&scene, "tree/all");
+    scene.run(["cp", "-a", "tree/all", &server.url("source")]).ends_with(0);
+    for options in ["-a", "-an"] {
+        let relay = Relay::holding(&server, 1, u64::MAX);
+        let way = Delay::through(&relay, LATENCY);
+        let (up, down) = (format!("up{options}"), format!("down{options}"));
+        let server_up = format!("server/{up}");
+        let copies =
+            [("tree/all", way.url_in("data", &up), &server_up), ("", way.url_in("data", "source"), &down)].into_iter();
+        for (index, (source, url, copy)) in copies.enumerate() {
+            let words = if source.is_empty() { [&*url, &down] } else { [source, &url] };
+            let copying = scene.start([&["cp", options, "-P", "1"], &words[..]].concat());
+            while !scene.path(copy).exists() {
+                assert!(!copying.has_ended(), "it ended before there was a file");
+                std::thread::yield_now();
+            }
+            // Every session is one connection, and each copy had one so far and made another.
+            relay.cut(2 * index);
+            copying.wait().ends_with(0);
+            assert_eq!(attributes(&scene, copy), wanted, "{options} {copy}");
+        }
+    }
 }
 
 #[test]

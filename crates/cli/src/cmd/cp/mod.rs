@@ -288,7 +288,6 @@ impl Copy<'_> {
             *base = base.take().or_else(|| transfer.replaces());
             moved
         });
-        let moved = moved.and_then(|outcome| keep::up(outcome, session, pair, (self.keep, self.monitor.output())));
         moved.or_else(|error| {
             if error.kind == ErrorKind::ConnectionLost {
                 self.sessions.forget(&pair.target);
@@ -419,8 +418,6 @@ impl Copy<'_> {
         }
         let size = || staged.size();
         let moved = started.and_then(|transfer| self.monitor.watch(&item, session, &transfer, &size, self.options));
-        let kept = (self.keep, self.monitor.output());
-        let moved = moved.and_then(|outcome| keep::down(outcome, session, (pair, place.as_ref()), kept));
         let special = to_output && moved.as_ref().is_err_and(|error| error.kind == ErrorKind::NotRegular);
         if let Some(outcome) = special.then(|| self.drain_pipe(&pair.source, &item)).flatten() {
             return outcome;

@@ -110,10 +110,11 @@ impl Copy<'_> {
             Local::Stdin => false,
         };
         let again = again || self.options.dry_run;
-        self.with_patience(&pair.target, again, |copy| match copy.options.dry_run {
+        let copied = self.with_patience(&pair.target, again, |copy| match copy.options.dry_run {
             true => copy.plan_upload(pair, number),
             false => copy.upload(pair, number),
-        })
+        })?;
+        self.keep_up(pair, copied)
     }
 
     pub(super) fn download_with_patience(
@@ -128,10 +129,11 @@ impl Copy<'_> {
             LocalTarget::Stdout => false,
         };
         let again = again || self.options.dry_run;
-        self.with_patience(&pair.source, again, |copy| match copy.options.dry_run {
+        let copied = self.with_patience(&pair.source, again, |copy| match copy.options.dry_run {
             true => copy.plan_download(pair, number),
             false => copy.download(pair, number),
-        })
+        })?;
+        self.keep_down(pair, copied)
     }
 
     /// Makes attempts until one succeeds, or nothing has moved for the time limit.
