@@ -16,8 +16,8 @@ use xdfs_proto::base::RelPath;
 use super::trimmed;
 use crate::text::printable_path;
 
-/// Write permission of anybody but the owner.
-const WRITABLE_FOR_OTHERS: u32 = 0o022;
+/// Permissions of anybody but the owner.
+const OTHERS: u32 = 0o077;
 
 /// The name of the directory that holds a tree until it is complete; the same each time, so that
 /// the next attempt finds it.
@@ -36,13 +36,11 @@ pub(super) fn begin(target: &Path) -> Result<PathBuf, Error> {
     let holder = target.with_file_name(OsStr::from_bytes(&holder_name(name.as_bytes())));
     let (store, holder_name) = (parent_of(&target)?, name_of(&holder)?);
     match store.make_directory(&holder_name, 0o700, false) {
-        Err(error) if error.kind != ErrorKind::AlreadyExists => return Err(error),
-        // Looked at in any case: it may have been there, or a file system may have no owners.
-        _ => must_be_ours(&store.node(&holder_name)?, &holder)?,
+        // Made just now. Where a file system has no owners and modes, nothing is anybody's, and this neither.
+        Ok(()) => {}
+        Err(error) if error.kind == ErrorKind::AlreadyExists => must_be_ours(&store.node(&holder_name)?, &holder)?,
+        Err(error) => return Err(error),
     }
-    // Others may have been allowed to read it. Where there are no modes, that stays so.
-    let private = AttributeChange { mode: Some(0o700), ..AttributeChange::default() };
-    let _ = store.change(&holder_name, &private);
     Ok(holder.join(name))
 }
 
@@ -68,13 +66,13 @@ pub(super) fn publish(way: &Path, target: &Path) -> Result<(), Error> {
     store.sync(&RelPath::default())
 }
 
-/// Whether nobody else can have put anything into the directory `there`, or will.
+/// Whether nobody else can have put anything into the directory `there`, or below it, or will: an earlier attempt made it.
 fn must_be_ours(there: &Node, shown: &Path) -> Result<(), Error> {
     let wrong = match there {
         Node { kind: NodeKind::Symlink, .. } => "it is a link",
         Node { kind, .. } if *kind != NodeKind::Directory => "it is no directory",
         Node { owner: (user, _), .. } if *user != rustix::process::geteuid().as_raw() => "it belongs to another user",
-        Node { mode, .. } if mode & WRITABLE_FOR_OTHERS != 0 => "others may write into it",
+        Node { mode, .. } if mode & OTHERS != 0 => "others may enter it",
         _ => return Ok(()),
     };
     let text = format!(
