@@ -89,12 +89,17 @@ fn of_a_start_by_hand_the_service_has_its_log_afterwards() {
     if !xdfs_test_needs::root("nobody else gives files away") {
         return;
     }
-    const SERVICE: u32 = 4711;
+    const SERVICE: u32 = 471;
+    const PERSON: u32 = 4711;
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("audit.jsonl");
     chown(scratch.path(), Some(SERVICE), Some(SERVICE)).unwrap();
     drop(AuditLog::file(&path).unwrap());
     assert_eq!((path.metadata().unwrap().uid(), path.metadata().unwrap().gid()), (SERVICE, SERVICE));
+    std::fs::remove_file(&path).unwrap();
+    chown(scratch.path(), Some(PERSON), None).unwrap();
+    drop(AuditLog::file(&path).unwrap());
+    assert_eq!(path.metadata().unwrap().uid(), 0, "nothing for a person to read");
     // What is there is left to whom it belongs to.
     chown(&path, Some(0), Some(0)).unwrap();
     drop(AuditLog::file(&path).unwrap());

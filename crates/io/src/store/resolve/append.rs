@@ -10,9 +10,12 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+/// Users that services run as; people have higher numbers.
+const SERVICE_USERS: std::ops::RangeInclusive<u32> = 1..=999;
+
 /// Opens the regular file `path` for appending; a missing file is created, accessible by its owner
 /// only. If root creates it in the folder of a service, it is the service's: else a start by hand would
-/// be the last one of the service.
+/// be the last one of the service. A person whose folder it is in gets nothing to read.
 pub fn append_named(path: &Path) -> Result<File> {
     let shown = errors::shown_bytes(path.as_os_str().as_bytes());
     let fail = |errno| errors::failed(Verb::Open, &shown, errno);
@@ -23,7 +26,10 @@ pub fn append_named(path: &Path) -> Result<File> {
         Ok(file) => {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let stat = rustix::fs::stat(parent).map_err(fail)?;
-            give(&file, (stat.st_uid, stat.st_gid)).map_err(fail)?;
+            if SERVICE_USERS.contains(&stat.st_uid) {
+                // Root without that right, or a file system without owners: it stays root's.
+                let _ = give(&file, (stat.st_uid, stat.st_gid));
+            }
             file
         }
         // Or a link to where it is to be.
