@@ -295,7 +295,11 @@ impl Url {
 
     /// The memory that it takes, for those who remember what a server lists.
     pub(crate) fn memory(&self) -> usize {
-        let texts = [self.user.as_ref(), Some(&self.export), self.key.as_ref()];
+        let host = match &self.host {
+            Host::Name(name) => Some(name),
+            Host::Address(_) => None,
+        };
+        let texts = [host, self.user.as_ref(), Some(&self.export), self.key.as_ref()];
         let texts = texts.into_iter().flatten().map(|text| text.len() + ALLOCATION_BYTES);
         size_of::<Self>() + self.path.as_bytes().len() + ALLOCATION_BYTES + texts.sum::<usize>()
     }

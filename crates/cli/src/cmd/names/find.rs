@@ -59,8 +59,13 @@ struct Finding<'a> {
 }
 
 impl Finding<'_> {
-    /// Prints what fits in a directory, and returns its subdirectories.
+    /// Prints what fits in a directory, and returns its subdirectories. Of one that cannot be listed to its end none is remembered.
     fn directory(&mut self, directory: &Url, depth: usize) -> Result<Vec<Url>, NameError> {
+        let held = self.held;
+        self.listed(directory, depth).inspect_err(|_| self.held = held)
+    }
+
+    fn listed(&mut self, directory: &Url, depth: usize) -> Result<Vec<Url>, NameError> {
         let told = |error: Error| trouble(directory, &error);
         let mut below = Vec::new();
         for page in self.session.list(wire_name(directory), self.wanted).map_err(told)? {
