@@ -92,12 +92,12 @@ pub fn was_lost_in_opening(error: &Error) -> bool {
     error.kind == ErrorKind::ConnectionLost && error.errno == LOST_IN_OPENING
 }
 
-/// "Network is unreachable" and "no route to host": nothing was sent.
-const NO_WAY: [u16; 2] = [101, 113];
+/// "Network is unreachable": nothing was sent. A host that is down, or a firewall, is "no route to host".
+const NO_WAY: u16 = 101;
 
 /// Whether no network of this machine leads to the server.
 pub fn has_no_way(error: &Error) -> bool {
-    error.kind == ErrorKind::ConnectionLost && NO_WAY.contains(&error.errno)
+    error.kind == ErrorKind::ConnectionLost && error.errno == NO_WAY
 }
 
 /// The error of a connection that could not be made.
@@ -107,7 +107,7 @@ fn unreached(error: TransportError) -> Error {
         _ => None,
     };
     let lost = Error::new(ErrorKind::ConnectionLost, error.to_string());
-    lost.with_errno(errno.filter(|errno| NO_WAY.contains(errno)).unwrap_or(0))
+    lost.with_errno(errno.filter(|errno| *errno == NO_WAY).unwrap_or(0))
 }
 
 /// Connects channel 1 and completes its opening. `first` is an operation that OPEN carries.

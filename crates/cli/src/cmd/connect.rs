@@ -325,10 +325,9 @@ impl Connecting<'_> {
                 "is 'xdfs serve' running there, on port {port}, over the same drivers? On that machine: xdfs serve --listen \
                  'ADDR:{port}?stack=DRIVERS'"
             )),
-            ErrorKind::ConnectionLost if has_no_way(error) => failure.help(format!(
-                "no network of this machine leads there; see the way to it with: ip route get {}",
-                url.host
-            )),
+            ErrorKind::ConnectionLost if has_no_way(error) => {
+                failure.help("no network of this machine leads there; see the ones that it has with: ip route")
+            }
             ErrorKind::ConnectionLost => {
                 let failure = failure.help(format!(
                     "is 'xdfs serve' running there, on port {port}? On that machine: xdfs serve {listen}--export data=DIRECTORY"
