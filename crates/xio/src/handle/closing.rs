@@ -55,7 +55,13 @@ impl Handle {
             }
             match blocked {
                 Some(lane) => core = shared.wait_for_driver(core, lane, deadline),
-                None => core.expire_flow(Instant::now()),
+                None => {
+                    // A peer that never lets it wait does not keep the reactor from other handles.
+                    drop(core);
+                    std::thread::yield_now();
+                    core = shared.lock();
+                    core.expire_flow(Instant::now());
+                }
             }
         };
         let flow = core.flow.take();
