@@ -163,7 +163,7 @@ fn is_test(file: &File, name: &str, files: &[File]) -> bool {
     let has = |name: &str| attributes.iter().any(|line| line.starts_with(name));
     if has("#[test]") {
         // A test that nobody runs shows nothing.
-        return !has("#[ignore");
+        return !has("#[ignore") && !is_left_out(file, files);
     }
     let ends = ["/tests/", "/src/"].into_iter().filter_map(|folder| file.path.find(folder)).min();
     let package = format!("{}/", &file.path[..ends.unwrap_or(file.path.len())]);
@@ -171,6 +171,19 @@ fn is_test(file: &File, name: &str, files: &[File]) -> bool {
     files.iter().filter(makes_tests).any(|suite| {
         let code = suite.code();
         code.lines().any(|line| !defines(line) && words(line).any(|word| word == name))
+    })
+}
+
+/// Whether the file belongs to a test target that its manifest leaves out (`test = false`).
+fn is_left_out(file: &File, files: &[File]) -> bool {
+    let manifests =
+        files.iter().filter_map(|manifest| Some((manifest.path.strip_suffix("Cargo.toml")?, &manifest.text)));
+    manifests.filter(|(package, _)| file.path.starts_with(package)).any(|(package, text)| {
+        text.split("[[test]]").skip(1).filter(|target| target.contains("\ntest = false")).any(|target| {
+            let path = target.lines().find_map(|line| line.strip_prefix("path = \""));
+            let folder = path.and_then(|path| path.trim_end_matches('"').strip_suffix("main.rs"));
+            folder.is_some_and(|folder| file.path.starts_with(&format!("{package}{folder}")))
+        })
     })
 }
 
@@ -192,6 +205,9 @@ mod tests {
             file("tests/sim/src/c.rs", "pub fn c() {}"),
             file("tests/suite/tests/main.rs", "macro_rules! all { () => { #[test] fn $test() {} } }\nall! { d_is_d, }"),
             file("tests/suite/tests/d.rs", "pub fn d_is_d() {}\npub fn helper() {}"),
+            file("tests/long/Cargo.toml", "[[test]]\nname = \"x\"\npath = \"tests/x/main.rs\"\ntest = false\n"),
+            file("tests/long/tests/x/main.rs", "#[test]\nfn x_is_x() {}"),
+            file("tests/long/tests/y.rs", "#[test]\nfn y_is_y() {}"),
             file("tests/suite/src/rules.rs", "pub fn d_is_d() {}\npub fn helper() {}"),
         ]
     }
@@ -224,6 +240,8 @@ mod tests {
             assert!(!passes(&format!("| A-1 | x | `crates/{named}` |")), "{named}");
         }
         assert!(!passes("| A-1 | x | `tests/suite/tests/d.rs::helper` |"));
+        assert!(passes("| A-1 | x | `tests/long/tests/y.rs::y_is_y` |"));
+        assert!(!passes("| A-1 | x | `tests/long/tests/x/main.rs::x_is_x` |"), "of a target that no run has");
         assert!(!passes("| A-1 | x | `tests/sim/src/c.rs::c` |"));
         assert!(!passes("| A-1 | x | `crates/proto/src/b.rs` |"));
     }
