@@ -6,6 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A process that there is not; the question whether it is there marks in a trace where a checkpoint is done.
+pub const CHECKPOINT: i32 = 0x3fff_fff2;
+
+/// The file that `put-large` puts, and its length.
+pub const LARGE: &str = "large";
+/// See [`LARGE`].
+pub const LARGE_BYTES: u64 = 8 << 20;
+
 /// A file as the medium may have it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Inode {
@@ -47,6 +55,8 @@ pub struct Report {
     pub states: usize,
     /// Calls that changed the disk.
     pub calls: usize,
+    /// Checkpoints that were judged.
+    pub checkpoints: usize,
     /// The first promise that was broken.
     pub broken: Option<String>,
 }
@@ -98,7 +108,11 @@ impl Disk {
     /// Replays `log` and judges behind each call; `told` names the files of which durable was told at its end.
     pub fn replay(mut self, log: &str, expected: &[Expected], told: &BTreeSet<String>) -> Report {
         let mut report = Report::default();
+        let mark = format!("kill({CHECKPOINT}");
         for line in log.lines() {
+            if line.contains(&mark) {
+                self.judge_checkpoint(&mut report);
+            }
             let Some(call) = Call::read(line) else { continue };
             if self.apply(&call) {
                 report.calls += 1;
@@ -208,6 +222,30 @@ impl Disk {
                     report.broken.get_or_insert(format!("{} {wrong} behind {behind}", file.path));
                 }
             }
+        }
+    }
+
+    /// A checkpoint is done: part files and journals are on the medium as they are, with their names.
+    fn judge_checkpoint(&self, report: &mut Report) {
+        report.checkpoints += 1;
+        let is_staged = |name: &str| name.ends_with(".part") || name.ends_with(".journal");
+        let mut found = BTreeSet::new();
+        for (folder, directory) in &self.directories {
+            let names: BTreeSet<&str> = directory.changes.iter().flatten().map(|(name, _)| name.as_str()).collect();
+            for name in names.into_iter().filter(|name| is_staged(name)) {
+                let Some(Some(inode)) = directory.binding(name, directory.changes.len()) else { continue };
+                found.insert(name.rsplit_once('.').map_or(name, |(_, kind)| kind));
+                let Inode { written, synced } = self.inodes[inode];
+                let named = directory.binding(name, directory.stable) == Some(Some(inode)) && self.is_stable(folder);
+                if written != synced || !named {
+                    let text =
+                        format!("a checkpoint was told, and {name} has {synced} of {written} bytes, named: {named}");
+                    report.broken.get_or_insert(text);
+                }
+            }
+        }
+        if !found.contains("part") || !found.contains("journal") {
+            report.broken.get_or_insert(format!("a checkpoint was told, and there are only {found:?}"));
         }
     }
 

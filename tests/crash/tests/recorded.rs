@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use xdfs_test_cli::Scene;
-use xdfs_test_crash::recorded::{Disk, Expected, Report};
+use xdfs_test_crash::recorded::{Disk, Expected, LARGE, LARGE_BYTES, Report};
 use xdfs_test_crash::small::{WAYS, Way, group};
 
 /// Calls that change a disk.
 const CHANGING: &str =
-    "trace=openat,openat2,pwrite64,fsync,fdatasync,syncfs,linkat,renameat,renameat2,mkdirat,unlinkat";
+    "trace=openat,openat2,pwrite64,write,fsync,fdatasync,syncfs,linkat,renameat,renameat2,mkdirat,unlinkat,kill";
 
 /// A record of the group that is put in one way.
 struct Record {
@@ -45,6 +45,24 @@ impl Record {
         Self { log, directories: vec![folder.clone(), there], expected, told }
     }
 
+    /// A record of a file that is put in two attempts, over an old one.
+    fn of_large() -> Self {
+        let scene = Scene::new();
+        let folder = scene.directory("data").to_string_lossy().into_owned();
+        scene.write(format!("data/{LARGE}"), b"old");
+        let log = scene.path("strace.log");
+        let mut command = Command::new("strace");
+        command.args(["-f", "-y", "-qq", "-e", CHANGING, "-o"]).arg(&log);
+        command.arg(Path::new(env!("CARGO_BIN_EXE_put-large"))).arg(&folder);
+        let output = command.output().expect("strace runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.stdout, b"durable\n");
+        let path = format!("{folder}/{LARGE}");
+        let expected = vec![Expected { path: path.clone(), length: LARGE_BYTES, old: true }];
+        let log = std::fs::read_to_string(log).expect("strace has a log");
+        Self { log, directories: vec![folder], expected, told: BTreeSet::from([path]) }
+    }
+
     /// Replays it without the lines that `forgotten` picks.
     fn replay(&self, forgotten: impl Fn(&str) -> bool) -> Report {
         let log: Vec<&str> = self.log.lines().filter(|line| !forgotten(line)).collect();
@@ -53,7 +71,8 @@ impl Record {
 
     /// A sync of a directory that is there, or was made.
     fn is_of_directory(line: &str) -> bool {
-        line.contains("fsync(") && !line.contains(".part>") && !line.contains("(deleted)")
+        let is_file = [".part>", ".journal>", ".journal.new>", "(deleted)"].iter().any(|end| line.contains(end));
+        line.contains("fsync(") && !is_file
     }
 }
 
@@ -80,5 +99,28 @@ fn no_cut_between_the_stores_own_calls_breaks_a_promise_and_every_forgotten_sync
             let report = record.replay(forgotten);
             assert!(report.broken.is_some(), "{way:?} without the syncs of {what} breaks nothing");
         }
+    }
+}
+
+#[test]
+fn no_cut_in_an_upload_that_goes_on_from_its_journal_breaks_a_promise_and_every_forgotten_sync_is_caught() {
+    if !xdfs_test_needs::tracing() {
+        return;
+    }
+    let record = Record::of_large();
+    let report = record.replay(|_| false);
+    println!("{} states behind {} calls, {} checkpoints", report.states, report.calls, report.checkpoints);
+    assert_eq!((report.broken, report.checkpoints), (None, 3));
+    assert!(report.calls >= 20 && report.states >= 40, "{} calls, {} states", report.calls, report.states);
+    let of =
+        |ends: &'static [&str]| move |line: &str| line.contains("sync(") && ends.iter().any(|end| line.contains(end));
+    let forgotten: [(&str, Forgotten<'_>); 3] = [
+        ("the part file", &of(&[".part>"])),
+        ("the journal", &of(&[".journal>", ".journal.new>"])),
+        ("directories", &Record::is_of_directory),
+    ];
+    for (what, forgotten) in forgotten {
+        let report = record.replay(forgotten);
+        assert!(report.broken.is_some(), "without the syncs of {what} nothing breaks");
     }
 }
