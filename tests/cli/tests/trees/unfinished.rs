@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, Server, pattern};
+use xdfs_test_cli::{Relay, Running, Scene, Server, pattern};
 
 use super::judge::{differences, same};
 
@@ -105,6 +105,26 @@ fn the_same_command_goes_on_where_a_copy_was_ended_and_leaves_nothing() {
             is_clean(&scene.path("server"));
         }
     }
+}
+
+#[test]
+fn where_it_cannot_be_recorded_that_a_copy_is_incomplete_that_is_said() {
+    let scene = Scene::new();
+    plant_large(&scene, "tree");
+    let server = scene.serve();
+    scene.directory("state/unfinished/in-the-way");
+    scene.make_private("state");
+    let relay = Relay::holding(&server, 1, 4 << 20);
+    let url = relay.url("new");
+    let copying = scene.start(["cp", "-r", "--state", "state", "tree", &url]);
+    relay.wait_until_held();
+    copying.signal(Signal::TERM);
+    let outcome = copying.wait();
+    assert_ne!(outcome.code, Some(0));
+    outcome.says(&["continue with 'xdfs sync'", "not recorded", "unfinished"]);
+    drop(relay);
+    scene.run(["sync", "tree", &server.url("new")]).ends_with(0);
+    same(&scene, "tree", "server/new", false);
 }
 
 /// Behind a copy that was whole cp's rule holds, and with a slash at the end it holds in any case.

@@ -248,8 +248,15 @@ impl Copy<'_> {
         mark: Option<&UnfinishedMark>,
         copy: &dyn Fn(&mut Self) -> Result<Exit, Failure>,
     ) -> Result<Exit, Failure> {
-        mark.into_iter().for_each(UnfinishedMark::set);
-        copy(self)
+        let unrecorded = mark.and_then(|mark| mark.set().err());
+        let exit = copy(self)?;
+        if let Some(reason) = unrecorded.filter(|_| exit != Exit::Done) {
+            let text = "continue with 'xdfs sync': the same command would copy into the directory that is there now";
+            self.monitor
+                .output()
+                .note(&format!("{text}, since it is not recorded that this copy is incomplete ({reason})"));
+        }
+        Ok(exit)
     }
 
     fn upload(&mut self, pair: &Upload, (number, count): (usize, usize)) -> Result<FileOutcome, Failed> {

@@ -65,9 +65,12 @@ impl UnfinishedMark {
     }
 
     /// Records that it is begun. If that cannot be written, cp's rule applies after an
-    /// interruption.
-    pub(super) fn set(&self) {
-        let _ = self.change(|lines| lines.push((self.id.clone(), now())));
+    /// interruption, and the reason is returned.
+    pub(super) fn set(&self) -> Result<(), String> {
+        if self.state.is_none() {
+            return Err("there is no state folder".to_owned());
+        }
+        self.change(|lines| lines.push((self.id.clone(), now()))).map_err(|error| error.to_string())
     }
 
     /// It is complete, or nothing of it exists.
@@ -137,11 +140,11 @@ mod tests {
         ];
         assert!(!mark.stands());
         mark.clear();
-        mark.set();
-        mark.set();
+        mark.set().unwrap();
+        mark.set().unwrap();
         assert!(mark.stands() && same.stands());
         assert!(others.iter().all(|other| !other.stands()));
-        others[0].set();
+        others[0].set().unwrap();
         same.clear();
         assert!(!mark.stands() && others[0].stands());
         let folder = Folder::open(state).unwrap().unwrap();

@@ -90,7 +90,7 @@ impl Copy<'_> {
             // If the command is killed after the call, this identifies the tree as that of the same
             // command.
             let mark = found.and_then(|found| UnfinishedMark::named(&self.login, &whole.source, &whole.target, &found));
-            mark.iter().for_each(UnfinishedMark::set);
+            mark.iter().for_each(|mark| drop(mark.set()));
             let session = self.session_of(&whole.target)?;
             let named = session.publish_tree(wire_name(&whole.target), whole.client, durable);
             let unknown = named.as_ref().is_err_and(|error| error.kind.retry() == Retry::Temporary);
