@@ -71,7 +71,9 @@ impl Course<'_> {
                 outcome.objects().iter().all(|object| object["retries"].as_u64().unwrap_or_default() == 0)
             }
             Ended::Client | Ended::Both => {
-                running.kill();
+                // By the kill, or before it because it was done: not for a reason of its own.
+                let killed = running.kill();
+                assert!(matches!(killed.code, None | Some(0)), "{words:?}: {:?}: {}", killed.code, killed.messages);
                 self.server.get_or_insert_with(|| serve(self.scene, &self.address));
                 // cp copies into what is whole once more, as sync does not.
                 let is_whole = differences(&self.scene.path("tree"), &top, false).is_empty();
