@@ -39,7 +39,24 @@ const FORMS: &[Form] = &[
         filter: &["--test", "remote_files", "a_file_is"],
         variables: &[("XDFS_OPERATIONS", "1000000"), ("XDFS_SERVER_MS", "5000")],
     },
-    Form { name: "model", package: "xdfs-test-model", filter: &["holds"], variables: &[("XDFS_MODEL", "large")] },
+    Form {
+        name: "model",
+        package: "xdfs-test-model",
+        filter: &["--test", "settings"],
+        variables: &[("XDFS_MODEL", "large")],
+    },
+    Form {
+        name: "model-restarts",
+        package: "xdfs-test-model",
+        filter: &["--test", "restarts", "every_promise_holds"],
+        variables: &[("XDFS_MODEL", "large")],
+    },
+    Form {
+        name: "model-leases",
+        package: "xdfs-test-model",
+        filter: &["--test", "leases", "keep_their_promises"],
+        variables: &[("XDFS_MODEL", "large")],
+    },
     Form {
         name: "crash",
         package: "xdfs-test-crash",
