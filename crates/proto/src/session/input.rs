@@ -296,7 +296,7 @@ impl Session {
     pub(super) fn forget_if_over(&mut self, id: OperationId) {
         // Forgotten already.
         let Some(operation) = self.operations.get(&id) else { return };
-        let gone = |channel: &ChannelId| operation.ended.contains(channel) || self.fences.contains_key(channel);
+        let gone = |channel: &ChannelId| operation.ended.contains(channel) || self.fences.contains(*channel);
         if operation.is_settled()
             && !operation.is_sending()
             && !operation.owes.any()

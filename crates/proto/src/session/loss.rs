@@ -27,7 +27,7 @@ impl Session {
         if self.bugs.has(Bug::FenceOfOneEpoch) {
             processed = state.receive.sequence;
         }
-        let fence = Fence { processed, sent: state.send.records, told: None, heard: false };
+        let fence = Fence { processed, sent: state.send.records, heard: false };
         self.own_waiting -= state.own.len();
         self.channels.remove(&channel);
         self.resume_parked();
@@ -38,7 +38,7 @@ impl Session {
         }
         // What was sent about other channels on this one is sent again at once: waiting for this
         // channel's fence could be a deadlock.
-        self.fences.values_mut().filter(|fence| fence.told == Some(channel)).for_each(|fence| fence.told = None);
+        self.fences.tell_again_what_was_told_on(channel);
         self.outputs.push_back(Output::Close { channel, error: Some(error.clone()) });
         self.event(SessionEvent::ChannelLost { channel, error: error.clone() });
         if self.channels.is_empty() {
@@ -74,13 +74,13 @@ impl Session {
         }
         self.on_lost(channel, Error::new(ErrorKind::ConnectionLost, "the peer lost the channel"));
         let endless = self.bugs.has(Bug::FenceForFence);
-        let Some(fence) = self.fences.get_mut(&channel) else {
+        if endless && self.fences.contains(channel) {
+            self.fences.tell_again(channel);
+        }
+        let Some(fence) = self.fences.get_mut(channel) else {
             // Unless it ended in an orderly way here before the peer noticed the loss.
             return if self.closed.contains(&channel) { Ok(()) } else { self.on_fence_of_unknown(channel) };
         };
-        if endless {
-            fence.told = None;
-        }
         if fence.heard {
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl Session {
             return Err(Fault::Channel);
         }
         self.unknown += 1;
-        self.fences.insert(channel, Fence { processed: 0, sent: 0, told: None, heard: true });
+        self.fences.insert(channel, Fence { processed: 0, sent: 0, heard: true });
         let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
         self.outputs.push_back(Output::Close { channel, error: Some(error) });
         self.credit_elsewhere();

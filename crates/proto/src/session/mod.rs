@@ -27,6 +27,7 @@
 
 mod calls;
 mod fault;
+mod fences;
 mod group;
 mod heads;
 mod input;
@@ -49,6 +50,7 @@ mod verify;
 pub use crate::bug::{Bug, Bugs};
 pub use calls::CallService;
 pub use fault::Fault;
+use fences::{Fence, Fences};
 pub use group::{Half, PipelineMessage};
 pub use operation::{Committed, Operation};
 use operations::Operations;
@@ -168,19 +170,6 @@ struct Channel {
     pinged: bool,
 }
 
-/// A lost channel: what was sent and received about it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Fence {
-    /// Records of the peer that were processed here, in all epochs.
-    processed: u64,
-    /// Records that this end had sent, in all epochs.
-    sent: u64,
-    /// This end's FENCE was sent on this channel.
-    told: Option<ChannelId>,
-    /// The peer's FENCE arrived.
-    heard: bool,
-}
-
 /// The session state machine of one pipeline, for both ends and both directions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Session {
@@ -189,7 +178,7 @@ pub struct Session {
     pipeline: PipelineId,
     bugs: Bugs,
     channels: BTreeMap<ChannelId, Channel>,
-    fences: BTreeMap<ChannelId, Fence>,
+    fences: Fences,
     /// How many of them are about channels that were never up here.
     unknown: u16,
     /// Channels that ended in an orderly way.
@@ -238,7 +227,7 @@ impl Session {
             pipeline,
             bugs,
             channels: BTreeMap::new(),
-            fences: BTreeMap::new(),
+            fences: Fences::default(),
             unknown: 0,
             closed: BTreeSet::new(),
             operations: Operations::default(),
@@ -302,7 +291,7 @@ impl Session {
         if self.over {
             return self.outputs.push_back(Output::Close { channel, error: None });
         }
-        if self.fences.contains_key(&channel) {
+        if self.fences.contains(channel) {
             // The peer gave the channel up before it was up here.
             let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
             return self.outputs.push_back(Output::Close { channel, error: Some(error) });

@@ -5,7 +5,7 @@ use super::group::Part;
 use super::operation::{HalfState, Operation, Pending};
 use super::operations::OperationFlags;
 use super::output::{Output, Payload};
-use super::{Bug, Channel, ContentDigest, Fence, Role, Session};
+use super::{Bug, Channel, ContentDigest, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, Level, OperationId};
 use crate::channel::Life;
 use crate::limits;
@@ -78,7 +78,7 @@ impl Session {
         let due = |id| self.repeat_at(id, &idle).is_some_and(|at| at <= now);
         let works = |mark: OperationFlags| mark.works && mark.only.is_none_or(|only| self.idle.contains(&only));
         self.own_waiting > 0
-            || self.fences.values().any(|fence| fence.told.is_none())
+            || self.fences.has_untold()
             || self.operations.marks().any(|(id, mark)| mark.owes || works(mark) || (mark.repeats && due(id)))
     }
 
@@ -129,12 +129,7 @@ impl Session {
         if self.channels.get(&channel).is_none_or(|state| state.send.has_ended()) {
             return false;
         }
-        let untold =
-            self.fences.iter().find(|(_, fence)| fence.told.is_none()).map(|(lost, fence)| (*lost, fence.processed));
-        if let Some((lost, processed)) = untold {
-            if let Some(Fence { told, .. }) = self.fences.get_mut(&lost) {
-                *told = Some(channel);
-            }
+        if let Some((lost, processed)) = self.fences.tell_next(channel) {
             return self.send_control(channel, OperationId(0), &Control::Fence { channel: lost, processed }, false);
         }
         let control = if let Some(grant) = self.grants.pop_front() {
@@ -200,7 +195,7 @@ impl Session {
         }
         let first = operation.owes.has(Pending::REQUEST) || operation.grant.is_some() || self.role == Role::Server;
         let alone = matches!(operation.part, Part::Member(..));
-        let fenced = || self.fences.get(&operation.opening).is_some_and(|fence| fence.heard);
+        let fenced = || self.fences.get(operation.opening).is_some_and(|fence| fence.heard);
         first || alone || channel == operation.opening || fenced()
     }
 
