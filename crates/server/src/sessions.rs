@@ -189,9 +189,16 @@ pub(crate) struct EndingSession {
 impl EndingSession {
     /// What is left of a session; none if no thread is.
     pub fn of(entry: SessionEntry) -> Option<Self> {
-        let SessionEntry { principal, channels, pipes, threads, .. } = entry;
+        let SessionEntry { principal, channels, pipes, threads, files, watches, .. } = entry;
         let ending = Self { principal, channels, pipelines: pipes.len(), threads: Arc::downgrade(&threads) };
-        drop(threads);
+        if files.any() || watches.any() {
+            // The last close of a file takes as long as its storage likes, and this thread serves everybody.
+            let closing = move || drop((files, watches, threads));
+            // Where no thread is left, it is done here.
+            drop(std::thread::Builder::new().name("xdfs-closing".to_owned()).spawn(closing));
+        } else {
+            drop(threads);
+        }
         ending.has_threads().then_some(ending)
     }
 

@@ -109,7 +109,7 @@ impl FileCalls {
             mode: open.mode & bits,
         };
         if let Some(before) = open.again {
-            self.files.server.take_over(before.handle, &self.budget);
+            self.files.server.take_over(before.handle, &self.budget)?;
         }
         let (file, created) = at.store().open_file(at.path(), &request)?;
         let identity = file.identity()?;

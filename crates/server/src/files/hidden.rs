@@ -19,10 +19,11 @@ use xdfs_secure::policy::Principal;
 /// The last component of a hidden name begins so.
 const PREFIX: &[u8] = b".xdfs-removed-";
 
-/// Names that are remembered, of one user and in all, and the bytes of all of them. What is more stays
+/// Names that are remembered, of one user and in all, and their bytes. What is more stays
 /// if its client does not remove it.
 const NAMES_EACH_MAX: usize = 1024;
 const NAMES_MAX: usize = 4096;
+const NAME_BYTES_EACH_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 4 << 20;
 
 /// How long a client may take to come back, where no lease says so.
@@ -74,8 +75,13 @@ impl HiddenNames {
     /// The name leads to this file, and belongs to this session.
     fn insert(&mut self, name: Vec<u8>, file: FileKey, session: &Arc<Principal>) {
         self.remove(&name);
-        let each = self.names.values().filter(|one| one.user.user == session.user).count();
-        if each >= NAMES_EACH_MAX || self.names.len() >= NAMES_MAX || self.bytes + name.len() > NAME_BYTES_MAX {
+        let own = self.names.iter().filter(|(_, one)| one.user.user == session.user);
+        let (each, bytes) = own.fold((0, name.len()), |(count, bytes), (name, _)| (count + 1, bytes + name.len()));
+        if each >= NAMES_EACH_MAX
+            || bytes > NAME_BYTES_EACH_MAX
+            || self.names.len() >= NAMES_MAX
+            || self.bytes + name.len() > NAME_BYTES_MAX
+        {
             return;
         }
         self.bytes += name.len();
@@ -96,6 +102,7 @@ impl HiddenNames {
         for name in moved {
             let Some(known) = self.remove(&name) else { continue };
             let new = [to, &name[from.len()..]].concat();
+            self.remove(&new);
             if self.bytes + new.len() <= NAME_BYTES_MAX {
                 self.bytes += new.len();
                 self.names.insert(new, known);

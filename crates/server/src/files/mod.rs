@@ -28,7 +28,7 @@ use pipes::Pipe;
 use shares::{Shares, Sharing};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use syncs::FailedSyncs;
 use waiting::Waiting;
@@ -216,12 +216,18 @@ impl OpenFiles {
         created.push_back(one);
     }
 
-    /// Closes the handle that a lost session of this user had.
-    fn take_over(&self, id: u64, user: &str) {
+    /// Closes the handle that a lost session of this user had. A call that still uses it, perhaps of another export whose disk
+    /// hangs, is not waited for: the thread belongs to this export.
+    fn take_over(&self, id: u64, user: &str) -> Result<(), Error> {
         let old = self.find(id);
         if let Some(old) = old.filter(|old| *old.reserved.user == *user) {
+            if matches!(old.retired.try_write(), Err(TryLockError::WouldBlock)) {
+                let text = "a call of the lost session still uses the file; try again later";
+                return Err(Error::new(ErrorKind::Busy, text));
+            }
             old.retire();
         }
+        Ok(())
     }
 
     fn reserve(self: &Arc<Self>, user: &Arc<str>, path_bytes: usize) -> Result<Reservation, Error> {
@@ -343,6 +349,11 @@ impl SessionFiles {
     /// The open files of all sessions.
     pub(crate) fn server(&self) -> &Arc<OpenFiles> {
         &self.server
+    }
+
+    /// Whether it has any open.
+    pub(crate) fn any(&self) -> bool {
+        !lock(&self.handles).is_empty()
     }
 
     /// Whether others rely on what it has open: it holds locks, or opened files for itself alone.

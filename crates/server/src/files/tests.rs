@@ -88,10 +88,10 @@ fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
     let (handle, session) = (scene.handle(1, &ada), SessionFiles::new(&scene.server, SessionId([1; 16]), "ada"));
     session.adopt(&handle);
     let retired = || *handle.retired.read().unwrap();
-    scene.server.take_over(1, "bob");
-    scene.server.take_over(2, "ada");
+    scene.server.take_over(1, "bob").unwrap();
+    scene.server.take_over(2, "ada").unwrap();
     assert!(!retired());
-    scene.server.take_over(1, "ada");
+    scene.server.take_over(1, "ada").unwrap();
     assert!(retired() && !scene.is_open(&handle));
     assert_eq!(*lock(&scene.server.shares), Shares::default(), "it denies nothing any more");
     drop((session, handle));
