@@ -52,6 +52,7 @@ struct CallContext {
     climb: Option<RelPath>,
     /// Files whose attributes or length changed.
     changed: BTreeSet<RelPath>,
+    changed_bytes: usize,
     /// A change is not on stable storage.
     loose: bool,
     /// Buffer for reading small files.
@@ -77,8 +78,8 @@ pub(crate) struct Execution {
     done: usize,
 }
 
-/// Total length of the paths of directories that are still to be synced.
-const TOUCHED_BYTES_MAX: usize = 1 << 20;
+/// Total length of the paths of directories, and of files, that are still to be synced: more than a batch of ordinary paths has.
+const TOUCHED_BYTES_MAX: usize = 64 << 10;
 
 /// The failure of a call as the reply reports it.
 pub(crate) fn failure(error: &Error) -> Failure {
@@ -104,6 +105,7 @@ impl Execution {
             touched_bytes: 0,
             climb: None,
             changed: BTreeSet::new(),
+            changed_bytes: 0,
             loose: false,
             reading: SmallReader::default(),
             hash: None,
@@ -119,6 +121,12 @@ impl Execution {
     /// set. Ready when all of it is complete.
     pub(crate) fn advance(&mut self, batch: &Batch<'_>, slice: &Slice) -> Result<Poll<()>, Error> {
         while let Some(left) = batch.calls.get(self.done..).filter(|left| !left.is_empty()) {
+            if self.work.changed_bytes > TOUCHED_BYTES_MAX {
+                self.work.sync_changed();
+                if slice.is_over() {
+                    return Ok(Poll::Pending);
+                }
+            }
             let many = self.work.touched_bytes > TOUCHED_BYTES_MAX || self.work.climb.is_some();
             if many && self.work.sync_touched(slice).is_pending() {
                 return Ok(Poll::Pending);
@@ -335,11 +343,23 @@ impl CallContext {
         Poll::Ready(())
     }
 
+    /// A file whose attributes or length changed.
+    fn changed(&mut self, path: &RelPath) {
+        if self.changed.insert(path.clone()) {
+            self.changed_bytes += path.as_bytes().len();
+        }
+    }
+
+    fn sync_changed(&mut self) {
+        let files = std::mem::take(&mut self.changed);
+        self.changed_bytes = 0;
+        self.loose |= self.base.sync_files(&files) != Ok(Safety::Durable);
+    }
+
     /// Waits for the changes to be durable if that was requested, and records whether they are.
     fn settle(&mut self, slice: &Slice) -> Poll<()> {
         if !self.changed.is_empty() {
-            let files = std::mem::take(&mut self.changed);
-            self.loose |= self.base.sync_files(&files) != Ok(Safety::Durable);
+            self.sync_changed();
             if slice.is_over() {
                 return Poll::Pending;
             }
