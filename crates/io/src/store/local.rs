@@ -362,7 +362,7 @@ mod tests {
         let path = |text: &str| RelPath::parse(text.as_bytes()).unwrap();
         store.make_directory(&path("a/b"), 0o755, true).unwrap();
         store.make_directory(&path("other"), 0o755, false).unwrap();
-        let above = |directory: &str| match store.fresh.above(&path(directory)) {
+        let above = |directory: &str| match store.fresh.above(&path(directory), 0) {
             Above::Each(made) => made.len(),
             Above::Many(_) => panic!("few are above it"),
         };
@@ -404,6 +404,6 @@ mod tests {
         let placed = store.put_small(&[file], true);
         assert!(placed.iter().all(Result::is_ok), "{placed:?}");
         let directory = target.parent().unwrap();
-        assert_eq!(store.fresh.above(&directory), Above::Each(Vec::new()), "all of them are synced");
+        assert_eq!(store.fresh.above(&directory, 0), Above::Each(Vec::new()), "all of them are synced");
     }
 }

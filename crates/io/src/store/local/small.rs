@@ -106,7 +106,8 @@ impl<'s> LocalGroup<'s> {
         };
         let own = self.directory(&above, file)?;
         let mut directories = vec![own];
-        let unsynced = match self.durable.then(|| self.store.fresh.above(&above)) {
+        let others = self.directories.len();
+        let unsynced = match self.durable.then(|| self.store.fresh.above(&above, others)) {
             Some(Above::Each(unsynced)) => unsynced,
             Some(Above::Many(serial)) => {
                 // The first member's sync counts for what was made before it.

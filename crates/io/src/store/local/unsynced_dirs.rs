@@ -18,7 +18,7 @@ const REMEMBERED_MAX: usize = 1024;
 /// of 32 KiB.
 const REMEMBERED_BYTES_MAX: usize = 256 << 10;
 
-/// Unsynced directories above one file that are held open and synced one by one. A path may have
+/// Unsynced directories above one file, or above a group of them, that are held open and synced one by one. A path may have
 /// thousands: their paths alone would take hundreds of megabytes, and their descriptors all there
 /// are.
 const EACH_MAX: usize = 64;
@@ -78,8 +78,8 @@ impl UnsyncedDirs {
     }
 
     /// The directories on the path to `directory` that are not synced. Called while `directory` is
-    /// open.
-    pub(super) fn above(&self, directory: &RelPath) -> Above {
+    /// open; `others` are held open besides, by the same group of files.
+    pub(super) fn above(&self, directory: &RelPath, others: usize) -> Above {
         let list = self.lock();
         let mut found = Vec::new();
         if list.made.is_empty() && list.dropped.is_none() {
@@ -88,7 +88,7 @@ impl UnsyncedDirs {
         let mut path = directory.clone();
         while let Some(above) = path.parent() {
             let made = list.unsynced(&path);
-            if made.is_some() && found.len() == EACH_MAX {
+            if made.is_some() && found.len() + others >= EACH_MAX {
                 return Above::Many(list.serial);
             }
             found.extend(made);
@@ -207,7 +207,7 @@ impl DirPath {
     /// Waits until every directory on the path has its own name on stable storage; `file` is in the
     /// last one.
     pub(super) fn sync(&self, file: &OwnedFd) -> Result<(), Errno> {
-        let unsynced = match self.fresh.above(&self.directory) {
+        let unsynced = match self.fresh.above(&self.directory, 0) {
             Above::Each(unsynced) => unsynced,
             Above::Many(serial) => {
                 rustix::io::retry_on_intr(|| rustix::fs::syncfs(file))?;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn above(fresh: &UnsyncedDirs, directory: &str) -> Vec<Made> {
-        let Above::Each(made) = fresh.above(&path(directory)) else { panic!("few are above it") };
+        let Above::Each(made) = fresh.above(&path(directory), 0) else { panic!("few are above it") };
         made
     }
 
@@ -306,7 +306,7 @@ mod tests {
             fresh.lock().note(&deep.prefix(depth));
         }
         fresh.lock().note(&path("b"));
-        let Above::Many(serial) = fresh.above(&deep) else { panic!("they are many") };
+        let Above::Many(serial) = fresh.above(&deep, 0) else { panic!("they are many") };
         fresh.lock().note(&path("a"));
         fresh.all_synced(&deep, serial);
         let list = fresh.lock();
@@ -341,7 +341,7 @@ mod tests {
         for number in 0..3 * REMEMBERED_MAX {
             let directory = path(&format!("{number}"));
             above(&fresh, &format!("{number}")).iter().for_each(|made| fresh.synced(made));
-            assert_eq!(fresh.above(&directory), Above::Each(vec![]));
+            assert_eq!(fresh.above(&directory, 0), Above::Each(vec![]));
         }
         let list = fresh.lock();
         let dropped = list.dropped.as_ref().unwrap();

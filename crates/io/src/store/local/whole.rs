@@ -10,7 +10,7 @@ use super::staging::{StagingDirectory, beside, no_staging, within};
 use crate::store::errors::{self, Verb};
 use crate::store::resolve::{Parent, trees};
 use crate::store::tree::{TreeKey, TreePlace};
-use crate::store::{Result, Store};
+use crate::store::{Result, Store, descriptors};
 use rustix::io::Errno;
 use std::sync::Arc;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
@@ -50,6 +50,8 @@ impl LocalStore {
         let parent = Arc::new(parent);
         let opened = within(|| beside(&parent), |staging: &Parent| staging.hold_staged_tree(&names.holder, true));
         let (staging, (_, lock)) = opened.map_err(|why| no_staging(&self.shown(key.target), why))?;
+        // It stays open as long as the session has the tree.
+        descriptors::must_be_below_line(&lock, Verb::Create, &self.shown(key.target))?;
         bound(&staging, &names.holder, self.parts.kept_limits.parts);
         let mut holder = key.target.parent().unwrap_or_default();
         let mut top = Err(());
