@@ -231,7 +231,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
 
     fn grant(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
         let admitted = self.files.get(file).is_none_or(|known| known.admits(holder, kind, now, self.bugs));
-        if !admitted || self.closed || !self.has_room(&holder.owner, now) {
+        if !admitted || self.closed || !self.has_room(&holder.owner) {
             return LeaseAnswer::Refused;
         }
         self.insert(file, holder, Granted { kind, until: now.after(self.terms.time) });
@@ -246,12 +246,10 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         }
     }
 
-    /// Files without leases are remembered for a while: they count, too.
-    fn has_room(&mut self, owner: &U, now: Instant) -> bool {
+    /// Files without leases are remembered for a while: they count, too. What is over is forgotten from time to time, and not
+    /// here: whoever is refused would have all of them gone through each time.
+    fn has_room(&self, owner: &U) -> bool {
         let all = self.terms.most;
-        if self.holders.len() >= all || self.files.len() >= 2 * all {
-            self.expire_all(now);
-        }
         let own = self.owners.get(owner).copied().unwrap_or(0);
         self.holders.len() < all && self.files.len() < 2 * all && own < self.terms.most_each
     }
@@ -317,7 +315,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
             others.any(|(_, lease)| kind.excludes_lease(lease.state.kind()))
         };
         let wanted = known.is_some_and(|known| known.pause > now);
-        if known.is_some_and(excluded) || self.closed || !self.has_room(&holder.owner, now) {
+        if known.is_some_and(excluded) || self.closed || !self.has_room(&holder.owner) {
             return LeaseAnswer::Refused;
         }
         self.insert(file, holder, Granted { kind, until });
@@ -420,6 +418,8 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         let (bugs, lease) = (self.bugs, self.lease(holder));
         let lease =
             lease.filter(|lease| !matches!(lease.state, LeaseState::Lost(_)) && lease.state.kind() == LeaseKind::Write);
+        // One that is over lasts as long as the changes do that had begun, and no longer.
+        let lease = lease.filter(|lease| lease.state.until() > now);
         lease.map(|lease| lease.pins += 1).is_some() || bugs.has(Bug::KeptWithoutLease)
     }
 
