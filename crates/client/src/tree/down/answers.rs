@@ -9,10 +9,13 @@ use crate::tree::plan::{EntryPlan, FirstStep, plan};
 use crate::tree::scheduler::TreeCopy;
 use crate::tree::{NotKept, STUCK, Summary, content, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
-use std::collections::btree_map;
+use std::collections::{BTreeSet, btree_map};
 use xdfs_io::store::tree::{ListControl, is_reserved};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, FileType, ListEntry as Listed, Listing, StringList};
+
+/// Extended attributes of one file: each is a request, with the file's path.
+const XATTRS_MAX: usize = 256;
 
 impl Download {
     /// What was done over all sessions so far.
@@ -97,8 +100,13 @@ impl Download {
         self.settle(id);
     }
 
-    /// Requests each extended attribute that may be kept.
+    /// Requests each extended attribute that may be kept. A server may list as many as a reply has room for.
     fn ask_each_xattr(&mut self, observer: &mut dyn Observer, path: &[u8], names: StringList<'_>) {
+        let names: BTreeSet<&[u8]> = names.take(XATTRS_MAX + 1).collect();
+        if names.len() > XATTRS_MAX {
+            let text = format!("more than {XATTRS_MAX} extended attributes");
+            return self.reduced(observer, (path, NotKept::XATTR), &Error::new(ErrorKind::LimitExceeded, text));
+        }
         for name in names {
             if self.options.keep.takes_xattr(name) {
                 let (path, name) = (path.to_vec(), name.to_vec());
