@@ -59,8 +59,11 @@ pub(crate) fn channels_that_fit(channels: u16, limit: u64) -> (u16, Option<Strin
 /// no client can use them up.
 pub(crate) fn share(limits: ServerLimits, limit: u64) -> ServerLimits {
     let part = |eighths: u64, least| usize::try_from(limit / 8 * eighths).unwrap_or(usize::MAX).max(least);
+    let channels = limits.channels.min(part(5, 1));
     ServerLimits {
-        channels: limits.channels.min(part(5, 1)),
+        channels,
+        // Where the descriptors are what there is little of, nobody has all of them.
+        channels_per_user: limits.channels_per_user.min((channels / 2).max(1)),
         transfers: limits.transfers.min(part(1, 1)),
         silent: limits.silent.min(part(1, 16)),
         guests: limits.guests.min(part(1, 16)),
