@@ -47,7 +47,9 @@ fn leases_are_bounded_for_each_user_and_in_all_and_room_returns_when_their_time_
     assert_eq!(ask(1, 3, 0), LeaseAnswer::Refused, "one user");
     assert_eq!((ask(2, 4, 0), ask(2, 5, 0)), (GRANTED, GRANTED));
     assert_eq!(ask(3, 6, 0), LeaseAnswer::Refused, "all");
-    assert_eq!(ask(3, 6, 10), GRANTED);
+    assert_eq!(ask(3, 6, 10), LeaseAnswer::Refused, "nobody who is refused has all of them gone through");
+    table.expire_all(at(10));
+    assert_eq!(table.ask(&6, &who(3, 6), LeaseKind::Read, at(10)), GRANTED);
     assert_eq!(table.len(), 1);
     table.give_back(&who(3, 6));
     table.expire_all(at(10));
@@ -136,4 +138,19 @@ fn a_server_that_hands_its_files_over_recalls_every_lease_and_grants_none() {
     let left = Duration::from_secs(7);
     let again = table.reclaim(&8, 2, &who(2, 4), LeaseKind::Read, at(3));
     assert_eq!(again, LeaseAnswer::Recalled { kind: LeaseKind::Read, left }, "for the rest of its time");
+}
+
+#[test]
+fn changes_that_overlap_keep_no_lease_that_is_over() {
+    let (mut table, a, b) = (table(), who(1, 1), who(2, 2));
+    assert_eq!(
+        table.ask(&7, &a, LeaseKind::Write, at(0)),
+        LeaseAnswer::Granted { kind: LeaseKind::Write, time: TERMS.time }
+    );
+    assert!(table.begin(&7, Some(&b), Access::Look, at(1)).is_err());
+    assert!(table.pin(&a, at(9)));
+    assert!(table.begin(&7, Some(&b), Access::Look, at(10)).is_err(), "what had begun is made under it");
+    assert!(!table.pin(&a, at(10)), "what begins now is not");
+    table.unpin(&a);
+    assert_eq!(table.begin(&7, Some(&b), Access::Look, at(11)), Ok(()));
 }
