@@ -111,7 +111,7 @@ impl CallContext {
             _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }
         if self.durable {
-            self.changed(at.path());
+            self.changed.add(at.path());
         }
         Ok(())
     }

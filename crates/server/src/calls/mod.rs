@@ -51,8 +51,7 @@ struct CallContext {
     /// A deeply nested directory: this one and all its parents must be synced, too.
     climb: Option<RelPath>,
     /// Files whose attributes or length changed.
-    changed: BTreeSet<RelPath>,
-    changed_bytes: usize,
+    changed: ChangedFiles,
     /// A change is not on stable storage.
     loose: bool,
     /// Buffer for reading small files.
@@ -76,6 +75,21 @@ pub(crate) struct Execution {
     lines: Vec<CallLine>,
     /// Number of calls that are complete, or will not be executed.
     done: usize,
+}
+
+/// Files that are still to be synced, and the total length of their paths.
+#[derive(Debug, Default)]
+struct ChangedFiles {
+    paths: BTreeSet<RelPath>,
+    bytes: usize,
+}
+
+impl ChangedFiles {
+    fn add(&mut self, path: &RelPath) {
+        if self.paths.insert(path.clone()) {
+            self.bytes += path.as_bytes().len();
+        }
+    }
 }
 
 /// Total length of the paths of directories, and of files, that are still to be synced: more than a batch of ordinary paths has.
@@ -104,8 +118,7 @@ impl Execution {
             touched: BTreeSet::new(),
             touched_bytes: 0,
             climb: None,
-            changed: BTreeSet::new(),
-            changed_bytes: 0,
+            changed: ChangedFiles::default(),
             loose: false,
             reading: SmallReader::default(),
             hash: None,
@@ -121,7 +134,7 @@ impl Execution {
     /// set. Ready when all of it is complete.
     pub(crate) fn advance(&mut self, batch: &Batch<'_>, slice: &Slice) -> Result<Poll<()>, Error> {
         while let Some(left) = batch.calls.get(self.done..).filter(|left| !left.is_empty()) {
-            if self.work.changed_bytes > TOUCHED_BYTES_MAX {
+            if self.work.changed.bytes > TOUCHED_BYTES_MAX {
                 self.work.sync_changed();
                 if slice.is_over() {
                     return Ok(Poll::Pending);
@@ -343,22 +356,14 @@ impl CallContext {
         Poll::Ready(())
     }
 
-    /// A file whose attributes or length changed.
-    fn changed(&mut self, path: &RelPath) {
-        if self.changed.insert(path.clone()) {
-            self.changed_bytes += path.as_bytes().len();
-        }
-    }
-
     fn sync_changed(&mut self) {
-        let files = std::mem::take(&mut self.changed);
-        self.changed_bytes = 0;
+        let files = std::mem::take(&mut self.changed).paths;
         self.loose |= self.base.sync_files(&files) != Ok(Safety::Durable);
     }
 
     /// Waits for the changes to be durable if that was requested, and records whether they are.
     fn settle(&mut self, slice: &Slice) -> Poll<()> {
-        if !self.changed.is_empty() {
+        if !self.changed.paths.is_empty() {
             self.sync_changed();
             if slice.is_over() {
                 return Poll::Pending;
