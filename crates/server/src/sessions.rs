@@ -180,7 +180,8 @@ pub(crate) struct ThreadOfSession;
 /// A session that is over, with threads that are not yet: they wait for storage, which may take as
 /// long as it likes. Until then it counts against its user's limits.
 pub(crate) struct EndingSession {
-    pub principal: Arc<Principal>,
+    /// Not the session's own: what lives as long as that is over.
+    pub principal: Principal,
     pub channels: u16,
     pub pipelines: usize,
     threads: Weak<ThreadOfSession>,
@@ -190,6 +191,7 @@ impl EndingSession {
     /// What is left of a session; none if no thread is.
     pub fn of(entry: SessionEntry) -> Option<Self> {
         let SessionEntry { principal, channels, pipes, threads, files, watches, .. } = entry;
+        let principal = Principal::clone(&principal);
         let ending = Self { principal, channels, pipelines: pipes.len(), threads: Arc::downgrade(&threads) };
         if files.any() || watches.any() {
             // The last close of a file takes as long as its storage likes, and this thread serves everybody.
