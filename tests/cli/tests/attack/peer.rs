@@ -18,7 +18,7 @@ use xdfs_test_cli::Server;
 
 /// Peers are on machines of their own: what this thread does takes nothing of this one from the server and from others.
 pub fn leave_the_machine_to_others() {
-    rustix::process::nice(19).unwrap();
+    rustix::process::nice(10).unwrap();
 }
 
 /// Channel 1 of a session of a visitor's.
