@@ -142,13 +142,19 @@ fn a_download_that_is_cancelled_says_where_the_rest_is_and_what_cannot_go_on_doe
     scene.write("server/file", &pattern(40 << 20, 1));
     scene.write("server/tree/file", &pattern(40 << 20, 1));
     let server = scene.serve();
-    let cancelled = |words: &[&str]| {
+    let cancelled = |words: &[&str], staging: Option<&str>| {
         let relay = Relay::holding(&server, 1, 8 << 20);
         let url = relay.url(if words.contains(&"-r") { "tree" } else { "file" });
         let words: Vec<&str> = words.iter().map(|word| if *word == "URL" { url.as_str() } else { word }).collect();
         // So slow that it does not end before it is stopped.
         let running = scene.start(["cp", "-P", "1", "--bwlimit", "10M"].into_iter().chain(words));
         relay.wait_until_held();
+        // What has passed may still be in the kernel.
+        let until = Instant::now() + Duration::from_secs(60);
+        while staging.is_some_and(|staging| !scene.path(staging).exists()) {
+            assert!(Instant::now() < until && running.is_running(), "it stages nothing");
+            std::thread::yield_now();
+        }
         running.signal(Signal::INT);
         relay.release();
         let outcome = running.wait();
@@ -158,14 +164,14 @@ fn a_download_that_is_cancelled_says_where_the_rest_is_and_what_cannot_go_on_doe
     let kept = "what has arrived is kept there for seven days";
     scene.directory("into");
     for (words, place) in [
-        (&["URL", "here"][..], "xdfs: .xdfs-staging: "),
-        (&["URL", "into"], "xdfs: into/.xdfs-staging: "),
-        (&["-r", "URL", "new"], "xdfs: new/.xdfs-staging: "),
+        (&["URL", "here"][..], ".xdfs-staging"),
+        (&["URL", "into"], "into/.xdfs-staging"),
+        (&["-r", "URL", "new"], "new/.xdfs-staging"),
     ] {
-        let said = cancelled(words);
-        assert!(said.contains(&format!("{place}{kept}")) && said.contains("to continue"), "{words:?}: {said}");
+        let said = cancelled(words, Some(place));
+        assert!(said.contains(&format!("xdfs: {place}: {kept}")) && said.contains("to continue"), "{words:?}: {said}");
     }
-    let said = cancelled(&["URL", "-"]);
+    let said = cancelled(&["URL", "-"], None);
     assert!(said.contains("; the same command starts over") && !said.contains("to continue"), "{said}");
     assert!(!said.contains(kept), "{said}");
 }
