@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use xdfs_test_cli::{Relay, Scene, Server, exit};
@@ -88,15 +89,28 @@ fn what_others_can_change_or_lead_elsewhere_holds_no_download() {
     is_copied(&scene, &server);
 }
 
+/// Whether a file has its name in a directory.
+fn named(directory: &Path) -> bool {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with('f'))
+}
+
 #[test]
 fn nobody_else_may_enter_a_download_until_it_is_whole_and_the_same_command_goes_on_with_it() {
     let (scene, server) = shared();
     plant_large(&scene, "server/tree");
     chmod(&scene.path("server/tree"), 0o777);
-    let relay = Relay::holding(&server, 1, 4 << 20);
+    let relay = Relay::holding(&server, 1, 20 << 20);
     let running = scene.start(["cp", "-a", "--atomic", "-P", "1", &relay.url("tree"), "shared/new"]);
     relay.wait_until_held();
     let mode = |name: &str| scene.path(name).metadata().expect("it is there").mode() & 0o7777;
+    // What has passed may still be in the kernel: files have their names when they are whole.
+    let whole = || (0..5).any(|directory| named(&scene.path(format!("{HOLDER}/new/d{directory}"))));
+    let until = Instant::now() + Duration::from_secs(60);
+    while !whole() {
+        assert!(Instant::now() < until && running.is_running(), "no file is whole");
+        std::thread::yield_now();
+    }
     assert_eq!(mode(HOLDER), 0o700);
     assert_eq!(scene.names("shared"), [".new.xdfs-tree"]);
     running.signal(Signal::KILL);
