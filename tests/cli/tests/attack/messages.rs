@@ -400,7 +400,10 @@ fn each_message_costs_what_the_table_says() {
 fn each_call_on_a_name_costs_what_the_table_says() {
     let _one = alone();
     let flooded = Flooded::new();
-    for code in Code::ALL {
+    // Those that change nothing first: what others were sent is still being made when the next ones are tried.
+    let mut codes = Code::ALL.to_vec();
+    codes.sort_by_key(|code| code.changes());
+    for code in &codes {
         let mut peer = Peer::open(&flooded.server, TRIES);
         assert!(peer.request(Event::Path, &path_batch(*code, TRIES, 0)));
         let names = [b"a".to_vec(), b"b".to_vec()];
@@ -408,9 +411,13 @@ fn each_call_on_a_name_costs_what_the_table_says() {
         let reply = peer.reply().unwrap();
         let reply = Reply::decode(&reply, &once.repeat(CALLS as usize)).unwrap();
         // Nobody is attacked by calls that fail at once. But one listing fills the reply, and nothing was put into the staged tree.
-        let expected = if *code == Code::PublishTree { ErrorKind::NotFound } else { ErrorKind::LimitExceeded };
+        let expected = match code {
+            Code::List => Some(ErrorKind::LimitExceeded),
+            Code::PublishTree => Some(ErrorKind::NotFound),
+            _ => None,
+        };
         let failed = reply.outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-        failed.for_each(|failure| assert_eq!(failure.kind, expected, "{}", code.name()));
+        failed.for_each(|failure| assert_eq!(Some(failure.kind), expected, "{}", code.name()));
         drop(peer);
         let before = flooded.disk();
         flooded.bears(code.name(), &|peer, round| peer.request(Event::Path, &path_batch(*code, SENDER, round)));
