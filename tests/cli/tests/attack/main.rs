@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use peer::Peer;
 use xdfs_proto::base::Extent;
 use xdfs_proto::wire::Event;
-use xdfs_proto::wire::path::{Batch, Call, Put, Reply};
+use xdfs_proto::wire::path::{Batch, Call, Reply};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_test_cli::{Scene, Server};
 
@@ -194,16 +194,7 @@ fn deep(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
         let path = |at| [format!("{number}-{round}-{at}/").as_bytes(), &LEVEL.repeat(LEVELS), b"a"].concat();
         let paths: Vec<Vec<u8>> = (0..7).map(path).collect();
         let call = |path| match attack {
-            Attack::DeepFiles => Call::Put(Put {
-                path,
-                keep_existing: false,
-                parents: true,
-                mode: 0o644,
-                modified: None,
-                holes: false,
-                hash: None,
-                content: b"content",
-            }),
+            Attack::DeepFiles => messages::put(path),
             _ => Call::MakeDirectory { path, parents: true, mode: 0o755 },
         };
         let calls: Vec<_> = paths.iter().map(|path| call(path)).collect();

@@ -287,6 +287,13 @@ fn path_batch(code: Code, user: u8, round: u64) -> Vec<u8> {
     Batch { room: 64 << 10, base: b"data/flood", calls: calls.collect(), ..Batch::default() }.encode()
 }
 
+/// A small file, with the directories above it.
+pub(crate) const fn put(path: &[u8]) -> Call<'_> {
+    let (mode, content) = (0o644, b"content");
+    let (keep_existing, parents, holes) = (false, true, false);
+    Call::Put(Put { path, keep_existing, parents, mode, modified: None, holes, hash: None, content })
+}
+
 /// This call, and what it takes that it can succeed.
 fn path_calls<'a>(code: Code, name: &'a [u8], to: &'a [u8], number: u64) -> Vec<Call<'a>> {
     let (file, link, wanted) = (b"file".as_slice(), b"link".as_slice(), Wanted::ALL);
@@ -318,16 +325,7 @@ fn path_calls<'a>(code: Code, name: &'a [u8], to: &'a [u8], number: u64) -> Vec<
         Code::RemoveXattr => vec![attribute, Call::RemoveXattr { path: file, name: b"user.flood" }],
         Code::FileSystem => vec![Call::FileSystem { path: b"" }],
         Code::Hash => vec![Call::Hash { path: file, offset: 0, length: None }],
-        Code::Put => vec![Call::Put(Put {
-            path: name,
-            keep_existing: false,
-            parents: false,
-            mode: 0o644,
-            modified: None,
-            holes: false,
-            hash: None,
-            content: b"content",
-        })],
+        Code::Put => vec![put(name)],
         Code::Get => vec![Call::Get { path: b"small", wanted, most: 1 << 10 }],
         Code::Watch => vec![Call::Watch { path: b"many", watched: Watched::Names, watch: number }],
         Code::Opens => vec![Call::Opens { path: file }],
