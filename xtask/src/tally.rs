@@ -22,7 +22,7 @@ pub(crate) struct Tally {
 pub(crate) struct TestFailure {
     /// Its name within its program.
     pub(crate) name: String,
-    /// The first lines that it printed.
+    /// The first lines of why it failed, or of what it printed where it does not say why.
     pub(crate) excerpt: Vec<String>,
 }
 
@@ -113,11 +113,12 @@ impl Tally {
     fn read_excerpt(&mut self, line: &str) {
         // The list of names that ends a program's failures.
         self.in_failure &= line != "failures:";
-        if let Some(failure) = self.failures.last_mut()
-            && self.in_failure
-            && !line.is_empty()
-            && failure.excerpt.len() < EXCERPT_LINES
-        {
+        let Some(failure) = self.failures.last_mut().filter(|_| self.in_failure && !line.is_empty()) else { return };
+        let is_why = |line: &str| line.contains("' panicked at ") || line.contains(") panicked at ");
+        if is_why(line) && !failure.excerpt.iter().any(|line| is_why(line)) {
+            failure.excerpt.clear();
+        }
+        if failure.excerpt.len() < EXCERPT_LINES {
             failure.excerpt.push(line.chars().take(EXCERPT_WIDTH).collect());
         }
     }
@@ -160,13 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn failed_tests_are_named_with_what_they_printed_first() {
+    fn failed_tests_are_named_with_why_they_failed() {
         let mut tally = Tally::default();
         for line in [
             "test module::a_test ... FAILED\n",
             "failures:\n",
             "---- module::a_test stdout ----\n",
             "\n",
+            "what it did before\n",
             "thread 'module::a_test' panicked at file.rs:1:2:\n",
             "---- no test",
             "---- another stdout ----\n",
