@@ -13,8 +13,8 @@ use xdfs_client::{Error, ErrorKind};
 use xdfs_io::store::LocalStore;
 use xdfs_server::{Access, Anonymous, Export, LogEvent, Policy, ServerLimits};
 
-/// Pipes that wait at a time.
-const PIPES: usize = 40;
+/// Pipes that wait at a time: few enough that there are moments in which none of them asks, also on a slow machine.
+const PIPES: usize = 10;
 
 /// A server with an export `pipes` that grants them, in which there is the FIFO `p`.
 struct Scene {
