@@ -35,6 +35,31 @@ pub struct Machine {
     pub versions: Vec<(String, String)>,
 }
 
+/// What all processors have done since the machine was started, in the kernel's ticks.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessorTime {
+    busy: f64,
+    all: f64,
+}
+
+impl ProcessorTime {
+    /// None where the kernel does not tell.
+    pub fn now() -> Option<Self> {
+        // cpu user nice system idle iowait irq softirq steal guest guest_nice; guests' time is in user and nice already.
+        let text = fs::read_to_string("/proc/stat").ok()?;
+        let ticks: Vec<f64> =
+            text.lines().next()?.split_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
+        let all: f64 = ticks.get(..8)?.iter().sum();
+        Some(Self { busy: all - ticks[3] - ticks[4], all })
+    }
+
+    /// The share of the time from then on in which they had work.
+    pub fn busy_since(self) -> Option<f64> {
+        let now = Self::now()?;
+        (now.all > self.all).then(|| (now.busy - self.busy) / (now.all - self.all))
+    }
+}
+
 impl Machine {
     /// Looks.
     pub fn look(world: &World, cpu_method: &str) -> Self {

@@ -18,6 +18,7 @@ use crate::bound::Direction;
 use crate::error::{Context, Error, Result};
 use crate::files;
 use crate::holder::relay::{Relay, round_trip};
+use crate::machine::ProcessorTime;
 use crate::peers::{Server, System, Xdfs, check_installed, find_program, state, systems};
 use crate::process::{Account, Command, Running};
 use crate::report::Report;
@@ -114,8 +115,10 @@ pub struct MountsReport {
     pub amounts: Amounts,
     /// How many times as fast as sshfs xdfs has to be.
     pub goal: Option<f64>,
-    /// Seconds of each round: xdfs, sshfs, and for a file in its order `xdfs cp` and, without delay, the file system without a server.
+    /// Seconds of each round: xdfs, sshfs, and for a file in its order `xdfs cp` and the file system without a server.
     pub seconds: [Vec<f64>; 4],
+    /// The share of the machine's processors that had work in each round of xdfs.
+    pub busy: Vec<f64>,
     /// Why it ended early.
     pub failure: Option<String>,
 }
@@ -136,13 +139,12 @@ pub struct Comparison {
 impl MountsReport {
     /// What there is to compare xdfs with.
     pub fn comparisons(&self) -> Vec<Comparison> {
-        // Of a copy and a file system without a server the rate is 1 / (1/raw + 1/bound): their times add up.
-        let sequential: (&'static str, &[usize]) = match self.round_trip_ms {
-            0 => ("1 / (1/raw + 1/bound)", &[RAW, BOUND]),
-            _ => ("raw", &[RAW]),
-        };
-        let all = [("sshfs", &[SSHFS][..], self.goal), (sequential.0, sequential.1, Some(SEQUENTIAL_MIN))];
-        all.into_iter().filter_map(|(with, others, goal)| self.compare(with, others, goal)).collect()
+        // Of a copy and a file system without a server the rate is 1 / (1/raw + 1/bound): their times add up, where they are work of
+        // the same processors.
+        let both = ("1 / (1/raw + 1/bound)", &[RAW, BOUND][..], Some(SEQUENTIAL_MIN));
+        let raw = ("raw", &[RAW][..], Some(SEQUENTIAL_MIN));
+        let all = [Some(("sshfs", &[SSHFS][..], self.goal)), (self.round_trip_ms > 0).then_some(raw), Some(both)];
+        all.into_iter().flatten().filter_map(|(with, others, goal)| self.compare(with, others, goal)).collect()
     }
 
     fn compare(&self, with: &'static str, others: &[usize], goal: Option<f64>) -> Option<Comparison> {
@@ -175,6 +177,9 @@ pub fn text(report: &MountsReport) -> String {
             format!(", goal {goal}, {}", if found >= goal { "met" } else { "MISSED" })
         });
         text.push('\n');
+    }
+    if let Some(busy) = median(&report.busy) {
+        text += &format!("    processors busy: {:.0} %\n", busy * 100.0);
     }
     text + &report.failure.as_ref().map(|failure| format!("  failed: {failure}\n")).unwrap_or_default()
 }
@@ -280,22 +285,24 @@ impl<'a> Scene<'a> {
     }
 
     fn measure(&self, work: &Work, delay: Duration, report: &mut MountsReport) -> Result<()> {
-        let systems: &[usize] = match (work.moves, delay.is_zero()) {
-            (None, _) => &[XDFS, SSHFS],
-            (Some(_), true) => &[XDFS, SSHFS, RAW, BOUND],
-            (Some(_), false) => &[XDFS, SSHFS, RAW],
+        let systems: &[usize] = match work.moves {
+            None => &[XDFS, SSHFS],
+            Some(_) => &[XDFS, SSHFS, RAW, BOUND],
         };
         for round in 0..rounds(&self.world.args) as usize {
             for turn in 0..systems.len() {
                 let system = systems[(turn + round) % systems.len()];
-                report.seconds[system].push(self.measure_once(work, delay, system)?);
+                let (seconds, busy) = self.measure_once(work, delay, system)?;
+                report.seconds[system].push(seconds);
+                report.busy.extend(busy.filter(|_| system == XDFS));
             }
         }
         Ok(())
     }
 
-    /// Seconds of the work in a directory that was mounted for it, or of a copy.
-    fn measure_once(&self, work: &Work, delay: Duration, system: usize) -> Result<f64> {
+    /// Seconds of the work in a directory that was mounted for it, or of a copy; of the former also the share of the processors
+    /// that were busy.
+    fn measure_once(&self, work: &Work, delay: Duration, system: usize) -> Result<(f64, Option<f64>)> {
         let source = self.served.path().join("large");
         let written = self.served.path().join("written");
         let writes = matches!(work.moves, Some(Direction::Up));
@@ -303,19 +310,21 @@ impl<'a> Scene<'a> {
             let bytes = fs::metadata(&source).context(|| source.display().to_string())?.len();
             files::warm_memory(&self.world.args.tmpfs_dir, bytes)?;
         }
-        let seconds = match (system, work.moves) {
-            (RAW, Some(direction)) => self.copy(direction, delay, &source),
+        let measured = match (system, work.moves) {
+            (RAW, Some(direction)) => (self.copy(direction, delay, &source)?, None),
             _ => {
                 let mounted = self.mount(system, delay)?;
                 let command = Command::new("sh").args(["-ec", work.script]).arg(&source);
-                run_in(self.world, mounted.point, &command)
+                let before = ProcessorTime::now();
+                let seconds = run_in(self.world, mounted.point, &command)?;
+                (seconds, before.and_then(ProcessorTime::busy_since))
             }
-        }?;
+        };
         if writes {
             files::check_equal(LABELS[system], &source, &written)?;
             files::remove(&written)?;
         }
-        Ok(seconds)
+        Ok(measured)
     }
 
     /// Seconds of the transfer itself: a mount has connected before, too. Over one channel, as a mount.
