@@ -47,6 +47,8 @@ def test_ctrl_c_ends_a_wait_for_a_server_that_does_not_answer(wait, tmp_path):
     (server.files / "file").write_bytes(b"0123456789")
     program = f"""
 import glob, os, signal, sys, xdfs
+# Whoever is started in the background of a script inherits that Ctrl-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 fs = xdfs.FileSystem({server.url()!r}, timeout=100)
 def is_stopped(task):
     return open(task).read().rsplit(")", 1)[1].split()[0] == "T"
