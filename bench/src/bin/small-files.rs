@@ -13,7 +13,7 @@ use serde_json::json;
 use xdfs_bench::error::{Context, Error, Result, exit_code};
 use xdfs_io::store::{Existing, LocalStore, SmallFile, Store};
 use xdfs_proto::base::commit::MEMBERS_MAX;
-use xdfs_proto::base::{RelPath, Safety};
+use xdfs_proto::base::{RelPath, Safety, Timestamp};
 
 /// Makes small files that survive a power cut.
 #[derive(Parser)]
@@ -66,7 +66,8 @@ fn store(directory: &Path, names: &[String], content: &[u8]) -> Result<()> {
         let mut files = Vec::with_capacity(names.len());
         for name in names {
             let target = RelPath::parse(name.as_bytes()).map_err(|error| wrong(error.to_string()))?;
-            let (mode, modified, existing, base) = (0o644, Some((1_700_000_000, 0)), Existing::Keep, None);
+            let (mode, modified, existing, base) =
+                (0o644, Some(Timestamp::new(1_700_000_000, 0)), Existing::Keep, None);
             files.push(SmallFile { target, content, mode, modified, existing, base, parents: false, holes: false });
         }
         for placed in store.put_small(&files, true) {

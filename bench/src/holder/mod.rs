@@ -16,7 +16,7 @@ use clap::Args;
 use xdfs_client::identity::{Places, identities};
 use xdfs_client::wire::{Call, Put, Wanted};
 use xdfs_client::{
-    Address, Batch, ConnectOptions, GetOptions, Level, Offer, Password, Pinned, Safety, Session, Target,
+    Address, Batch, ConnectOptions, GetOptions, Level, Offer, Password, Pinned, Safety, Session, Target, Timestamp,
 };
 use xdfs_secure::Zeroizing;
 use xdfs_secure::identity::read_token;
@@ -169,7 +169,7 @@ pub fn put_small(login: &Login, base: &str, files: u32, size: usize) -> Result<f
     for number in 0..files {
         let name = format!("file-{number:06}");
         let hash = Some(xdfs_secure::content::hash(&content));
-        let (path, mode, modified) = (name.as_bytes(), 0o644, Some((1_700_000_000, 0)));
+        let (path, mode, modified) = (name.as_bytes(), 0o644, Some(Timestamp::new(1_700_000_000, 0)));
         let call =
             Put { path, keep_existing: true, parents: true, mode, modified, holes: false, hash, content: &content };
         if batch.bytes().0 + size + name.len() + CALL_BYTES > most || batch.len() == GROUP {

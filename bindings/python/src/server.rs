@@ -16,7 +16,7 @@ use std::time::Duration;
 use xdfs::access::{Connection, Login, Place};
 use xdfs_client::file::{File, OpenOptions};
 use xdfs_client::wire::{Answer, Call, FileSystem, NewTime, Wanted};
-use xdfs_client::{Batch, Error, ErrorKind, Facts, Level, failed};
+use xdfs_client::{Batch, Error, ErrorKind, Facts, Level, Timestamp, failed};
 
 /// Most entries of one listing: their names fit into the memory of any machine that asks.
 const ENTRIES_MAX: usize = 4_000_000;
@@ -47,14 +47,12 @@ type Attributes = (
 );
 
 fn attributes(facts: Facts) -> Attributes {
-    let nanoseconds =
-        |(seconds, nanoseconds): (i64, u32)| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
     (
         facts.kind as u8,
         facts.mode,
         facts.size,
-        facts.modified.map(nanoseconds),
-        facts.accessed.map(nanoseconds),
+        facts.modified.map(Timestamp::as_nanoseconds),
+        facts.accessed.map(Timestamp::as_nanoseconds),
         facts.links,
         facts.inode.map(u128::from_be_bytes),
         facts.owner.map(|(user, _)| user),
@@ -210,13 +208,11 @@ impl Server {
 
     /// Sets the modification time, in nanoseconds since 1970; `None` is the server's present time.
     fn set_modified(&self, py: Python<'_>, path: &[u8], nanoseconds: Option<i128>) -> PyResult<()> {
-        let at = |time: i128| {
-            let seconds = i64::try_from(time.div_euclid(1_000_000_000));
-            // Below a billion: fits.
-            seconds.map(|seconds| NewTime::At((seconds, time.rem_euclid(1_000_000_000) as u32)))
+        let modified = match nanoseconds.map(Timestamp::from_nanoseconds) {
+            None => NewTime::Now,
+            Some(Some(time)) => NewTime::At(time),
+            Some(None) => return Err(PyValueError::new_err("the time is out of range")),
         };
-        let modified = nanoseconds.map_or(Ok(NewTime::Now), at);
-        let modified = modified.map_err(|_| PyValueError::new_err("the time is out of range"))?;
         self.change(py, path, &Call::SetTimes { path: b"", modified: Some(modified), accessed: None }, path)
     }
 

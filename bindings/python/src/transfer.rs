@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 use xdfs_client::file::{File, OpenOptions, Remote};
 use xdfs_client::wire::Wanted;
 use xdfs_client::{
-    Content, Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, Report, Retry, Target, Transfer, Verify,
+    Content, Error, ErrorKind, Existing, GetOptions, Payload, PutOptions, Report, Retry, Target, Timestamp, Transfer,
+    Verify,
 };
 
 /// How often a transfer is started again after its session was lost; each continues where the one before
@@ -155,7 +156,7 @@ pub(crate) fn put_bytes(
     let options = PutOptions { keep_existing, mode: Some(0o666), ..PutOptions::default() };
     // One date for all starts.
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let date = (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos());
+    let date = Timestamp::new(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos());
     let start = move |session: &xdfs_client::Session, base: Option<Vec<u8>>| {
         session.put(Payload::dated(&data, date)?, &path, &PutOptions { base, ..options.clone() })
     };

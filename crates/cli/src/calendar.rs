@@ -1,8 +1,8 @@
 //! Dates and times as people write them, in UTC and the Gregorian calendar.
 
-use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
+use xdfs_client::Timestamp;
 
 /// Now, in seconds since 1970; a clock before that counts as 1970.
 pub(crate) fn now() -> u64 {
@@ -12,7 +12,7 @@ pub(crate) fn now() -> u64 {
 /// Seconds since 1970 as `2026-11-20 13:47:26`, in the Gregorian calendar for all times; as `@` and
 /// the number after the years with four digits.
 pub(crate) fn shown(seconds: i64) -> String {
-    match Timestamp::from_second(seconds) {
+    match jiff::Timestamp::from_second(seconds) {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
         Err(_) => format!("@{seconds}"),
     }
@@ -66,18 +66,15 @@ pub(crate) fn parse_expiry(text: &str) -> Result<Expiry, String> {
 }
 
 /// Reads a time: `@SECONDS`, a day or a time of a day in UTC, or one with its zone.
-pub(crate) fn parse_time(text: &str) -> Result<(i64, u32), String> {
+pub(crate) fn parse_time(text: &str) -> Result<Timestamp, String> {
     let wrong =
         || "write a day (2027-01-31), a time in UTC ('2027-01-31 13:47:26'), one with its zone, or @SECONDS".to_owned();
     if let Some(seconds) = text.strip_prefix('@') {
-        return seconds.parse().map(|seconds| (seconds, 0)).map_err(|_| wrong());
+        return seconds.parse().map(|seconds| Timestamp::new(seconds, 0)).map_err(|_| wrong());
     }
-    let zoned = text.parse::<Timestamp>().ok();
+    let zoned = text.parse::<jiff::Timestamp>().ok();
     let time = zoned.or_else(|| Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp()));
-    // Rounded towards the past, since nanoseconds count from the second on.
-    let nanoseconds = time.ok_or_else(wrong)?.as_nanosecond();
-    let (seconds, rest) = (nanoseconds.div_euclid(1_000_000_000), nanoseconds.rem_euclid(1_000_000_000));
-    Ok((i64::try_from(seconds).map_err(|_| wrong())?, u32::try_from(rest).map_err(|_| wrong())?))
+    Timestamp::from_nanoseconds(time.ok_or_else(wrong)?.as_nanosecond()).ok_or_else(wrong)
 }
 
 /// The first second of a day.
@@ -122,7 +119,7 @@ mod tests {
             ("1970-01-01 00:00:00.5", (0, 500_000_000)),
             ("1969-12-31 23:59:59.25Z", (-1, 250_000_000)),
         ] {
-            assert_eq!(parse_time(text), Ok(time), "{text}");
+            assert_eq!(parse_time(text), Ok(Timestamp::new(time.0, time.1)), "{text}");
         }
         for text in ["", "@", "@x", "yesterday", "2027-02-29", "12:00"] {
             assert!(parse_time(text).is_err(), "{text}");

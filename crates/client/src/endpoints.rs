@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xdfs_engine::host::{Staged, StorageJob};
 use xdfs_engine::transfer::{SourceSide, sum};
 use xdfs_io::store::{Existing, Kept, LocalPlace, MemoryStore, Resume, Source, Stage, StageRequest, Store};
-use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath, Timestamp};
 use xdfs_proto::wire::control::Grant;
 
 /// Largest download that [`Target::memory`] accepts.
@@ -27,11 +27,11 @@ impl Payload {
 
     /// The same with a modification time, in seconds and nanoseconds since 1970: by it a server knows an
     /// upload again whose answer was lost.
-    pub fn dated(bytes: &[u8], modified: (i64, u32)) -> Result<Self, Error> {
+    pub fn dated(bytes: &[u8], modified: Timestamp) -> Result<Self, Error> {
         Self::of_memory(bytes, Some(modified))
     }
 
-    fn of_memory(bytes: &[u8], modified: Option<(i64, u32)>) -> Result<Self, Error> {
+    fn of_memory(bytes: &[u8], modified: Option<Timestamp>) -> Result<Self, Error> {
         let store = MemoryStore::new(bytes.len() as u64);
         let path = RelPath::parse(b"bytes").map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))?;
         store.put_dated(&path, bytes, modified)?;
@@ -208,7 +208,7 @@ impl Target {
             source: grant.version.clone(),
             owner: Vec::new(),
             hashed,
-            since: (0, 0),
+            since: Timestamp::default(),
             synced,
         });
         let stage = (self.prepare)(Staging { size: grant.length, transfer, resume });

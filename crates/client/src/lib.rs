@@ -81,7 +81,7 @@ pub use xdfs_engine::pace::{Limit, rate};
 pub use xdfs_engine::pump::DiskMode;
 pub use xdfs_io::store::Existing;
 pub use xdfs_io::transport::Address;
-pub use xdfs_proto::base::{Digest, Error, ErrorKind, Level, Retry, Safety, Suite};
+pub use xdfs_proto::base::{Digest, Error, ErrorKind, Level, Retry, Safety, Suite, Timestamp};
 pub use xdfs_proto::limits::BLOCK_BYTES_MIN;
 pub use xdfs_proto::wire::path as wire;
 pub use xdfs_secure::content::hexadecimal;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use xdfs_engine::mailbox::{Command, MailboxSender, Message};
 use xdfs_io::dispatch::DescriptorWaker;
 use xdfs_io::transport::Link;
-use xdfs_proto::base::{Digest, Error, ErrorKind, Level};
+use xdfs_proto::base::{Digest, Error, ErrorKind, Level, Timestamp};
 use xdfs_proto::wire::control::Safety;
 
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
@@ -22,7 +22,7 @@ pub struct RemoteFile {
     /// Permission bits.
     pub mode: u32,
     /// Modification time.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
     /// Its version, opaque.
     pub version: Vec<u8>,
 }

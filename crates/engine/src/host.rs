@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::task::Poll;
 use std::time::Duration;
 use xdfs_io::store::{Source, Stage};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId, Timestamp};
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
@@ -44,7 +44,7 @@ pub struct Staged {
     /// Permission bits.
     pub mode: u32,
     /// Modification time.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
 }
 
 /// The side that a pump runs on: the server resolves exports, the client its own files.

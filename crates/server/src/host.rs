@@ -32,7 +32,7 @@ use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
 use xdfs_io::dispatch::{DescriptorWaker, Wake};
 use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId, SessionId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId, SessionId, Timestamp};
 use xdfs_proto::lease::Access;
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
@@ -45,7 +45,7 @@ use xdfs_secure::policy::Principal;
 pub(crate) struct ServerHost {
     pub session: SessionId,
     /// When the session was opened: seconds and nanoseconds since 1970.
-    pub since: (i64, u32),
+    pub since: Timestamp,
     /// The access rules: the only way to a file.
     pub authority: CurrentAuthority,
     /// The user of the session.
@@ -116,14 +116,19 @@ fn open(file: &Authorized, offset: u64, before: Option<&[u8]>) -> Result<Opened,
     Ok(Opened { source, offset, facts, resembles })
 }
 
-/// Seconds and nanoseconds since 1970, never less than before: even if the clock is set back, a
+/// The time now, never less than before: even if the clock is set back, a
 /// later session has a later start.
-pub(crate) fn moment_now() -> (i64, u32) {
-    static LAST: Mutex<(i64, u32)> = Mutex::new((0, 0));
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+pub(crate) fn moment_now() -> Timestamp {
+    static LAST: Mutex<Timestamp> = Mutex::new(Timestamp::new(0, 0));
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    *last = (*last).max((since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos()));
+    *last = (*last).max(timestamp_now());
     *last
+}
+
+/// What this machine's clock says.
+pub(crate) fn timestamp_now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::new(since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
 /// Seconds since 1970; a clock before that is invalid, and no token is valid then.

@@ -19,7 +19,7 @@ use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_io::dispatch::{DescriptorWaker, Detached, HEAD_BYTES, Op, SocketId};
 use xdfs_io::transport::Link;
-use xdfs_proto::base::{ChannelId, Error, Instant, SessionId};
+use xdfs_proto::base::{ChannelId, Error, Instant, SessionId, Timestamp};
 use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
@@ -149,7 +149,7 @@ pub(crate) struct SessionEntry {
     pub principal: Arc<Principal>,
     pub opened: Instant,
     /// The same by the clock of files, however often its pipelines restart.
-    pub since: (i64, u32),
+    pub since: Timestamp,
     pub quiet_since: Instant,
     /// Its client is closing it, and must take the close reason by then.
     pub leaving_until: Option<Instant>,

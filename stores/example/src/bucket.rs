@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xdfs_proto::base::Timestamp;
 
 /// Least size of each part but the last.
 pub(crate) const PART_BYTES_MIN: usize = 5 << 20;
@@ -23,7 +24,7 @@ pub struct Metadata {
     /// Permission bits.
     pub mode: u32,
     /// Modification time: seconds and nanoseconds since 1970.
-    pub modified: (i64, u32),
+    pub modified: Timestamp,
     /// It was moved to slower storage and cannot be read.
     pub archived: bool,
 }

@@ -9,7 +9,7 @@ use xdfs_io::store::errors::{self, Verb};
 use xdfs_io::store::{
     Attributes, Capability, Existing, FileKind, Order, Result, Source, Stage, StageRequest, Store, Version,
 };
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
 
 /// The files of a bucket. Clones share it.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ impl Store for ObjectStore {
         Ok(match self.find(path, Verb::Look)? {
             Found::Object(object) => attributes_of(&object),
             Found::Directory => {
-                let (size, modified, version) = (None, (0, 0), Version::default());
+                let (size, modified, version) = (None, Timestamp::default(), Version::default());
                 Attributes { kind: FileKind::Directory, size, mode: 0o755, modified, version }
             }
         })

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xdfs_io::store::{Existing, JournalTags, LocalStore, Resume, Stage, StageRequest, Store};
-use xdfs_proto::base::{Bugs, Digest, Error, RelPath};
+use xdfs_proto::base::{Bugs, Digest, Error, RelPath, Timestamp};
 use xdfs_test_cli::pattern;
 
 /// Bytes of each file: a sync of them takes a few milliseconds, so that a cut can come between two calls of a marker.
@@ -26,7 +26,7 @@ fn request(number: u64) -> StageRequest {
             source: b"version".to_vec(),
             owner: b"anna".to_vec(),
             hashed: false,
-            since: (0, 0),
+            since: Timestamp::new(0, 0),
             synced: true,
         }),
         base: None,

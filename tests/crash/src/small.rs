@@ -11,7 +11,7 @@ use xdfs_io::store::{
     Attributes, Capability, Existing, LocalStore, SmallFile, SmallGroup, Source, Stage, StageRequest, Store,
 };
 use xdfs_proto::base::commit::Member;
-use xdfs_proto::base::{Error, RelPath};
+use xdfs_proto::base::{Error, RelPath, Timestamp};
 use xdfs_test_cli::{Scene, pattern};
 
 /// A process that there is not; the question whether it is there marks the beginning of the group in a trace.
@@ -62,7 +62,7 @@ impl File {
     /// As the store takes it.
     pub fn as_small(&self) -> SmallFile<'_> {
         let target = RelPath::parse(self.name.as_bytes()).expect("a name");
-        let (modified, existing) = (Some((1_700_000_000, 7)), self.existing);
+        let (modified, existing) = (Some(Timestamp::new(1_700_000_000, 7)), self.existing);
         SmallFile {
             target,
             content: &self.content,
@@ -83,7 +83,7 @@ impl File {
             keep_existing,
             parents: true,
             mode: 0o644,
-            modified: Some((1_700_000_000, 7)),
+            modified: Some(Timestamp::new(1_700_000_000, 7)),
             holes: false,
             hash: None,
             content,

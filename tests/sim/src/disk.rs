@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::transition::{Fault, OperationPlan, Task};
 use std::collections::BTreeMap;
-use xdfs_proto::base::{Digest, Duration, Error, ErrorKind, Extent, OperationId};
+use xdfs_proto::base::{Digest, Duration, Error, ErrorKind, Extent, OperationId, Timestamp};
 use xdfs_proto::session::{Comparison, Mismatch, SourceFacts};
 
 /// The hash of whatever is asked for instead of its bytes.
@@ -133,7 +133,7 @@ impl Disk {
         Ok(SourceFacts {
             size: Some(plan.size),
             mode: 0o644,
-            modified: Some((index as i64, 7)),
+            modified: Some(Timestamp::new(index as i64, 7)),
             version: version_of(index),
         })
     }

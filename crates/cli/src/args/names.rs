@@ -1,6 +1,7 @@
 //! What was typed behind the commands on names of servers: ls, stat, mkdir, mkfifo, rm, mv, ln, chmod, touch, cat, du, df.
 
 use std::ffi::OsString;
+use xdfs_proto::base::Timestamp;
 
 use clap::{ArgAction, Args};
 
@@ -239,7 +240,7 @@ pub(crate) struct TouchArgs {
 
     /// Not now but TIME: 2027-01-31, '2027-01-31 13:47:26' (both UTC), 2027-01-31T13:47:26+01:00, or @SECONDS since 1970
     #[arg(short, long, value_name = "TIME", value_parser = calendar::parse_time)]
-    pub(crate) date: Option<(i64, u32)>,
+    pub(crate) date: Option<Timestamp>,
 
     #[command(flatten)]
     pub(crate) names: NamesArgs,

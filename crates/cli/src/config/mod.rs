@@ -22,7 +22,8 @@ use crate::bandwidth::Schedule;
 use crate::exit::{Exit, Failure};
 use crate::state;
 use crate::text::{printable_path, shell_word, shown};
-use crate::url::{SCHEME, SSH_PREFIX, Url, Via, encode_typed, is_user_name};
+use crate::url::pattern::encode_typed;
+use crate::url::{SCHEME, SSH_PREFIX, Url, Via, is_user_name};
 
 /// Largest configuration file: thousands of servers.
 const FILE_BYTES_MAX: usize = 1 << 20;

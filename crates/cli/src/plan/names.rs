@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use xdfs_proto::base::Timestamp;
 
 use super::{LoginPlan, PlanError, Search, is_empty, parse_url, read_url, show};
 use crate::args::{
@@ -49,7 +50,7 @@ pub(crate) enum Verb {
     /// Set permission bits.
     Chmod { mode: ModeChange },
     /// Set times to now, or to this time.
-    Touch { create: bool, time: Option<(i64, u32)> },
+    Touch { create: bool, time: Option<Timestamp> },
     /// Write to standard output.
     Cat,
     /// Write a range to standard output, and of the last one what is appended.

@@ -5,7 +5,7 @@
 //! later step splits or decodes them again. Nothing here resolves a name or opens a connection.
 
 mod ftp;
-mod pattern;
+pub(crate) mod pattern;
 mod percent;
 mod ssh;
 
@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use xdfs_proto::base::{PathError, RelPath};
 
 pub(crate) use self::ftp::{Ftp, UrlPassword};
-pub(crate) use self::pattern::{PathPattern, encode_typed};
+pub(crate) use self::pattern::PathPattern;
 pub(crate) use self::percent::{decode, encode_component};
 
 /// The default port of `xdfs serve`.

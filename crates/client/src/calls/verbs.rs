@@ -2,7 +2,7 @@
 
 use super::{Batch, failed, when_permitted};
 use crate::session::Session;
-use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath, Safety, Timestamp};
 use xdfs_proto::wire::path::{
     self, Answer, Attributes, Call, FileSystem, FileType, Kept, NewTime, OpenedFor, Owner, Wanted,
 };
@@ -17,8 +17,8 @@ pub struct Facts {
     pub kind: FileType,
     pub mode: Option<u32>,
     pub size: Option<u64>,
-    pub modified: Option<(i64, u32)>,
-    pub accessed: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
+    pub accessed: Option<Timestamp>,
     pub links: Option<u64>,
     pub inode: Option<[u8; 16]>,
     pub owner: Option<(u32, u32)>,

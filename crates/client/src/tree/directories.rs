@@ -2,6 +2,7 @@
 //! nothing in it is missing any more.
 
 use std::collections::BTreeMap;
+use xdfs_proto::base::Timestamp;
 
 /// Number of a directory in this copy.
 pub(super) type DirectoryId = u64;
@@ -17,7 +18,7 @@ pub(super) struct Directory {
     pub(super) parent: Option<DirectoryId>,
     /// Permission bits and modification time that it is to have.
     pub(super) mode: u32,
-    pub(super) modified: Option<(i64, u32)>,
+    pub(super) modified: Option<Timestamp>,
     /// Owner and group, where they are to be kept.
     pub(super) owner: Option<(u32, u32)>,
     /// It did not exist before: nothing in it has to be compared.
@@ -136,7 +137,7 @@ impl Directories {
 }
 
 impl Directory {
-    pub(super) fn new(path: Vec<u8>, parent: Option<DirectoryId>, mode: u32, modified: Option<(i64, u32)>) -> Self {
+    pub(super) fn new(path: Vec<u8>, parent: Option<DirectoryId>, mode: u32, modified: Option<Timestamp>) -> Self {
         Self {
             path,
             parent,

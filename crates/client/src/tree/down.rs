@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use xdfs_engine::blocking::Blocking;
 use xdfs_io::store::{Existing, LocalStore, owners};
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
 
@@ -84,7 +84,7 @@ pub(super) struct SourceEntry {
     kind: FileType,
     mode: u32,
     size: u64,
-    modified: Option<(i64, u32)>,
+    modified: Option<Timestamp>,
     owner: Option<(u32, u32)>,
     device: (u32, u32),
     /// It occupies less space than its size.

@@ -10,7 +10,7 @@ use crate::options::{GetOptions, PutOptions};
 use std::time::Duration;
 use xdfs_io::store::tree::{Node, Tree};
 use xdfs_io::store::{Existing, Kept, LocalStore, SmallFile, SmallReader, Source, Stage, StageRequest, Store};
-use xdfs_proto::base::{Error, RelPath, Safety};
+use xdfs_proto::base::{Error, RelPath, Safety, Timestamp};
 
 /// The store of this machine.
 pub(super) trait Local: Tree + std::fmt::Debug {
@@ -21,7 +21,7 @@ pub(super) trait Local: Tree + std::fmt::Debug {
     /// modification time of what was read. A file that has grown is refused with
     /// [`TooLarge`](xdfs_proto::base::ErrorKind::TooLarge), one that changes meanwhile with
     /// [`SourceChanged`](xdfs_proto::base::ErrorKind::SourceChanged).
-    fn read_small(&self, path: &RelPath, seen: &Node, into: &mut SmallReader) -> Result<(i64, u32), Error>;
+    fn read_small(&self, path: &RelPath, seen: &Node, into: &mut SmallReader) -> Result<Timestamp, Error>;
 
     /// Writes whole files, and returns the result of each in order.
     fn write_small(&self, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Safety, Error>>;
@@ -116,7 +116,7 @@ impl Local for LocalStore {
         Store::open(self, path)
     }
 
-    fn read_small(&self, path: &RelPath, seen: &Node, into: &mut SmallReader) -> Result<(i64, u32), Error> {
+    fn read_small(&self, path: &RelPath, seen: &Node, into: &mut SmallReader) -> Result<Timestamp, Error> {
         self.get_small(path, Some(seen), seen.size, into).map(|read| read.modified)
     }
 

@@ -268,7 +268,7 @@ impl<I> BatchBuilder<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xdfs_proto::base::Safety;
+    use xdfs_proto::base::{Safety, Timestamp};
     use xdfs_proto::wire::path::{Answer, Attributes, FileType, ListEntry, Reply, ReplyWriter, Wanted};
 
     const MOST: usize = limits::CALL_BYTES_MAX;
@@ -292,7 +292,7 @@ mod tests {
         let attributes = Attributes {
             mode: Some(0o7777),
             size: Some(u64::MAX >> 2),
-            modified: Some((1 << 60, 999_999_999)),
+            modified: Some(Timestamp::new(1 << 60, 999_999_999)),
             ..Attributes::of(FileType::Regular)
         };
         for _ in 0..3 {

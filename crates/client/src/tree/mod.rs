@@ -45,7 +45,7 @@ pub use up::Upload;
 
 use std::sync::Arc;
 use xdfs_proto::base::path::PathError;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
 use xdfs_proto::wire::path::Listing;
 
 /// Selects names by path below the top of the tree and by whether it is a directory.
@@ -307,6 +307,6 @@ pub(crate) fn noted(path: &[u8]) -> String {
 
 /// Which times count as equal: the coarsest file systems round to two seconds, but only if they
 /// have no fractions at all.
-pub(crate) fn same_time(one: (i64, u32), other: (i64, u32)) -> bool {
-    one == other || ((one.1 == 0 || other.1 == 0) && one.0 == other.0)
+pub(crate) fn same_time(one: Timestamp, other: Timestamp) -> bool {
+    one == other || ((one.nanoseconds == 0 || other.nanoseconds == 0) && one.seconds == other.seconds)
 }

@@ -5,6 +5,7 @@ use super::compare::TargetState;
 use super::{Keep, TreeOptions, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::tree::Node;
+use xdfs_proto::base::Timestamp;
 use xdfs_proto::wire::path::{Attributes, FileType};
 
 /// What is known of a name on one side. A field that is unknown or does not apply is `None`.
@@ -13,7 +14,7 @@ pub(super) struct Facts<'a> {
     pub(super) kind: FileType,
     pub(super) mode: Option<u32>,
     pub(super) size: Option<u64>,
-    pub(super) modified: Option<(i64, u32)>,
+    pub(super) modified: Option<Timestamp>,
     /// Number of its hard links.
     pub(super) links: Option<u64>,
     pub(super) device: Option<(u32, u32)>,

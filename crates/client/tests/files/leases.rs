@@ -12,6 +12,7 @@ use xdfs_client::file::{File, LeaseKind, OpenOptions, Remote};
 use xdfs_client::wire::{NewTime, Wanted};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Payload, PutOptions, Session, Target};
 use xdfs_io::store::LocalStore;
+use xdfs_proto::base::Timestamp;
 use xdfs_server::{Export, Policy, ServerLimits};
 
 /// Longer than any test: what ends, ends because it was given back.
@@ -135,7 +136,7 @@ const LOOKS: [(&str, Act); 4] = [
 const CHANGES: [(&str, Act); 6] = [
     ("truncate", |session, name| session.truncate(name, 5)),
     ("chmod", |session, name| session.set_mode(name, 0o600)),
-    ("times", |session, name| session.set_times(name, Some(NewTime::At((9, 0))), None)),
+    ("times", |session, name| session.set_times(name, Some(NewTime::At(Timestamp::new(9, 0))), None)),
     ("rename", |session, name| session.rename("data", &name[5..], [&name[5..], b"x"].concat(), false)),
     ("remove", |session, name| session.remove(name)),
     ("put", |session, name| {

@@ -10,6 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 use xdfs_client::wire::{Answer, Call, FileType, NewTime, Put, Wanted};
 use xdfs_client::{Batch, ErrorKind, PutOptions, Session};
+use xdfs_proto::base::Timestamp;
 use xdfs_server::{LogEvent, Policy};
 
 fn kind(error: &xdfs_client::Error) -> ErrorKind {
@@ -24,7 +25,7 @@ fn outcomes(session: &Session, batch: &Batch) -> Vec<Option<ErrorKind>> {
 }
 
 fn put<'a>(path: &'a [u8], content: &'a [u8]) -> Put<'a> {
-    let (modified, hash) = (Some((1_600_000_000, 7)), None);
+    let (modified, hash) = (Some(Timestamp::new(1_600_000_000, 7)), None);
     Put { path, keep_existing: false, parents: true, mode: 0o640, modified, holes: false, hash, content }
 }
 
@@ -37,16 +38,16 @@ fn names_are_looked_at_made_changed_and_removed() {
     assert_eq!(kind(&session.make_directory("data/a/b", 0o750, false).unwrap_err()), ErrorKind::AlreadyExists);
     std::fs::write(at("a/f"), b"0123456789").unwrap();
     session.set_mode("data/a/f", 0o604).unwrap();
-    session.set_times("data/a/f", Some(NewTime::At((1_500_000_000, 123_456_789))), None).unwrap();
+    session.set_times("data/a/f", Some(NewTime::At(Timestamp::new(1_500_000_000, 123_456_789))), None).unwrap();
     session.truncate("data/a/f", 4).unwrap();
     let facts = session.look("data/a/f", Wanted::ALL).unwrap();
     let on_disk = std::fs::metadata(at("a/f")).unwrap();
     assert_eq!((facts.kind, facts.size), (FileType::Regular, Some(4)));
     assert_eq!((facts.mode, on_disk.permissions().mode() & 0o7777), (Some(0o604), 0o604));
     assert_eq!(facts.links, Some(1));
-    session.set_times("data/a/f", Some(NewTime::At((1_500_000_000, 123_456_789))), None).unwrap();
+    session.set_times("data/a/f", Some(NewTime::At(Timestamp::new(1_500_000_000, 123_456_789))), None).unwrap();
     let facts = session.look("data/a/f", Wanted::MODIFIED).unwrap();
-    assert_eq!((facts.modified, facts.size), (Some((1_500_000_000, 123_456_789)), None));
+    assert_eq!((facts.modified, facts.size), (Some(Timestamp::new(1_500_000_000, 123_456_789)), None));
     session.link("data/a", "f", "b/g").unwrap();
     let (one, two) = (session.look("data/a/f", Wanted::INODE), session.look("data/a/b/g", Wanted::INODE));
     assert!(one.as_ref().unwrap().inode.is_some() && one.unwrap().inode == two.unwrap().inode);

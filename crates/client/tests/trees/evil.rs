@@ -8,7 +8,7 @@ use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind,
 use xdfs_io::store::{
     Attributes, Capability, Existing, MemoryStore, SmallReader, Source, Stage, StageRequest, Store, Tree, Version,
 };
-use xdfs_proto::base::{RelPath, Safety};
+use xdfs_proto::base::{RelPath, Safety, Timestamp};
 
 /// One entry of a listing.
 #[derive(Clone, Debug)]
@@ -27,9 +27,9 @@ pub fn node(kind: NodeKind) -> Node {
         identity: (1, 1),
         owner: (0, 0),
         device: (1, 3),
-        accessed: (0, 0),
-        modified: (1_000_000_000, 0),
-        changed: (0, 0),
+        accessed: Timestamp::default(),
+        modified: Timestamp::new(1_000_000_000, 0),
+        changed: Timestamp::default(),
         version: Version(b"v".to_vec()),
     }
 }

@@ -8,6 +8,7 @@ use xdfs_client::ErrorKind;
 use xdfs_client::tree::{Download, Ended, Keep, TreeOptions};
 use xdfs_io::store::LocalStore;
 use xdfs_io::store::tree::NodeKind;
+use xdfs_proto::base::Timestamp;
 use xdfs_server::Export;
 
 use super::evil::{EvilStore, Line, Script, line, node};
@@ -203,8 +204,11 @@ fn b17_numbers_that_no_file_has_are_refused_and_the_rest_arrives() {
         let node = super::evil::Line { name: b"huge".to_vec(), node: node(NodeKind::Regular) };
         Line { node: xdfs_io::store::tree::Node { size, modified, ..node.node }, ..node }
     };
-    for (size, modified) in [((1 << 62) - 1, (0, 0)), (1 << 61, (i64::MAX >> 2, 0)), (7, (i64::MIN >> 2, 999_999_999))]
-    {
+    for (size, modified) in [
+        ((1 << 62) - 1, Timestamp::default()),
+        (1 << 61, Timestamp::new(i64::MAX >> 2, 0)),
+        (7, Timestamp::new(i64::MIN >> 2, 999_999_999)),
+    ] {
         let lines = vec![huge(size, modified), line(b"fine", NodeKind::Regular)];
         let script = Script { listings: [(Vec::new(), lines)].into(), ..Script::default() };
         let (ended, heard) = world.copy(script, TreeOptions { skip_same: false, ..options() }, false);

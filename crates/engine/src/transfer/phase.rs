@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_io::dispatch::FileId;
 use xdfs_io::store::Stage;
-use xdfs_proto::base::{Error, Extent, Instant, OperationId, PipelineId};
+use xdfs_proto::base::{Error, Extent, Instant, OperationId, PipelineId, Timestamp};
 use xdfs_proto::session::{Committed, PipelineMessage};
 use xdfs_secure::content::Leaf;
 
@@ -72,7 +72,7 @@ pub struct Writing {
     /// Permission bits of the finished file.
     pub permissions: u32,
     /// Modification time of the finished file.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
     /// Blocks that are with the writer thread.
     pub at_writer: usize,
     /// When the last checkpoint was requested.
@@ -267,7 +267,7 @@ impl Reading {
 
 impl Writing {
     /// A stage to which nothing was written.
-    pub fn new(mode: WriteMode, permissions: u32, modified: Option<(i64, u32)>) -> Self {
+    pub fn new(mode: WriteMode, permissions: u32, modified: Option<Timestamp>) -> Self {
         Self { mode, permissions, modified, at_writer: 0, checkpoint_at: None, checkpointing: false, comparing: None }
     }
 

@@ -8,7 +8,7 @@ use super::{
     Attributes, Capability, FileKind, Order, Registration, Result, Source, Stage, StageRequest, Store, Version,
 };
 use std::sync::Arc;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
 
 /// The export `memory:` with the files `zero`, `random` and `null`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +53,13 @@ impl Store for MemoryExport {
     }
 
     fn attributes(&self, path: &RelPath) -> Result<Attributes> {
-        let bare = |kind| Attributes { kind, size: None, mode: 0o755, modified: (0, 0), version: Version::default() };
+        let bare = |kind| Attributes {
+            kind,
+            size: None,
+            mode: 0o755,
+            modified: Timestamp::default(),
+            version: Version::default(),
+        };
         match meaning(path) {
             ExportName::Root => Ok(bare(FileKind::Directory)),
             ExportName::Zero => Ok(zero_attributes(None)),

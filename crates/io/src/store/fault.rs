@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
 
 /// A store whose calls fail according to a plan. Clones share the plan and its call count.
 #[derive(Clone, Debug)]
@@ -132,7 +132,7 @@ impl SourceFile for FaultSource {
         self.inner.weak_part(version)
     }
 
-    fn modified(&self) -> Option<(i64, u32)> {
+    fn modified(&self) -> Option<Timestamp> {
         self.inner.modified()
     }
 

@@ -12,7 +12,7 @@ use super::{
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
 
 /// A tree of files in memory. Cheap to clone: clones share the tree.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl MemoryStore {
     }
 
     /// The same with a modification time.
-    pub fn put_dated(&self, path: &RelPath, bytes: &[u8], modified: Option<(i64, u32)>) -> Result<()> {
+    pub fn put_dated(&self, path: &RelPath, bytes: &[u8], modified: Option<Timestamp>) -> Result<()> {
         let request = StageRequest {
             target: path.clone(),
             size: None,
@@ -188,7 +188,13 @@ impl MemoryTree {
     }
 
     fn attributes(&self, path: &RelPath, verb: Verb) -> Result<Attributes> {
-        let bare = |kind| Attributes { kind, size: None, mode: 0o755, modified: (0, 0), version: Version::default() };
+        let bare = |kind| Attributes {
+            kind,
+            size: None,
+            mode: 0o755,
+            modified: Timestamp::default(),
+            version: Version::default(),
+        };
         match self.node(path) {
             Some(MemoryNode::File(content)) => Ok(content.attributes.clone()),
             Some(MemoryNode::Directory) => Ok(bare(FileKind::Directory)),
@@ -201,7 +207,7 @@ impl MemoryTree {
     }
 
     /// Creates a file of `bytes`, which are counted already, and removes the existing one.
-    fn place(&mut self, path: &RelPath, bytes: Vec<u8>, mode: u32, modified: Option<(i64, u32)>) -> Attributes {
+    fn place(&mut self, path: &RelPath, bytes: Vec<u8>, mode: u32, modified: Option<Timestamp>) -> Attributes {
         self.commits += 1;
         let attributes = Attributes {
             kind: FileKind::Regular,
@@ -307,8 +313,8 @@ impl SourceFile for MemorySource {
     }
 
     /// Bytes that nobody dated have the date zero.
-    fn modified(&self) -> Option<(i64, u32)> {
-        Some(self.content.attributes.modified).filter(|date| *date != (0, 0))
+    fn modified(&self) -> Option<Timestamp> {
+        Some(self.content.attributes.modified).filter(|date| *date != Timestamp::default())
     }
 
     fn shown(&self) -> &str {

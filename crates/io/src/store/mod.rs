@@ -77,7 +77,7 @@ pub use tree::Tree;
 pub use verified_range::{Hashes, JournalTags, VerifiedRange};
 pub use watch::{Mark, Watcher};
 
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 
 /// Result of a store operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -113,7 +113,7 @@ pub struct Attributes {
     /// Permission bits, at most 0o7777.
     pub mode: u32,
     /// Modification time: seconds and nanoseconds since 1970.
-    pub modified: (i64, u32),
+    pub modified: Timestamp,
     /// Version of this state.
     pub version: Version,
 }
@@ -151,7 +151,7 @@ pub enum Existing {
     /// For callers that could not know of the existing file.
     ReplaceOther {
         /// A check of the target at this time saw its current state.
-        since: (i64, u32),
+        since: Timestamp,
     },
     /// Fail with `AlreadyExists`, checked at `stage` and again, without a race, at `commit`.
     Keep,
@@ -168,7 +168,7 @@ pub struct Placed {
 
 impl Existing {
     /// Leaves an identical existing file alone if it was created or changed at `since` or later.
-    pub fn unless_same(self, since: (i64, u32)) -> Self {
+    pub fn unless_same(self, since: Timestamp) -> Self {
         match self {
             Self::Replace | Self::ReplaceOther { .. } => Self::ReplaceOther { since },
             Self::Keep => Self::Keep,
@@ -204,7 +204,7 @@ pub struct Base {
     pub version: Vec<u8>,
     /// Modification time of the copy, used to recognize its own result. The content is compared
     /// before it counts.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
 }
 
 /// What two attempts must have in common.
@@ -220,7 +220,7 @@ pub struct Resume {
     /// When the requesting session began (as [`Attributes::modified`]). If two sessions want one
     /// part file, the later one gets it: requests that the earlier one sent before it was lost may
     /// still be executed afterwards.
-    pub since: (i64, u32),
+    pub since: Timestamp,
     /// Checkpoints must be on stable storage before they count. Without it, they are worth what the
     /// transfer then promises: they survive the program, and after a power cut they are compared or
     /// discarded.
@@ -235,7 +235,7 @@ pub struct CommitRequest {
     /// Permission bits; only 0o777 count, less the process's umask.
     pub mode: u32,
     /// Modification time to set, where the source has one.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
 }
 
 /// How long a part file is kept for a transfer that resumes it.

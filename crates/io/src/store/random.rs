@@ -4,6 +4,7 @@ use super::errors::{self, Verb};
 use super::{Attributes, FileKind, Result, Source, SourceCapability, SourceFile, Version};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::sync::OnceLock;
+use xdfs_proto::base::Timestamp;
 
 /// Size of the repeated block: larger than a processor's second-level cache, and quick to generate.
 const BLOCK_BYTES: usize = 4 << 20;
@@ -61,7 +62,7 @@ impl SourceFile for RandomSource {
         &self.attributes
     }
 
-    fn modified(&self) -> Option<(i64, u32)> {
+    fn modified(&self) -> Option<Timestamp> {
         None
     }
 }
@@ -69,7 +70,13 @@ impl SourceFile for RandomSource {
 /// Attributes of random bytes. Each process has different ones, so no two of them are versions of
 /// one file.
 pub(super) fn random_attributes(size: Option<u64>) -> Attributes {
-    Attributes { kind: FileKind::Regular, size, mode: 0o644, modified: (0, 0), version: Version(b"random".to_vec()) }
+    Attributes {
+        kind: FileKind::Regular,
+        size,
+        mode: 0o644,
+        modified: Timestamp::default(),
+        version: Version(b"random".to_vec()),
+    }
 }
 
 /// The random block of this process.

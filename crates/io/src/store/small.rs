@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use xdfs_proto::base::commit::{Commit, CommitStep, Member};
-use xdfs_proto::base::{Bugs, Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::base::{Bugs, Error, ErrorKind, RelPath, Safety, Timestamp};
 
 /// A file that is put as a whole.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -27,7 +27,7 @@ pub struct SmallFile<'a> {
     /// Permission bits; only 0o777 count, less the process's umask.
     pub mode: u32,
     /// Modification time, where the source has one: seconds and nanoseconds since 1970.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
     /// What to do with an existing file.
     pub existing: Existing,
     /// The version that it may replace, apart from a file with this same content, which is reported

@@ -3,7 +3,7 @@
 use super::errors::{self, Verb};
 use super::{Attributes, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use xdfs_proto::base::{Error, ErrorKind, Extent};
+use xdfs_proto::base::{Error, ErrorKind, Extent, Timestamp};
 
 /// What an open file declares about itself, once. The default is a file that is read by ranges and
 /// may be far away.
@@ -59,7 +59,7 @@ pub trait SourceFile: Send + Sync + std::fmt::Debug {
     }
 
     /// The modification time that a copy should get; none where the bytes have no date.
-    fn modified(&self) -> Option<(i64, u32)> {
+    fn modified(&self) -> Option<Timestamp> {
         Some(self.attributes().modified)
     }
 
@@ -171,7 +171,7 @@ impl Source {
 
     /// The modification time that a copy should get; none where the bytes have no date (zero bytes,
     /// random ones, pipes, and bytes of memory that nobody dated).
-    pub fn modified(&self) -> Option<(i64, u32)> {
+    pub fn modified(&self) -> Option<Timestamp> {
         self.file.modified()
     }
 

@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
-use xdfs_proto::base::ErrorKind;
+use xdfs_proto::base::{ErrorKind, Timestamp};
 
 /// A source that is read from its start to its end.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl SourceFile for StreamSource {
         &self.attributes
     }
 
-    fn modified(&self) -> Option<(i64, u32)> {
+    fn modified(&self) -> Option<Timestamp> {
         None
     }
 
@@ -187,5 +187,11 @@ fn when_ready(
 }
 
 fn attributes() -> Attributes {
-    Attributes { kind: FileKind::Other, size: None, mode: 0o644, modified: (0, 0), version: Version::default() }
+    Attributes {
+        kind: FileKind::Other,
+        size: None,
+        mode: 0o644,
+        modified: Timestamp::default(),
+        version: Version::default(),
+    }
 }

@@ -16,7 +16,7 @@ use super::{Existing, Result, Version};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use xdfs_proto::base::{RelPath, Safety};
+use xdfs_proto::base::{RelPath, Safety, Timestamp};
 
 /// Maximum size of an extended attribute, and of a list of their names, on Linux.
 pub const XATTR_BYTES_MAX: usize = 65_536;
@@ -61,11 +61,11 @@ pub struct Node {
     pub device: (u32, u32),
     /// Time of the last read of its content; `modified` of the last write, `changed` of the last
     /// change of anything about it: seconds and nanoseconds since 1970.
-    pub accessed: (i64, u32),
+    pub accessed: Timestamp,
     /// See `accessed`.
-    pub modified: (i64, u32),
+    pub modified: Timestamp,
     /// See `accessed`.
-    pub changed: (i64, u32),
+    pub changed: Timestamp,
     /// This state's version, as [`super::Attributes`] has it.
     pub version: Version,
 }
@@ -81,9 +81,9 @@ pub struct AttributeChange {
     /// Length of a regular file.
     pub length: Option<u64>,
     /// Time of the last read.
-    pub accessed: Option<(i64, u32)>,
+    pub accessed: Option<Timestamp>,
     /// Time of the last write.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
 }
 
 /// A file that is neither regular, directory nor link.

@@ -1,6 +1,7 @@
 //! A source of zero bytes, for benchmarks of everything but storage.
 
 use super::{Attributes, FileKind, Result, Source, SourceCapability, SourceFile, Version};
+use xdfs_proto::base::Timestamp;
 
 /// Zero bytes, endless or of a given size.
 #[derive(Debug)]
@@ -47,12 +48,18 @@ impl SourceFile for ZeroSource {
         &self.attributes
     }
 
-    fn modified(&self) -> Option<(i64, u32)> {
+    fn modified(&self) -> Option<Timestamp> {
         None
     }
 }
 
 /// Attributes of zero bytes: they never change, so they have only one version.
 pub(super) fn zero_attributes(size: Option<u64>) -> Attributes {
-    Attributes { kind: FileKind::Regular, size, mode: 0o644, modified: (0, 0), version: Version(b"zero".to_vec()) }
+    Attributes {
+        kind: FileKind::Regular,
+        size,
+        mode: 0o644,
+        modified: Timestamp::default(),
+        version: Version(b"zero".to_vec()),
+    }
 }

@@ -4,6 +4,7 @@ use super::abi;
 use super::request::lifetime;
 use bytes::Bytes;
 use std::time::Duration;
+use xdfs_client::Timestamp;
 
 /// What a file is, as `stat` shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,9 +12,9 @@ pub(crate) struct Attributes {
     pub(crate) inode: u64,
     pub(crate) size: u64,
     pub(crate) allocated: u64,
-    pub(crate) accessed: (i64, u32),
-    pub(crate) modified: (i64, u32),
-    pub(crate) changed: (i64, u32),
+    pub(crate) accessed: Timestamp,
+    pub(crate) modified: Timestamp,
+    pub(crate) changed: Timestamp,
     /// With the type.
     pub(crate) mode: u32,
     pub(crate) links: u32,
@@ -116,11 +117,11 @@ impl Fields {
     fn attributes(&mut self, told: &Attributes) -> &mut Self {
         let times = [told.accessed, told.modified, told.changed];
         self.u64(told.inode).u64(told.size).u64(told.allocated.div_ceil(512));
-        for (seconds, _) in times {
-            self.u64(seconds.cast_unsigned());
+        for time in times {
+            self.u64(time.seconds.cast_unsigned());
         }
-        for (_, nanoseconds) in times {
-            self.u32(nanoseconds);
+        for time in times {
+            self.u32(time.nanoseconds);
         }
         self.u32(told.mode).u32(told.links).u32(told.owner.0).u32(told.owner.1).u32(told.device);
         // The preferred length of a read, and no flags.
@@ -218,9 +219,9 @@ mod tests {
         inode: 5,
         size: 1000,
         allocated: 4096,
-        accessed: (1, 2),
-        modified: (-3, 4),
-        changed: (5, 6),
+        accessed: Timestamp::new(1, 2),
+        modified: Timestamp::new(-3, 4),
+        changed: Timestamp::new(5, 6),
         mode: 0o100_644,
         links: 1,
         owner: (1000, 1000),

@@ -3,6 +3,7 @@
 
 use super::abi;
 use std::time::Duration;
+use xdfs_client::Timestamp;
 
 /// Who makes the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct Call<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SetTime {
     Now,
-    At((i64, u32)),
+    At(Timestamp),
 }
 
 /// The mode of what is made, as a program asked for it, and the program's umask.
@@ -365,7 +366,7 @@ fn new_attributes(fields: &mut Fields<'_>) -> Option<NewAttributes> {
     let time = |set: bool, now: bool, seconds: u64, nanoseconds: u32| match (set, now) {
         (_, true) => Some(SetTime::Now),
         // The kernel writes times before 1970 as two's complement.
-        (true, false) => Some(SetTime::At((seconds.cast_signed(), nanoseconds))),
+        (true, false) => Some(SetTime::At(Timestamp::new(seconds.cast_signed(), nanoseconds))),
         (false, false) => None,
     };
     Some(NewAttributes {

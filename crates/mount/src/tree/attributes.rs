@@ -6,6 +6,7 @@ use crate::kernel::{Answer, Attributes, Entry, FileSystemFacts, NewAttributes, S
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 use xdfs_client::Facts;
+use xdfs_client::Timestamp;
 use xdfs_client::wire::{Answer as Told, Call, FileType, NewTime, Owner};
 
 /// What is told of a file system that nobody could ask about.
@@ -45,7 +46,8 @@ impl Tree {
     pub(super) fn shown(&self, facts: &Facts) -> Attributes {
         let modified = facts.modified.unwrap_or_default();
         // The server tells the time of the last change as a number that grows with every change.
-        let changed = facts.change.map(|change| ((change / NANOSECONDS) as i64, (change % NANOSECONDS) as u32));
+        let changed =
+            facts.change.map(|change| Timestamp::new((change / NANOSECONDS) as i64, (change % NANOSECONDS) as u32));
         let size = match (facts.kind, facts.size) {
             (FileType::Regular | FileType::Symlink | FileType::Directory, Some(size)) => size,
             _ => 0,

@@ -1,7 +1,7 @@
 //! Golden frames of xPathM: batches and what answers them.
 
 use super::frame::Frame;
-use xdfs_proto::base::{ErrorKind, Safety};
+use xdfs_proto::base::{ErrorKind, Safety, Timestamp};
 use xdfs_proto::wire::path::{
     Answer, Attributes, Batch, Call, Code, Failure, FileType, Kept, ListEntry, NewTime, OpenedFor, Opener, Openers,
     Owner, Put, ReplyWriter, Wanted, Watched, XattrRule,
@@ -71,13 +71,13 @@ fn reading() -> Frame {
 
 /// Calls that change something.
 fn changing() -> Frame {
-    let path = b"f".as_slice();
+    let (path, time) = (b"f".as_slice(), Timestamp::new(-5, 7));
     let put = Put {
         path,
         keep_existing: true,
         parents: true,
         mode: 0o640,
-        modified: Some((-5, 7)),
+        modified: Some(time),
         holes: true,
         hash: Some([3; 32]),
         content: b"bytes",
@@ -90,7 +90,7 @@ fn changing() -> Frame {
         Call::Link { path, to: b"g" },
         Call::Symlink { path, target: b"../g" },
         Call::SetMode { path, mode: 0o4755 },
-        Call::SetTimes { path, modified: Some(NewTime::At((-5, 7))), accessed: Some(NewTime::Now) },
+        Call::SetTimes { path, modified: Some(NewTime::At(time)), accessed: Some(NewTime::Now) },
         Call::Truncate { path, length: 1 << 50 },
         Call::SetOwner { path, user: Some(Owner::Number(1000)), group: Some(Owner::Name(b"users")) },
         Call::SetOwner { path, user: Some(Owner::Either(b"anna", 1000)), group: None },
@@ -110,7 +110,7 @@ fn changing() -> Frame {
         (Code::Link, named().bytes("to", b"g")),
         (Code::Symlink, named().bytes("target", b"../g")),
         (Code::SetMode, named().integer("mode", 0o4755)),
-        (Code::SetTimes, named().byte("modified.kind", 2).time("modified", (-5, 7)).byte("accessed.kind", 1)),
+        (Code::SetTimes, named().byte("modified.kind", 2).time("modified", time).byte("accessed.kind", 1)),
         (Code::Truncate, named().integer("length", 1 << 50)),
         (
             Code::SetOwner,
@@ -128,7 +128,7 @@ fn changing() -> Frame {
             named()
                 .integer("flags", 31)
                 .integer("mode", 0o640)
-                .time("modified", (-5, 7))
+                .time("modified", time)
                 .bytes("hash", &[3; 32])
                 .bytes("content", b"bytes"),
         ),
@@ -145,8 +145,8 @@ fn full() -> Attributes<'static> {
     Attributes {
         mode: Some(0o640),
         size: Some(5 << 40),
-        modified: Some((-5, 7)),
-        accessed: Some((1_700_000_000, 0)),
+        modified: Some(Timestamp::new(-5, 7)),
+        accessed: Some(Timestamp::new(1_700_000_000, 0)),
         links: Some(2),
         inode: Some([7; 16]),
         owner: Some((1000, 100)),
@@ -168,8 +168,8 @@ fn laid() -> Frame {
         .integer("told", 32_767)
         .integer("mode", 0o640)
         .integer("size", 5 << 40)
-        .time("modified", (-5, 7))
-        .time("accessed", (1_700_000_000, 0))
+        .time("modified", Timestamp::new(-5, 7))
+        .time("accessed", Timestamp::new(1_700_000_000, 0))
         .integer("links", 2)
         .raw("inode", &[7; 16])
         .integer("user", 1000)

@@ -4,6 +4,7 @@
 //! that a frame whose two forms differ shows a mistake in one of the two.
 
 use std::fmt::Write as _;
+use xdfs_proto::base::Timestamp;
 
 /// A frame and how it is shown.
 pub(crate) struct Frame {
@@ -61,7 +62,7 @@ impl Frame {
     }
 
     /// A moment: seconds in zigzag form, then nanoseconds.
-    pub(crate) fn time(mut self, name: &str, (seconds, nanos): (i64, u32)) -> Self {
+    pub(crate) fn time(mut self, name: &str, Timestamp { seconds, nanoseconds: nanos }: Timestamp) -> Self {
         let zigzag = if seconds < 0 { (-(seconds + 1)) as u64 * 2 + 1 } else { seconds as u64 * 2 };
         self = self.integer(&format!("{name}.seconds"), zigzag);
         if let Some((_, text)) = self.lines.last_mut() {

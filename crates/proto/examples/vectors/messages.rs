@@ -1,7 +1,7 @@
 //! Golden frames of records: heads, requests and every control message.
 
 use super::frame::Frame;
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId, Subtree};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId, Subtree, Timestamp};
 use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Safety};
 use xdfs_proto::wire::notice::{Changes, Notice};
 use xdfs_proto::wire::request::{Request, Resume};
@@ -114,7 +114,7 @@ fn requests() -> Vec<Frame> {
         keep_existing: true,
         length: Some(5 << 30),
         mode: 0o644,
-        modified: Some((-5, 999_999_999)),
+        modified: Some(Timestamp::new(-5, 999_999_999)),
         ..plain.clone()
     };
     let durable = Request {
@@ -201,7 +201,7 @@ fn grants() -> Vec<Frame> {
         ranges: vec![extent(0, 2 << 20), extent(2 << 20, 1 << 20)],
         size: Some(8 << 40),
         mode: 0o640,
-        modified: Some((1_700_000_000, 5)),
+        modified: Some(Timestamp::new(1_700_000_000, 5)),
         version: vec![1, 2, 3],
         ..Grant::default()
     };

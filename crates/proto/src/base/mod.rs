@@ -15,6 +15,7 @@ mod safety;
 mod subtree;
 mod suite;
 mod time;
+mod timestamp;
 
 pub use crate::bug::{Bug, Bugs};
 pub use error::{Error, ErrorKind, Retry};
@@ -28,3 +29,4 @@ pub use safety::Safety;
 pub use subtree::{Digest, Subtree};
 pub use suite::Suite;
 pub use time::{Duration, Instant};
+pub use timestamp::Timestamp;

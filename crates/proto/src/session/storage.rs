@@ -6,7 +6,7 @@ use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::{Bug, Committed, Session};
-use crate::base::{Error, ErrorKind, Extent, Instant, OperationId};
+use crate::base::{Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
 use crate::wire::control::{Grant, Safety};
@@ -22,7 +22,7 @@ pub struct SourceFacts {
     /// Permission bits.
     pub mode: u32,
     /// Modification time.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
     /// Its version.
     pub version: Vec<u8>,
 }

@@ -10,7 +10,7 @@ use super::notice::{self, Notice};
 use super::recall;
 use super::request::{block, level, read_time, write_time};
 pub use crate::base::Safety;
-use crate::base::{ChannelId, Digest, Error, ErrorKind, Extent, Level, Retry};
+use crate::base::{ChannelId, Digest, Error, ErrorKind, Extent, Level, Retry, Timestamp};
 use crate::{limits, plan};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -51,7 +51,7 @@ pub struct Grant {
     /// Download: permission bits.
     pub mode: u32,
     /// Download: modification time.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
     /// Download: version of the source.
     pub version: Vec<u8>,
     /// Ranges of the transfer that the receiver has from an earlier attempt, in whole blocks: they
@@ -429,7 +429,7 @@ mod tests {
             ranges: alloc::vec![extent(0, 1 << 20), extent(1 << 20, 1)],
             size: Some(99),
             mode: 0o755,
-            modified: Some((1_700_000_000, 5)),
+            modified: Some(Timestamp::new(1_700_000_000, 5)),
             version: alloc::vec![1, 2, 3],
             kept: alloc::vec![extent(1 << 20, 1)],
             hash: true,

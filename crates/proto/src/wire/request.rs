@@ -3,7 +3,7 @@
 
 use super::codec::{INTEGER_MAX, Reader, WireError, Writer};
 use super::control::{read_extents, write_extents};
-use crate::base::{Extent, Level, path};
+use crate::base::{Extent, Level, Timestamp, path};
 use crate::limits;
 use alloc::vec::Vec;
 
@@ -35,7 +35,7 @@ pub struct Request {
     /// Upload: permission bits of the new file.
     pub mode: u32,
     /// Upload: modification time of the new file, seconds and nanoseconds since 1970.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
     /// The transfer may resume an earlier attempt.
     pub resume: Option<Resume>,
     /// FINISH carries the hash of what was sent, and the receiver compares it with what it received
@@ -170,22 +170,22 @@ pub(super) fn block(reader: &mut Reader<'_>) -> Result<u32, WireError> {
 }
 
 /// Seconds in zigzag form (times before 1970 exist), then nanoseconds.
-pub(super) fn write_time(writer: &mut Writer, (seconds, nanos): (i64, u32)) {
+pub(super) fn write_time(writer: &mut Writer, Timestamp { seconds, nanoseconds }: Timestamp) {
     // A time that the wire cannot represent is sent as the last second that it can.
     let seconds = seconds.clamp(-SECONDS_MAX - 1, SECONDS_MAX);
     let zigzag = (seconds as u64) << 1 ^ (seconds >> 63) as u64;
-    writer.integer(zigzag).integer(nanos.into());
+    writer.integer(zigzag).integer(nanoseconds.into());
 }
 
 /// Latest second of a time; the earliest one is one further away.
 const SECONDS_MAX: i64 = (INTEGER_MAX >> 1) as i64;
 
 /// The inverse of [`write_time`].
-pub(super) fn read_time(reader: &mut Reader<'_>) -> Result<(i64, u32), WireError> {
+pub(super) fn read_time(reader: &mut Reader<'_>) -> Result<Timestamp, WireError> {
     let zigzag = reader.integer()?;
     let seconds = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
-    let nanos = reader.integer_up_to(999_999_999, "nanoseconds")? as u32;
-    Ok((seconds, nanos))
+    let nanoseconds = reader.integer_up_to(999_999_999, "nanoseconds")? as u32;
+    Ok(Timestamp { seconds, nanoseconds })
 }
 
 #[cfg(test)]
@@ -202,9 +202,9 @@ mod tests {
             (-most - 2, -most - 1),
         ]) {
             let mut writer = Writer::new();
-            write_time(&mut writer, (seconds, 999_999_999));
+            write_time(&mut writer, Timestamp::new(seconds, 999_999_999));
             let bytes = writer.finish();
-            assert_eq!(read_time(&mut Reader::new(&bytes)), Ok((told, 999_999_999)), "{seconds}");
+            assert_eq!(read_time(&mut Reader::new(&bytes)), Ok(Timestamp::new(told, 999_999_999)), "{seconds}");
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
             block: 1 << 20,
             credit: 4 << 20,
             mode: 0o644,
-            modified: Some((-5, 999_999_999)),
+            modified: Some(Timestamp::new(-5, 999_999_999)),
             resume: Some(Resume {
                 source: alloc::vec![7; limits::VERSION_BYTES_MAX],
                 kept: alloc::vec![Extent::new(0, 9).unwrap(), Extent::new(20, 1).unwrap()],

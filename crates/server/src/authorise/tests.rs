@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 use xdfs_engine::blocking::Slice;
 use xdfs_io::store::MemoryExport;
-use xdfs_proto::base::SessionId;
+use xdfs_proto::base::{SessionId, Timestamp};
 use xdfs_proto::wire::path::{Batch, Call, Code, FileType, NewTime, Owner, Put, Reply, Wanted, Watched, XattrRule};
 use xdfs_secure::policy::Scope;
 
@@ -314,7 +314,8 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
     let files = Arc::new(crate::files::OpenFiles::new(16).unwrap());
     let of_all = Watches::new(CurrentAuthority::new(authority(access.clone())), Box::new(|_| true));
     let watches = Arc::new(of_all.of_session(SessionId([1; 16]), &Arc::new(who.clone())));
-    let mut execution = Execution::new(&batch, base, (0, 0), Arc::default(), (files, watches), Vec::new()).unwrap();
+    let mut execution =
+        Execution::new(&batch, base, Timestamp::new(0, 0), Arc::default(), (files, watches), Vec::new()).unwrap();
     while execution.advance(&batch, &Slice::start()).unwrap().is_pending() {}
     let done = execution.finish(&batch);
     let reply = Reply::decode(&done.reply, &codes).unwrap();

@@ -2,12 +2,12 @@
 
 use super::CallContext;
 use crate::authorise::Want;
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::host::timestamp_now;
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
 use xdfs_io::store::owners::{self, Names};
 use xdfs_io::store::tree::{AttributeChange, Special};
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
 use xdfs_proto::wire::path::{Call, FileType, NewTime, Owner, XattrRule};
 
 /// Levels of parent directories of a new directory that are collected, so that each is synced once
@@ -198,13 +198,10 @@ fn number(owner: Option<Owner<'_>>, names: &Names) -> Result<Option<u32>, Error>
     number.map(Some).ok_or_else(|| Error::new(ErrorKind::Unsupported, "nobody has this name here"))
 }
 
-/// A time to set, in seconds and nanoseconds since 1970.
-fn moment(time: NewTime) -> (i64, u32) {
+/// A time to set.
+fn moment(time: NewTime) -> Timestamp {
     match time {
         NewTime::At(time) => time,
-        NewTime::Now => {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            (i64::try_from(since.as_secs()).unwrap_or(0), since.subsec_nanos())
-        }
+        NewTime::Now => timestamp_now(),
     }
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use xdfs_engine::blocking::Slice;
-use xdfs_proto::base::{Error, ErrorKind, OperationId, Safety, SessionId};
+use xdfs_proto::base::{Error, ErrorKind, OperationId, Safety, SessionId, Timestamp};
 use xdfs_proto::wire::WireError;
 use xdfs_proto::wire::path::Batch;
 use xdfs_secure::policy::Principal;
@@ -30,7 +30,7 @@ pub(crate) struct BatchOwner {
     pub principal: Arc<Principal>,
     pub session: SessionId,
     /// When the session was opened.
-    pub since: (i64, u32),
+    pub since: Timestamp,
     pub operation: OperationId,
     pub repeats: Arc<ReplyCache>,
     /// The open files of all sessions.

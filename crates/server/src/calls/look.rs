@@ -35,7 +35,8 @@ pub(crate) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&
     inode[8..].copy_from_slice(&node.identity.1.to_be_bytes());
     // Every change advances the change time; changes within one tick of the file system's clock
     // cannot be told apart.
-    let change = (node.changed.0 as u64).wrapping_mul(1_000_000_000).wrapping_add(node.changed.1.into());
+    let change =
+        (node.changed.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(node.changed.nanoseconds.into());
     Attributes {
         mode: told(wanted.has(Wanted::MODE), node.mode & 0o7777),
         size: told(wanted.has(Wanted::SIZE), node.size),

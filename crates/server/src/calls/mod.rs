@@ -23,7 +23,7 @@ use std::task::Poll;
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_io::store::SmallReader;
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 use xdfs_proto::wire::path::{Answer, Attributes, Batch, Call, Failure, FileType, ListEntry, ReplyWriter, Wanted};
 
 /// The outcome of a batch.
@@ -44,7 +44,7 @@ struct CallContext {
     stop: Arc<AtomicBool>,
     durable: bool,
     /// Start of the session: no one in it may have seen later changes.
-    since: (i64, u32),
+    since: Timestamp,
     /// Directories whose names changed, and the total length of their paths.
     touched: BTreeSet<RelPath>,
     touched_bytes: usize,
@@ -105,7 +105,7 @@ impl Execution {
     pub(crate) fn new(
         batch: &Batch<'_>,
         base: Base,
-        since: (i64, u32),
+        since: Timestamp,
         stop: Arc<AtomicBool>,
         (files, watches): (Arc<OpenFiles>, Arc<SessionWatches>),
         memory: Vec<u8>,

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use peer::Peer;
-use xdfs_proto::base::Extent;
+use xdfs_proto::base::{Extent, Timestamp};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::path::{Batch, Call, Reply};
 use xdfs_proto::wire::request::{Request, Resume};
@@ -136,7 +136,7 @@ fn run(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
             (0..OPERATIONS).all(|_| peer.download(&request));
         }
         Attack::RepeatedUploads => {
-            let (length, modified, version) = (Some(AGAIN), Some((MODIFIED, 0)), Some(Vec::new()));
+            let (length, modified, version) = (Some(AGAIN), Some(Timestamp::new(MODIFIED, 0)), Some(Vec::new()));
             let base = Request { name: b"data/again".to_vec(), ..base };
             let request = Request { length, modified, base: version, hash: true, reread: true, mode: 0o644, ..base };
             // Each is a transfer of its own: one at a time writes what another has begun.

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, commit, names, path, request, stage};
 use xdfs_io::store::{CommitRequest, Existing, FileKind, Order, StageRequest};
-use xdfs_proto::base::ErrorKind;
+use xdfs_proto::base::{ErrorKind, Timestamp};
 
 /// Bytes that tell their offset and their writer.
 fn pattern(seed: u64, length: usize) -> Vec<u8> {
@@ -181,10 +181,10 @@ pub fn commit_sets_length_mode_and_time(bench: &dyn Bench) {
         stage.write(b"0123456789", 0).unwrap();
         stage.commit(&CommitRequest { length, mode, modified }).unwrap()
     };
-    let cut = stage_of(4, 0o600, Some((1_234_567_890, 123_456_789)));
-    assert_eq!((cut.size, cut.mode, cut.modified), (Some(4), 0o600, (1_234_567_890, 123_456_789)));
+    let cut = stage_of(4, 0o600, Some(Timestamp::new(1_234_567_890, 123_456_789)));
+    assert_eq!((cut.size, cut.mode, cut.modified), (Some(4), 0o600, Timestamp::new(1_234_567_890, 123_456_789)));
     assert_eq!(bench.content("x").unwrap(), b"0123");
-    assert_eq!(bench.store().open(&path("x")).unwrap().modified(), Some((1_234_567_890, 123_456_789)));
+    assert_eq!(bench.store().open(&path("x")).unwrap().modified(), Some(Timestamp::new(1_234_567_890, 123_456_789)));
     let extended = stage_of(12, 0o400, None);
     assert_eq!((extended.size, extended.mode), (Some(12), 0o400));
     assert_eq!(bench.content("x").unwrap(), b"0123456789\0\0");

@@ -2,11 +2,11 @@
 
 use super::bench::{Bench, names, path};
 use xdfs_io::store::{Attributes, Base, Existing, Placed, SmallFile, SmallReader, Store, Version};
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 
 /// A file that replaces what is there.
 pub fn file<'a>(target: &str, content: &'a [u8]) -> SmallFile<'a> {
-    let (existing, modified) = (Existing::Replace, Some((1_700_000_000, 123_456_789)));
+    let (existing, modified) = (Existing::Replace, Some(Timestamp::new(1_700_000_000, 123_456_789)));
     SmallFile {
         target: path(target),
         content,

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicBool;
 use xdfs_io::store::tree::{AttributeChange, ListControl, NodeKind, Special};
 use xdfs_io::store::{Existing, Store, Tree};
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, Timestamp};
 use xdfs_test_conformance::store::bench::path;
 
 /// A verb on the names below `d/e`; what it tells is checked in it.
@@ -25,8 +25,13 @@ impl Inside {
 }
 
 const FIFO: Special = Special { kind: NodeKind::Fifo, mode: 0o600, device: (0, 0) };
-const CHANGE: AttributeChange =
-    AttributeChange { mode: Some(0o640), length: Some(3), modified: Some((1, 1)), owner: (None, None), accessed: None };
+const CHANGE: AttributeChange = AttributeChange {
+    mode: Some(0o640),
+    length: Some(3),
+    modified: Some(Timestamp::new(1, 1)),
+    owner: (None, None),
+    accessed: None,
+};
 const TOUCH: AttributeChange = AttributeChange { mode: None, length: None, ..CHANGE };
 
 const VERBS: &[(&str, Verb)] = &[

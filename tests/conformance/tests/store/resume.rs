@@ -9,10 +9,12 @@ use xdfs_io::store::{
     Base, CommitRequest, Existing, Hashes, LocalStore, Resume, Stage, StageRequest, Store, VerifiedRange,
     verified_range,
 };
-use xdfs_proto::base::{ErrorKind, Extent};
+use xdfs_proto::base::{ErrorKind, Extent, Timestamp};
 use xdfs_test_conformance::store::bench::{commit, path};
 
 pub(crate) const SIZE: u64 = 8 << 20;
+/// Of every file, but one.
+const DATE: Timestamp = Timestamp::new(1_700_000_000, 0);
 const PIECE: usize = 1 << 20;
 /// Every attempt has the same.
 pub(crate) const TRANSFER: [u8; 16] = [0x5a; 16];
@@ -59,7 +61,7 @@ pub(crate) fn request(source: &[u8]) -> StageRequest {
             source: source.to_vec(),
             owner: b"anna".to_vec(),
             hashed: false,
-            since: (0, 0),
+            since: Timestamp::default(),
             synced: true,
         }),
         base: None,
@@ -234,7 +236,7 @@ fn what_an_older_session_asked_for_does_not_take_over_from_a_newer_one() {
     let store = folder.store();
     let of = |since| {
         let mut asked = request(b"v1");
-        asked.resume.iter_mut().for_each(|resume| resume.since = (since, 0));
+        asked.resume.iter_mut().for_each(|resume| resume.since = Timestamp::new(since, 0));
         asked
     };
     let newer = store.stage(&of(2)).unwrap();
@@ -340,13 +342,12 @@ fn a_copy_goes_on_in_doubt_and_the_journal_is_about_it_at_once() {
 }
 
 /// A request of a copy that is tried again: what it found, and the time that it gives its target.
-fn again(found: &[u8], modified: (i64, u32)) -> StageRequest {
+fn again(found: &[u8], modified: Timestamp) -> StageRequest {
     StageRequest { base: Some(Base { version: found.to_vec(), modified: Some(modified) }), ..comparing(b"v1") }
 }
 
-/// As every copy here ends.
 fn dated() -> CommitRequest {
-    CommitRequest { modified: Some((1_700_000_000, 0)), ..commit(SIZE) }
+    CommitRequest { modified: Some(DATE), ..commit(SIZE) }
 }
 
 #[test]
@@ -361,20 +362,20 @@ fn a_copy_that_is_tried_again_replaces_what_it_found_alone() {
     assert!(first.keep());
     drop(first);
     // What comes while it is written is noticed when it gets its name, and the bytes stay for whoever asks anew.
-    let late = store.stage(&again(&found, (1_700_000_000, 0))).unwrap();
+    let late = store.stage(&again(&found, DATE)).unwrap();
     write(&late, 4..8);
     std::fs::write(folder.path().join("target"), b"newer").unwrap();
     assert_eq!(late.commit(&CommitRequest { mode: 0o444, ..dated() }).unwrap_err().kind, ErrorKind::TargetChanged);
     let part = folder.names().into_iter().find(|name| name.ends_with(".part")).unwrap();
     let mode = std::fs::metadata(folder.path().join(part)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "who goes on has to open it for writing");
-    assert_eq!(store.stage(&again(&found, (1_700_000_000, 0))).unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(store.stage(&again(&found, DATE)).unwrap_err().kind, ErrorKind::TargetChanged);
     assert_eq!(std::fs::read(folder.path().join("target")).unwrap(), b"newer");
     let anew = store.stage(&comparing(b"v1")).unwrap();
     assert_eq!(verified_range::ranges(anew.kept()), [extent(0, SIZE)]);
     anew.commit(&dated()).unwrap();
     // Nothing was there, and now there is: the same, unless it is the copy itself.
-    assert_eq!(store.stage(&again(b"", (1_600_000_000, 0))).unwrap_err().kind, ErrorKind::TargetChanged);
+    assert_eq!(store.stage(&again(b"", Timestamp::new(1_600_000_000, 0))).unwrap_err().kind, ErrorKind::TargetChanged);
 }
 
 #[test]
@@ -384,7 +385,7 @@ fn what_may_be_the_copy_itself_is_told_as_committed_once_it_was_compared() {
     let first = store.stage(&comparing(b"v1")).unwrap();
     write(&first, 0..8);
     let committed = first.commit(&dated()).unwrap();
-    let stage = store.stage(&again(b"", (1_700_000_000, 0))).unwrap();
+    let stage = store.stage(&again(b"", DATE)).unwrap();
     assert_eq!(stage.kept(), [VerifiedRange { extent: extent(0, SIZE), value: None, proved: false }]);
     assert_eq!(
         stage.write(&[1], 0).unwrap_err().kind,
@@ -394,11 +395,11 @@ fn what_may_be_the_copy_itself_is_told_as_committed_once_it_was_compared() {
     stage.sync().unwrap();
     assert_eq!(stage.commit(&dated()).unwrap().version, committed.version);
     // Who compares nothing sends it again.
-    let mut blind = again(b"", (1_700_000_000, 0));
+    let mut blind = again(b"", DATE);
     blind.resume.iter_mut().for_each(|resume| resume.hashed = false);
     assert_eq!(store.stage(&blind).unwrap().kept(), []);
     // Somebody else takes the name while it is compared.
-    let stage = store.stage(&again(b"", (1_700_000_000, 0))).unwrap();
+    let stage = store.stage(&again(b"", DATE)).unwrap();
     std::fs::write(folder.path().join("other"), b"newer").unwrap();
     std::fs::rename(folder.path().join("other"), folder.path().join("target")).unwrap();
     assert_eq!(stage.commit(&dated()).unwrap_err().kind, ErrorKind::TargetChanged);

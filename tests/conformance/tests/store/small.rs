@@ -7,7 +7,7 @@ use std::process::Command;
 use xdfs_io::store::fault::{Call, Fault, Plan};
 use xdfs_io::store::tree::Node;
 use xdfs_io::store::{Base, CommitRequest, Existing, LocalStore, SmallFile, SmallReader, StageRequest, Store, Tree};
-use xdfs_proto::base::{ErrorKind, Safety};
+use xdfs_proto::base::{ErrorKind, Safety, Timestamp};
 use xdfs_test_conformance::store::bench::{Bench, names, path, request};
 use xdfs_test_conformance::store::small::{file, kinds, new, read};
 
@@ -52,7 +52,7 @@ fn unchanged(bench: &LocalBench, file: &SmallFile<'_>, alone: bool) -> bool {
 #[test]
 fn what_came_since_somebody_looked_stays_where_it_is_the_file_itself() {
     let content = [7; 600 << 10];
-    let long_ago = Existing::ReplaceOther { since: (0, 0) };
+    let long_ago = Existing::ReplaceOther { since: Timestamp::new(0, 0) };
     let copy = SmallFile { existing: long_ago, ..file("x", &content) };
     let mut last = content;
     last[content.len() - 1] = 8;
@@ -66,9 +66,9 @@ fn what_came_since_somebody_looked_stays_where_it_is_the_file_itself() {
             let others = [
                 // Whoever could know of it meant it.
                 SmallFile { existing: Existing::Replace, ..copy.clone() },
-                SmallFile { existing: Existing::ReplaceOther { since: (1 << 40, 0) }, ..copy.clone() },
+                SmallFile { existing: Existing::ReplaceOther { since: Timestamp::new(1 << 40, 0) }, ..copy.clone() },
                 SmallFile { mode: 0o600, ..copy.clone() },
-                SmallFile { modified: Some((1_700_000_000, 123_456_788)), ..copy.clone() },
+                SmallFile { modified: Some(Timestamp::new(1_700_000_000, 123_456_788)), ..copy.clone() },
                 SmallFile { content: &content[1..], ..copy.clone() },
                 SmallFile { content: &last, ..copy.clone() },
             ];

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special};
 use xdfs_io::store::{Existing, LocalStore, MemoryStore, Store, Tree};
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
 use xdfs_test_conformance::store::bench::{Bench, path};
 
 /// Runs a test on each of them.
@@ -107,7 +107,7 @@ fn a_node_tells_what_the_file_system_knows() {
         assert_eq!((file.kind, file.mode, file.size, file.links), (NodeKind::Regular, 0o640, 5000, 2));
         assert_eq!(file.identity, (meta.dev(), meta.ino()));
         assert_eq!(file.owner, (meta.uid(), meta.gid()));
-        assert_eq!(file.modified, (meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap()));
+        assert_eq!(file.modified, Timestamp::new(meta.mtime(), u32::try_from(meta.mtime_nsec()).unwrap()));
         assert_eq!(file.allocated, meta.blocks() * 512);
         assert_eq!(node("other").identity, file.identity);
         assert_eq!((node("link").kind, node("link").size), (NodeKind::Symlink, 14));
@@ -230,15 +230,18 @@ fn attributes_change_as_they_are_told_and_those_of_a_link_are_its_own() {
         bench.put("file", &[1; 100]);
         tree.make_symlink(&path("link"), b"file").unwrap();
         let before = tree.node(&path("file")).unwrap();
-        let times =
-            AttributeChange { accessed: Some((1, 2)), modified: Some((-3, 999_999_999)), ..AttributeChange::default() };
+        let times = AttributeChange {
+            accessed: Some(Timestamp::new(1, 2)),
+            modified: Some(Timestamp::new(-3, 999_999_999)),
+            ..AttributeChange::default()
+        };
         tree.change(&path("link"), &times).unwrap();
         assert_eq!(tree.node(&path("file")).unwrap().modified, before.modified);
         let all = AttributeChange { mode: Some(0o4750), length: Some(40), ..times };
         tree.change(&path("file"), &all).unwrap();
         let node = tree.node(&path("file")).unwrap();
-        assert_eq!((node.mode, node.size, node.accessed), (0o4750, 40, (1, 2)));
-        assert_eq!(node.modified, (-3, 999_999_999));
+        assert_eq!((node.mode, node.size, node.accessed), (0o4750, 40, Timestamp::new(1, 2)));
+        assert_eq!(node.modified, Timestamp::new(-3, 999_999_999));
         assert_eq!(tree.node(&path("link")).unwrap().modified, node.modified);
         // Its directory, the root itself, a file that its owner may not read.
         for (name, mode) in [("", 0o711), ("file", 0), ("file", 0o600)] {

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use xdfs_io::store::{CommitRequest, Existing, LocalStore, Resume, Stage, StageRequest, Store};
-use xdfs_proto::base::{RelPath, Safety};
+use xdfs_proto::base::{RelPath, Safety, Timestamp};
 use xdfs_test_cli::pattern;
 use xdfs_test_crash::recorded::{CHECKPOINT, LARGE, LARGE_BYTES};
 
@@ -36,7 +36,7 @@ fn main() {
             source: b"v1".to_vec(),
             owner: b"anna".to_vec(),
             hashed: true,
-            since: (since, 0),
+            since: Timestamp::new(since, 0),
             synced: true,
         }),
         base: None,

@@ -1,11 +1,12 @@
 //! Facts of names as FTP servers say them, as the rest of the command knows them.
 
+use jiff::Unit;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Unit};
 use xdfs_client::Facts;
 use xdfs_client::wire::{Attributes, FileType};
 use xdfs_gridftp::listing::{Entry, Kind};
+use xdfs_proto::base::Timestamp;
 
 /// The attributes of an entry.
 pub(in crate::cmd) fn attributes_of(entry: &Entry) -> Attributes<'_> {
@@ -14,7 +15,7 @@ pub(in crate::cmd) fn attributes_of(entry: &Entry) -> Attributes<'_> {
         Kind::Directory | Kind::Itself => FileType::Directory,
         Kind::Other => FileType::Other,
     };
-    let modified = entry.modified.and_then(seconds_of).map(|seconds| (seconds, 0));
+    let modified = entry.modified.and_then(seconds_of).map(|seconds| Timestamp::new(seconds, 0));
     Attributes { mode: entry.mode, size: entry.size, modified, ..Attributes::of(kind) }
 }
 
@@ -35,8 +36,8 @@ pub(in crate::cmd) fn seconds_of(digits: [u8; 14]) -> Option<i64> {
 }
 
 /// The digits of a time; `None` before year 0 and after year 9999.
-pub(in crate::cmd) fn digits_of((seconds, _): (i64, u32)) -> Option<[u8; 14]> {
-    let time = Timestamp::from_second(seconds).ok()?.round(Unit::Second).ok()?;
+pub(in crate::cmd) fn digits_of(Timestamp { seconds, .. }: Timestamp) -> Option<[u8; 14]> {
+    let time = jiff::Timestamp::from_second(seconds).ok()?.round(Unit::Second).ok()?;
     let text = time.strftime("%Y%m%d%H%M%S").to_string();
     <[u8; 14]>::try_from(text.as_bytes()).ok().filter(|digits| digits.iter().all(u8::is_ascii_digit))
 }
@@ -51,12 +52,12 @@ mod tests {
             [(b"19700101000000", 0), (b"20200102030405", 1_577_934_245), (b"20240229235959", 1_709_251_199)]
         {
             assert_eq!(seconds_of(*digits), Some(seconds));
-            assert_eq!(digits_of((seconds, 5)).as_ref(), Some(digits));
+            assert_eq!(digits_of(Timestamp::new(seconds, 5)).as_ref(), Some(digits));
         }
         assert_eq!(seconds_of(*b"20161231235960"), seconds_of(*b"20161231235959"));
         for digits in [b"20230229000000", b"20231301000000", b"20230101240000", b"00000000000000"] {
             assert_eq!(seconds_of(*digits), None);
         }
-        assert_eq!(digits_of((i64::MAX, 0)), None);
+        assert_eq!(digits_of(Timestamp::new(i64::MAX, 0)), None);
     }
 }

@@ -4,7 +4,7 @@ use xdfs_client::{Error, ErrorKind, Safety};
 use xdfs_gridftp::listing::Entry;
 use xdfs_io::buf::Buffer;
 use xdfs_io::store::{CommitRequest, Resume, Stage, verified_range};
-use xdfs_proto::base::Extent;
+use xdfs_proto::base::{Extent, Timestamp};
 use xdfs_secure::checksum::Sha256;
 
 /// Bytes between two checkpoints: so much is transferred again at most after a loss.
@@ -17,7 +17,7 @@ const READ_BACK_BYTES: usize = 1 << 20;
 /// file is still the same one.
 pub(in crate::cmd) fn resume_of(entry: &Entry, size: u64, synced: bool) -> Option<Resume> {
     let source = entry.modified.map(|time| [&time[..], &size.to_be_bytes()].concat())?;
-    Some(Resume { source, owner: Vec::new(), hashed: false, since: (0, 0), synced })
+    Some(Resume { source, owner: Vec::new(), hashed: false, since: Timestamp::new(0, 0), synced })
 }
 
 /// Where a download continues.

@@ -13,11 +13,9 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{Error, ErrorKind, Facts, Session};
+use xdfs_proto::base::Timestamp;
 
 const SECONDS_OF_DAY: i64 = 86_400;
-
-/// A modification time: seconds and nanoseconds since 1970.
-type Time = (i64, u32);
 
 pub(super) fn run(search: &Search, sessions: &mut Sessions, url: &Url) -> Done {
     let newer = references(search, sessions)?;
@@ -49,7 +47,7 @@ struct Finding<'a> {
     session: &'a Session,
     search: &'a Search,
     /// The times of the files behind -newer, in their order.
-    newer: Vec<Time>,
+    newer: Vec<Timestamp>,
     now: i64,
     wanted: Wanted,
     /// Bytes of the names of directories that are still to be looked at.
@@ -110,11 +108,11 @@ impl Finding<'_> {
                 Test::Path(pattern) => glob::fits(pattern, &wire_name(url)),
                 Test::Type(kinds) => kinds.contains(&facts.kind),
                 Test::Size(count, unit) => count.is(facts.size.unwrap_or(0).div_ceil(*unit)),
-                Test::Age(count) => facts.modified.is_some_and(|(seconds, _)| {
+                Test::Age(count) => facts.modified.is_some_and(|Timestamp { seconds, .. }| {
                     count.is(u64::try_from(self.now.saturating_sub(seconds) / SECONDS_OF_DAY).unwrap_or(0))
                 }),
                 Test::Newer(_) => {
-                    let than = newer.next().copied().unwrap_or((i64::MAX, 0));
+                    let than = newer.next().copied().unwrap_or(Timestamp::new(i64::MAX, 0));
                     facts.modified.is_some_and(|time| time > than)
                 }
                 Test::Empty => self.is_empty(url, facts).map_err(|error| trouble(url, &error))?,
@@ -147,7 +145,7 @@ impl Finding<'_> {
 }
 
 /// The times of the files behind -newer.
-fn references(search: &Search, sessions: &mut Sessions) -> Result<Vec<Time>, NameError> {
+fn references(search: &Search, sessions: &mut Sessions) -> Result<Vec<Timestamp>, NameError> {
     let references = search.tests.iter().filter_map(|(_, test)| match test {
         Test::Newer(reference) => Some(reference),
         _ => None,
@@ -158,12 +156,12 @@ fn references(search: &Search, sessions: &mut Sessions) -> Result<Vec<Time>, Nam
                 Failure::new(Exit::of_io(&error), format!("-newer {}: {error}", printable_path(path)))
             };
             let found = path.metadata().map_err(failed)?;
-            Ok((found.mtime(), u32::try_from(found.mtime_nsec()).unwrap_or(0)))
+            Ok(Timestamp::new(found.mtime(), u32::try_from(found.mtime_nsec()).unwrap_or(0)))
         }
         Reference::Remote(url) => {
             let (session, _) = sessions.with(url).map_err(|(failure, kind)| NameError::Told(failure, kind))?;
             let found = session.look(wire_name(url), Wanted::MODIFIED).map_err(|error| trouble(url, &error))?;
-            Ok(found.modified.unwrap_or((i64::MAX, 0)))
+            Ok(found.modified.unwrap_or(Timestamp::new(i64::MAX, 0)))
         }
     });
     times.collect()

@@ -186,7 +186,7 @@ impl<'p> Listing<'p> {
             mode = letters(facts.mode.unwrap_or(0)),
             links = facts.links.unwrap_or(1),
             size = amount(facts.size.unwrap_or(0), self.human),
-            time = facts.modified.map_or("-".to_owned(), |(seconds, _)| calendar::shown(seconds)),
+            time = facts.modified.map_or("-".to_owned(), |time| calendar::shown(time.seconds)),
             name = printable(name),
         )
     }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{ErrorKind, Facts, Openers, Session};
+use xdfs_proto::base::Timestamp;
 
 /// The attributes that a listing shows for each name.
 pub(super) const SHOWN: Wanted = Wanted::MODE
@@ -98,7 +99,7 @@ fn show_with(plan: &NamesPlan, url: &Url, facts: &Facts, openers: Option<&Opener
 
 fn line(url: &Url, facts: &Facts, openers: Option<&Openers>) -> StatLine {
     let (name, name_escaped) = url.name().map(json_name).unzip();
-    let (atime, atime_nanoseconds) = facts.accessed.unzip();
+    let (atime, atime_nanoseconds) = facts.accessed.map(|time| (time.seconds, time.nanoseconds)).unzip();
     StatLine {
         url: url.to_string(),
         name,
@@ -115,7 +116,7 @@ fn line(url: &Url, facts: &Facts, openers: Option<&Openers>) -> StatLine {
 
 impl StatAttributes {
     pub(super) fn of(facts: &Facts) -> Self {
-        let (mtime, mtime_nanoseconds) = facts.modified.unzip();
+        let (mtime, mtime_nanoseconds) = facts.modified.map(|time| (time.seconds, time.nanoseconds)).unzip();
         let (uid, gid) = facts.owner.unzip();
         let (target, target_escaped) = facts.target.as_deref().map(json_name).unzip();
         let (user, group) =
@@ -158,7 +159,7 @@ fn describe(url: &Url, facts: &Facts) -> String {
     text
 }
 
-fn time((seconds, nanoseconds): (i64, u32)) -> String {
+fn time(Timestamp { seconds, nanoseconds }: Timestamp) -> String {
     format!("{}.{nanoseconds:09} UTC", calendar::shown(seconds))
 }
 

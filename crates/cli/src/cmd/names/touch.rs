@@ -5,8 +5,9 @@ use crate::plan::NamesPlan;
 use crate::url::Url;
 use xdfs_client::wire::{Call, NewTime, Put};
 use xdfs_client::{Batch, ErrorKind, Session, failed};
+use xdfs_proto::base::Timestamp;
 
-type Time = Option<(i64, u32)>;
+type Time = Option<Timestamp>;
 
 pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, (create, time): (bool, Time)) -> Done {
     let new = Some(time.map_or(NewTime::Now, NewTime::At));

@@ -15,7 +15,7 @@ use std::hash::RandomState;
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
 use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, is_reserved};
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
 use xdfs_proto::wire::path::{Attributes, FileType};
 
 /// Names of a directory that are removed at a time.
@@ -80,7 +80,7 @@ impl Download {
             return;
         }
         if let Some(directory) = self.state.directories.get(id)
-            && let Some((seconds, nanoseconds)) = directory.modified
+            && let Some(Timestamp { seconds, nanoseconds }) = directory.modified
         {
             let time = [&seconds.to_be_bytes()[..], &nanoseconds.to_be_bytes()].concat();
             // A time that is not kept is no loss of data.
@@ -113,7 +113,7 @@ impl Download {
             let Some((path, time)) = self.state.read_back(observer, pair) else { continue };
             let (seconds, nanoseconds) = time.split_at_checked(8).unwrap_or_default();
             if let (Ok(seconds), Ok(nanoseconds)) = (seconds.try_into(), nanoseconds.try_into()) {
-                let modified = (i64::from_be_bytes(seconds), u32::from_be_bytes(nanoseconds));
+                let modified = Timestamp::new(i64::from_be_bytes(seconds), u32::from_be_bytes(nanoseconds));
                 self.set_time(observer, &path, Some(modified));
             }
         }

@@ -14,7 +14,7 @@ use crate::tree::{NotKept, TreeOptions, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
 use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special, is_reserved};
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 use xdfs_proto::wire::path::{Attributes, FileType};
 
 impl DownloadSource {
@@ -235,7 +235,7 @@ impl Download {
         self.left(id);
     }
 
-    pub(super) fn set_time(&mut self, observer: &mut dyn Observer, path: &[u8], modified: Option<(i64, u32)>) {
+    pub(super) fn set_time(&mut self, observer: &mut dyn Observer, path: &[u8], modified: Option<Timestamp>) {
         let change = AttributeChange { modified, ..AttributeChange::default() };
         if modified.is_some()
             && let Err(error) = parse(path).and_then(|at| self.store.change(&at, &change))

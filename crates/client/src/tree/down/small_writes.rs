@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use xdfs_engine::blocking::{self, Blocking};
 use xdfs_io::store::{Existing, SmallFile};
-use xdfs_proto::base::RelPath;
+use xdfs_proto::base::{RelPath, Timestamp};
 use xdfs_proto::wire::path::Attributes;
 
 /// Most threads that write small files: a network file system handles several at a time.
@@ -32,7 +32,7 @@ pub(super) struct SmallWrites {
 struct SmallWrite {
     target: RelPath,
     mode: u32,
-    modified: Option<(i64, u32)>,
+    modified: Option<Timestamp>,
     existing: Existing,
     holes: bool,
     content: Bytes,

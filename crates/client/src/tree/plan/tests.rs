@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use xdfs_proto::base::Timestamp;
 
 /// A name of a model: what a listing shows of it, and its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -10,7 +11,7 @@ struct Name {
     mode: u32,
     size: u64,
     content: u8,
-    modified: (i64, u32),
+    modified: Timestamp,
     links: u64,
     owner: u32,
     device: (u32, u32),
@@ -107,7 +108,7 @@ fn kinds_of_names() -> impl Strategy<Value = FileType> {
 
 /// Few values of each field, so that names are often equal.
 fn names(kind: impl Strategy<Value = FileType>) -> impl Strategy<Value = Name> {
-    let times = [(7, 0), (7, 5), (8, 5)];
+    let times = [(7, 0), (7, 5), (8, 5)].map(|(seconds, nanoseconds)| Timestamp::new(seconds, nanoseconds));
     let fields = (0..2u64, 0..2u8, proptest::sample::select(times.to_vec()), 1..3u64, 0..2u32, 0..2u32, 0..2u8);
     (kind, proptest::sample::select(vec![0o644, 0o755, 0o4755]), fields).prop_map(|(kind, mode, fields)| {
         let (size, content, modified, links, owner, device, text) = fields;
@@ -179,7 +180,7 @@ fn the_name_of_a_directory_is_cleared_first_and_a_locked_one_is_known() {
     let pair = Pair { source, target: locked, same_owner: true, unreported: false };
     let options = TreeOptions::default();
     assert_eq!(compare(&pair, &options), TargetState::OlderLockedDirectory);
-    let time = Some((7, 0));
+    let time = Some(Timestamp::new(7, 0));
     let same = Pair { source: Facts { modified: time, ..source }, target: Facts { modified: time, ..locked }, ..pair };
     assert_eq!(compare(&same, &options), TargetState::LockedDirectory);
     assert_eq!(compare(&Pair { unreported: true, ..same }, &options), TargetState::OlderLockedDirectory);

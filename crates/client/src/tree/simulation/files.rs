@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_io::store::tree::{Node, NodeKind};
 use xdfs_io::store::{Existing, Version};
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, Timestamp};
 
 type Result<T> = std::result::Result<T, Error>;
-pub(super) type Time = (i64, u32);
+pub(super) type Time = Timestamp;
 
 /// The inode of the top.
 const TOP: u64 = 1;
@@ -103,7 +103,7 @@ impl Inodes {
         self.clock += 1;
         let clock = self.clock;
         let directory = self.get(parent);
-        directory.modified = (clock, 0);
+        directory.modified = Timestamp::new(clock, 0);
         let before = directory.entries.insert(name, inode);
         self.get(inode).links += 1;
         before.into_iter().for_each(|old| self.unlink(old));
@@ -121,7 +121,7 @@ impl Inodes {
         self.clock += 1;
         let clock = self.clock;
         let directory = self.get(parent);
-        directory.modified = (clock, 0);
+        directory.modified = Timestamp::new(clock, 0);
         if let Some(inode) = directory.entries.remove(name) {
             self.unlink(inode);
         }
@@ -182,7 +182,7 @@ impl Inodes {
 
 impl SimulatedFiles {
     pub(super) fn new() -> Self {
-        let top = Inode { links: 1, ..Inode::new(NodeKind::Directory, 0o755, Vec::new(), (1, 0)) };
+        let top = Inode { links: 1, ..Inode::new(NodeKind::Directory, 0o755, Vec::new(), Timestamp::new(1, 0)) };
         Self(Arc::new(Mutex::new(Inodes { all: BTreeMap::from([(TOP, top)]), next: TOP + 1, clock: 1_000_000 })))
     }
 
@@ -285,7 +285,7 @@ pub(super) fn node_of(number: u64, inode: &Inode) -> Node {
         identity: (7, number),
         owner: (0, 0),
         device: inode.device,
-        accessed: (0, 0),
+        accessed: Timestamp::new(0, 0),
         modified: inode.modified,
         changed: inode.modified,
         version: Version(Vec::new()),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use xdfs_io::store::Existing;
 use xdfs_io::store::tree::{NodeKind, Tree};
-use xdfs_proto::base::RelPath;
+use xdfs_proto::base::{RelPath, Timestamp};
 
 /// Names of a usual tree, and of one with a large directory.
 const NAMES: usize = 14;
@@ -113,8 +113,8 @@ fn file(random: &mut Random) -> Inode {
     Inode::new(NodeKind::Regular, random.pick(&[0o644, 0o600, 0o755, 0o4755]), content, time(random))
 }
 
-fn time(random: &mut Random) -> (i64, u32) {
-    (100 + random.below(3) as i64, random.pick(&[5, 6]))
+fn time(random: &mut Random) -> Timestamp {
+    Timestamp::new(100 + random.below(3) as i64, random.pick(&[5, 6]))
 }
 
 /// Adds names to a tree.
@@ -133,7 +133,7 @@ fn fill(random: &mut Random, files: &SimulatedFiles, count: usize, large: bool) 
             0..4 => {
                 let mode = random.pick(&[0o755, 0o700, 0o1777]);
                 files
-                    .create(&path, Inode::new(NodeKind::Directory, mode, Vec::new(), (1, 0)))
+                    .create(&path, Inode::new(NodeKind::Directory, mode, Vec::new(), Timestamp::new(1, 0)))
                     .map(|()| directories.push(path))
             }
             4..6 => {
@@ -151,7 +151,7 @@ fn fill(random: &mut Random, files: &SimulatedFiles, count: usize, large: bool) 
         drop(made);
     }
     for (index, directory) in directories.iter().enumerate() {
-        files.edit(directory, |inode| inode.modified = (500 + index as i64, 0));
+        files.edit(directory, |inode| inode.modified = Timestamp::new(500 + index as i64, 0));
     }
 }
 
@@ -177,18 +177,23 @@ fn earlier(random: &mut Random, source: &SimulatedFiles, options: &TreeOptions) 
                 target.remove_all(&path);
                 // Its directory has another time from now on.
                 let there = file(random);
-                drop(target.create(&path, there.at((90, 0))));
+                drop(target.create(&path, there.at(Timestamp::new(90, 0))));
             }
             2 => {
                 target.remove_all(&path);
-                drop(target.create(&path, Inode::new(NodeKind::Directory, 0o755, Vec::new(), (91, 0))));
+                drop(target.create(&path, Inode::new(NodeKind::Directory, 0o755, Vec::new(), Timestamp::new(91, 0))));
                 if random.coin() {
                     drop(target.create(&join(&path, b"a"), file(random)));
                 }
             }
             3 => {
                 target.remove_all(&path);
-                drop(target.create(&path, Inode::new(NodeKind::Symlink, 0o777, b"elsewhere".to_vec(), (92, 0))));
+                drop(
+                    target.create(
+                        &path,
+                        Inode::new(NodeKind::Symlink, 0o777, b"elsewhere".to_vec(), Timestamp::new(92, 0)),
+                    ),
+                );
             }
             4 => target.edit(&path, |inode| inode.mode ^= if inode.kind == NodeKind::Symlink { 0 } else { 0o044 }),
             5 if found.kind == NodeKind::Regular => target.edit(&path, |inode| {
@@ -200,8 +205,9 @@ fn earlier(random: &mut Random, source: &SimulatedFiles, options: &TreeOptions) 
                 let index = random.below(others.len());
                 if let Some((other, _)) = others.iter().nth(index).filter(|(_, other)| other.kind == NodeKind::Regular)
                 {
-                    let again =
-                        target.find(&path).map(|there| Inode::new(there.kind, there.mode, there.content, (93, 0)));
+                    let again = target
+                        .find(&path)
+                        .map(|there| Inode::new(there.kind, there.mode, there.content, Timestamp::new(93, 0)));
                     target.remove_all(&path);
                     if random.coin() {
                         drop(link(&target, other, &path));
@@ -210,7 +216,7 @@ fn earlier(random: &mut Random, source: &SimulatedFiles, options: &TreeOptions) 
                     }
                 }
             }
-            _ => target.edit(&path, |inode| inode.modified = (94, 0)),
+            _ => target.edit(&path, |inode| inode.modified = Timestamp::new(94, 0)),
         }
     }
     add_surplus(random, &target);
@@ -230,7 +236,7 @@ fn add_surplus(random: &mut Random, target: &SimulatedFiles) {
         let above = directories[random.below(directories.len())].clone();
         let path = join(&above, &[b's', random.pick(b"012x")]);
         let new = if random.one_in(3, 1) {
-            Inode::new(NodeKind::Directory, 0o755, Vec::new(), (95, 0))
+            Inode::new(NodeKind::Directory, 0o755, Vec::new(), Timestamp::new(95, 0))
         } else {
             file(random)
         };
@@ -245,7 +251,7 @@ fn tell_apart(source: &SimulatedFiles, target: &SimulatedFiles) {
             (there.kind, there.modified) == (found.kind, found.modified) && there.content != found.content
         };
         if found.kind == NodeKind::Regular && target.find(&path).is_ok_and(|there| alike(&there)) {
-            target.edit(&path, |inode| inode.modified.0 += 50);
+            target.edit(&path, |inode| inode.modified.seconds += 50);
         }
     }
 }
@@ -281,25 +287,25 @@ impl Changes {
             0 => self.source.remove_all(&path),
             1 if found.kind == NodeKind::Regular => self.source.edit(&path, |inode| {
                 inode.content.truncate(inode.content.len() / 2);
-                inode.modified.0 += 1000;
+                inode.modified.seconds += 1000;
             }),
             2 if found.kind == NodeKind::Regular => {
                 let more = random.pick(&[1, 50_000, 200_000]);
                 self.source.edit(&path, |inode| {
                     inode.content.resize(inode.content.len() + more, b'+');
-                    inode.modified.0 += 1000;
+                    inode.modified.seconds += 1000;
                 });
             }
             3 if found.kind == NodeKind::Regular => {
-                let new = file(random).at((2000, 0));
+                let new = file(random).at(Timestamp::new(2000, 0));
                 drop(self.source.put(&path, new, Existing::Replace));
             }
             _ => {
                 self.source.remove_all(&path);
                 let new = if random.coin() {
-                    Inode::new(NodeKind::Directory, 0o755, Vec::new(), (2001, 0))
+                    Inode::new(NodeKind::Directory, 0o755, Vec::new(), Timestamp::new(2001, 0))
                 } else {
-                    Inode::new(NodeKind::Symlink, 0o777, b"new".to_vec(), (2002, 0))
+                    Inode::new(NodeKind::Symlink, 0o777, b"new".to_vec(), Timestamp::new(2002, 0))
                 };
                 drop(self.source.create(&path, new));
             }

@@ -5,7 +5,7 @@ use crate::tree::endpoints::Local;
 use std::collections::BTreeSet;
 use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Space, Special, Tree};
 use xdfs_io::store::{Existing, Kept, MemoryStore, SmallFile, SmallReader, Source, Stage, StageRequest, Store};
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -47,7 +47,7 @@ impl Tree for SimulatedFiles {
         ends.push(path.as_bytes().len());
         for end in ends {
             let (name, clock) = (&path.as_bytes()[..end], inodes.clock);
-            let directory = Inode::new(NodeKind::Directory, mode, Vec::new(), (clock, 0));
+            let directory = Inode::new(NodeKind::Directory, mode, Vec::new(), Timestamp::new(clock, 0));
             match inodes.create(name, directory) {
                 Err(error) if error.kind == ErrorKind::AlreadyExists && parents => {
                     let there = inodes.find(name)?;
@@ -106,7 +106,9 @@ impl Tree for SimulatedFiles {
     fn make_symlink(&self, path: &RelPath, text: &[u8]) -> Result<()> {
         let mut inodes = self.lock();
         let clock = inodes.clock;
-        inodes.create(path.as_bytes(), Inode::new(NodeKind::Symlink, 0o777, text.to_vec(), (clock, 0))).map(drop)
+        inodes
+            .create(path.as_bytes(), Inode::new(NodeKind::Symlink, 0o777, text.to_vec(), Timestamp::new(clock, 0)))
+            .map(drop)
     }
 
     fn read_symlink(&self, path: &RelPath) -> Result<Vec<u8>> {
@@ -120,7 +122,7 @@ impl Tree for SimulatedFiles {
     fn make_special(&self, path: &RelPath, special: &Special) -> Result<()> {
         let mut inodes = self.lock();
         let clock = inodes.clock;
-        let inode = Inode::new(special.kind, special.mode, Vec::new(), (clock, 0));
+        let inode = Inode::new(special.kind, special.mode, Vec::new(), Timestamp::new(clock, 0));
         inodes.create(path.as_bytes(), Inode { device: special.device, ..inode }).map(drop)
     }
 

@@ -6,6 +6,7 @@ use crate::tree::directories::DirectoryId;
 use crate::tree::plan::FirstStep;
 use crate::tree::scheduler::Entry;
 use xdfs_io::store::tree::Node;
+use xdfs_proto::base::Timestamp;
 
 /// A task that is pending or in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,7 +61,7 @@ pub(in crate::tree) enum UploadTask {
     /// Restore the mode of a directory that was temporarily unlocked.
     Relock(Vec<u8>, u32),
     /// Set the time of an existing entry to that of its source, and nothing else.
-    Time(Vec<u8>, (i64, u32)),
+    Time(Vec<u8>, Timestamp),
     /// Remove the temporary name of a link, which a rename may have left.
     RemoveTemp(Vec<u8>),
     /// Remove a name that the source does not have. `unlock`: its directory was unlocked.

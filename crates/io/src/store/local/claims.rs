@@ -86,7 +86,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::time::{Duration, Instant};
     use tempfile::TempDir;
-    use xdfs_proto::base::RelPath;
+    use xdfs_proto::base::{RelPath, Timestamp};
 
     /// A store in a directory of the test's own.
     struct Scene {
@@ -128,7 +128,7 @@ mod tests {
             size: Some(2 << 20),
             existing: Existing::Replace,
             transfer: [7; 16],
-            resume: Some(Resume { source, owner, hashed: true, since: (0, 0), synced: true }),
+            resume: Some(Resume { source, owner, hashed: true, since: Timestamp::new(0, 0), synced: true }),
             base: None,
             holes: false,
         }

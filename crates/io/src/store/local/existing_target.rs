@@ -10,7 +10,7 @@ use crate::store::{Attributes, Base, CommitRequest, Result, StageCapability, Sta
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use xdfs_proto::base::{Extent, Safety};
+use xdfs_proto::base::{Extent, Safety, Timestamp};
 
 /// File systems round times; the coarsest to two seconds.
 const ROUNDED_SECONDS: i64 = 2;
@@ -32,7 +32,7 @@ fn judge(place: &TargetPlace, base: &Base, size: Option<u64>) -> Result<TargetMa
         return Ok(TargetMatch::Base);
     }
     let near = |stat: &Stat| {
-        let away = |(seconds, _): (i64, u32)| stat.st_mtime.abs_diff(seconds) <= ROUNDED_SECONDS as u64;
+        let away = |Timestamp { seconds, .. }: Timestamp| stat.st_mtime.abs_diff(seconds) <= ROUNDED_SECONDS as u64;
         base.modified.is_some_and(away) && u64::try_from(stat.st_size).ok() == size
     };
     match stat.filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && near(stat)) {

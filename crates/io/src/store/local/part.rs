@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, Timestamp};
 
 /// Smaller part files are not worth keeping: sending the bytes again is faster than looking for
 /// them.
@@ -411,7 +411,7 @@ pub(in crate::store) fn stuck_words(shown: &str, stuck: Stuck) -> Error {
 }
 
 /// Sets permission bits, of which only 0o777 count, and the modification time, where there is one.
-fn give_attributes(file: &OwnedFd, mode: u32, modified: Option<(i64, u32)>) -> std::result::Result<(), Errno> {
+fn give_attributes(file: &OwnedFd, mode: u32, modified: Option<Timestamp>) -> std::result::Result<(), Errno> {
     give_mode(file, mode)?;
     give_time(file, modified)
 }
@@ -422,7 +422,7 @@ pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> std::result::Result<(), Er
 }
 
 /// Sets the modification time, where there is one.
-pub(super) fn give_time(file: &OwnedFd, modified: Option<(i64, u32)>) -> std::result::Result<(), Errno> {
+pub(super) fn give_time(file: &OwnedFd, modified: Option<Timestamp>) -> std::result::Result<(), Errno> {
     let Some(modified) = modified else { return Ok(()) };
     let times =
         Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: bounded(modified) };
@@ -441,7 +441,7 @@ fn unless_unknown(result: std::result::Result<(), Errno>) -> std::result::Result
 
 /// Limits the time to what the file system can represent; the bound prevents a peer from setting
 /// the special values of the other field (now, omit).
-fn bounded((seconds, nanoseconds): (i64, u32)) -> Timespec {
+fn bounded(Timestamp { seconds, nanoseconds }: Timestamp) -> Timespec {
     Timespec { tv_sec: seconds, tv_nsec: nanoseconds.min(999_999_999).into() }
 }
 
@@ -452,9 +452,9 @@ mod tests {
     #[test]
     fn times_of_a_peer_are_none_of_the_kernels_special_ones() {
         for seconds in [i64::MIN, -1, 0, i64::MAX] {
-            assert_eq!(bounded((seconds, 5)), Timespec { tv_sec: seconds, tv_nsec: 5 });
+            assert_eq!(bounded(Timestamp::new(seconds, 5)), Timespec { tv_sec: seconds, tv_nsec: 5 });
             // UTIME_NOW and UTIME_OMIT are nanosecond values above 10^9.
-            assert_eq!(bounded((seconds, 1_073_741_823)).tv_nsec, 999_999_999);
+            assert_eq!(bounded(Timestamp::new(seconds, 1_073_741_823)).tv_nsec, 999_999_999);
         }
     }
 }

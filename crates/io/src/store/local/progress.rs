@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use xdfs_proto::base::{Bugs, Extent, Marker, MarkerStep};
+use xdfs_proto::base::{Bugs, Extent, Marker, MarkerStep, Timestamp};
 
 /// Cut off the end of the data, to be sent again, where a full disk has no space for the journal.
 const ROOM_FOR_JOURNAL: u64 = 64 << 10;
@@ -37,7 +37,7 @@ pub(super) struct Lease {
     /// Incremented by each takeover.
     pub(super) generation: u64,
     /// When the session of the current writer began.
-    pub(super) since: (i64, u32),
+    pub(super) since: Timestamp,
     /// The file has been renamed to its target, or removed: it can no longer be taken over.
     pub(super) over: bool,
 }

@@ -5,7 +5,7 @@ use crate::store::io_loops::read_full;
 use crate::store::{Attributes, Result, SourceCapability, SourceFile, Version};
 use rustix::fs::{FileType, Stat};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, Timestamp};
 
 /// An open file and its attributes when it was opened.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub(in crate::store) fn attributes_of(stat: &Stat) -> Attributes {
         // meaningful here.
         size: if kind == crate::store::FileKind::Regular { u64::try_from(stat.st_size).ok() } else { None },
         mode: stat.st_mode & 0o7777,
-        modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
+        modified: Timestamp::new(stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
         version: version_of(stat),
     }
 }

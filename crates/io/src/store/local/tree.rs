@@ -13,7 +13,7 @@ use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 
 /// Unit in which the kernel counts blocks, whatever the block size of the file system.
 const COUNTED_BLOCK: u64 = 512;
@@ -323,9 +323,9 @@ pub(in crate::store) fn node_of(stat: &Stat) -> Node {
         identity: (stat.st_dev, stat.st_ino),
         owner: (stat.st_uid, stat.st_gid),
         device: (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
-        accessed: (stat.st_atime, nanoseconds(stat.st_atime_nsec)),
-        modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
-        changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
+        accessed: Timestamp::new(stat.st_atime, nanoseconds(stat.st_atime_nsec)),
+        modified: Timestamp::new(stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
+        changed: Timestamp::new(stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
         version: version_of(stat),
     }
 }

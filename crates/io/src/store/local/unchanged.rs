@@ -11,6 +11,7 @@ use crate::store::resolve::Parent;
 use rustix::fs::{Advice, FileType, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use xdfs_proto::base::Timestamp;
 
 /// Clocks of file systems advance in ticks, and are at most one tick behind; the longest is 10 ms.
 const TICK_NANOSECONDS: i128 = 20_000_000;
@@ -23,7 +24,9 @@ const STEP: usize = 256 << 10;
 /// well.
 pub(super) fn stays(parent: &Parent, name: &[u8], found: &Stat, new: &OwnedFd, existing: Existing) -> Option<Stat> {
     let Existing::ReplaceOther { since } = existing else { return None };
-    if moment((found.st_ctime, nanoseconds(found.st_ctime_nsec))) + TICK_NANOSECONDS < moment(since) {
+    if Timestamp::new(found.st_ctime, nanoseconds(found.st_ctime_nsec)).as_nanoseconds() + TICK_NANOSECONDS
+        < since.as_nanoseconds()
+    {
         return None;
     }
     let own = rustix::fs::fstat(new).ok()?;
@@ -39,11 +42,6 @@ pub(super) fn stays(parent: &Parent, name: &[u8], found: &Stat, new: &OwnedFd, e
     let behind = parent.look(name).ok()??;
     let version = version_of(found);
     (same && version_of(&opened) == version && version_of(&behind) == version).then_some(behind)
-}
-
-/// Nanoseconds since 1970.
-fn moment((seconds, nanoseconds): (i64, u32)) -> i128 {
-    i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
 }
 
 /// All attributes are equal, and there is no second link through which another user has it.

@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use xdfs_proto::base::RelPath;
+use xdfs_proto::base::{RelPath, Timestamp};
 
 /// Buffer for the names that one call of the kernel returns: large enough that the number of calls
 /// is negligible, small enough that reading beyond the end of a page costs nothing.
@@ -316,9 +316,9 @@ fn read_whole(
     Ok(bytes)
 }
 
-fn time(time: Option<(i64, u32)>) -> Timespec {
+fn time(time: Option<Timestamp>) -> Timespec {
     match time {
-        Some((seconds, nanoseconds)) => Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() },
+        Some(Timestamp { seconds, nanoseconds }) => Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() },
         None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
     }
 }

@@ -3,6 +3,7 @@
 use super::super::codec::{INTEGER_MAX, Reader, WireError, Writer};
 use super::super::request::{read_time, write_time};
 use super::{mode, number};
+use crate::base::Timestamp;
 use crate::limits;
 
 /// The type of a file.
@@ -169,9 +170,9 @@ pub struct Attributes<'a> {
     /// Size in bytes.
     pub size: Option<u64>,
     /// Modification time: seconds and nanoseconds since 1970.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
     /// Time of the last access.
-    pub accessed: Option<(i64, u32)>,
+    pub accessed: Option<Timestamp>,
     /// Number of hard links.
     pub links: Option<u64>,
     /// Equal for two names of one file, and for nothing else at one time.

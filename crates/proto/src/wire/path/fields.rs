@@ -4,7 +4,7 @@ use super::super::codec::{Reader, WireError, Writer};
 use super::super::finish::{read_digest, write_digest};
 use super::super::request::{read_time, write_time};
 use super::{mode, number};
-use crate::base::Digest;
+use crate::base::{Digest, Timestamp};
 use crate::limits;
 
 /// A time to set.
@@ -12,8 +12,8 @@ use crate::limits;
 pub enum NewTime {
     /// The server's current time.
     Now,
-    /// Seconds and nanoseconds since 1970.
-    At((i64, u32)),
+    /// This one.
+    At(Timestamp),
 }
 
 /// The owner to set.
@@ -83,7 +83,7 @@ pub struct Put<'a> {
     /// Permission bits.
     pub mode: u32,
     /// Modification time.
-    pub modified: Option<(i64, u32)>,
+    pub modified: Option<Timestamp>,
     /// Runs of zeros may be stored as holes.
     pub holes: bool,
     /// BLAKE3 of the content, compared before the rename.

@@ -1,7 +1,7 @@
 //! Every call and every answer comes back as it was; what has no room or no sense is refused.
 
 use super::*;
-use crate::base::{ErrorKind, Safety};
+use crate::base::{ErrorKind, Safety, Timestamp};
 use crate::limits;
 use crate::wire::{WireError, Writer};
 use alloc::vec;
@@ -11,8 +11,8 @@ fn full() -> Attributes<'static> {
     Attributes {
         mode: Some(0o4755),
         size: Some(5 << 40),
-        modified: Some((-5, 999_999_999)),
-        accessed: Some((1_700_000_000, 0)),
+        modified: Some(Timestamp::new(-5, 999_999_999)),
+        accessed: Some(Timestamp::new(1_700_000_000, 0)),
         links: Some(2),
         inode: Some([7; 16]),
         owner: Some((1000, u32::MAX)),
@@ -29,7 +29,7 @@ fn full() -> Attributes<'static> {
 }
 
 fn put(content: &[u8]) -> Put<'_> {
-    let (modified, hash) = (Some((-1, 1)), Some([3; 32]));
+    let (modified, hash) = (Some(Timestamp::new(-1, 1)), Some([3; 32]));
     Put { path: b"a/b", keep_existing: true, parents: true, mode: 0o644, modified, holes: true, hash, content }
 }
 
@@ -46,7 +46,7 @@ fn every_call() -> Vec<Call<'static>> {
         Call::Symlink { path, target: b"/etc/passwd" },
         Call::ReadLink { path },
         Call::SetMode { path, mode: 0o7777 },
-        Call::SetTimes { path, modified: Some(NewTime::At((-7, 5))), accessed: Some(NewTime::Now) },
+        Call::SetTimes { path, modified: Some(NewTime::At(Timestamp::new(-7, 5))), accessed: Some(NewTime::Now) },
         Call::Truncate { path, length: 1 << 50 },
         Call::SetOwner { path, user: Some(Owner::Number(0)), group: Some(Owner::Name(b"users")) },
         Call::SetOwner { path, user: Some(Owner::Either(b"anna", 7)), group: None },
@@ -252,8 +252,8 @@ fn no_result_with_a_bound_is_longer_than_it() {
     let names = (&[b'u'; limits::USER_BYTES_MAX][..], &[b'g'; limits::USER_BYTES_MAX][..]);
     let attributes = Attributes {
         size: Some(u64::MAX >> 2),
-        modified: Some((-(1 << 60), 999_999_999)),
-        accessed: Some((1 << 60, 999_999_999)),
+        modified: Some(Timestamp::new(-(1 << 60), 999_999_999)),
+        accessed: Some(Timestamp::new(1 << 60, 999_999_999)),
         links: Some(u64::MAX >> 2),
         device: Some((u32::MAX, u32::MAX)),
         allocated: Some(u64::MAX >> 2),

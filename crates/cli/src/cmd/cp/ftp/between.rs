@@ -5,6 +5,7 @@
 
 use std::io::{ErrorKind::UnexpectedEof, Read};
 use std::time::{Duration, Instant};
+use xdfs_proto::base::Timestamp;
 
 use xdfs_client::{Error, ErrorKind};
 use xdfs_gridftp::client;
@@ -88,7 +89,7 @@ impl Copy<'_> {
             return Err(Failed::of_peer(&to.to_string(), error));
         }
         let moved = self.move_between(&item, &source, &mut target).and_then(|copied| {
-            let modified = source.entry.modified.and_then(seconds_of).map(|seconds| (seconds, 0));
+            let modified = source.entry.modified.and_then(seconds_of).map(|seconds| Timestamp::new(seconds, 0));
             self.name_upload(modified, &target).map_err(|lost| self.unmoved(&item, to, lost))?;
             self.remove_stale(&target);
             Ok(copied)

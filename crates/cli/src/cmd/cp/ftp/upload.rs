@@ -1,6 +1,7 @@
 //! From this machine to an FTP server.
 
 use std::time::Instant;
+use xdfs_proto::base::Timestamp;
 
 use xdfs_client::{Error, ErrorKind};
 use xdfs_gridftp::client::{self, Session};
@@ -206,7 +207,7 @@ impl Copy<'_> {
     /// Sets the time and gives the file its name.
     pub(super) fn name_upload(
         &mut self,
-        modified: Option<(i64, u32)>,
+        modified: Option<Timestamp>,
         target: &Target<'_>,
     ) -> Result<(), (Error, bool)> {
         let server = self.ftp.with(target.url).map_err(|(failure, kind)| (Error::new(kind, failure.message), true))?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use xdfs_proto::base::Timestamp;
 
 use xdfs_client::tree::Receive;
 use xdfs_client::wire::Put;
@@ -78,7 +79,7 @@ impl Content<'_> {
 struct Upload<'a> {
     path: &'a [u8],
     content: Content<'a>,
-    modified: Option<(i64, u32)>,
+    modified: Option<Timestamp>,
     keep_existing: bool,
     verify: bool,
     /// What an earlier attempt has left is continued.
