@@ -12,7 +12,8 @@ use std::time::Duration;
 use xdfs_client::file::Remote;
 use xdfs_client::{ErrorKind, Level};
 
-use crate::cmd::remote::{SessionRequest, Sessions, wire_name};
+use crate::cmd::connect::SessionRequest;
+use crate::cmd::remote::{Sessions, wire_name};
 use crate::cmd::ssh::Tunnel;
 use crate::config::Config;
 use crate::exit::{Exit, Failure};

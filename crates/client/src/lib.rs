@@ -64,6 +64,7 @@ mod journal;
 mod options;
 mod pipelines;
 mod requests;
+pub mod retry;
 mod session;
 mod transfer;
 pub mod tree;

@@ -8,24 +8,56 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use xdfs_client::retry::Backoff;
 use xdfs_client::trust::{HostName, KeyRejection, KnownHosts, Remembered, Trust};
-use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Session, has_no_way, was_lost_in_opening};
+use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Limit, Session, has_no_way, was_lost_in_opening};
 use xdfs_io::store::owners;
 use xdfs_secure::policy::Fingerprint;
 use xdfs_xio::Over;
 
 use super::authorities;
-use super::cp::Backoff;
-use super::key::failed;
 use super::login::{Offers, TypedSecrets, User, variable};
-use super::remote::SessionRequest;
+use super::pause::{attempts_told, paused};
 use crate::config::{Config, HostSettings};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
 use crate::plan::LoginPlan;
 use crate::url::{PORT_DEFAULT, Url, is_user_name};
 use crate::{address, ask, calendar, stack, state};
+
+/// The parameters that are requested for every session.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionRequest {
+    pub(crate) channels: u16,
+    pub(crate) window: Option<u32>,
+    pub(crate) block: Option<u32>,
+    pub(crate) congestion: Option<String>,
+    pub(crate) level: xdfs_client::Level,
+    /// Files are moved at that level, not only asked about.
+    pub(crate) moves: bool,
+    /// The limit of bandwidth of all sessions together.
+    pub(crate) limit: Option<Arc<Limit>>,
+    /// How long to retry if a connection is lost before there is a session.
+    pub(crate) retry: Duration,
+}
+
+impl Default for SessionRequest {
+    /// One channel: enough for single calls.
+    fn default() -> Self {
+        Self {
+            channels: 1,
+            window: None,
+            block: None,
+            congestion: None,
+            level: xdfs_client::Level::Private,
+            moves: false,
+            limit: None,
+            retry: Duration::ZERO,
+        }
+    }
+}
 
 /// Connections for one URL: the first, one after the server's key was accepted, one for each of two
 /// keys behind a passphrase, and three for a password.
@@ -49,7 +81,7 @@ pub(crate) fn connect<T>(
     let state_option = state::own_option(login.state.as_deref());
     let here = |failure: Failure| (failure, ErrorKind::Refused);
     let folder = state::own(login.state.as_deref()).map_err(here)?;
-    let known = KnownHosts::read(&folder).map_err(|error| here(failed(&error)))?;
+    let known = KnownHosts::read(&folder).map_err(|error| here(Failure::local(&error)))?;
     let host = HostName::new(&url.host.to_string(), url.port);
     let host_settings = login.config.find(url);
     let stack = stack_to(url, wishes, login, host_settings).map_err(here)?;
@@ -68,7 +100,7 @@ pub(crate) fn connect<T>(
     offers.recall(typed, &host);
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
     let roots = authorities::named(login).map_err(here)?;
-    let patience = Backoff::new(wishes.retry);
+    let backoff = Backoff::since_progress(wishes.retry);
     let unattended = login.unattended;
     let connecting = Connecting {
         url,
@@ -82,7 +114,7 @@ pub(crate) fn connect<T>(
         offers,
         roots,
         typed,
-        patience,
+        backoff,
         unattended,
         config: &login.config,
     };
@@ -140,7 +172,7 @@ struct Connecting<'a> {
     typed: &'a TypedSecrets,
     /// The authorities that are trusted to certify the server's name if its key is unknown.
     roots: Option<Vec<Vec<u8>>>,
-    patience: Backoff,
+    backoff: Backoff,
     /// Nobody is asked.
     unattended: bool,
     config: &'a Config,
@@ -189,9 +221,9 @@ impl Connecting<'_> {
         loop {
             match self.attempt_once(trust, open) {
                 Err(Ok(error)) if was_lost_in_opening(&error) => {
-                    let first = self.patience.attempts() == 0;
-                    if !self.patience.again_connecting() {
-                        let message = format!("{error}{}", self.patience.story());
+                    let first = self.backoff.attempts() == 0;
+                    if !self.backoff.next(0, Instant::now()).is_some_and(paused) {
+                        let message = format!("{error}{}", attempts_told(&self.backoff));
                         return Err(Ok(Error { message, ..error }));
                     }
                     if first {
@@ -293,7 +325,7 @@ impl Connecting<'_> {
             ErrorKind::Cancelled => {
                 Failure::new(Exit::Cancelled, format!("{}: cancelled; nothing was sent", self.host))
             }
-            _ => failed(error),
+            _ => Failure::local(error),
         }
     }
 

@@ -13,7 +13,8 @@ use xdfs_client::file::{File, OpenOptions, Remote};
 use xdfs_client::{Error, ErrorKind, in_full};
 use xdfs_io::process::Process;
 
-use super::remote::{SessionRequest, Sessions, wire_name};
+use super::connect::SessionRequest;
+use super::remote::{Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::complain;
 use crate::plan::LockPlan;

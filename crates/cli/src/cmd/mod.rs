@@ -2,7 +2,7 @@
 
 mod authorities;
 mod complete;
-mod connect;
+pub(crate) mod connect;
 mod cp;
 mod demo;
 mod ftp;
@@ -15,6 +15,7 @@ mod mount;
 mod names;
 mod notify;
 mod pattern;
+mod pause;
 mod pipe;
 pub(crate) mod remote;
 mod serve;

@@ -19,7 +19,8 @@ use xdfs_client::{Error, in_full};
 use xdfs_mount::{AttachError, Attached, KernelOptions, MountPoint, Settings, Tree, attach, serve};
 use xdfs_secure::random;
 
-use super::remote::{SessionRequest, Sessions, remedy_without_export, wire_name};
+use super::connect::SessionRequest;
+use super::remote::{Sessions, remedy_without_export, wire_name};
 use crate::args::as_mount;
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{complain, use_system_log};

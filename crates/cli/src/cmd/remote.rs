@@ -8,8 +8,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType};
 use xdfs_client::file::Remote;
-use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Limit, Session, Target, Transfer};
+use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Session, Target, Transfer};
 
+use super::connect::SessionRequest;
 use super::login::TypedSecrets;
 use super::ssh::Tunnel;
 use super::{connect, ssh};
@@ -28,38 +29,6 @@ pub(crate) struct Sessions {
     login: LoginPlan,
     typed: TypedSecrets,
     servers: Vec<ServerSession>,
-}
-
-/// The parameters that are requested for every session.
-#[derive(Clone, Debug)]
-pub(crate) struct SessionRequest {
-    pub(crate) channels: u16,
-    pub(crate) window: Option<u32>,
-    pub(crate) block: Option<u32>,
-    pub(crate) congestion: Option<String>,
-    pub(crate) level: xdfs_client::Level,
-    /// Files are moved at that level, not only asked about.
-    pub(crate) moves: bool,
-    /// The limit of bandwidth of all sessions together.
-    pub(crate) limit: Option<Arc<Limit>>,
-    /// How long to retry if a connection is lost before there is a session.
-    pub(crate) retry: Duration,
-}
-
-impl Default for SessionRequest {
-    /// One channel: enough for single calls.
-    fn default() -> Self {
-        Self {
-            channels: 1,
-            window: None,
-            block: None,
-            congestion: None,
-            level: xdfs_client::Level::Private,
-            moves: false,
-            limit: None,
-            retry: Duration::ZERO,
-        }
-    }
 }
 
 /// Time for the threads of a lost or abandoned session to end.

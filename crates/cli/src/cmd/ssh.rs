@@ -21,9 +21,9 @@ use xdfs_io::process::Process;
 use xdfs_secure::identity::KeyPair;
 
 use self::said::Cause;
+use super::connect::SessionRequest;
 use super::connect::{ConnectResult, OpenFn};
 use super::login::variable;
-use super::remote::SessionRequest;
 use crate::exit::{Exit, Failure};
 use crate::greeting::{self, Greeting, Request, VERSION};
 use crate::plan::LoginPlan;

@@ -10,10 +10,11 @@ use xdfs_gridftp::ranges::Range;
 use xdfs_io::store::stream::StreamSource;
 use xdfs_io::store::{LocalPlace, Source};
 
+use super::connect::SessionRequest;
 use super::ftp::{FtpServers, error_of};
 use super::meant::meant;
 use super::pattern;
-use super::remote::{SessionRequest, Sessions, wire_name};
+use super::remote::{Sessions, wire_name};
 use crate::exit::{Exit, Failure, Side};
 use crate::output::{JsonLines, SumLine, print, report, told};
 use crate::plan::{Local, SumOf, SumPlan};

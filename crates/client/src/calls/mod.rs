@@ -14,7 +14,7 @@ pub(crate) use queue::Queue;
 pub use verbs::{Facts, Opener, Openers};
 
 use crate::callback::Callback;
-use crate::file::Backoff;
+use crate::retry::Backoff;
 use crate::session::Session;
 use crate::transfer::PumpSender;
 use bytes::Bytes;

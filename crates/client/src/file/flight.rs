@@ -7,8 +7,9 @@ use xdfs_proto::base::{Error, ErrorKind};
 use super::File;
 use super::core::{Core, Shared};
 use super::options::OpenOptions;
-use super::remote::{Remote, is_lost};
+use super::remote::Remote;
 use crate::calls::{Batch, Reply};
+use crate::retry::is_lost;
 use crate::session::Session;
 use std::sync::Arc;
 

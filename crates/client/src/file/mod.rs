@@ -90,7 +90,6 @@ pub use core::Lease;
 pub use flight::{Changed, Flight, Opened};
 pub use options::{FileAccess, FileMode, FileShare, OpenOptions};
 pub use pipe::{Pipe, PipeSide};
-pub(crate) use remote::Backoff;
 pub use remote::Remote;
 pub use xdfs_proto::base::Extent;
 pub use xdfs_proto::lease::LeaseKind;

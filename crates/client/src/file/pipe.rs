@@ -5,9 +5,10 @@
 mod reading;
 mod writing;
 
-use super::remote::{Answered, PendingFileReply, Remote, is_lost};
+use super::remote::{Answered, PendingFileReply, Remote};
 use super::stream::{BROKEN, to_io};
 use crate::calls::failed;
+use crate::retry::is_lost;
 use crate::session::Session;
 use reading::Reading;
 use std::sync::Arc;

@@ -3,12 +3,13 @@
 use super::leases::Keeper;
 use crate::callback::Callback;
 use crate::options::ConnectOptions;
+use crate::retry::{Backoff, is_lost};
 use crate::session::Session;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xdfs_engine::payload::PayloadPool;
 use xdfs_proto::base::{Error, ErrorKind, Retry};
 use xdfs_proto::session::CallService;
@@ -18,9 +19,6 @@ use xdfs_proto::wire::path::REPLY_BYTES;
 /// How long a lost server is tried again, unless the program says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Used for what is longer.
-const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
 /// What its open files hold of what was requested before somebody read it, and again of what was written and
 /// not synced, unless the program says otherwise.
 const MEMORY: usize = 256 << 20;
@@ -28,10 +26,6 @@ const MEMORY: usize = 256 << 20;
 /// Writes whose memory is kept for reuse, as long as anything is not synced: as many as one file keeps to write them
 /// again.
 const SPARE_WRITES_MAX: usize = 256;
-
-/// Pauses between two tries.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A server whose files are opened. Several files share its session.
 pub struct Remote {
@@ -71,56 +65,6 @@ impl std::fmt::Debug for Way {
             Self::Given => "Given",
         })
     }
-}
-
-/// Longest pause of somebody who is in line for a lock: the server keeps the place for five seconds.
-const PAUSE_IN_LINE: Duration = Duration::from_millis(500);
-
-/// Pauses that grow, until a deadline.
-pub(crate) struct Backoff {
-    until: Instant,
-    pause: Duration,
-    longest: Duration,
-}
-
-impl Backoff {
-    /// For this long.
-    pub(crate) fn within(patience: Duration) -> Self {
-        let now = Instant::now();
-        // A deadline that no clock reaches is none.
-        let until = now.checked_add(patience).unwrap_or(now + FOREVER);
-        Self { until, pause: PAUSE_MIN, longest: PAUSE_MAX }
-    }
-
-    /// The same for a lock that is waited for.
-    pub(super) fn in_line(patience: Duration) -> Self {
-        Self { longest: PAUSE_IN_LINE, ..Self::within(patience) }
-    }
-
-    /// The next try follows at once, since the server answers; an error if there is none.
-    pub(super) fn try_at_once(&self, error: &Error) -> Result<(), Error> {
-        if Instant::now() < self.until { Ok(()) } else { Err(error.clone()) }
-    }
-
-    /// Waits before the next try; an error if there is none.
-    pub(crate) fn wait(&mut self, error: Error) -> Result<(), Error> {
-        if Instant::now() + self.pause > self.until {
-            return Err(error);
-        }
-        // A channel that nobody sends on: the wait is its timeout.
-        let (_sender, receiver) = sync_channel::<()>(0);
-        let _ = receiver.recv_timeout(self.pause);
-        self.pause = (self.pause * 2).min(self.longest);
-        Ok(())
-    }
-}
-
-/// Whether the same may succeed in a new session.
-pub(super) fn is_lost(error: &Error) -> bool {
-    matches!(
-        error.kind,
-        ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining | ErrorKind::SessionUnknown
-    )
 }
 
 impl Remote {

@@ -3,9 +3,9 @@
 use super::Keep;
 use super::NotKept;
 use super::down::{XATTR_ROOM_MAX, known_here};
-use super::replies::passes;
 use super::up::Extras;
 use crate::calls::Facts;
+use crate::retry::passes_for_tree;
 use crate::session::Session;
 use xdfs_io::store::LocalStore;
 use xdfs_io::store::tree::{AttributeChange, Tree};
@@ -28,7 +28,7 @@ impl Reduced {
     /// Counts a refusal; what ended the session is an error.
     fn note(&mut self, kind: NotKept, outcome: Result<(), Error>) -> Result<(), Error> {
         match outcome {
-            Err(error) if passes(&error) => Err(error),
+            Err(error) if passes_for_tree(&error) => Err(error),
             Err(_) => {
                 self.count += 1;
                 self.kinds = self.kinds.and(kind);

@@ -5,6 +5,7 @@ use super::endpoints::Remote;
 use super::events::{Event, Observer};
 use super::scheduler::{CallResult, Flow, PendingJob, StopReason, TreeCopy};
 use crate::calls::in_full;
+use crate::retry::{is_busy, passes_for_tree};
 use bytes::Bytes;
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
@@ -32,7 +33,7 @@ pub(super) fn on_event<C: TreeCopy>(
                 course.scheduler().tasks.push(task);
                 Ok(())
             }
-            (Some(PendingJob::Transfer(large)), Err(error)) if passes(&error) => {
+            (Some(PendingJob::Transfer(large)), Err(error)) if passes_for_tree(&error) => {
                 let task = course.large_again(large);
                 course.scheduler().tasks.push(task);
                 Err(StopReason::Lost(error))
@@ -101,7 +102,7 @@ fn replied<C: TreeCopy>(
             }
             Err(error) => Error::new(ErrorKind::Protocol, format!("the server's reply makes no sense: {error}")),
         },
-        Err(error) if passes(&error) => error,
+        Err(error) if passes_for_tree(&error) => error,
         Err(error) => {
             let told =
                 tasks.iter().map(|_| CallResult { outcome: Err(error.clone()), safety: Safety::Written }).collect();
@@ -157,17 +158,6 @@ fn is_contended(error: &Error) -> bool {
     error.kind == ErrorKind::Superseded || is_busy(error)
 }
 
-/// Whether the error is temporary: another session resumes the copy.
-pub(super) fn passes(error: &Error) -> bool {
-    matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining) || is_busy(error)
-}
-
-/// Whether xdfs has no room for it now, or another copy has it. An error of the system about a file
-/// in use concerns that name.
-fn is_busy(error: &Error) -> bool {
-    error.kind == ErrorKind::Busy && error.errno == 0
-}
-
 /// Whether the error is about the export itself, and not about a file system of a part of it: it
 /// holds for every name.
 fn is_for_all(kind: ErrorKind, errno: u16) -> bool {
@@ -192,7 +182,7 @@ mod tests {
         let text_file_busy = 26;
         for (errno, waits) in [(0, true), (text_file_busy, false)] {
             let error = Error::new(ErrorKind::Busy, "busy").with_errno(errno);
-            assert_eq!((is_contended(&error), passes(&error)), (waits, waits));
+            assert_eq!((is_contended(&error), passes_for_tree(&error)), (waits, waits));
         }
     }
 }

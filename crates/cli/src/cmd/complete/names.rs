@@ -8,7 +8,8 @@ use xdfs_client::wire::{FileType, Wanted};
 
 use super::Tell;
 use super::place::Place;
-use crate::cmd::remote::{SessionRequest, Sessions, wire_name};
+use crate::cmd::connect::SessionRequest;
+use crate::cmd::remote::{Sessions, wire_name};
 use crate::plan::LoginPlan;
 use crate::state;
 use crate::url::{SCHEME, Url};

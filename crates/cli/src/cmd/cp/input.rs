@@ -11,7 +11,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open as open_file, stat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
@@ -20,6 +19,7 @@ use xdfs_io::store::Source;
 use xdfs_io::store::stream::StreamSource;
 
 use super::monitor::LOOK_EVERY;
+use crate::cmd::pause::wait_to_read;
 use crate::signal;
 use crate::text::printable_path;
 
@@ -71,7 +71,7 @@ pub(super) fn open_pipe(path: &Path, stopped: &dyn Fn() -> bool) -> Result<Optio
     let is_pipe = stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Some(pipe) = is_pipe.then(|| open_file(path, flags, Mode::empty()).ok()).flatten() else { return Ok(None) };
-    while !wait(pipe.as_fd(), Some(LOOK_EVERY)) {
+    while !wait_to_read(pipe.as_fd(), Some(LOOK_EVERY)) {
         if stopped() {
             return Err(Error::new(ErrorKind::Cancelled, format!("{}: cancelled", printable_path(path))));
         }
@@ -86,26 +86,14 @@ fn relay(input: BorrowedFd<'_>, output: OwnedFd, signalled: &UnixStream) {
             Ok(0) => break,
             Ok(_) | Err(Errno::INTR) => {}
             // Non-blocking standard input, as some programs leave it behind.
-            Err(Errno::AGAIN) => drop(wait(input, None)),
+            Err(Errno::AGAIN) => drop(wait_to_read(input, None)),
             // The reader has closed the pipe: the transfer has ended.
             Err(_) => return,
         }
     }
-    if wait(signalled.as_fd(), Some(SIGNAL_GRACE)) {
+    if wait_to_read(signalled.as_fd(), Some(SIGNAL_GRACE)) {
         // Never closed, so the reader waits until the transfer is cancelled and the program ends.
         std::mem::forget(output);
-    }
-}
-
-/// Whether something can be read from `file` within `time`.
-pub(super) fn wait(file: BorrowedFd<'_>, time: Option<Duration>) -> bool {
-    let time = time.and_then(|time| Timespec::try_from(time).ok());
-    let mut files = [PollFd::new(&file, PollFlags::IN)];
-    loop {
-        match poll(&mut files, time.as_ref()) {
-            Err(Errno::INTR) => {}
-            answer => return answer.is_ok_and(|ready| ready > 0),
-        }
     }
 }
 
@@ -129,7 +117,7 @@ mod tests {
         let mut passed = vec![0; bytes.len()];
         result.read_exact(&mut passed).unwrap();
         assert_eq!(passed, bytes);
-        let ended = wait(result.as_fd(), Some(Duration::ZERO));
+        let ended = wait_to_read(result.as_fd(), Some(Duration::ZERO));
         ended.then_some(passed)
     }
 

@@ -35,9 +35,10 @@ use self::into::Above;
 use self::items::{Download, Upload};
 use self::monitor::{FileOutcome, Staged, TransferMonitor};
 use self::unfinished::UnfinishedMark;
+use super::connect::SessionRequest;
 use super::ftp::FtpServers;
 use super::pattern::expand_all;
-use super::remote::{SessionRequest, Sessions, check_congestion, wire_name};
+use super::remote::{Sessions, check_congestion, wire_name};
 use crate::bandwidth::{Bandwidth, Schedule};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, CopyItem};
@@ -46,7 +47,6 @@ use crate::text::printable_path;
 use crate::url::Url;
 use crate::{descriptors, signal, state};
 
-pub(super) use self::retry::Backoff;
 pub(super) use tree::sync;
 
 /// Carries out a copy; files that fail are reported and do not stop the others.

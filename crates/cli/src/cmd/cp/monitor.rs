@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use xdfs_client::retry::Backoff;
 use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Transfer, Verify, hexadecimal};
 use xdfs_io::store::{Kept, Recovered, Stage};
 
 use super::failure::Failed;
-use super::retry::Backoff;
+use super::retry;
+use crate::cmd::pause::attempts_told;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, CopyItem, Output, PlannedCopy};
 use crate::plan::{Check, Options, WhenDone};
@@ -114,15 +116,15 @@ impl<'a> TransferMonitor<'a> {
 
     /// Waits until a failed file can be tried again, and reports that; otherwise returns the
     /// failure to report.
-    pub(super) fn wait_for_another(&mut self, patience: &mut Backoff, mut failed: Failed) -> Result<(), Failed> {
-        let again = !self.stopped() && patience.again(&failed, self.reached());
+    pub(super) fn wait_for_another(&mut self, backoff: &mut Backoff, mut failed: Failed) -> Result<(), Failed> {
+        let again = !self.stopped() && retry::again(backoff, &failed, self.reached());
         if self.stopped() {
             return Err(failed.cancelled());
         }
         if !again {
-            failed.failure.add_to_cause(&patience.story());
+            failed.failure.add_to_cause(&attempts_told(backoff));
             // It had begun.
-            if patience.attempts() > 0 && !failed.failure.message.contains("the same command") {
+            if backoff.attempts() > 0 && !failed.failure.message.contains("the same command") {
                 failed.failure = failed.failure.help(CONTINUE);
             }
             return Err(failed);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use xdfs_client::retry::Backoff;
 use xdfs_client::tree::{Download, Ended, Keep, Observer, Summary, Total, TreeOptions, Upload};
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{Error, ErrorKind, Facts, Level, Session};
@@ -19,7 +20,6 @@ use self::names::{Failures, Only};
 use self::reporter::TreeReporter;
 use super::failure::Failed;
 use super::into::Above;
-use super::retry::Backoff;
 use super::whole::IntoPlace;
 use super::{Copy, verify_of, wire_name};
 use crate::cmd::ftp::{FtpRemote, FtpServers};
@@ -256,7 +256,7 @@ impl Copy<'_> {
         plan: &TreePlan,
         listed: Option<&Only>,
     ) -> Result<Exit, Failure> {
-        let (started, mut patience) = (Instant::now(), Backoff::new(self.options.retry));
+        let (started, mut backoff) = (Instant::now(), Backoff::since_progress(self.options.retry));
         let mut failures = Failures::open(plan.failures.as_deref())?;
         self.monitor.begin();
         let total = self.total_of(course);
@@ -289,7 +289,7 @@ impl Copy<'_> {
                 }
                 Err(failed) => Failed::of_session(&server.to_string(), failed),
             };
-            if let Err(failed) = self.monitor.wait_for_another(&mut patience, failed) {
+            if let Err(failed) = self.monitor.wait_for_another(&mut backoff, failed) {
                 self.monitor.output().tree_stopped(&course.summary());
                 return self.monitor.tell(Err(failed));
             }
@@ -306,7 +306,7 @@ impl Copy<'_> {
         let failed = if summary.is_complete() { Exit::Done } else { Exit::SomeFailed };
         let exit = if stopped { Exit::Cancelled } else { failed };
         let (source, target) = (source.clone(), target.clone());
-        let ((channels, level, in_place), retries, dry_run) = (facts, patience.attempts(), plan.dry_run);
+        let ((channels, level, in_place), retries, dry_run) = (facts, backoff.attempts(), plan.dry_run);
         let (elapsed, archive, ok) = (started.elapsed(), plan.keep != Keep::default(), exit == Exit::Done);
         let tree =
             CopiedTree { source, target, summary, causes, elapsed, channels, level, retries, dry_run, archive, ok };

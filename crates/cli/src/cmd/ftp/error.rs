@@ -1,5 +1,6 @@
 //! What an FTP server says, in the kinds of errors that the command knows.
 
+use xdfs_client::retry::is_outage;
 use xdfs_client::{Error, ErrorKind};
 use xdfs_gridftp::client;
 use xdfs_gridftp::control::ControlError;
@@ -40,7 +41,7 @@ pub(in crate::cmd) fn error_of(error: client::Error) -> Error {
 /// Whether a transfer ended because something between was lost, and not because the server does not want it: the same
 /// again may do better, and what has arrived is continued.
 pub(in crate::cmd) fn is_cut(error: &Error) -> bool {
-    matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut | ErrorKind::Draining)
+    is_outage(error.kind)
 }
 
 /// What globus-gridftp-server says of a data channel that was cut; of several it cancels the others, and may tell that.

@@ -19,10 +19,11 @@ mod touch;
 use serde::Serialize;
 use xdfs_client::{Error, ErrorKind, Level, Session};
 
+use super::connect::SessionRequest;
 use super::ftp::FtpServers;
 use super::meant::meant;
 use super::pattern;
-use super::remote::{SessionRequest, Sessions, remedy_for_read_only, remedy_without_export, wire_name};
+use super::remote::{Sessions, remedy_for_read_only, remedy_without_export, wire_name};
 use crate::exit::{Exit, Failure, HELP, Side};
 use crate::output::{JsonLines, report, told};
 use crate::plan::{NamesPlan, Verb};

@@ -26,9 +26,9 @@
 mod workers;
 
 use super::core::Core;
-use super::remote::is_lost;
 use super::{File, OpenOptions, Remote};
 use crate::callback::Callback;
+use crate::retry::is_lost;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 pub use workers::Outcome;

@@ -1,9 +1,9 @@
 //! The lease of an open file: what it permits, and the calls about it.
 
-use super::super::remote::Backoff;
 use super::super::remote::PendingFileReply;
 use super::{Core, Reply, Sent, is_lost, lock};
 use crate::calls::Facts;
+use crate::retry::Backoff;
 use crate::session::Session;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};

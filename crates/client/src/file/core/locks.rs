@@ -1,8 +1,8 @@
 //! The locks that the program has: of the whole file, and of ranges. They are had again in another
 //! session, or the file fails.
 
-use super::super::remote::Backoff;
 use super::{Core, Reply, change_told, lock, restarts};
+use crate::retry::Backoff;
 use crate::session::Session;
 use std::collections::BTreeMap;
 use std::time::Duration;
