@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::Config;
 use crate::args::{Cli, Command, FindArgs, LoginArgs, MovingArgs, find_names as names_of};
+use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::plan::PlanError;
 use crate::stack;

@@ -13,6 +13,7 @@ mod bandwidth;
 mod calendar;
 mod cmd;
 mod config;
+mod configure;
 mod descriptors;
 mod exit;
 mod foreign;
@@ -21,6 +22,7 @@ mod greeting;
 mod mode;
 mod output;
 mod plan;
+mod protection;
 mod signal;
 mod size;
 mod stack;
@@ -60,7 +62,7 @@ fn run() -> Result<ExitCode, Failure> {
         }
     })?;
     let (json, as_a_whole) = (typed.command.wants_json(), typed.command.is_told_as_a_whole());
-    let applied = config::apply(&mut typed).inspect_err(|failure| {
+    let applied = configure::apply(&mut typed).inspect_err(|failure| {
         if json && failure.exit == Exit::Usage {
             // Where nothing can be written, the message for people says it.
             let _ = JsonLines.usage(&failure.message);

@@ -45,6 +45,7 @@ pub(crate) use user::{
 use crate::bandwidth::{self, Schedule};
 use crate::config::Config;
 use crate::exit::exit_codes;
+use crate::protection::Protection;
 use crate::size;
 
 const EXAMPLES: &str = "\
@@ -390,17 +391,6 @@ pub(crate) struct TrustPinArgs {
 
     #[command(flatten)]
     pub(crate) state: StateArgs,
-}
-
-/// Protection of the data on the way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Protection {
-    /// Encrypted and authenticated
-    Private,
-    /// Authenticated
-    Integrity,
-    /// Only the heads of blocks are authenticated
-    Clear,
 }
 
 /// What visitors may do.

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use xdfs_server::metrics::MetricsPlace;
 
-use super::{ConfinementArg, KeepArg, Protection, Rights};
+use super::{ConfinementArg, KeepArg, Rights};
+use crate::protection::Protection;
 
 const SERVE_EXAMPLES: &str = "\
 Examples:

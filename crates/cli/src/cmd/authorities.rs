@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use xdfs_client::read_roots;
 use xdfs_io::store::{Secrecy, read_named};
 
-use super::key::failed;
 use crate::exit::{Exit, Failure};
 use crate::plan::LoginPlan;
 use crate::text::printable_path;
@@ -58,6 +57,7 @@ fn read(said: &str, path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
             format!("{said} {shown}: there is no such file\nhelp: name one with the authority's certificate in PEM");
         Failure::new(Exit::NotFound, text)
     };
-    let bytes = read_named(path, BYTES_MAX, Secrecy::Public).map_err(|error| failed(&error))?.ok_or_else(missing)?;
+    let bytes =
+        read_named(path, BYTES_MAX, Secrecy::Public).map_err(|error| Failure::local(&error))?.ok_or_else(missing)?;
     read_roots(&bytes).map_err(|error| Failure::new(Exit::Local, format!("{said} {shown}: {error}")))
 }

@@ -2,28 +2,24 @@
 //!
 //! A private key never goes to standard output: it stays in files for its owner alone.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use xdfs_client::identity::{Identities, Places, identities, keep_own, own_key};
-use xdfs_client::{Error, ErrorKind};
-use xdfs_io::store::{Secrecy, create_named, read_named};
-use xdfs_secure::Zeroizing;
-use xdfs_secure::identity::openssh::{KeyFile, NamedKey, read_private, read_public, write_private, write_public};
+use xdfs_client::ErrorKind;
+use xdfs_client::identity::{Identities, identities, keep_own, own_key};
+use xdfs_io::store::{Secrecy, create_named};
+use xdfs_secure::identity::openssh::{NamedKey, write_private, write_public};
 use xdfs_secure::identity::{KeyFileError, KeyPair, x509};
 use xdfs_server::users::StateFolder;
 
+use super::key_files::{places, private_half, public_half, text_of, unusable};
 use super::trust;
 use crate::args::{KeepArgs, KeyCommand, KeyCreateArgs, KeyExportArgs, KeyImportArgs, KeyShowArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, complain, print};
-use crate::text::{printable, printable_path, shell_word};
+use crate::state;
+use crate::text::{printable, printable_path};
 use crate::url::parse_server;
-use crate::{ask, state};
-
-/// Largest file of keys that is read.
-pub(super) const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// A key, as `--json` shows it.
 #[derive(Serialize, Debug)]
@@ -46,7 +42,7 @@ pub(crate) fn run(command: KeyCommand) -> Result<Exit, Failure> {
 }
 
 fn create(args: &KeyCreateArgs) -> Result<Exit, Failure> {
-    let key = KeyPair::generate().map_err(|error| failed(&error.into()))?;
+    let key = KeyPair::generate().map_err(|error| Failure::local(&error.into()))?;
     keep(&key, &args.keep)
 }
 
@@ -72,8 +68,9 @@ fn keep(key: &KeyPair, wanted: &KeepArgs) -> Result<Exit, Failure> {
             let private = write_private(key, &comment).map_err(unwritable)?;
             let public = write_public(&key.public(), &comment).map_err(unwritable)?;
             let public_path = with_pub(path);
-            create_named(path, private.as_bytes(), 0o600).map_err(|error| failed(&error))?;
-            create_named(&public_path, format!("{public}\n").as_bytes(), 0o644).map_err(|error| failed(&error))?;
+            create_named(path, private.as_bytes(), 0o600).map_err(|error| Failure::local(&error))?;
+            create_named(&public_path, format!("{public}\n").as_bytes(), 0o644)
+                .map_err(|error| Failure::local(&error))?;
             path.to_owned()
         }
         None => {
@@ -87,7 +84,7 @@ fn keep(key: &KeyPair, wanted: &KeepArgs) -> Result<Exit, Failure> {
                     );
                     Failure::new(Exit::Exists, message)
                 }
-                _ => failed(&error),
+                _ => Failure::local(&error),
             })?;
             own_key(&folder)
         }
@@ -126,7 +123,7 @@ fn show(args: &KeyShowArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let Identities { found, unusable } =
-        identities(&places(None, state::own(state)?)).map_err(|error| failed(&error))?;
+        identities(&places(None, state::own(state)?)).map_err(|error| Failure::local(&error))?;
     if args.all {
         unusable.iter().for_each(|reason| complain(reason));
     }
@@ -152,12 +149,12 @@ fn export(args: &KeyExportArgs) -> Result<Exit, Failure> {
         None => private_half(&own_key(&state::own(state)?))?,
     };
     let names = args.names.iter().map(|name| certified_name(name)).collect::<Result<Vec<_>, _>>()?;
-    let certificate = x509::certificate_pem(&key, &names).map_err(|error| failed(&error.into()))?;
+    let certificate = x509::certificate_pem(&key, &names).map_err(|error| Failure::local(&error.into()))?;
     if let Some(path) = &args.private {
-        create_named(path, x509::private_pem(&key).as_bytes(), 0o600).map_err(|error| failed(&error))?;
+        create_named(path, x509::private_pem(&key).as_bytes(), 0o600).map_err(|error| Failure::local(&error))?;
     }
     match &args.out {
-        Some(path) => create_named(path, certificate.as_bytes(), 0o644).map_err(|error| failed(&error))?,
+        Some(path) => create_named(path, certificate.as_bytes(), 0o644).map_err(|error| Failure::local(&error))?,
         None => print(&certificate)?,
     }
     Ok(Exit::Done)
@@ -197,20 +194,12 @@ fn public_line(named: &NamedKey, from: &str) -> Result<String, Failure> {
     Ok(printable(line.as_bytes()))
 }
 
-/// Where this user's keys are.
-pub(crate) fn places(chosen: Option<PathBuf>, folder: PathBuf) -> Places {
-    let agent = std::env::var_os("SSH_AUTH_SOCK").filter(|socket| !socket.is_empty()).map(PathBuf::from);
-    let chosen =
-        chosen.or_else(|| std::env::var_os("XDFS_IDENTITY").filter(|path| !path.is_empty()).map(PathBuf::from));
-    Places { chosen, agent, state: Some(folder), home: state::home() }
-}
-
 /// The host key of the server whose state is in `folder`, for the command of these words. It is not made
 /// here: only a server makes it.
 fn host_key(folder: &Path, typed: Option<&Path>, words: &str) -> Result<KeyPair, Failure> {
-    let state = StateFolder::open(folder).map_err(|error| failed(&error))?;
+    let state = StateFolder::open(folder).map_err(|error| Failure::local(&error))?;
     let key = match state {
-        Some(state) => state.present_host_key().map_err(|error| failed(&error))?,
+        Some(state) => state.present_host_key().map_err(|error| Failure::local(&error))?,
         None => None,
     };
     key.ok_or_else(|| {
@@ -218,85 +207,6 @@ fn host_key(folder: &Path, typed: Option<&Path>, words: &str) -> Result<KeyPair,
         let failure = state::of_service(typed, words).into_iter().fold(failure, Failure::help);
         failure.help(format!("'xdfs serve{}' makes one when it starts first", state::option(Some(folder))))
     })
-}
-
-/// The public half of a private or public key file.
-pub(super) fn public_half(path: &Path) -> Result<NamedKey, Failure> {
-    let text = text_of(path, Secrecy::Open)?;
-    match read_public(&text) {
-        Ok(named) => return Ok(named),
-        Err(error) if text.contains("ssh-") && !text.contains("PRIVATE KEY") => return Err(unusable(path, &error)),
-        Err(_) if !text.contains("PRIVATE KEY") => return Err(unusable(path, &KeyFileError::NoKey)),
-        Err(_) => {}
-    }
-    // Nothing secret of it is shown or stored, but wrong modes of the file are still reported here.
-    let text = text_of(path, Secrecy::Secret)?;
-    match read_private(text.as_bytes()).map_err(|error| unusable(path, &error))? {
-        KeyFile::Open(key) => Ok(NamedKey { key: key.public(), comment: String::new() }),
-        KeyFile::Locked(locked) => Ok(NamedKey { key: locked.public(), comment: String::new() }),
-    }
-}
-
-/// The private half; prompts for its passphrase if it has one.
-fn private_half(path: &Path) -> Result<KeyPair, Failure> {
-    let text = text_of(path, Secrecy::Secret)?;
-    let locked = match read_private(text.as_bytes()).map_err(|error| unusable(path, &error))? {
-        KeyFile::Open(key) => return Ok(key),
-        KeyFile::Locked(locked) => locked,
-    };
-    let question = format!("Passphrase of {}: ", printable_path(path));
-    let passphrase = ask::secret(&question).map_err(|error| failed(&error))?.ok_or_else(|| {
-        let message = format!("{}: it has a passphrase and there is no terminal to ask for it", printable_path(path));
-        Failure::new(Exit::Local, message)
-    })?;
-    locked.unlock(&passphrase).map_err(|error| unusable(path, &error))
-}
-
-/// The text of a named file.
-pub(super) fn text_of(path: &Path, secrecy: Secrecy) -> Result<Zeroizing<String>, Failure> {
-    let missing = || {
-        let failure = Failure::new(Exit::NotFound, format!("{}: there is no such file", printable_path(path)));
-        match is_public_line(path) {
-            true => failure.help(format!(
-                "this is a public key itself; give it at standard input: echo {} | xdfs user add NAME --key -",
-                shell_word(&printable_path(path))
-            )),
-            false => failure,
-        }
-    };
-    let bytes = read_named(path, KEY_BYTES_MAX, secrecy).map_err(|error| failed(&error))?.ok_or_else(missing)?;
-    let no_text = || Failure::new(Exit::Local, format!("{}: {}", printable_path(path), KeyFileError::NoKey));
-    String::from_utf8(bytes).map(Zeroizing::new).map_err(|_| no_text())
-}
-
-/// The text of a key that comes through standard input.
-pub(super) fn standard_input() -> Result<Zeroizing<String>, Failure> {
-    let mut text = Zeroizing::new(String::new());
-    let read = std::io::stdin().lock().take(KEY_BYTES_MAX as u64).read_to_string(&mut text);
-    read.map_err(|error| Failure::new(Exit::of_io(&error), format!("standard input: {error}")))?;
-    Ok(text)
-}
-
-/// Whether the text of a public key was given as the name of a file.
-pub(super) fn is_public_line(path: &Path) -> bool {
-    let text = path.to_string_lossy();
-    ["ssh-", "ecdsa-", "sk-"].iter().any(|kind| text.starts_with(kind)) && text.contains(" AAAA")
-}
-
-/// What is wrong with a file of keys.
-pub(super) fn unusable(path: &Path, error: &KeyFileError) -> Failure {
-    let failure = Failure::new(Exit::Local, format!("{}: {error}", printable_path(path)));
-    match error {
-        KeyFileError::NoKey | KeyFileError::Line(_) => {
-            failure.help("a key is a line such as 'ssh-ed25519 AAAAC3Nza... anna@laptop', as 'xdfs key show' prints it")
-        }
-        _ => failure,
-    }
-}
-
-/// An error of this machine's files and terminal: no peer is involved.
-pub(super) fn failed(error: &Error) -> Failure {
-    Failure::local(error)
 }
 
 fn with_pub(path: &Path) -> PathBuf {

@@ -17,7 +17,7 @@ use xdfs_secure::identity::openssh::write_public;
 use xdfs_secure::identity::{Signer, read_token};
 use xdfs_secure::login::Password;
 
-use super::key::{failed, places, text_of, unusable};
+use super::key_files::{places, text_of, unusable};
 use super::user::first_line;
 use crate::exit::{Exit, Failure, HELP};
 use crate::output::complain;
@@ -133,7 +133,7 @@ impl Offers {
         // A named password file is meant to be used; keys are then offered only if one was named,
         // too.
         if password_file.is_none() || places.chosen.is_some() {
-            let Identities { found, unusable } = identities(&places).map_err(|error| failed(&error))?;
+            let Identities { found, unusable } = identities(&places).map_err(|error| Failure::local(&error))?;
             offers.unusable = unusable;
             for identity in found {
                 match identity.ready() {
@@ -161,7 +161,7 @@ impl Offers {
     fn assume(&mut self, user: String, plan: &LoginPlan, folder: PathBuf) -> Result<(), Failure> {
         let places = places(plan.identity.clone(), folder);
         let Identities { found, .. } = match identities(&places) {
-            Err(error) if places.chosen.is_some() => return Err(failed(&error)),
+            Err(error) if places.chosen.is_some() => return Err(Failure::local(&error)),
             Err(_) => return Ok(()),
             Ok(found) => found,
         };

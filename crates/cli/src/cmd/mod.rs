@@ -8,6 +8,7 @@ mod demo;
 mod ftp;
 mod generate;
 mod key;
+mod key_files;
 mod lock;
 mod login;
 mod meant;

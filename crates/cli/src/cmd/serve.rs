@@ -3,11 +3,13 @@
 //! The server runs on a separate thread; this one waits for signals and for that thread's end.
 //! Everything is opened and the process confined before that thread starts.
 
+mod fixed;
 mod inside;
 mod lines;
 mod log;
 mod metrics;
 mod offer;
+mod paths;
 mod reach;
 mod site;
 mod standby;
@@ -34,7 +36,6 @@ use xdfs_server::{
 
 use xdfs_xio::Over;
 
-use super::key::failed;
 use super::notify;
 use crate::calendar;
 use crate::descriptors;
@@ -44,9 +45,10 @@ use crate::plan::ServePlan;
 use crate::signal::{Asked, Notifier, Signals};
 use crate::text::{printable_path, shell_word};
 use crate::{stack, state};
+use fixed::Fixed;
 use log::Logger;
 use metrics::Answering;
-use offer::{Fixed, ServerOffer};
+use offer::ServerOffer;
 use reach::Reach;
 use site::Shown;
 use standby::{Inherited, Predecessor, Standby};
@@ -86,9 +88,9 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         None => (None, None, None),
     };
     let (names, stack) = (names(&offer), stack_of(&offer)?);
-    let key = state.host_key().map_err(|error| failed(&error))?;
+    let key = state.host_key().map_err(|error| Failure::local(&error))?;
     let visitors = offer.visitors();
-    let accounts = Arc::new(state.live(visitors).map_err(|error| failed(&error))?);
+    let accounts = Arc::new(state.live(visitors).map_err(|error| Failure::local(&error))?);
     let shown = Arc::new(Shown::of(offer.site.as_ref(), calendar::now()));
     let config = Config {
         identity: Arc::new(identity(key, offer.site)),

@@ -8,7 +8,7 @@ use xdfs_client::trust::{HostName, KnownHosts, Remembered};
 use xdfs_secure::identity::openssh::{NamedKey, read_public};
 use xdfs_secure::policy::Fingerprint;
 
-use super::key::{failed, is_public_line, public_half, standard_input, unusable};
+use super::key_files::{is_public_line, public_half, standard_input, unusable};
 use crate::args::{TrustCommand, TrustForgetArgs, TrustListArgs, TrustPinArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::{JsonLines, complain, print};
@@ -36,7 +36,7 @@ pub(crate) fn run(command: TrustCommand) -> Result<Exit, Failure> {
 
 fn list(args: &TrustListArgs) -> Result<Exit, Failure> {
     let folder = state::own(args.state.state.as_deref())?;
-    let known = KnownHosts::read(&folder).map_err(|error| failed(&error))?;
+    let known = KnownHosts::read(&folder).map_err(|error| Failure::local(&error))?;
     if !folder.is_dir() {
         complain(&format!("there is no folder {}: no server is known yet", printable_path(&folder)));
     }
@@ -67,9 +67,10 @@ pub(super) fn pin(args: &TrustPinArgs) -> Result<Exit, Failure> {
         }
         Err(_) => key_of(&args.key, &text)?.key.fingerprint(),
     };
-    let mut known = KnownHosts::read(&state::own(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
+    let mut known =
+        KnownHosts::read(&state::own(args.state.state.as_deref())?).map_err(|error| Failure::local(&error))?;
     let before = known.find(&host).copied();
-    known.pin(&host, Remembered { fingerprint, since: calendar::now() }).map_err(|error| failed(&error))?;
+    known.pin(&host, Remembered { fingerprint, since: calendar::now() }).map_err(|error| Failure::local(&error))?;
     let replaced = match before {
         Some(before) if before.fingerprint != fingerprint => format!(", and no longer {}", before.fingerprint),
         _ => String::new(),
@@ -96,8 +97,9 @@ fn key_of(typed: &OsStr, text: &str) -> Result<NamedKey, Failure> {
 
 fn forget(args: &TrustForgetArgs) -> Result<Exit, Failure> {
     let host = host_name(&args.host)?;
-    let mut known = KnownHosts::read(&state::own(args.state.state.as_deref())?).map_err(|error| failed(&error))?;
-    match known.forget(&host).map_err(|error| failed(&error))? {
+    let mut known =
+        KnownHosts::read(&state::own(args.state.state.as_deref())?).map_err(|error| Failure::local(&error))?;
+    match known.forget(&host).map_err(|error| Failure::local(&error))? {
         Some(before) => print(&format!("{host} with the key {} is forgotten\n", before.fingerprint))?,
         None => {
             let option = state::own_option(args.state.state.as_deref());

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{HostSettings, is_alias, path_of};
-use crate::args::Protection;
 use crate::bandwidth;
+use crate::protection::Protection;
 use crate::stack::ChannelStack;
 use crate::text::printable_path;
 use crate::url::{SCHEME, SSH_PREFIX, SSH_SCHEME, Url, Via, is_export_name, is_user_name};

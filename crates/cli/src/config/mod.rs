@@ -3,7 +3,6 @@
 //! It is read whole and checked whole before anything is done; an error names file and line. It holds
 //! no secrets. What was typed counts before what it says.
 
-mod apply;
 mod file;
 #[cfg(test)]
 mod tests;
@@ -16,10 +15,9 @@ use std::sync::Arc;
 
 use xdfs_io::store::read_settings;
 
-pub(crate) use self::apply::apply;
-use crate::args::Protection;
 use crate::bandwidth::Schedule;
 use crate::exit::{Exit, Failure};
+use crate::protection::Protection;
 use crate::state;
 use crate::text::{printable_path, shell_word, shown};
 use crate::url::pattern::encode_typed;

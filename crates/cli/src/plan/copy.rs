@@ -9,8 +9,9 @@ use xdfs_proto::base::{Extent, Level};
 
 use super::tree::{TreePlan, must_read_input_once};
 use super::{LoginPlan, PlanError, is_empty, level_of, parse_url, show};
-use crate::args::{CopyArgs, Durability, MovingArgs, Protection, Verify};
+use crate::args::{CopyArgs, Durability, MovingArgs, Verify};
 use crate::bandwidth::Schedule;
+use crate::protection::Protection;
 use crate::size;
 use crate::text::shell_word;
 use crate::url::{FROM_ROOT, PORT_DEFAULT, Url, Via, looks_like_url};

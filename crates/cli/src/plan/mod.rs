@@ -31,11 +31,10 @@ pub(crate) use slash::TwoReadings;
 pub(crate) use sum::{SumOf, SumPlan};
 pub(crate) use tree::{Sides, SyncPlan, TreePlan};
 
-use crate::args::{
-    Cli, Command, CompleteArgs, DemoArgs, Generated, KeyCommand, LoginArgs, Protection, TrustCommand, UserCommand,
-};
+use crate::args::{Cli, Command, CompleteArgs, DemoArgs, Generated, KeyCommand, LoginArgs, TrustCommand, UserCommand};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
+use crate::protection::Protection;
 use crate::size::SizeError;
 use crate::text::{printable, shell_word};
 use crate::url::{Url, UrlError};

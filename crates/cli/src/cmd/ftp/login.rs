@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use xdfs_gridftp::command::Login;
 use xdfs_io::store::{Secrecy, read_named};
 
-use super::super::key::failed;
 use super::super::user::first_line;
 use super::netrc;
 use crate::exit::{Exit, Failure};
@@ -49,7 +48,7 @@ pub(super) fn of(url: &Url, plan: &LoginPlan) -> Result<Login, Failure> {
     if matches!(user.as_str(), "anonymous" | "ftp") {
         return login(Login::anonymous().password);
     }
-    match ask::secret(&format!("Password of {user} at {}: ", url.host)).map_err(|error| failed(&error))? {
+    match ask::secret(&format!("Password of {user} at {}: ", url.host)).map_err(|error| Failure::local(&error))? {
         Some(password) => login(password.to_vec()),
         None => Err(Failure::new(
             Exit::Usage,
@@ -65,7 +64,7 @@ fn netrc_of(host: &str, user: Option<&str>) -> Result<Option<netrc::Entry>, Fail
     let named = std::env::var_os("NETRC").map(PathBuf::from);
     let Some(path) = named.or_else(|| Some(state::home()?.join(".netrc"))) else { return Ok(None) };
     let refused = |error| {
-        let Failure { exit, message } = failed(&error);
+        let Failure { exit, message } = Failure::local(&error);
         Failure::new(exit, format!("{message} (it holds passwords: 'chmod 600 {}')", printable_path(&path)))
     };
     let Some(bytes) = read_named(&path, NETRC_BYTES_MAX, Secrecy::Secret).map_err(refused)? else { return Ok(None) };

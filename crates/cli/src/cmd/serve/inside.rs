@@ -49,7 +49,7 @@ pub(super) fn refuse(exports: &[Offered<'_>], own: &[OwnFile<'_>]) -> Result<(),
 
 /// The place that a path leads to, or would.
 fn place(path: &Path) -> Option<PathBuf> {
-    leads_to(path).or_else(|| Some(leads_to(&super::offer::folder_of(path))?.join(path.file_name()?)))
+    leads_to(path).or_else(|| Some(leads_to(&super::paths::folder_of(path))?.join(path.file_name()?)))
 }
 
 #[cfg(test)]

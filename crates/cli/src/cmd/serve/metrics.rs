@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use xdfs_server::Handle;
 use xdfs_server::metrics::{HttpLimits, MetricsPlace, serve};
 
-use super::offer::Fixed;
+use super::fixed::Fixed;
 use crate::exit::{Exit, Failure};
 
 /// Connections that wait to be accepted.

@@ -1,27 +1,24 @@
 //! What a server offers, from the command line and the configuration file together: the command
 //! line wins.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use xdfs_io::store::{LocalStore, Store};
 use xdfs_proto::base::Level;
 use xdfs_secure::journal::JournalKey;
-use xdfs_server::audit::OnFailure;
-use xdfs_server::config::{Audit, Confinement, Settings, with_journals};
-use xdfs_server::metrics::MetricsPlace;
+use xdfs_server::config::{Audit, Settings, with_journals};
 use xdfs_server::privilege::Needs;
 use xdfs_server::users::{Accounts, StateFolder};
 use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCertificate};
 
-use super::super::key::failed;
+use super::fixed::{Fixed, check_places};
 use super::inside::{self, Offered, OwnFile};
-use super::{site, start};
+use super::paths::folder_of;
+use super::site;
 use crate::descriptors;
 use crate::exit::{Exit, Failure, Side};
 use crate::plan::{ExportPlan, Root, ServePlan};
-use crate::state;
 use crate::text::printable_path;
 
 /// The whole configuration of a server, except its identity.
@@ -43,76 +40,15 @@ pub(super) struct ServerOffer {
     pub(super) needs: Needs,
 }
 
-/// Settings that a running server keeps, whatever its configuration says meanwhile.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Fixed {
-    /// The listening address.
-    pub(super) listen: SocketAddr,
-    /// The drivers that channels pass through.
-    pub(super) stack: Option<String>,
-    /// The confinement of the process.
-    pub(super) confinement: Confinement,
-    /// The destination of events.
-    pub(super) audit: Audit,
-    pub(super) audit_failure: OnFailure,
-    /// The folder of its key and its users.
-    pub(super) state: PathBuf,
-    /// Where the metrics are answered.
-    pub(super) metrics: Option<MetricsPlace>,
-}
-
-impl Fixed {
-    fn of(plan: &ServePlan, settings: &Settings) -> Result<Self, Failure> {
-        Ok(Self {
-            listen: plan.listen.or(settings.listen).unwrap_or_else(|| *LISTEN),
-            stack: plan.stack.clone().or_else(|| settings.stack.clone()),
-            confinement: plan.confinement.unwrap_or(settings.confinement),
-            audit: settings.log.audit.clone(),
-            audit_failure: settings.log.audit_failure,
-            state: state::folder(plan.state.as_deref().or(settings.state.as_deref()))?,
-            metrics: plan.metrics.clone().or_else(|| settings.metrics.clone()),
-        })
-    }
-
-    /// The keys that have another value in `wanted` and keep it until the next start: a process that
-    /// takes over starts, with the sockets of this one.
-    pub(super) fn unlike(&self, wanted: &Self, hands_over: bool) -> Vec<&'static str> {
-        let both_answer = self.metrics.is_some() && wanted.metrics.is_some();
-        let keys = [
-            ("listen", self.listen != wanted.listen),
-            ("stack", self.stack != wanted.stack),
-            ("confinement", self.confinement != wanted.confinement),
-            ("audit", self.audit != wanted.audit),
-            ("audit-failure", self.audit_failure != wanted.audit_failure),
-            ("state", self.state != wanted.state),
-            ("metrics", self.metrics != wanted.metrics),
-        ];
-        let inherited = |key: &str| key == "listen" || (key == "metrics" && both_answer);
-        let differ = keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key);
-        differ.filter(|key| !hands_over || inherited(key)).collect()
-    }
-}
-
-/// The default listening address: all addresses, since only users who may log in are admitted. Determined once, since a
-/// confined process cannot make sockets.
-static LISTEN: LazyLock<SocketAddr> = LazyLock::new(|| {
-    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
-    let has_ipv6 = UdpSocket::bind((any.ip(), 0)).is_ok();
-    if has_ipv6 { any } else { SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)) }
-});
-
-/// The port of xdfs.
-const PORT: u16 = 2799;
-
 impl ServerOffer {
     /// Reads the configuration file, if any, and opens every directory, and the state folder: that of a `running` server.
     pub(super) fn resolve(plan: &ServePlan, running: Option<&Fixed>) -> Result<(Self, StateFolder), Failure> {
         let settings = read(plan)?;
         let fixed = Fixed::of(plan, &settings)?;
         let folder = running.map_or(&fixed.state, |running| &running.state).clone();
-        let state = StateFolder::create(&folder).map_err(|error| failed(&error))?;
-        let key = state.journal_key().map_err(|error| failed(&error))?;
-        let accounts = state.accounts().map_err(|error| failed(&error))?;
+        let state = StateFolder::create(&folder).map_err(|error| Failure::local(&error))?;
+        let key = state.journal_key().map_err(|error| Failure::local(&error))?;
+        let accounts = state.accounts().map_err(|error| Failure::local(&error))?;
         Ok((Self::of(plan, settings, fixed, (&folder, &key, &accounts))?, state))
     }
 
@@ -120,14 +56,14 @@ impl ServerOffer {
     pub(super) fn check(plan: &ServePlan) -> Result<Self, Failure> {
         let settings = read(plan)?;
         let fixed = Fixed::of(plan, &settings)?;
-        let accounts = match StateFolder::open(&fixed.state).map_err(|error| failed(&error))? {
+        let accounts = match StateFolder::open(&fixed.state).map_err(|error| Failure::local(&error))? {
             Some(state) => {
-                state.present_host_key().map_err(|error| failed(&error))?;
-                state.accounts().map_err(|error| failed(&error))?
+                state.present_host_key().map_err(|error| Failure::local(&error))?;
+                state.accounts().map_err(|error| Failure::local(&error))?
             }
             None => Accounts::default(),
         };
-        start::check_places(&fixed)?;
+        check_places(&fixed)?;
         // Nothing is resumed, so no journal is read or written with it.
         let key = Arc::new(JournalKey::new(&[0; JournalKey::BYTES]));
         let folder = fixed.state.clone();
@@ -242,13 +178,6 @@ fn refuse_own(
         own.push(OwnFile { what: "the audit log", remedy: "give it another place with 'audit'", path, public: true });
     }
     inside::refuse(offered, &own)
-}
-
-pub(super) fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
 }
 
 fn need(needs: &mut Needs, path: &Path, writable: bool) {

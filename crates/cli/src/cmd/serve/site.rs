@@ -10,8 +10,7 @@ use xdfs_io::store::{Secrecy, leads_to, read_named};
 use xdfs_secure::Zeroizing;
 use xdfs_server::{LogEvent, SiteCertificate, SiteError, Validity};
 
-use super::super::key::failed;
-use super::offer::folder_of;
+use super::paths::folder_of;
 use crate::calendar;
 use crate::exit::{Exit, Failure};
 use crate::output::complain;
@@ -127,7 +126,7 @@ fn bytes(option: &str, path: &Path, secrecy: Secrecy) -> Result<Zeroizing<Vec<u8
         let text = format!("{option} {}: there is no such file\nhelp: name one in PEM", printable_path(path));
         Failure::new(Exit::NotFound, text)
     };
-    let bytes = read_named(path, BYTES_MAX, secrecy).map_err(|error| failed(&error))?.ok_or_else(missing)?;
+    let bytes = read_named(path, BYTES_MAX, secrecy).map_err(|error| Failure::local(&error))?.ok_or_else(missing)?;
     Ok(Zeroizing::new(bytes))
 }
 

@@ -41,7 +41,7 @@ struct TokenOf {
 /// Shows all users.
 pub(super) fn run(args: &UserListArgs) -> Result<Exit, Failure> {
     let folder = state::folder(args.state.state.as_deref())?;
-    let failed = |error: Error| super::failed(&error);
+    let failed = |error: Error| Failure::local(&error);
     let (accounts, missing) = match StateFolder::open(&folder).map_err(failed)? {
         Some(state) => (state.accounts().map_err(failed)?, String::new()),
         None => (Accounts::default(), format!("there is no folder {}: ", printable_path(&folder))),

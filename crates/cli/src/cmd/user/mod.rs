@@ -15,7 +15,7 @@ use xdfs_secure::identity::{KeyFileError, password};
 use xdfs_secure::policy::{Fingerprint, PasswordVerifier};
 use xdfs_server::users::{Account, StateFolder, check_name};
 
-use super::key::{failed, standard_input, text_of, unusable};
+use super::key_files::{standard_input, text_of, unusable};
 use crate::args::{
     StateArgs, UserAddArgs, UserCommand, UserKeyArgs, UserPasswordArgs, UserRestoreArgs, UserRevokeArgs,
 };
@@ -60,7 +60,7 @@ fn add(args: &UserAddArgs) -> Result<Exit, Failure> {
             );
             Failure::new(Exit::Exists, message)
         }
-        _ => failed(&error),
+        _ => Failure::local(&error),
     })?;
     if ways.is_empty() {
         complain(&format!("nothing logs {} in yet{HELP}{}", args.name, how_to_let_in(&args.name, &args.state)));
@@ -181,7 +181,7 @@ fn restore(args: &UserRestoreArgs) -> Result<Exit, Failure> {
 
 /// The state of the local server, made if missing: users may be added before the first start.
 fn open(args: &StateArgs) -> Result<StateFolder, Failure> {
-    StateFolder::create(&state::folder(args.state.as_deref())?).map_err(|error| failed(&error))
+    StateFolder::create(&state::folder(args.state.as_deref())?).map_err(|error| Failure::local(&error))
 }
 
 /// The same, and whether a server was started with it before, as far as this user can see.
@@ -204,7 +204,7 @@ fn edit<T>(args: &StateArgs, name: &str, change: impl FnOnce(&mut Account) -> Re
             );
             Failure::new(Exit::NotFound, message)
         }
-        _ => failed(&error),
+        _ => Failure::local(&error),
     })
 }
 
@@ -256,9 +256,9 @@ fn new_password(user: &str, file: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, F
 
 /// The verifier that the server stores for it.
 fn verifier(state: &StateFolder, user: &str, password: &[u8]) -> Result<PasswordVerifier, Failure> {
-    let salt = state.salts().map_err(|error| failed(&error))?.of(user);
+    let salt = state.salts().map_err(|error| Failure::local(&error))?.of(user);
     let rounds = NonZeroU32::new(password::ROUNDS).unwrap_or(NonZeroU32::MIN);
-    password::verifier(password, &salt, rounds).map_err(|error| failed(&error.into()))
+    password::verifier(password, &salt, rounds).map_err(|error| Failure::local(&error.into()))
 }
 
 /// The first line of a file that no other user may read.

@@ -8,7 +8,7 @@ use xdfs_secure::policy::Scope;
 use xdfs_server::users::AccountToken;
 
 use super::list::opened;
-use super::{edit, edit_nothing, failed, open, tell_if_revoked};
+use super::{edit, edit_nothing, open, tell_if_revoked};
 use crate::args::UserTokenArgs;
 use crate::exit::{Exit, Failure, HELP};
 use crate::output::{complain, print};
@@ -21,7 +21,7 @@ pub(super) fn run(args: &UserTokenArgs) -> Result<Exit, Failure> {
     let scope = scope_of(args)?;
     // Before a file is made for a user who does not exist.
     edit_nothing(&args.state, &args.name)?;
-    let pair = KeyPair::generate().map_err(|error| failed(&error.into()))?;
+    let pair = KeyPair::generate().map_err(|error| Failure::local(&error.into()))?;
     let text = write_token(&pair);
     if let Some(path) = &args.out {
         let content = xdfs_secure::Zeroizing::new(format!("{}\n", *text));
@@ -30,7 +30,7 @@ pub(super) fn run(args: &UserTokenArgs) -> Result<Exit, Failure> {
                 let message = format!("{}: it exists already\nhelp: name a new file", printable_path(path));
                 Failure::new(Exit::Exists, message)
             }
-            _ => failed(&error),
+            _ => Failure::local(&error),
         })?;
     }
     let token = AccountToken { key: pair.public(), scope: scope.clone() };
