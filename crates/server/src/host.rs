@@ -7,6 +7,7 @@ use crate::audit::Pace;
 use crate::authorise::{Authority, Authorized, CurrentAuthority, Want};
 use crate::calls::job::{BatchJob, BatchOwner, BatchTraffic, malformed};
 use crate::calls::leases::file_at;
+use crate::clock::seconds_now;
 use crate::files::job::FileJob;
 use crate::files::leases::AccessGuard;
 use crate::files::{self, SessionFiles};
@@ -22,9 +23,9 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::host::{Host, Opened, SlicedJob, Staged, StorageJob};
 use xdfs_engine::pace::Pacer;
@@ -114,26 +115,6 @@ fn open(file: &Authorized, offset: u64, before: Option<&[u8]>) -> Result<Opened,
     let facts = SourceFacts { modified, ..facts(source.attributes()) };
     let resembles = before.is_some_and(|version| source.may_match(version));
     Ok(Opened { source, offset, facts, resembles })
-}
-
-/// The time now, never less than before: even if the clock is set back, a
-/// later session has a later start.
-pub(crate) fn moment_now() -> Timestamp {
-    static LAST: Mutex<Timestamp> = Mutex::new(Timestamp::new(0, 0));
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    *last = (*last).max(timestamp_now());
-    *last
-}
-
-/// What this machine's clock says.
-pub(crate) fn timestamp_now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::new(since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos())
-}
-
-/// Seconds since 1970; a clock before that is invalid, and no token is valid then.
-pub(crate) fn seconds_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
 }
 
 impl ServerHost {

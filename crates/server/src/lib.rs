@@ -11,6 +11,7 @@
 //! - `admit`: limits for unauthenticated connections (the table is [`xdfs_proto::admit`]);
 //! - `authorise`: from a name on the wire and an authenticated principal to a file of an export;
 //! - `calls`: the execution of batches of calls on names;
+//! - `clock`: the time that files and tokens have;
 //! - `files`: open files, and the execution of calls on them;
 //! - `host`: the server's side of a pipeline;
 //! - `rates`: limits of bandwidth of users and exports;
@@ -27,6 +28,7 @@ mod admit;
 pub mod audit;
 mod authorise;
 mod calls;
+mod clock;
 pub mod config;
 mod files;
 mod host;

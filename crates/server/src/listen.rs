@@ -18,7 +18,7 @@ use crate::authorise::{Authority, CurrentAuthority, Export};
 use crate::files::OpenFiles;
 use crate::log::{Log, LogEvent};
 use crate::metrics::Totals;
-use crate::pending_login::{AfterSend, LoginProgress, PendingLogin};
+use crate::pending_login::{GrantedSession, LoginPhase, LoginProgress, PendingLogin};
 use crate::pending_shutdowns::PendingShutdowns;
 use crate::rates::{self, UserRates};
 use crate::recovery;
@@ -44,8 +44,7 @@ use xdfs_proto::registry::Registry;
 use xdfs_proto::session::Bugs;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::{Accept, Open};
-use xdfs_secure::handshake::tls::{Farewell, HostIdentity, ServerIdentity};
-use xdfs_secure::keys::JoinSecret;
+use xdfs_secure::handshake::tls::{HostIdentity, ServerIdentity};
 use xdfs_secure::policy::{Directory, Fingerprint, Principal};
 use xdfs_secure::random;
 
@@ -134,17 +133,6 @@ fn files_max() -> usize {
 
 /// Messages that are read in a row before connections are served again.
 const LETTERS_AT_ONCE: usize = 256;
-
-/// A granted session whose answer is being sent to the client.
-pub(crate) struct Opening {
-    id: SessionId,
-    principal: Arc<Principal>,
-    secret: JoinSecret,
-    grant: ChannelGrant,
-    granted: negotiate::Granted,
-    open: Box<Open>,
-    farewell: Farewell,
-}
 
 impl Server {
     /// Starts listening.
@@ -313,10 +301,9 @@ impl Server {
             }
         };
         match self.accept(open, welcome, granted) {
-            Ok((opening, send)) => {
+            Ok((granted, send)) => {
                 let Some(guest) = self.guests.get_mut(&socket) else { return };
-                guest.then = AfterSend::Session(Box::new(opening));
-                guest.send(&mut self.dispatch, send);
+                guest.send(&mut self.dispatch, send, LoginPhase::Opening(Box::new(granted)));
             }
             Err(error) => self.disconnect(socket, &error.to_string()),
         }
@@ -339,7 +326,7 @@ impl Server {
         open: Box<Open>,
         mut welcome: PendingAccept,
         granted: negotiate::Granted,
-    ) -> Result<(Opening, Vec<u8>), Error> {
+    ) -> Result<(GrantedSession, Vec<u8>), Error> {
         let id = SessionId(random::array()?);
         let secret = welcome.join_secret(id, granted.suite)?;
         let life_ms = limits::GRANT_LIFE.as_millis() as u32;
@@ -363,7 +350,7 @@ impl Server {
         let principal = Arc::new(welcome.principal.clone());
         let (send, farewell) = welcome.accept(&accept)?;
         self.roster.expect(id, Arc::clone(&principal), grant.clone(), self.dispatch.now())?;
-        Ok((Opening { id, secret, grant, granted, open, principal, farewell }, send))
+        Ok((GrantedSession { id, secret, grant, granted, open, principal, farewell }, send))
     }
 
     fn on_join(&mut self, socket: SocketId, request: JoinRequest) {
@@ -382,27 +369,25 @@ impl Server {
                 self.admission.is_proved(socket);
                 let answer = request.accept(&keys.join);
                 let Some(guest) = self.guests.get_mut(&socket) else { return };
-                guest.then = AfterSend::Join(id, channel, Box::new(keys));
-                guest.send(&mut self.dispatch, answer);
+                guest.send(&mut self.dispatch, answer, LoginPhase::Joining(id, channel, Box::new(keys)));
             }
         }
     }
 
     fn on_sent(&mut self, socket: SocketId) {
         let Some(guest) = self.guests.get_mut(&socket) else { return self.on_last_word(socket) };
-        if guest.on_sent(&mut self.dispatch) {
-            return;
-        }
-        match std::mem::replace(&mut guest.then, AfterSend::Opening) {
-            AfterSend::Opening => {}
-            AfterSend::Close => {
-                guest.then = AfterSend::Close;
+        match std::mem::replace(&mut guest.phase, LoginPhase::Reading) {
+            // Nothing was being sent.
+            LoginPhase::Reading => {}
+            LoginPhase::Answering { want } => self.dispatch.submit(Op::Small { socket, length: want }),
+            LoginPhase::Refusing => {
+                guest.phase = LoginPhase::Refusing;
                 // Lets the client read the answer before the connection is closed.
                 let _ = self.dispatch.finish_sending(socket);
                 self.disconnect(socket, "refused");
             }
-            AfterSend::Session(opening) => self.start_session(socket, *opening),
-            AfterSend::Join(id, channel, keys) => self.admit(socket, id, channel, *keys),
+            LoginPhase::Opening(granted) => self.start_session(socket, *granted),
+            LoginPhase::Joining(id, channel, keys) => self.admit(socket, id, channel, *keys),
         }
     }
 
@@ -454,8 +439,8 @@ impl Server {
     /// Checks deadlines: pending logins, idle sessions, accepting again.
     fn sweep(&mut self, now: Instant) {
         while let Some((socket, time)) = self.admission.overdue(now) {
-            let phase = self.guests.get(&socket).map_or("opening", PendingLogin::phase);
-            self.part(socket, &format!("no {phase} within {time:?}"));
+            let waited_for = self.guests.get(&socket).map_or("opening", PendingLogin::waits_for);
+            self.part(socket, &format!("no {waited_for} within {time:?}"));
         }
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = None;

@@ -1,11 +1,17 @@
 //! A connection that has not authenticated yet. It costs only a small value and a deadline.
 
 use crate::admit::SourceNetwork;
+use std::sync::Arc;
 use xdfs_engine::opening::{OpeningContext, OpeningStep, ServerOpened, ServerOpening};
 use xdfs_io::dispatch::{Body, Dispatch, Op, SocketId};
 use xdfs_proto::base::{ChannelId, SessionId};
-use xdfs_secure::keys::RoleKeys;
+use xdfs_proto::negotiate;
+use xdfs_proto::wire::control::ChannelGrant;
+use xdfs_proto::wire::handshake::Open;
+use xdfs_secure::handshake::tls::Farewell;
+use xdfs_secure::keys::{JoinSecret, RoleKeys};
 use xdfs_secure::login::{FailedLogin, NONCE_BYTES};
+use xdfs_secure::policy::Principal;
 
 /// What to do with a pending login after its bytes were processed.
 pub(crate) enum LoginProgress {
@@ -20,22 +26,32 @@ pub(crate) struct PendingLogin {
     pub socket: SocketId,
     pub peer: String,
     opening: ServerOpening,
-    /// Bytes to read once the pending output was sent.
-    want: Option<usize>,
-    /// What follows when the last bytes were sent.
-    pub then: AfterSend,
+    pub phase: LoginPhase,
 }
 
-/// What follows when the last bytes of a pending login were sent.
-pub(crate) enum AfterSend {
-    /// The opening continues.
-    Opening,
-    /// The connection becomes channel 1 of a session.
-    Session(Box<crate::listen::Opening>),
-    /// It becomes another channel of a session.
-    Join(SessionId, ChannelId, Box<RoleKeys>),
-    /// It is closed.
-    Close,
+/// Whose turn it is, and what follows.
+pub(crate) enum LoginPhase {
+    /// The client's.
+    Reading,
+    /// An answer is being sent, behind which so many bytes of the client follow.
+    Answering { want: usize },
+    /// The last answer is being sent: with it the connection becomes channel 1 of a session.
+    Opening(Box<GrantedSession>),
+    /// The same: it becomes another channel of a session.
+    Joining(SessionId, ChannelId, Box<RoleKeys>),
+    /// The reason is being sent before it is closed.
+    Refusing,
+}
+
+/// A session that was granted, whose answer is being sent.
+pub(crate) struct GrantedSession {
+    pub id: SessionId,
+    pub principal: Arc<Principal>,
+    pub secret: JoinSecret,
+    pub grant: ChannelGrant,
+    pub granted: negotiate::Granted,
+    pub open: Box<Open>,
+    pub farewell: Farewell,
 }
 
 impl PendingLogin {
@@ -50,7 +66,7 @@ impl PendingLogin {
     ) -> Self {
         let (opening, length) = ServerOpening::start(gate, source.to_string(), nonce);
         dispatch.submit(Op::Small { socket, length });
-        Self { socket, peer, opening, want: None, then: AfterSend::Opening }
+        Self { socket, peer, opening, phase: LoginPhase::Reading }
     }
 
     /// Its failed logins that are not counted yet.
@@ -59,7 +75,7 @@ impl PendingLogin {
     }
 
     /// What it was waiting for when its deadline expired.
-    pub fn phase(&self) -> &'static str {
+    pub fn waits_for(&self) -> &'static str {
         self.opening.phase()
     }
 
@@ -72,26 +88,15 @@ impl PendingLogin {
                 LoginProgress::Waiting
             }
             OpeningStep::Go { send, want } => {
-                self.want = Some(want);
-                self.send(dispatch, send);
+                self.send(dispatch, send, LoginPhase::Answering { want });
                 LoginProgress::Waiting
             }
         }
     }
 
-    /// Sends bytes; `Completion::Sent` reports when they were sent.
-    pub fn send<D: Dispatch>(&mut self, dispatch: &mut D, bytes: Vec<u8>) {
+    /// Sends bytes; `Completion::Sent` reports when they were sent, and `phase` says what follows.
+    pub fn send<D: Dispatch>(&mut self, dispatch: &mut D, bytes: Vec<u8>, phase: LoginPhase) {
+        self.phase = phase;
         dispatch.submit(Op::Send { socket: self.socket, head: None, body: Body::Bytes(bytes) });
-    }
-
-    /// The bytes were sent: reads on if the opening continues.
-    pub fn on_sent<D: Dispatch>(&mut self, dispatch: &mut D) -> bool {
-        match self.want.take() {
-            Some(length) => {
-                dispatch.submit(Op::Small { socket: self.socket, length });
-                true
-            }
-            None => false,
-        }
     }
 }

@@ -3,8 +3,8 @@
 //! which connections may join them.
 
 use crate::admit::ServerLimits;
+use crate::clock::moment_now;
 use crate::files::SessionFiles;
-use crate::host::moment_now;
 use crate::log::FirstFailure;
 use crate::metrics::Figures;
 use crate::rates::SessionRates;

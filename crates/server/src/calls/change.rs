@@ -2,7 +2,7 @@
 
 use super::CallContext;
 use crate::authorise::Want;
-use crate::host::timestamp_now;
+use crate::clock::timestamp_now;
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
 use xdfs_io::store::owners::{self, Names};

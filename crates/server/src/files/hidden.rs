@@ -8,7 +8,7 @@ use super::leases::FileKey;
 use super::{OpenFiles, lock};
 use crate::authorise::{Authority, Want};
 use crate::calls::leases::file_at;
-use crate::host::seconds_now;
+use crate::clock::seconds_now;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};

@@ -1,9 +1,10 @@
 //! From a pending login to a channel: sessions start, channels join, pipelines get threads.
 
-use super::{Opening, Server};
+use super::Server;
 use crate::files::SessionFiles;
 use crate::host::ServerHost;
 use crate::log::LogEvent;
+use crate::pending_login::GrantedSession;
 use crate::rates::SessionRates;
 use crate::sessions::{IdleChannel, PipelineState, PumpMessage, PumpSender, ServerMessage, SessionEntry, record_keys};
 use crate::users::admits;
@@ -27,18 +28,18 @@ use xdfs_secure::policy::{Method, Principal};
 
 impl Server {
     /// The answer to OPEN was sent: channel 1 carries records from now on.
-    pub(super) fn start_session(&mut self, socket: SocketId, opening: Opening) {
+    pub(super) fn start_session(&mut self, socket: SocketId, session: GrantedSession) {
         let now = self.dispatch.now();
         // The directory may know of a revocation before the message about it arrives.
-        if !admits(&*self.config.directory, &opening.principal) {
-            self.roster.end(opening.id);
+        if !admits(&*self.config.directory, &session.principal) {
+            self.roster.end(session.id);
         }
-        if !self.roster.begin(opening.id) {
+        if !self.roster.begin(session.id) {
             return self.disconnect(socket, "what it logged in with was revoked");
         }
         self.admission.leave(socket);
         let Some(guest) = self.guests.remove(&socket) else { return };
-        let Opening { id, secret, grant, granted, open, principal, farewell } = opening;
+        let GrantedSession { id, secret, grant, granted, open, principal, farewell } = session;
         let limits = SessionLimits {
             floor: granted.floor,
             block: granted.block,

@@ -4,7 +4,7 @@
 use super::Server;
 use crate::admit::{AdmissionVerdict, SourceNetwork};
 use crate::log::LogEvent;
-use crate::pending_login::{AfterSend, PendingLogin};
+use crate::pending_login::{LoginPhase, PendingLogin};
 use std::time::Duration;
 use xdfs_io::dispatch::{Dispatch, End, SocketId};
 use xdfs_io::transport::{self, Link};
@@ -135,7 +135,7 @@ impl Server {
 
     fn disconnect_because(&mut self, socket: SocketId, error: &str, left: bool) {
         self.count_failed(socket, false);
-        if let Some(guest) = self.forget(socket).filter(|guest| !matches!(guest.then, AfterSend::Close)) {
+        if let Some(guest) = self.forget(socket).filter(|guest| !matches!(guest.phase, LoginPhase::Refusing)) {
             self.tell(LogEvent::GuestRefused { peer: guest.peer, error: error.into(), left });
         }
     }
@@ -155,10 +155,10 @@ impl Server {
         self.admission.leave(socket);
         let guest = self.guests.remove(&socket)?;
         self.dispatch.detach(socket, &mut Vec::new());
-        match &guest.then {
-            AfterSend::Session(opening) => self.roster.end(opening.id),
-            AfterSend::Join(id, channel, _) => self.roster.gave_up(*id, *channel),
-            AfterSend::Opening | AfterSend::Close => {}
+        match &guest.phase {
+            LoginPhase::Opening(granted) => self.roster.end(granted.id),
+            LoginPhase::Joining(id, channel, _) => self.roster.gave_up(*id, *channel),
+            LoginPhase::Reading | LoginPhase::Answering { .. } | LoginPhase::Refusing => {}
         }
         Some(guest)
     }
@@ -167,8 +167,7 @@ impl Server {
     pub(super) fn refuse(&mut self, socket: SocketId, send: Vec<u8>, error: &Error) {
         let Some(guest) = self.guests.get_mut(&socket) else { return };
         let peer = guest.peer.clone();
-        guest.then = AfterSend::Close;
-        guest.send(&mut self.dispatch, send);
+        guest.send(&mut self.dispatch, send, LoginPhase::Refusing);
         self.tell_refusal(peer, error.to_string());
     }
 }

@@ -10,7 +10,7 @@ mod text;
 pub use http::{HttpLimits, serve};
 pub use place::{MetricsPlace, parse_place};
 
-use crate::host::seconds_now;
+use crate::clock::seconds_now;
 use crate::traffic::Moved;
 
 /// The kind of a metric.

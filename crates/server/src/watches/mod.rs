@@ -14,7 +14,7 @@ mod table;
 mod tests;
 
 use crate::authorise::{Authorized, CurrentAuthority, Want};
-use crate::host::seconds_now;
+use crate::clock::seconds_now;
 use round::Round;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
