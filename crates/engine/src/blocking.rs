@@ -5,17 +5,10 @@
 use crate::bounds;
 use crate::schedule::{Limits, QuotaClass, SLICE, ScheduleStep, Scheduler, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Number of cores available to this process.
-pub fn cores() -> usize {
-    // Read once: the kernel reports it in several files.
-    static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, std::num::NonZero::get))
-}
 
 /// The time that a job may run before it yields.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Bounds of the engine and the reason for each. The protocol's bounds are in `proto::limits`.
 
-use crate::blocking;
 use crate::schedule::Limits;
+use std::sync::OnceLock;
+use std::thread;
 use std::time::Duration;
 
 /// Blocks of usual size that one pipeline holds in memory at a time on their way to storage, and as
@@ -98,8 +99,15 @@ pub fn storage_limits() -> Limits {
 /// a cold file uses none; one more is for the others. That is never more than one export may have.
 pub fn sliced_limits() -> Limits {
     let (running, active_for, waiting) = (SLICED_THREADS, SLICE_ACTIVE, WAITING_PER_USER);
-    let active = (blocking::cores().max(2) + 1).min(running / 2);
+    let active = (cores().max(2) + 1).min(running / 2);
     Limits { running, active, active_for, divided: true, waiting }
+}
+
+/// Number of cores available to this process.
+pub fn cores() -> usize {
+    // Read once: the kernel reports it in several files.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 
 pub mod blocking;
 pub mod bounds;
+mod call_lane;
 pub mod control;
 pub mod host;
 pub mod journal;

@@ -1,13 +1,13 @@
 //! Messages to a pump from other threads: the application, storage, other pipelines, the listener.
 
+use crate::call_lane::CallLane;
 use crate::host::{Opened, Staged};
 use crate::pipeline::PipelineChannel;
-use crate::pump::CallLane;
 use crate::transfer::commit::CommittedFile;
+use crate::transfer::reader::Filled;
 use crate::transfer::{SharedFile, SourceSide, Written};
 use bytes::Bytes;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::Wake;
 use xdfs_proto::base::{Digest, Error, OperationId, PipelineId};
 use xdfs_proto::session::{CallService, Comparison, PipelineMessage, SourceFacts};
@@ -77,9 +77,8 @@ pub enum Message<L> {
     Summed(OperationId, Box<Result<(SourceFacts, Digest), Error>>),
     /// A dropped stage was removed.
     Dropped,
-    /// The reader thread of a stream filled a buffer with `length` bytes; `ended` is set at the end
-    /// of the stream.
-    Read { operation: OperationId, buffer: Buffer, length: usize, ended: bool, error: Option<Error> },
+    /// The reader thread of a stream filled a buffer.
+    Read(Filled),
     /// A message from another pipeline of this side.
     Group { from: PipelineId, message: PipelineMessage, shared: Option<SharedFile> },
 }
@@ -115,6 +114,15 @@ impl<L, W: Wake> MailboxSender<L, W> {
         let sent = self.letters.send(mail).map_err(|refused| refused.0);
         self.waker.wake();
         sent
+    }
+
+    /// Sends what a thread of this pump has done as such a message; whether the pump is still there.
+    pub(crate) fn sends<T, F: Fn(T) -> Message<L>>(&self, message: F) -> impl Fn(T) -> bool + use<L, W, T, F>
+    where
+        W: Clone,
+    {
+        let own = self.clone();
+        move |done| own.send(message(done)).is_ok()
     }
 
     /// Sends a message if there is room, without ever waiting; for threads that serve others too.

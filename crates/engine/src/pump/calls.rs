@@ -2,6 +2,7 @@
 //! pool one after the other per lane (P-70, P-83). The host defines what a call means.
 
 use super::{Host, Pump};
+use crate::call_lane::CallLane;
 use crate::mailbox::Message;
 use crate::payload::PayloadPool;
 use bytes::Bytes;
@@ -18,29 +19,6 @@ use xdfs_proto::wire::{Event, Flags, Head};
 
 use super::channel_io::BufferOrigin;
 use super::pacing::QueuedStart;
-
-/// Batches of one lane are executed one after the other, in the order in which they arrived.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum CallLane {
-    /// Calls on names that arrived on a channel.
-    Channel(ChannelId),
-    /// Calls on an open file that arrived on a channel.
-    File(ChannelId, u64),
-    /// A batch that needs no order.
-    Alone(OperationId),
-}
-
-impl CallLane {
-    fn of(service: CallService, payload: &[u8], channel: ChannelId, operation: OperationId) -> Self {
-        match service {
-            CallService::Path => Self::Channel(channel),
-            CallService::File => match FileBatch::head_of(payload) {
-                Ok(batch) if batch.handle != 0 && !batch.unordered => Self::File(channel, batch.handle),
-                _ => Self::Alone(operation),
-            },
-        }
-    }
-}
 
 /// Longest reply that a batch accepts. One whose head cannot be parsed requests no room, and fails
 /// when it is parsed in full.

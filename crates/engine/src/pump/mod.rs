@@ -30,14 +30,15 @@ mod storage;
 
 use crate::blocking::Blocking;
 use crate::bounds;
+pub use crate::call_lane::CallLane;
 use crate::host::{Ending, Host};
 use crate::mailbox::{MailboxSender, Message};
 use crate::pipeline::{Pipeline, PipelineChannel};
 use crate::schedule::QuotaClass;
+use crate::transfer::reader::Filled;
 use crate::transfer::{AfterDetach, Transfer, Writer};
 use buffers::Buffers;
 use calls::Batches;
-pub use calls::CallLane;
 use channel_io::{Arriving, ChannelIo, SendingBlock};
 use hashing::HashRequest;
 use lingering::Lingering;
@@ -448,7 +449,7 @@ where
             Message::Marked(operation, result) => self.on_marked(operation, result),
             Message::Kept(operation) => self.on_kept(operation),
             Message::Dropped => self.storage.pending -= 1,
-            Message::Read { operation, buffer, length, ended, error } => {
+            Message::Read(Filled { operation, buffer, length, ended, error }) => {
                 self.on_read(operation, buffer, length, ended, error);
             }
             Message::Group { from, message, shared } => self.on_group(from, message, shared),

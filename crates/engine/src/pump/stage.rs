@@ -93,7 +93,7 @@ where
         // Room for every buffer, and for operations that end before their blocks are written: the
         // pump never waits for its writer, which may wait for the pump's mailbox.
         let places = bounds::BUFFERS_MAX + 2 * self.session.limits().operations_max;
-        let writer = Writer::start(places, self.mail.own.clone())
+        let writer = Writer::start(places, self.mail.own.sends(Message::Written))
             .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot start a writer thread: {error}")))?;
         Ok(Arc::clone(self.writer.thread.insert(Arc::new(writer))))
     }

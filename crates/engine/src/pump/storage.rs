@@ -127,8 +127,9 @@ where
                 let count = bounds::buffers(self.session.limits().block);
                 let block = self.session.limits().block as usize;
                 let buffers: Result<Vec<_>, _> = (0..count).map(|_| Buffer::new(block)).collect();
-                let stream = buffers
-                    .and_then(|buffers| Stream::start(operation, source, limit, block, buffers, self.mail.own.clone()));
+                let stream = buffers.and_then(|buffers| {
+                    Stream::start(operation, source, limit, block, buffers, self.mail.own.sends(Message::Read))
+                });
                 stream.map(ReadMode::Stream)
             }
         };

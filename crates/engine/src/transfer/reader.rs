@@ -1,14 +1,27 @@
 //! The reader thread of a stream (standard input, a pipe): it waits for bytes so that the
 //! pipeline's thread does not have to.
 
-use crate::mailbox::{MailboxSender, Message};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use xdfs_io::buf::Buffer;
-use xdfs_io::dispatch::Wake;
 use xdfs_io::store::Source;
 use xdfs_proto::base::{Error, ErrorKind, OperationId};
+
+/// A buffer that the thread filled, and what came of it.
+#[derive(Debug)]
+pub struct Filled {
+    /// The operation.
+    pub operation: OperationId,
+    /// Its buffer.
+    pub buffer: Buffer,
+    /// Bytes in it.
+    pub length: usize,
+    /// The stream has ended, or failed.
+    pub ended: bool,
+    /// Why it failed.
+    pub error: Option<Error>,
+}
 
 /// A stream being sent: blocks are kept until the receiver has them, since the stream cannot be
 /// read twice.
@@ -23,14 +36,15 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Starts reading `source` into `buffers`; each is filled completely except the last.
-    pub fn start<L: Send + 'static, W: Wake>(
+    /// Starts reading `source` into `buffers`; each is filled completely except the last. Whoever gets them says whether he is
+    /// still there.
+    pub fn start(
         operation: OperationId,
         source: Source,
         limit: Option<u64>,
         block: usize,
         buffers: Vec<Buffer>,
-        post: MailboxSender<L, W>,
+        filled: impl Fn(Filled) -> bool + Send + 'static,
     ) -> std::io::Result<Self> {
         let (empty, queue) = sync_channel(buffers.len().max(1));
         for buffer in buffers {
@@ -40,7 +54,7 @@ impl Stream {
         // Not joined: a read from a terminal or pipe can last for ever; it ends with the process.
         thread::Builder::new()
             .name("xdfs-reader".into())
-            .spawn(move || work(operation, source, limit, block, &queue, &post))?;
+            .spawn(move || work(operation, source, limit, block, &queue, &filled))?;
         Ok(Self { empty, held: BTreeMap::new(), available: 0 })
     }
 
@@ -64,13 +78,13 @@ impl Stream {
     }
 }
 
-fn work<L, W: Wake>(
+fn work(
     operation: OperationId,
     mut source: Source,
     limit: Option<u64>,
     block: usize,
     queue: &Receiver<Buffer>,
-    post: &MailboxSender<L, W>,
+    filled: &impl Fn(Filled) -> bool,
 ) {
     let mut left = limit.unwrap_or(u64::MAX);
     while let Ok(mut buffer) = queue.recv() {
@@ -87,7 +101,7 @@ fn work<L, W: Wake>(
             }
             other => other,
         };
-        if post.send(Message::Read { operation, buffer, length, ended, error }).is_err() || ended {
+        if !filled(Filled { operation, buffer, length, ended, error }) || ended {
             return;
         }
     }

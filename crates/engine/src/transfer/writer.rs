@@ -2,12 +2,10 @@
 //! SRV-66). The kernel holds a lock per file during a buffered write, so a second writer would gain
 //! nothing; the gain is the parallel receiving.
 
-use crate::mailbox::{MailboxSender, Message};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use xdfs_io::buf::Buffer;
-use xdfs_io::dispatch::Wake;
 use xdfs_io::store::Stage;
 use xdfs_proto::base::{Error, Extent, OperationId};
 use xdfs_secure::content::Leaf;
@@ -50,10 +48,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread; it sends its results to `post`.
-    pub fn start<L: Send + 'static, W: Wake>(capacity: usize, post: MailboxSender<L, W>) -> std::io::Result<Self> {
+    /// Starts the thread. Whoever gets its results says whether he is still there.
+    pub fn start(capacity: usize, written: impl Fn(Written) -> bool + Send + 'static) -> std::io::Result<Self> {
         let (tasks, queue) = sync_channel(capacity);
-        let thread = thread::Builder::new().name("xdfs-writer".into()).spawn(move || work(&queue, &post))?;
+        let thread = thread::Builder::new().name("xdfs-writer".into()).spawn(move || work(&queue, &written))?;
         Ok(Self { tasks: Some(tasks), thread: Some(thread) })
     }
 
@@ -76,14 +74,14 @@ impl Drop for Writer {
     }
 }
 
-fn work<L, W: Wake>(queue: &Receiver<Block>, post: &MailboxSender<L, W>) {
+fn work(queue: &Receiver<Block>, written: &impl Fn(Written) -> bool) {
     while let Ok(Block { operation, stage, extent, buffer, leaf }) = queue.recv() {
         // A buffer's capacity is a block: the length fits.
         let result = stage.write(&buffer.payload()[..extent.length() as usize], extent.offset());
         // Before the message: its receiver may need exclusive access to the stage once everything
         // is written.
         drop(stage);
-        if post.send(Message::Written(Written { operation, extent, buffer, leaf, result })).is_err() {
+        if !written(Written { operation, extent, buffer, leaf, result }) {
             return;
         }
     }

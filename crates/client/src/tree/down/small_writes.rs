@@ -8,7 +8,8 @@ use crate::tree::endpoints::Remote;
 use crate::tree::scheduler::PendingJob;
 use bytes::Bytes;
 use std::sync::Arc;
-use xdfs_engine::blocking::{self, Blocking};
+use xdfs_engine::blocking::Blocking;
+use xdfs_engine::bounds;
 use xdfs_io::store::{Existing, SmallFile};
 use xdfs_proto::base::{RelPath, Timestamp};
 use xdfs_proto::wire::path::Attributes;
@@ -18,7 +19,7 @@ const WRITERS_MAX: usize = 4;
 
 /// The threads, started when needed.
 pub(super) fn writers() -> Blocking {
-    Blocking::undivided((blocking::cores() / 2).clamp(1, WRITERS_MAX))
+    Blocking::undivided((bounds::cores() / 2).clamp(1, WRITERS_MAX))
 }
 
 /// The small files of one reply.
