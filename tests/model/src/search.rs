@@ -4,7 +4,7 @@ use crate::action::Action;
 use crate::endless::{Endless, longest_run};
 use crate::oracle::{Told, Violation};
 use crate::setting::Setting;
-use crate::settings::is_large;
+use crate::settings::{is_large, only};
 use crate::world::{CLIENT, SERVER, World};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,6 +13,8 @@ use xdfs_proto::base::ErrorKind;
 
 /// States in which nothing can happen any more.
 pub const ENDS: &str = "every operation ends on both sides, nobody waits, nothing is left behind";
+/// What [`longest_run`] looks at, beside the states.
+pub const RUNS_END: &str = "every run comes to its end";
 /// See [`Violation::Fault`].
 pub const NO_FAULT: &str = "an honest peer is never found at fault";
 /// See [`Violation::Panic`].
@@ -199,7 +201,13 @@ where
     S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
     S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
 {
-    let mut report = search_until(setting, order, HasDiscoveries::AnyFailures);
+    let until = match wanted(setting) {
+        None => HasDiscoveries::AnyFailures,
+        // Where runs do not end there may be no end of states either: few of them are enough.
+        Some(RUNS_END) => HasDiscoveries::Any,
+        Some(name) => HasDiscoveries::AnyOf([name].into()),
+    };
+    let mut report = search_until(setting, order, until);
     let start = Instant::now();
     if report.broken.is_empty() {
         match longest_run(setting) {
@@ -211,23 +219,36 @@ where
     report
 }
 
-/// Searches every setting and tells what was found: all have to hold, and to have so many states together.
+/// The property that was asked for in `XDFS_PROPERTY`: only a way to where it does not hold is looked for, whatever else breaks
+/// before.
+fn wanted<S: Searched>(setting: &S) -> Option<&'static str> {
+    let asked = std::env::var("XDFS_PROPERTY").ok()?;
+    let mut names = setting.properties().into_iter().map(|property| property.name).chain([RUNS_END]);
+    let name = names.find(|name| *name == asked);
+    assert!(name.is_some(), "XDFS_PROPERTY is no property of '{}'", setting.name());
+    name
+}
+
+/// Searches every setting, or the one that was asked for, and tells what was found: all have to hold, and to have so many states
+/// together.
 pub fn all_hold<'a, S: Searched + 'a>(settings: impl IntoIterator<Item = &'a S>, states_min: usize)
 where
     S::State: std::hash::Hash + Send + Sync + Clone + PartialEq + std::fmt::Debug,
     S::Action: Send + Sync + Clone + PartialEq + std::fmt::Debug,
 {
-    let (mut states, mut wrong) = (0, Vec::new());
-    let order = if is_large() { Order::Depth } else { Order::Breadth };
-    for setting in settings {
+    let (mut count, mut states, mut wrong) = (0, 0, Vec::new());
+    let (only, order) = (only(), if is_large() { Order::Depth } else { Order::Breadth });
+    for setting in settings.into_iter().filter(|setting| only.as_ref().is_none_or(|name| name == setting.name())) {
         let report = search(setting, order);
+        count += 1;
         println!("{report}");
         states += report.states;
         wrong.extend((!report.holds()).then_some(report.name));
     }
     println!("{states} states in all");
     assert!(wrong.is_empty(), "see the ways there above: {wrong:?}");
-    assert!(states >= states_min, "the settings became too small to say much: {states} states");
+    assert!(count > 0, "XDFS_MODEL is 'usual', 'large' or the name of a usual setting");
+    assert!(only.is_some() || states >= states_min, "the settings became too small to say much: {states} states");
 }
 
 /// Searches up to the first state in which this property does not hold.
@@ -305,7 +326,7 @@ impl<A: std::fmt::Debug> std::fmt::Display for Report<A> {
             self.longest.unwrap_or(0)
         )?;
         if let Some(Endless { way, why }) = &self.endless {
-            write!(f, "\n  DOES NOT END: {why}\n")?;
+            write!(f, "\n  BROKEN: {RUNS_END}: {why}\n")?;
             for action in way {
                 writeln!(f, "    {action:?}")?;
             }

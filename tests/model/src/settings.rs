@@ -152,9 +152,16 @@ pub const LARGE: &[Setting] = &[
 
 /// Whether the large settings were asked for, by `XDFS_MODEL=large`.
 pub fn is_large() -> bool {
-    let chosen = std::env::var("XDFS_MODEL").unwrap_or_else(|_| "usual".into());
-    assert!(["usual", "large"].contains(&chosen.as_str()), "XDFS_MODEL is 'usual' or 'large', not '{chosen}'");
-    chosen == "large"
+    chosen().as_deref() == Some("large")
+}
+
+/// The usual setting that was asked for by its name in `XDFS_MODEL`.
+pub fn only() -> Option<String> {
+    chosen().filter(|name| !["usual", "large"].contains(&name.as_str()))
+}
+
+fn chosen() -> Option<String> {
+    std::env::var("XDFS_MODEL").ok()
 }
 
 /// Where a deliberate mistake shows.
