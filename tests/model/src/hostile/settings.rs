@@ -38,8 +38,18 @@ const REPLACED: Setting =
 const CLOSED: Setting = Setting { forgeries: 1, close: true, ..Setting::plain("closed", Plan::upload(0)) };
 
 /// Searched in every run of the tests, beside [`levels`].
-pub const USUAL: &[Setting] =
-    &[JOINS, REVOKED, REVOKED_UPLOAD, REVOKED_DOWNLOAD, RECORDS_UPLOAD, RECORDS_DOWNLOAD, INSIDER, REPLACED, CLOSED];
+pub const USUAL: &[Setting] = &[
+    JOINS,
+    MOVED,
+    REVOKED,
+    REVOKED_UPLOAD,
+    REVOKED_DOWNLOAD,
+    RECORDS_UPLOAD,
+    RECORDS_DOWNLOAD,
+    INSIDER,
+    REPLACED,
+    CLOSED,
+];
 
 /// Every cell of the floors, both ways.
 pub fn levels() -> impl Iterator<Item = Setting> {
