@@ -21,7 +21,7 @@ use xdfs_engine::schedule::QuotaClass;
 use xdfs_io::dispatch::{Dispatch, Dispatcher};
 use xdfs_io::transport::Link;
 use xdfs_proto::base::{Error, ErrorKind, PipelineId};
-use xdfs_proto::session::{Bugs, Role, Session as Machine, SessionLimits};
+use xdfs_proto::session::{Role, Session as Machine, SessionLimits};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::request::Request;
 
@@ -149,7 +149,7 @@ fn serve(
     let mut threads = Vec::new();
     for (index, (dispatch, mailbox)) in dispatchers.into_iter().zip(mailboxes).enumerate() {
         let pipeline = PipelineId(index as u8);
-        let mut session = Machine::new(Role::Client, pipeline, opened.limits.clone(), Bugs::default());
+        let mut session = Machine::new(Role::Client, pipeline, opened.limits.clone());
         let mut host = ClientHost::new(registry, &joiner, &opened.limits);
         if let Some((ticket, request, moved)) = first.take() {
             let operation = session.open(false, request)?;
@@ -181,7 +181,7 @@ fn part(registry: &Arc<Registry>, opened: Opened) {
     let joiner = Arc::new(Joiner::new(opened.access, vec![post], opened.limits.calls_room));
     joiner.stopped.store(true, Ordering::Relaxed);
     let pipeline = PipelineId(0);
-    let mut session = Machine::new(Role::Client, pipeline, opened.limits.clone(), Bugs::default());
+    let mut session = Machine::new(Role::Client, pipeline, opened.limits.clone());
     session.close();
     let host = ClientHost::new(registry, &joiner, &opened.limits);
     let parts = parts(opened.dispatch, host, mailbox, pipeline, Blocking::default(), opened.disk);

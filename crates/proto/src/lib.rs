@@ -15,7 +15,6 @@ extern crate std;
 
 pub mod admit;
 pub mod base;
-pub mod bug;
 pub mod channel;
 pub mod features;
 pub mod lease;

@@ -4,7 +4,7 @@
 use xdfs_proto::base::{ChannelId, Extent, Instant, PipelineId};
 use xdfs_proto::limits::ACK_RANGES_MAX;
 use xdfs_proto::session::{
-    BlockDecision, Bugs, InvalidBlock, Output, Payload, Receiver, Role, Session, SessionLimits, SourceFacts,
+    BlockDecision, InvalidBlock, Output, Payload, Receiver, Role, Session, SessionLimits, SourceFacts,
 };
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::control::Control;
@@ -33,7 +33,7 @@ const BORDERS: [u64; 15] = [
 
 /// What a server answers to a download of this range of a file of this size: the granted length, or none.
 fn granted(offset: u64, length: Option<u64>, size: Option<u64>) -> Option<u64> {
-    let mut session = Session::new(Role::Server, PipelineId(0), SessionLimits::default(), Bugs::default());
+    let mut session = Session::new(Role::Server, PipelineId(0), SessionLimits::default());
     session.on_channel(ChannelId(1), NOW);
     let request = Request { name: b"e/f".to_vec(), offset, length, ..Request::default() };
     session.on_first_operation(Event::Download, &request.encode()).unwrap();
@@ -83,7 +83,7 @@ fn block(index: u64) -> Extent {
 }
 
 fn receiver(blocks: u64) -> Receiver {
-    Receiver::new(0, Some(blocks * u64::from(BLOCK)), BLOCK, blocks * u64::from(BLOCK), Bugs::default())
+    Receiver::new(0, Some(blocks * u64::from(BLOCK)), BLOCK, blocks * u64::from(BLOCK))
 }
 
 fn take(receiver: &mut Receiver, index: u64) -> Result<BlockDecision, InvalidBlock> {

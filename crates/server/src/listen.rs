@@ -41,7 +41,6 @@ use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, KeyLimits, SessionI
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
 use xdfs_proto::registry::Registry;
-use xdfs_proto::session::Bugs;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::{Accept, Open};
 use xdfs_secure::handshake::tls::{HostIdentity, ServerIdentity};
@@ -158,7 +157,7 @@ impl Server {
         let gate = OpeningContext { identity, directory: Arc::clone(&config.directory) };
         let rates = UserRates::new(config.limits.bandwidth_per_user);
         let transfers = Arc::new(TransferSlots::new(config.limits.transfers));
-        let admission = Admission::new(config.limits.admission(), Bugs::default());
+        let admission = Admission::new(config.limits.admission());
         Ok(Self {
             dispatch,
             gate,
@@ -182,7 +181,7 @@ impl Server {
             refusals: 0,
             refusals_untold: 0,
             totals: Totals::starting(),
-            roster: Registry::new(Bugs::default()),
+            roster: Registry::new(),
             sessions: BTreeMap::new(),
             ending: Vec::new(),
             untold: PendingShutdowns::default(),

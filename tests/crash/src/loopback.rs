@@ -8,7 +8,6 @@ use std::process::{Child, Command, Stdio};
 use xdfs_io::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
 use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{RelPath, Safety};
-use xdfs_proto::session::Bugs;
 use xdfs_test_cli::{Scene, pattern};
 
 /// Room for what a few cuts leave; small, so that it comes back quickly.
@@ -167,14 +166,14 @@ pub struct Cuts {
 
 /// Cuts the power behind each step of a commit in turn, as long as `more` says; what is there then is what was there before or
 /// the whole new file, and the new one where durable was told.
-pub fn series(disk: &mut Disk, bugs: Bugs, mut more: impl FnMut(usize) -> bool) -> Cuts {
+pub fn series(disk: &mut Disk, mut more: impl FnMut(usize) -> bool) -> Cuts {
     let mut cuts = Cuts::default();
     let mut before: Option<Vec<u8>> = None;
     while more(cuts.all) && cuts.broken.is_none() {
         let number = cuts.all;
         let steps = number % 6;
         let content = pattern(1 + (number * 7919) % 100_000, number as u64 + 1);
-        let told = commit(&disk.folder, &content, number, steps, bugs);
+        let told = commit(&disk.folder, &content, number, steps);
         disk.cut();
         cuts.all += 1;
         cuts.inside += usize::from(told.is_none());
@@ -191,7 +190,7 @@ pub fn series(disk: &mut Disk, bugs: Bugs, mut more: impl FnMut(usize) -> bool) 
 }
 
 /// A commit that gets so far: 0 is some of the bytes, 1 all of them, then a step of the plan each. What was told.
-fn commit(folder: &Path, content: &[u8], number: usize, steps: usize, bugs: Bugs) -> Option<Safety> {
+fn commit(folder: &Path, content: &[u8], number: usize, steps: usize) -> Option<Safety> {
     // What the cuts before have left, so that a long series does not fill the disk.
     let staging = folder.join(".xdfs-staging");
     if staging.exists() {
@@ -210,7 +209,7 @@ fn commit(folder: &Path, content: &[u8], number: usize, steps: usize, bugs: Bugs
     let length = if steps == 0 { content.len() / 2 } else { content.len() };
     stage.write(&content[..length], 0).expect("it is written");
     let request = CommitRequest { length: content.len() as u64, mode: 0o644, modified: None };
-    let mut plan = Commit::single(true, bugs);
+    let mut plan = Commit::single(true);
     for _ in 1..steps {
         let Some(step) = plan.next() else { break };
         match step {

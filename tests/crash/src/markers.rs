@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xdfs_io::store::{Existing, JournalTags, LocalStore, Resume, Stage, StageRequest, Store};
-use xdfs_proto::base::{Bugs, Digest, Error, RelPath, Timestamp};
+use xdfs_proto::base::{Digest, Error, RelPath, Timestamp};
 use xdfs_test_cli::pattern;
 
 /// Bytes of each file: a sync of them takes a few milliseconds, so that a cut can come between two calls of a marker.
@@ -34,9 +34,9 @@ fn request(number: u64) -> StageRequest {
     }
 }
 
-fn store(folder: &Path, bugs: Bugs) -> LocalStore {
+fn store(folder: &Path) -> LocalStore {
     let store = LocalStore::open_root(folder, true).expect("the file system is there");
-    store.with_journal_tags(Arc::new(Tags)).seeded(bugs)
+    store.with_journal_tags(Arc::new(Tags))
 }
 
 /// Authenticates journals with nothing: what is tested here is what they tell of.
@@ -79,13 +79,13 @@ pub struct Cuts {
 }
 
 /// Cuts the power beside `count` markers: what a journal tells of is there.
-pub fn series(disk: &mut Disk, bugs: Bugs, count: u64) -> Cuts {
+pub fn series(disk: &mut Disk, count: u64) -> Cuts {
     let mut cuts = Cuts::default();
     while cuts.all < count && cuts.broken.is_none() {
         let number = cuts.all;
         let content = pattern(SIZE, number + 1);
         let folder = disk.folder().to_owned();
-        let stage = store(&folder, bugs).stage(&request(number)).expect("there is room");
+        let stage = store(&folder).stage(&request(number)).expect("there is room");
         stage.write(&content, 0).expect("it is written");
         std::thread::scope(|scope| {
             let marker = scope.spawn(move || marker(stage));
@@ -98,7 +98,7 @@ pub fn series(disk: &mut Disk, bugs: Bugs, count: u64) -> Cuts {
             let _ = marker.join().expect("a marker does not panic");
         });
         cuts.all += 1;
-        let kept = store(&folder, bugs).kept(&request(number).target, &request(number).transfer, b"anna");
+        let kept = store(&folder).kept(&request(number).target, &request(number).transfer, b"anna");
         let there = take_part(&folder);
         let ranges = kept.map_or_else(Vec::new, |kept| kept.noted);
         cuts.noted += u64::from(!ranges.is_empty());
@@ -122,18 +122,18 @@ fn marker(stage: Stage) -> Result<(), Error> {
 
 /// Bytes that an attempt goes on with behind one that wrote the second piece of a file, marked it, wrote the last one and was
 /// killed.
-pub fn kept_behind_a_kill(folder: &Path, bugs: Bugs) -> Vec<(u64, u64)> {
+pub fn kept_behind_a_kill(folder: &Path) -> Vec<(u64, u64)> {
     let content = pattern(SIZE, 5);
     let write = |stage: &Stage, piece: usize| {
         let at = piece * PIECE;
         stage.write(&content[at..at + PIECE], at as u64).expect("it is written");
     };
-    let stage = store(folder, bugs).stage(&request(0)).expect("there is room");
+    let stage = store(folder).stage(&request(0)).expect("there is room");
     write(&stage, 1);
     stage.checkpoint().expect("a sound disk");
     write(&stage, 3);
     stage.leave();
-    let next = store(folder, bugs).stage(&request(0)).expect("there is room");
+    let next = store(folder).stage(&request(0)).expect("there is room");
     next.kept().iter().map(|noted| (noted.extent.offset(), noted.extent.end())).collect()
 }
 

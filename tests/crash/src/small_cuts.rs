@@ -4,14 +4,14 @@ use crate::loopback::{Cuts, Disk};
 use std::path::Path;
 use xdfs_io::store::{Existing, LocalStore, SmallFile, Store};
 use xdfs_proto::base::commit::{Commit, CommitStep};
-use xdfs_proto::base::{Bugs, RelPath, Safety};
+use xdfs_proto::base::{RelPath, Safety};
 use xdfs_test_cli::pattern;
 
 /// Steps of the group: four files are finished, synced, named, and three directories are synced.
 const STEPS: usize = 4 + 4 + 4 + 3;
 
 /// Cuts the power behind each step of a group in turn, `count` times in all; every other group syncs the file system at once.
-pub fn series(disk: &mut Disk, bugs: Bugs, count: usize) -> Cuts {
+pub fn series(disk: &mut Disk, count: usize) -> Cuts {
     let mut cuts = Cuts::default();
     let mut before: Option<Vec<u8>> = None;
     while cuts.all < count && cuts.broken.is_none() {
@@ -23,7 +23,7 @@ pub fn series(disk: &mut Disk, bugs: Bugs, count: usize) -> Cuts {
         // What two of them are in is made by each group anew.
         let folder = format!("d{number}");
         let targets = ["target".to_owned(), format!("{folder}/a"), format!("{folder}/e/b"), format!("new{number}")];
-        let told = put(disk.folder(), &targets, &contents, steps, number % 2 == 1, bugs);
+        let told = put(disk.folder(), &targets, &contents, steps, number % 2 == 1);
         disk.cut();
         cuts.all += 1;
         cuts.inside += usize::from(told.contains(&None));
@@ -45,14 +45,7 @@ pub fn series(disk: &mut Disk, bugs: Bugs, count: usize) -> Cuts {
 }
 
 /// Puts the group as far as so many steps get. What may be told of each file.
-fn put(
-    folder: &Path,
-    targets: &[String],
-    contents: &[Vec<u8>],
-    steps: usize,
-    at_once: bool,
-    bugs: Bugs,
-) -> Vec<Option<Safety>> {
+fn put(folder: &Path, targets: &[String], contents: &[Vec<u8>], steps: usize, at_once: bool) -> Vec<Option<Safety>> {
     let store = LocalStore::open_root(folder, true).expect("the file system is there");
     let mut files = Vec::new();
     for (target, content) in targets.iter().zip(contents) {
@@ -61,7 +54,7 @@ fn put(
         files.push(SmallFile { target, content, mode, modified, existing, base, parents: true, holes: false });
     }
     let mut group = store.stage_small(&files, true);
-    let mut plan = Commit::group(group.members(), at_once, bugs);
+    let mut plan = Commit::group(group.members(), at_once);
     for _ in 0..steps {
         let Some(step) = plan.next() else { break };
         match step {

@@ -5,7 +5,6 @@ use crate::disk::{Content, DIRECTORIES, Disk};
 use std::collections::{BTreeSet, HashSet};
 use xdfs_proto::base::Safety;
 use xdfs_proto::base::commit::{Commit, CommitStep, Member};
-use xdfs_proto::session::Bugs;
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -22,8 +21,6 @@ pub struct Setting {
     pub at_once: bool,
     /// Syncs that may fail, in all.
     pub failures: u8,
-    /// A deliberate mistake.
-    pub bugs: Bugs,
 }
 
 /// What was looked at, and the first thing that was wrong.
@@ -80,7 +77,7 @@ impl Setting {
             1 if self.made => Member { durable: true, directories: vec![1, 0] },
             directory => Member { durable: true, directories: vec![directory] },
         };
-        Commit::group(group.iter().map(member).collect(), self.at_once && group.len() > 1, self.bugs)
+        Commit::group(group.iter().map(member).collect(), self.at_once && group.len() > 1)
     }
 }
 
@@ -168,7 +165,7 @@ const GROUPS: [&[&[usize]]; 8] = [
 ];
 
 /// Every setting of up to three files in two directories.
-pub fn settings(bugs: Bugs) -> Vec<Setting> {
+pub fn settings() -> Vec<Setting> {
     let mut all = Vec::new();
     for groups in GROUPS {
         let count: usize = groups.iter().map(|group| group.len()).sum();
@@ -183,7 +180,7 @@ pub fn settings(bugs: Bugs) -> Vec<Setting> {
             let impossible = made && (0..count).any(|file| old[file] && directories[file] == 1);
             if !(impossible || at_once && alone) {
                 let groups = groups.clone();
-                all.push(Setting { directories, old, made, groups, at_once, failures: 1, bugs });
+                all.push(Setting { directories, old, made, groups, at_once, failures: 1 });
             }
         }
     }

@@ -38,7 +38,7 @@ struct Form {
     /// The last kills, which wait for a marker; the others come at any moment.
     behind_markers: u64,
     outage: Option<Duration>,
-    /// The seeded bug: each attempt begins with the first byte.
+    /// A deliberate mistake: each attempt begins with the first byte.
     never_resumes: bool,
 }
 

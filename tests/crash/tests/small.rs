@@ -1,7 +1,6 @@
 //! Kills and errors at every call by which a group of small files is put, and power cuts behind each of its steps.
 
 use std::path::Path;
-use xdfs_proto::session::{Bug, Bugs};
 use xdfs_test_crash::batch;
 use xdfs_test_crash::loopback::Disk;
 use xdfs_test_crash::small::sweep;
@@ -51,16 +50,8 @@ fn a_batch_of_small_files_keeps_the_same_promises_through_the_server() {
 #[test]
 fn a_power_cut_at_any_step_of_a_group_leaves_whole_files_and_every_durable_one() {
     let Some(mut disk) = Disk::new() else { return };
-    let cuts = series(&mut disk, Bugs::default(), CUTS);
+    let cuts = series(&mut disk, CUTS);
     println!("{cuts:?}");
     assert_eq!(cuts.broken, None);
     assert!(cuts.new > 0 && cuts.inside * 10 >= cuts.all * 8, "{cuts:?}");
-}
-
-#[test]
-fn a_group_without_the_syncs_of_its_directories_is_caught() {
-    let Some(mut disk) = Disk::new() else { return };
-    let cuts = series(&mut disk, Bugs::seeded(Bug::NoDirectorySync), 120);
-    println!("{:?}", cuts.broken);
-    assert!(cuts.broken.is_some(), "{cuts:?}");
 }

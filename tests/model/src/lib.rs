@@ -28,8 +28,9 @@
 //!
 //! # Running it
 //!
-//! `cargo test -p xdfs-test-model` searches the usual settings (more than two million states) and catches the seeded
-//! bugs; `cargo run -p xtask -- long model` searches the large ones. The binary of this package
+//! `cargo test -p xdfs-test-model` searches the usual settings (more than two million states), and
+//! with `XDFS_MODEL` one of them, by its name; `cargo run -p xtask -- long bugs` shows that it finds mistakes, and
+//! `cargo run -p xtask -- long model` searches the large ones. The binary of this package
 //! searches the settings whose names it is given.
 
 pub mod action;

@@ -1,7 +1,5 @@
 //! What is searched: how large a session, and which faults are on offer. Every fault has a budget, so every path ends.
 
-use xdfs_proto::session::Bug;
-
 /// An operation of the searched session; all of them are opened at the start.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Plan {
@@ -77,8 +75,6 @@ pub struct Setting {
     pub resumes: bool,
     /// Blocks that may become others on their way.
     pub flips: u8,
-    /// The deliberate mistake, if any.
-    pub bug: Option<Bug>,
 }
 
 impl Setting {
@@ -105,13 +101,6 @@ impl Setting {
             hash: false,
             resumes: false,
             flips: 0,
-            bug: None,
         }
-    }
-
-    /// The same with a deliberate mistake.
-    pub const fn with_bug(mut self, bug: Bug) -> Self {
-        self.bug = Some(bug);
-        self
     }
 }

@@ -1,7 +1,6 @@
 //! The settings that are searched: those of every run of the tests, and the long ones by command.
 
 use crate::setting::{Plan, Setting};
-use xdfs_proto::session::Bug;
 
 const UPLOAD_1: &[Plan] = &[Plan::upload(1)];
 const UPLOAD_2: &[Plan] = &[Plan::upload(2)];
@@ -162,19 +161,4 @@ pub fn only() -> Option<String> {
 
 fn chosen() -> Option<String> {
     std::env::var("XDFS_MODEL").ok()
-}
-
-/// Where a deliberate mistake shows.
-pub const fn for_bug(bug: Bug) -> Setting {
-    let setting = match bug {
-        Bug::ForgetLostBlocks | Bug::SuccessWithoutOutcome | Bug::EndWithoutMark | Bug::FenceForFence => BREAKS_UPLOAD,
-        Bug::AckAcrossGap => HALVES_UPLOAD,
-        Bug::CountDuplicates => REPEATS_UPLOAD,
-        Bug::EndOfRangeIsEnd | Bug::CancelDecides => CANCELS_UPLOAD,
-        Bug::FenceOfOneEpoch => EPOCHS_UPLOAD,
-        Bug::RootNotCompared => ALTERED_UPLOAD,
-        Bug::CallTwice => EVERY_CALL,
-        _ => panic!("no mistake of the session: the crash states catch it"),
-    };
-    setting.with_bug(bug)
 }

@@ -6,7 +6,7 @@ use crate::oracle::{Oracle, length_of};
 use crate::setting::{Plan, Setting};
 use std::collections::VecDeque;
 use xdfs_proto::base::{ChannelId, Duration, Extent, Instant, KeyLimits, OperationId, PipelineId};
-use xdfs_proto::session::{Bugs, CallService, Payload, PipelineMessage, Role, Session, SessionLimits};
+use xdfs_proto::session::{CallService, Payload, PipelineMessage, Role, Session, SessionLimits};
 use xdfs_proto::wire::Head;
 use xdfs_proto::wire::request::{Request, Resume};
 
@@ -145,9 +145,8 @@ impl World {
             keys: KeyLimits { records: setting.epoch, bytes: u64::MAX, age: Duration::MAX },
             ..SessionLimits::default()
         };
-        let bugs = setting.bug.map_or_else(Bugs::default, Bugs::seeded);
         let end = |role| -> Vec<Session> {
-            (0..setting.pipelines).map(|number| Session::new(role, PipelineId(number), limits.clone(), bugs)).collect()
+            (0..setting.pipelines).map(|number| Session::new(role, PipelineId(number), limits.clone())).collect()
         };
         let mut ends = [end(Role::Client), end(Role::Server)];
         for channel in (1..=setting.channels).map(ChannelId) {

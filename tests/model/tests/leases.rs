@@ -1,8 +1,7 @@
-//! L1 to L3: every state of a file that two clients keep under leases, and the mistakes that have to show there.
+//! L1 to L3: every state of a file that two clients keep under leases, and a program that breaks their rule.
 
-use xdfs_proto::session::Bug;
-use xdfs_test_model::lease::properties::{BEHIND, STALE, WAITS};
-use xdfs_test_model::lease::setting::{AGAIN, BOTH, LARGE, LOCAL, LOST, Leases, READ, RESTART, USUAL, WRITE};
+use xdfs_test_model::lease::properties::STALE;
+use xdfs_test_model::lease::setting::{LARGE, LOCAL, Leases, USUAL};
 use xdfs_test_model::search::{all_hold, search_for};
 use xdfs_test_model::settings::is_large;
 
@@ -16,27 +15,6 @@ fn caught(what: &str, setting: &Leases, property: &'static str) {
     let found = report.broken.iter().find(|(name, ..)| *name == property);
     let Some((_, way, _)) = found else { panic!("{what} does not break '{property}': {report}") };
     println!("{what:<24}{property:<90}{:>8}{:>5}", report.states, way.len());
-}
-
-#[test]
-fn every_rule_of_leases_is_needed() {
-    for bug in Bug::OF_LEASES {
-        let (setting, property) = match bug {
-            Bug::LeaseFromTheAnswer | Bug::LeaseWithoutEnd | Bug::LeaseBesideAnAccess | Bug::RecallIsReturn => {
-                (&READ, STALE)
-            }
-            Bug::RecalledIsRenewed | Bug::RecalledIsForEver => (&READ, WAITS),
-            Bug::LeaseBesideAnother => (&BOTH, STALE),
-            Bug::LeaseEndsWithSession => (&LOST, STALE),
-            Bug::LeaseEndsInABatch => (&WRITE, BEHIND),
-            Bug::RestartWithoutGrace | Bug::GraceForAnybody => (&RESTART, STALE),
-            Bug::LeaseWithoutPause => (&AGAIN, WAITS),
-            Bug::RecallEndsWithSession => (&LOST, WAITS),
-            Bug::KeptWithoutLease => (&WRITE, BEHIND),
-            other => panic!("{other:?} is no mistake of leases"),
-        };
-        caught(&format!("{bug:?}"), &setting.with_bug(bug), property);
-    }
 }
 
 #[test]

@@ -8,7 +8,6 @@
 //! With `--stormy` the wire is at its worst, with `--calm` nothing goes wrong.
 
 use std::process::ExitCode;
-use xdfs_proto::session::Bugs;
 use xdfs_test_sim::tally::Tally;
 use xdfs_test_sim::{Options, run};
 
@@ -28,7 +27,7 @@ fn main() -> ExitCode {
         _ => Options::default(),
     };
     if let Some(seed) = value("--seed") {
-        let report = run(seed, &options, Bugs::default(), true);
+        let report = run(seed, &options, true);
         println!("{report:#?}");
         return if report.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }

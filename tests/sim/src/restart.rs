@@ -10,11 +10,10 @@ use crate::transition::Options;
 use crate::world::World;
 use std::collections::BTreeSet;
 use xdfs_proto::base::Instant;
-use xdfs_proto::session::Bugs;
 
 impl Simulation {
     /// `side` is gone. Whether there is anything to try again; then the next session is ready to start.
-    pub(crate) fn restart(&mut self, seed: u64, options: &Options, bugs: Bugs, side: Side, power: bool) -> bool {
+    pub(crate) fn restart(&mut self, seed: u64, options: &Options, side: Side, power: bool) -> bool {
         let survivor = side.other();
         self.lose_all(survivor);
         self.around.disks[side.index()].restart(power);
@@ -45,7 +44,7 @@ impl Simulation {
         let pipelines = plan.pipelines;
         let machines =
             Side::BOTH.into_iter().flat_map(|side| (0..pipelines).map(move |pipeline| Who { side, pipeline }));
-        self.worlds = machines.map(|who| World::new(who, &plan, bugs)).collect();
+        self.worlds = machines.map(|who| World::new(who, &plan)).collect();
         around.plan = plan;
         true
     }

@@ -14,7 +14,6 @@ use crate::world::{Around, Notice, World};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use xdfs_proto::base::{ChannelId, Duration, Instant};
-use xdfs_proto::session::Bugs;
 
 /// A run that has not ended by then hangs. The longest fault is a stall, and a handful of them may follow each other.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -54,22 +53,22 @@ pub(crate) struct Simulation {
 }
 
 /// Runs `seed`.
-pub fn run(seed: u64, options: &Options, bugs: Bugs, print: bool) -> Report {
+pub fn run(seed: u64, options: &Options, print: bool) -> Report {
     let plan = Plan::draw(seed, options);
     if print {
         println!("{plan:#?}");
     }
-    let mut simulation = Simulation::new(seed, plan, bugs, print);
+    let mut simulation = Simulation::new(seed, plan, print);
     simulation.start();
-    simulation.run(seed, options, bugs)
+    simulation.run(seed, options)
 }
 
 impl Simulation {
-    fn new(seed: u64, plan: Plan, bugs: Bugs, print: bool) -> Self {
+    fn new(seed: u64, plan: Plan, print: bool) -> Self {
         let random = Random::new(seed);
         let machines =
             Side::BOTH.into_iter().flat_map(|side| (0..plan.pipelines).map(move |p| Who { side, pipeline: p }));
-        let worlds = machines.map(|who| World::new(who, &plan, bugs)).collect();
+        let worlds = machines.map(|who| World::new(who, &plan)).collect();
         let application = Application::new(random.fork(2), &plan);
         let around = Around {
             now: Instant(0),
@@ -137,13 +136,13 @@ impl Simulation {
         events
     }
 
-    fn run(mut self, seed: u64, options: &Options, bugs: Bugs) -> Report {
+    fn run(mut self, seed: u64, options: &Options) -> Report {
         let mut events = self.go();
         let mut before = Duration::ZERO;
         if let Some((side, power)) = self.application.restart.take().filter(|_| self.around.oracle.verdict().is_none())
         {
             before = self.around.now.since(Instant(0));
-            if self.restart(seed, options, bugs, side, power) {
+            if self.restart(seed, options, side, power) {
                 self.start();
                 events += self.go();
             }

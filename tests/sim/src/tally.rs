@@ -5,7 +5,6 @@ use crate::transition::{Fault, Options};
 use std::collections::BTreeMap;
 use std::fmt;
 use xdfs_proto::base::Duration;
-use xdfs_proto::session::Bugs;
 
 /// Blocks that a session has to move to be counted.
 pub const BLOCKS_MIN: u64 = 3;
@@ -43,7 +42,7 @@ impl Tally {
         let mut tally = Self { options: options.name, ..Self::default() };
         let mut seed = first;
         while tally.sessions < sessions && tally.failures.len() < failures_max {
-            tally.add(run_caught(seed, options, Bugs::default()));
+            tally.add(run_caught(seed, options));
             seed += 1;
         }
         tally
@@ -76,8 +75,8 @@ impl Tally {
 }
 
 /// Runs `seed`; an assertion that fails in a machine is a violation like any other.
-pub fn run_caught(seed: u64, options: &Options, bugs: Bugs) -> Report {
-    let result = std::panic::catch_unwind(|| crate::run(seed, options, bugs, false));
+pub fn run_caught(seed: u64, options: &Options) -> Report {
+    let result = std::panic::catch_unwind(|| crate::run(seed, options, false));
     result.unwrap_or_else(|cause| {
         let text = cause.downcast_ref::<String>().cloned();
         let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default();

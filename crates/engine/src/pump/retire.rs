@@ -53,7 +53,7 @@ where
             });
         }
         let limits = self.session.limits().clone();
-        let empty = Session::new(Role::Server, self.pipeline, limits, Default::default());
+        let empty = Session::new(Role::Server, self.pipeline, limits);
         Pipeline { session: std::mem::replace(&mut self.session, empty), channels }
     }
 }

@@ -4,7 +4,7 @@
 use xdfs_io::store::{CommitRequest, Stage};
 use xdfs_proto::base::commit::{Commit, CommitStep};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
-use xdfs_proto::session::{Bugs, TargetFacts};
+use xdfs_proto::session::TargetFacts;
 
 /// The result of a commit.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct CommittedFile {
 pub fn carry_out(mut stage: Stage, request: &CommitRequest, durable: bool) -> Result<CommittedFile, Error> {
     let durable = durable && stage.promises() == Safety::Durable;
     let mut version = Vec::new();
-    let outcomes = Commit::single(durable, Bugs::default()).run(|step| match step {
+    let outcomes = Commit::single(durable).run(|step| match step {
         CommitStep::Finish(_) => stage.finish(request),
         CommitStep::SyncFile(_) | CommitStep::SyncSystem => stage.sync(),
         CommitStep::Name(_) => stage.name(request).map(|attributes| version = attributes.version.0),

@@ -49,7 +49,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 pub(super) use tree::node_of;
 use unsynced_dirs::{DirPath, UnsyncedDirs};
-use xdfs_proto::base::{Bugs, ErrorKind, RelPath};
+use xdfs_proto::base::{ErrorKind, RelPath};
 
 /// A directory tree. Cheap to clone: clones share the open directory.
 #[derive(Clone, Debug)]
@@ -117,12 +117,6 @@ impl LocalStore {
         let root = Arc::new(root);
         let parts = Parts::new(Staging::new(&root));
         Self { root, writable, label: label.into(), umask: umask::of_process(), parts, fresh: UnsyncedDirs::default() }
-    }
-
-    /// The same with a deliberate bug, for the tests that have to find it.
-    pub fn seeded(mut self, bugs: Bugs) -> Self {
-        self.parts.bugs = bugs;
-        self
     }
 
     /// The same with a key for its journals. Ranges recorded under another key, or without one, are

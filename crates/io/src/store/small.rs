@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use xdfs_proto::base::commit::{Commit, CommitStep, Member};
-use xdfs_proto::base::{Bugs, Error, ErrorKind, RelPath, Safety, Timestamp};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 
 /// A file that is put as a whole.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -153,7 +153,7 @@ pub(super) fn put<'s>(
 
 fn carry_out(mut group: Box<dyn SmallGroup + '_>, files: &[SmallFile<'_>], durable: bool) -> Vec<Result<Placed>> {
     let at_once = durable && group.at_once();
-    let plan = Commit::group(group.members(), at_once, Bugs::default());
+    let plan = Commit::group(group.members(), at_once);
     let nobody = || Error::new(ErrorKind::Storage, "a group has no such member");
     let outcomes = plan.run(|step| match step {
         CommitStep::Finish(member) => group.finish(member, files.get(member).ok_or_else(nobody)?),

@@ -22,7 +22,6 @@ mod tests;
 pub use drops::{Drop, Drops};
 
 use crate::base::{Duration, Instant};
-use crate::bug::{Bug, Bugs};
 use crate::wire::preface::Status;
 use alloc::collections::{BTreeMap, BTreeSet};
 use penalty::Penalties;
@@ -79,7 +78,6 @@ pub enum AdmissionVerdict<C> {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Admission<C, S> {
     limits: Limits,
-    bugs: Bugs,
     places: BTreeMap<C, OpeningSlot<S>>,
     /// All connections by deadline.
     deadlines: BTreeSet<(Instant, C)>,
@@ -94,11 +92,10 @@ pub struct Admission<C, S> {
 
 impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
     /// An empty table.
-    pub fn new(limits: Limits, bugs: Bugs) -> Self {
+    pub fn new(limits: Limits) -> Self {
         let penalties = Penalties::new(limits.penalty_sources);
         Self {
             limits,
-            bugs,
             places: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             silent: BTreeSet::new(),
@@ -121,7 +118,7 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
 
     /// A connection was accepted. Returns one that must be closed to make room for it.
     pub fn arrive(&mut self, connection: C, source: S, now: Instant) -> Option<C> {
-        let full = self.silent.len() >= self.limits.silent && !self.bugs.has(Bug::SilentAreFree);
+        let full = self.silent.len() >= self.limits.silent;
         let oldest = if full { self.silent.first().map(|(_, connection)| *connection) } else { None };
         if let Some(oldest) = oldest {
             self.drops.count(Drop::Silent);
@@ -130,9 +127,7 @@ impl<C: Copy + Ord, S: Copy + Ord> Admission<C, S> {
         let until = now.after(self.limits.first_bytes.min(self.limits.opening));
         self.places.insert(connection, OpeningSlot { source, class: Class::Silent, accepted: now, until });
         self.silent.insert((now, connection));
-        if !self.bugs.has(Bug::DeadlineFromFirstBytes) {
-            self.deadlines.insert((until, connection));
-        }
+        self.deadlines.insert((until, connection));
         oldest
     }
 

@@ -17,7 +17,7 @@ const SHIPPED: Limits = Limits {
 };
 
 fn table(limits: Limits) -> Table {
-    Admission::new(limits, Bugs::default())
+    Admission::new(limits)
 }
 
 fn at(seconds: u64) -> Instant {

@@ -16,7 +16,6 @@
 //! its result.
 
 use super::{Error, ErrorKind, Safety};
-use crate::bug::{Bug, Bugs};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -106,36 +105,31 @@ pub struct Commit {
     directories: Vec<bool>,
     /// The file system is synced instead of each file.
     at_once: bool,
-    bugs: Bugs,
 }
 
 impl Commit {
     /// The commit of files whose every byte is written. `at_once` if one sync of the file system
     /// serves all of them and is worthwhile.
-    pub fn group(members: Vec<Member>, at_once: bool, bugs: Bugs) -> Self {
+    pub fn group(members: Vec<Member>, at_once: bool) -> Self {
         let directories = members.iter().flat_map(|member| &member.directories).max().map_or(0, |last| last + 1);
         let begun = |asked| File { asked, finished: false, synced: false, named: false, failed: false };
         let files: Vec<File> = members.into_iter().map(begun).collect();
         let mut first = First::default();
         first.follow(&files);
-        Self { files, first, directories: vec![false; directories], at_once, bugs }
+        Self { files, first, directories: vec![false; directories], at_once }
     }
 
     /// The commit of one file.
-    pub fn single(durable: bool, bugs: Bugs) -> Self {
-        Self::group(vec![Member { durable, directories: vec![0] }], false, bugs)
+    pub fn single(durable: bool) -> Self {
+        Self::group(vec![Member { durable, directories: vec![0] }], false)
     }
 
     /// The next step; none when everything is done or failed.
     pub fn next(&self) -> Option<CommitStep> {
-        let sync = self.next_sync();
-        // The seeded bug delays the sync of a file that is not renamed yet.
-        let (before, behind) = if self.bugs.has(Bug::NameBeforeSync) { (None, sync) } else { (sync, None) };
         self.member(self.first.finish)
             .map(CommitStep::Finish)
-            .or(before)
+            .or_else(|| self.next_sync())
             .or_else(|| self.member(self.first.name).map(CommitStep::Name))
-            .or(behind)
             .or_else(|| self.next_directory().map(CommitStep::SyncDirectory))
     }
 
@@ -150,9 +144,6 @@ impl Commit {
     }
 
     fn next_directory(&self) -> Option<usize> {
-        if self.bugs.has(Bug::NoDirectorySync) {
-            return None;
-        }
         let open = |number: &&usize| self.directories.get(**number) == Some(&false);
         let wanted = |file: &File| file.asked.directories.iter().find(open).copied();
         self.files.iter().filter(|file| !file.failed && file.asked.durable).find_map(wanted)
@@ -187,12 +178,6 @@ impl Commit {
     /// The next step failed: nothing follows for the members that it concerned, whatever a repeated
     /// call would return.
     pub fn on_failed(&mut self, step: CommitStep) {
-        let sync = matches!(step, CommitStep::SyncFile(_) | CommitStep::SyncSystem);
-        let again = sync && self.bugs.has(Bug::SyncAgain);
-        let ignored = sync && self.bugs.has(Bug::ErrorIgnored) && self.on_done(step).is_ok();
-        if again || ignored {
-            return;
-        }
         for (number, file) in self.files.iter_mut().enumerate() {
             file.failed |= match step {
                 CommitStep::Finish(member) | CommitStep::SyncFile(member) | CommitStep::Name(member) => {
@@ -223,8 +208,7 @@ impl Commit {
         if !file.asked.durable {
             return Some(Safety::Written);
         }
-        let without = self.bugs.has(Bug::NoDirectorySync);
-        let kept = |number: &usize| without || self.directories.get(*number) == Some(&true);
+        let kept = |number: &usize| self.directories.get(*number) == Some(&true);
         (file.synced && file.asked.directories.iter().all(kept)).then_some(Safety::Durable)
     }
 
@@ -279,7 +263,7 @@ mod tests {
     #[test]
     fn a_durable_commit_syncs_the_file_before_its_name_and_the_directory_behind_it() {
         use CommitStep::{Finish, Name, SyncDirectory, SyncFile};
-        let single = |durable| steps(Commit::single(durable, Bugs::default()));
+        let single = |durable| steps(Commit::single(durable));
         assert_eq!(single(true), [Finish(0), SyncFile(0), Name(0), SyncDirectory(0)]);
         assert_eq!(single(false), [Finish(0), Name(0)]);
     }
@@ -287,7 +271,7 @@ mod tests {
     #[test]
     fn a_group_shares_the_sync_of_each_directory_and_where_it_is_worth_it_that_of_the_files() {
         use CommitStep::{Finish, Name, SyncDirectory, SyncFile, SyncSystem};
-        let group = |at_once| steps(Commit::group(four(), at_once, Bugs::default()));
+        let group = |at_once| steps(Commit::group(four(), at_once));
         let (finish, name) = ([0, 1, 2, 3].map(Finish), [0, 1, 2, 3].map(Name));
         let directories = [SyncDirectory(0), SyncDirectory(1)];
         let each = [SyncFile(0), SyncFile(1), SyncFile(3)];
@@ -297,7 +281,7 @@ mod tests {
 
     #[test]
     fn each_member_is_told_when_everything_that_concerns_it_is_done_and_not_before() {
-        let mut plan = Commit::group(four(), false, Bugs::default());
+        let mut plan = Commit::group(four(), false);
         let told = |plan: &Commit| [0, 1, 2, 3].map(|member| plan.safety(member));
         while let Some(step) = plan.next() {
             let durable = |member: &usize| told(&plan)[*member] == Some(Safety::Durable);
@@ -316,9 +300,9 @@ mod tests {
     #[test]
     fn a_failure_ends_for_good_whom_it_was_about_and_nobody_else() {
         for at_once in [false, true] {
-            let all = steps(Commit::group(four(), at_once, Bugs::default()));
+            let all = steps(Commit::group(four(), at_once));
             for (index, failing) in all.iter().enumerate() {
-                let mut plan = Commit::group(four(), at_once, Bugs::default());
+                let mut plan = Commit::group(four(), at_once);
                 all.iter().take(index).for_each(|step| plan.on_done(*step).unwrap());
                 plan.on_failed(*failing);
                 assert_ne!(plan.next(), Some(*failing), "a sync that succeeds the second time proves nothing");
@@ -342,7 +326,7 @@ mod tests {
 
     #[test]
     fn no_step_can_be_done_out_of_its_turn() {
-        let mut plan = Commit::single(true, Bugs::default());
+        let mut plan = Commit::single(true);
         plan.on_done(CommitStep::Finish(0)).unwrap();
         for step in [
             CommitStep::Finish(0),
@@ -358,7 +342,7 @@ mod tests {
 
     #[test]
     fn who_carries_it_out_hears_the_first_error_of_each() {
-        let plan = Commit::group(four(), false, Bugs::default());
+        let plan = Commit::group(four(), false);
         let outcomes = plan.run(|step| match step {
             CommitStep::SyncFile(1) => Err(Error::new(ErrorKind::NoSpace, "full")),
             CommitStep::SyncDirectory(_) => Err(Error::new(ErrorKind::Storage, "broken")),

@@ -17,13 +17,12 @@ mod suite;
 mod time;
 mod timestamp;
 
-pub use crate::bug::{Bug, Bugs};
 pub use error::{Error, ErrorKind, Retry};
 pub use extent::{Extent, ExtentError};
 pub use id::{ChannelId, OperationId, PipelineId, SessionId};
 pub use key_limits::KeyLimits;
 pub use level::Level;
-pub use marker::{Marker, MarkerStep, kept};
+pub use marker::{Marker, MarkerStep};
 pub use path::{PathError, RelPath};
 pub use safety::Safety;
 pub use subtree::{Digest, Subtree};

@@ -3,7 +3,6 @@
 
 use super::{LeaseAnswer, LeaseKind};
 use crate::base::{Duration, Instant};
-use crate::bug::{Bug, Bugs};
 
 /// No lease.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -65,7 +64,6 @@ pub struct Holding {
     /// When the call was sent that has no answer yet. There is one at a time: the answer to another
     /// one would be taken for one that the server received later.
     call: Option<Instant>,
-    bugs: Bugs,
 }
 
 impl Asked {
@@ -97,10 +95,16 @@ impl Held {
     }
 }
 
+impl Default for Holding {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Holding {
     /// No lease.
-    pub const fn new(bugs: Bugs) -> Self {
-        Self { state: HoldingState::Idle(Idle), call: None, bugs }
+    pub const fn new() -> Self {
+        Self { state: HoldingState::Idle(Idle), call: None }
     }
 
     /// Where it is.
@@ -153,10 +157,9 @@ impl Holding {
     pub fn on_answer(&mut self, answer: LeaseAnswer, now: Instant) -> Result<(), OutOfTurn> {
         self.expire(now);
         let sent = self.call.take().ok_or(OutOfTurn)?;
-        let from = if self.bugs.has(Bug::LeaseFromTheAnswer) { now } else { sent };
         self.state = match self.state {
-            HoldingState::Asked(asked) => asked.on_answer(answer, from),
-            HoldingState::Held(held) => held.on_answer(answer, from),
+            HoldingState::Asked(asked) => asked.on_answer(answer, sent),
+            HoldingState::Held(held) => held.on_answer(answer, sent),
             // To a renewal that crossed the recall: what the server added is not needed.
             HoldingState::Recalled(recalled) if answer != LeaseAnswer::Refused => HoldingState::Recalled(recalled),
             HoldingState::Recalled(_) => HoldingState::Idle(Idle),
@@ -221,7 +224,7 @@ impl Holding {
 
     /// Whether what is kept of the file is the file.
     pub fn may_use(&self, now: Instant) -> bool {
-        self.until().is_some_and(|until| now < until || self.bugs.has(Bug::LeaseWithoutEnd))
+        self.until().is_some_and(|until| now < until)
     }
 
     /// Whether a change may be kept instead of sent.
@@ -246,9 +249,6 @@ impl Holding {
 
     /// Forgets a lease whose time is over.
     pub fn expire(&mut self, now: Instant) {
-        if self.bugs.has(Bug::LeaseWithoutEnd) {
-            return;
-        }
         match &mut self.state {
             HoldingState::Held(Held { until, .. })
             | HoldingState::Recalled(Recalled { until, .. })

@@ -2,7 +2,6 @@
 
 use super::{Access, LeaseAnswer, LeaseKind, MustWait};
 use crate::base::{Duration, Instant};
-use crate::bug::{Bug, Bugs};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The numbers of a server.
@@ -96,7 +95,6 @@ pub struct LeaseTable<F: Ord, U: Ord> {
     recalls: VecDeque<Holder<U>>,
     /// No lease is granted any more.
     closed: bool,
-    bugs: Bugs,
 }
 
 impl LeaseState {
@@ -152,15 +150,12 @@ impl<U: Ord> Default for LeasedFile<U> {
 
 impl<U: Ord + Clone> LeasedFile<U> {
     /// Whether `holder` may have this lease beside the others, and what others do just now.
-    fn admits(&self, holder: &Holder<U>, kind: LeaseKind, now: Instant, bugs: Bugs) -> bool {
+    fn admits(&self, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> bool {
         let others = || self.leases.iter().filter(|(other, _)| *other != holder);
         let excluded = others().any(|(_, lease)| kind.excludes_lease(lease.state.kind()));
         let busy = self.changes > 0 || (kind.excludes(Access::Look) && self.looks > 0);
         let waits = self.leases.values().any(|lease| !matches!(lease.state, LeaseState::Granted(_)));
-        (!excluded || bugs.has(Bug::LeaseBesideAnother))
-            && (!busy || bugs.has(Bug::LeaseBesideAnAccess))
-            && !waits
-            && (self.pause <= now || bugs.has(Bug::LeaseWithoutPause))
+        !excluded && !busy && !waits && self.pause <= now
     }
 
     fn is_unused(&self, now: Instant) -> bool {
@@ -170,7 +165,7 @@ impl<U: Ord + Clone> LeasedFile<U> {
 
 impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     /// A server that has granted no lease before.
-    pub const fn new(terms: LeaseTerms, bugs: Bugs) -> Self {
+    pub const fn new(terms: LeaseTerms) -> Self {
         Self {
             terms,
             grace: None,
@@ -179,14 +174,13 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
             owners: BTreeMap::new(),
             recalls: VecDeque::new(),
             closed: false,
-            bugs,
         }
     }
 
     /// A server that may have granted leases before it was restarted. It is up only now: whatever it
     /// received before, it received earlier.
-    pub const fn restarted(terms: LeaseTerms, now: Instant, bugs: Bugs) -> Self {
-        let mut table = Self::new(terms, bugs);
+    pub const fn restarted(terms: LeaseTerms, now: Instant) -> Self {
+        let mut table = Self::new(terms);
         table.grace = Some(Grace { until: now.after(terms.time) });
         table
     }
@@ -213,7 +207,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     }
 
     fn is_in_grace(&mut self, now: Instant) -> Option<Instant> {
-        self.grace = self.grace.filter(|grace| now < grace.until && !self.bugs.has(Bug::RestartWithoutGrace));
+        self.grace = self.grace.filter(|grace| now < grace.until);
         self.grace.map(|grace| grace.until)
     }
 
@@ -223,14 +217,14 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         if self.holders.get(holder).is_some_and(|known| known == file) {
             return self.change_kind(file, holder, kind, now);
         }
-        if self.is_in_grace(now).is_some() && !self.bugs.has(Bug::GraceForAnybody) {
+        if self.is_in_grace(now).is_some() {
             return LeaseAnswer::Refused;
         }
         self.grant(file, holder, kind, now)
     }
 
     fn grant(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
-        let admitted = self.files.get(file).is_none_or(|known| known.admits(holder, kind, now, self.bugs));
+        let admitted = self.files.get(file).is_none_or(|known| known.admits(holder, kind, now));
         if !admitted || self.closed || !self.has_room(&holder.owner) {
             return LeaseAnswer::Refused;
         }
@@ -255,9 +249,8 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     }
 
     fn change_kind(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
-        let bugs = self.bugs;
         let Some(known) = self.files.get_mut(file) else { return LeaseAnswer::Refused };
-        let may = kind == LeaseKind::Read || known.admits(holder, kind, now, bugs);
+        let may = kind == LeaseKind::Read || known.admits(holder, kind, now);
         let until = now.after(self.terms.time);
         let Some(lease) = known.leases.get_mut(holder) else { return LeaseAnswer::Refused };
         match &mut lease.state {
@@ -274,11 +267,10 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     pub fn renew(&mut self, holder: &Holder<U>, now: Instant) -> LeaseAnswer {
         let Some(file) = self.holders.get(holder).cloned() else { return LeaseAnswer::Refused };
         self.expire(&file, now);
-        let (time, bugs) = (self.terms.time, self.bugs);
+        let time = self.terms.time;
         let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
         match &mut lease.state {
             LeaseState::Granted(granted) => granted.until = now.after(time),
-            LeaseState::Recalled(recalled) if bugs.has(Bug::RecalledIsRenewed) => recalled.until = now.after(time),
             LeaseState::Recalled(_) => {}
             LeaseState::Lost(_) => return LeaseAnswer::Refused,
         }
@@ -330,7 +322,6 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         let lease = self.lease(old).map(|lease| lease.state);
         let Some(LeaseState::Lost(Lost { kind, until, recalled })) = lease else { return LeaseAnswer::Refused };
         self.remove(old);
-        let recalled = recalled && !self.bugs.has(Bug::RecallEndsWithSession);
         let until = if recalled { until } else { now.after(self.terms.time) };
         self.insert(file, holder, Granted { kind, until });
         let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
@@ -347,9 +338,6 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
 
     /// The session of a holder is lost: its lease stays until its time is over.
     pub fn lost(&mut self, holder: &Holder<U>) {
-        if self.bugs.has(Bug::LeaseEndsWithSession) {
-            return self.remove(holder);
-        }
         if let Some(lease) = self.lease(holder) {
             lease.state.lose();
         }
@@ -361,7 +349,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     pub fn begin(&mut self, file: &F, by: Option<&Holder<U>>, access: Access, now: Instant) -> Result<(), MustWait> {
         self.expire(file, now);
         let until = self.is_in_grace(now);
-        let (pause, bugs) = (now.after(self.terms.pause), self.bugs);
+        let pause = now.after(self.terms.pause);
         if until.is_some() && self.files.len() < 2 * self.terms.most {
             // Whoever says later that he had a lease learns that somebody waits.
             let known = self.files.entry(file.clone()).or_default();
@@ -384,9 +372,8 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
                 }
             }
         }
-        match until {
-            Some(until) if !bugs.has(Bug::RecallIsReturn) => return Err(MustWait { until }),
-            _ => {}
+        if let Some(until) = until {
+            return Err(MustWait { until });
         }
         let known = self.files.entry(file.clone()).or_default();
         match access {
@@ -411,16 +398,14 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     /// Changes that a client kept under its lease arrive: false if it has no such lease any more, and
     /// they must not be made. Otherwise the lease does not end before [`Self::unpin`].
     pub fn pin(&mut self, holder: &Holder<U>, now: Instant) -> bool {
-        let Some(file) = self.holders.get(holder).cloned() else {
-            return self.bugs.has(Bug::KeptWithoutLease);
-        };
+        let Some(file) = self.holders.get(holder).cloned() else { return false };
         self.expire(&file, now);
-        let (bugs, lease) = (self.bugs, self.lease(holder));
+        let lease = self.lease(holder);
         let lease =
             lease.filter(|lease| !matches!(lease.state, LeaseState::Lost(_)) && lease.state.kind() == LeaseKind::Write);
         // One that is over lasts as long as the changes do that had begun, and no longer.
         let lease = lease.filter(|lease| lease.state.until() > now);
-        lease.map(|lease| lease.pins += 1).is_some() || bugs.has(Bug::KeptWithoutLease)
+        lease.map(|lease| lease.pins += 1).is_some()
     }
 
     /// They were made.
@@ -467,11 +452,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     /// Forgets the leases of a file whose time is over.
     fn expire(&mut self, file: &F, now: Instant) {
         let Some(known) = self.files.get(file) else { return };
-        if self.bugs.has(Bug::RecalledIsForEver) {
-            return;
-        }
-        let pinned = |lease: &Lease| lease.pins > 0 && !self.bugs.has(Bug::LeaseEndsInABatch);
-        let over = known.leases.iter().filter(|(_, lease)| lease.state.until() <= now && !pinned(lease));
+        let over = known.leases.iter().filter(|(_, lease)| lease.state.until() <= now && lease.pins == 0);
         let over: BTreeSet<Holder<U>> = over.map(|(holder, _)| holder.clone()).collect();
         over.iter().for_each(|holder| self.remove(holder));
         if self.files.get(file).is_some_and(|known| known.is_unused(now)) {

@@ -1,7 +1,6 @@
 //! Single rules and bounds; the two sides against each other are `tests/model/src/lease`.
 
 use super::*;
-use crate::bug::Bugs;
 
 const TERMS: LeaseTerms =
     LeaseTerms { time: Duration::from_secs(10), pause: Duration::from_secs(20), most: 4, most_each: 2 };
@@ -15,7 +14,7 @@ const fn who(owner: u8, handle: u64) -> Holder<u8> {
 }
 
 fn table() -> LeaseTable<u8, u8> {
-    LeaseTable::new(TERMS, Bugs::default())
+    LeaseTable::new(TERMS)
 }
 
 const GRANTED: LeaseAnswer = LeaseAnswer::Granted { kind: LeaseKind::Read, time: TERMS.time };
@@ -53,7 +52,7 @@ fn leases_are_bounded_for_each_user_and_in_all_and_room_returns_when_their_time_
     assert_eq!(table.len(), 1);
     table.give_back(&who(3, 6));
     table.expire_all(at(10));
-    assert_eq!(table, LeaseTable::new(TERMS, Bugs::default()), "nothing is left behind");
+    assert_eq!(table, LeaseTable::new(TERMS), "nothing is left behind");
 }
 
 #[test]
@@ -100,7 +99,7 @@ fn a_read_lease_becomes_a_write_lease_if_nobody_else_uses_the_file() {
 
 #[test]
 fn a_recall_that_overtakes_its_grant_counts_for_it() {
-    let mut holding = Holding::new(Bugs::default());
+    let mut holding = Holding::new();
     assert_eq!(holding.ask(at(0)), Ok(()));
     holding.on_recall();
     assert_eq!(holding.on_answer(GRANTED, at(1)), Ok(()));
@@ -112,7 +111,7 @@ fn a_recall_that_overtakes_its_grant_counts_for_it() {
 
 #[test]
 fn the_answer_to_one_call_is_never_taken_for_that_to_another() {
-    let mut holding = Holding::new(Bugs::default());
+    let mut holding = Holding::new();
     assert_eq!((holding.ask(at(0)), holding.on_answer(GRANTED, at(1))), (Ok(()), Ok(())));
     assert_eq!(holding.renew_at(TERMS.time).map(|at| at.since(Instant(0)).as_millis()), Some(3333));
     assert_eq!((holding.renew(at(4)), holding.renew(at(5))), (Ok(()), Err(OutOfTurn)));

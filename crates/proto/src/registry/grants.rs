@@ -5,7 +5,6 @@
 //! grant a proof must belong to, and uses the number up in the same step.
 
 use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant};
-use crate::bug::{Bug, Bugs};
 use crate::wire::control::ChannelGrant;
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -33,9 +32,9 @@ impl OpenGrant {
         channel.0 >= self.grant.first && channel.0 - self.grant.first < self.grant.count
     }
 
-    fn covers(&self, channel: ChannelId, now: Instant, bugs: Bugs) -> bool {
-        let fresh = !self.used.contains(&channel) || bugs.has(Bug::GrantServesTwice);
-        let in_time = now < self.until || bugs.has(Bug::GrantOutlivesItsTime);
+    fn covers(&self, channel: ChannelId, now: Instant) -> bool {
+        let fresh = !self.used.contains(&channel);
+        let in_time = now < self.until;
         self.names(channel) && in_time && fresh
     }
 
@@ -74,33 +73,18 @@ impl Grants {
         &mut self,
         channel: ChannelId,
         now: Instant,
-        bugs: Bugs,
         derive: impl FnOnce(&ChannelGrant) -> Result<K, Error>,
         verify: impl FnOnce(&K) -> Result<(), Error>,
     ) -> Result<K, Error> {
-        let Some(open) = self.open.iter_mut().find(|open| open.covers(channel, now, bugs)) else {
+        let Some(open) = self.open.iter_mut().find(|open| open.covers(channel, now)) else {
             let text = format!("no unused grant for channel {channel}");
             return Err(Error::new(ErrorKind::SessionUnknown, text));
         };
         let keys = derive(&open.grant)?;
-        if !bugs.has(Bug::JoinWithoutProof) {
-            verify(&keys)?;
-        }
-        if !bugs.has(Bug::GrantUsedLate) {
-            open.used.insert(channel);
-        }
-        if !bugs.has(Bug::GrantServesTwice) {
-            self.forget(now, bugs);
-        }
+        verify(&keys)?;
+        open.used.insert(channel);
+        self.forget(now);
         Ok(keys)
-    }
-
-    /// The reply to the channel's JOIN was sent.
-    pub(super) fn answered(&mut self, channel: ChannelId, bugs: Bugs) {
-        if bugs.has(Bug::GrantUsedLate) {
-            let named = self.open.iter_mut().filter(|open| open.names(channel));
-            named.for_each(|open| _ = open.used.insert(channel));
-        }
     }
 
     /// Grants `count` more channels when `up` are up.
@@ -111,9 +95,8 @@ impl Grants {
         secret: [u8; 32],
         life_ms: u32,
         now: Instant,
-        bugs: Bugs,
     ) -> Option<ChannelGrant> {
-        self.forget(now, bugs);
+        self.forget(now);
         let unused: usize = self.open.iter().map(OpenGrant::unused).sum();
         // A loss that the client noticed may not be known here yet: twice the granted number is the
         // limit regardless.
@@ -131,7 +114,7 @@ impl Grants {
     }
 
     /// Secrets that are no longer usable are not kept.
-    fn forget(&mut self, now: Instant, bugs: Bugs) {
-        self.open.retain(|open| (now < open.until || bugs.has(Bug::GrantOutlivesItsTime)) && open.unused() > 0);
+    fn forget(&mut self, now: Instant) {
+        self.open.retain(|open| now < open.until && open.unused() > 0);
     }
 }

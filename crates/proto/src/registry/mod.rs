@@ -18,7 +18,6 @@ mod grants;
 mod tests;
 
 use crate::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
-use crate::bug::{Bug, Bugs};
 use crate::wire::control::ChannelGrant;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -39,13 +38,18 @@ struct SessionEntry<P> {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Registry<P> {
     members: BTreeMap<SessionId, SessionEntry<P>>,
-    bugs: Bugs,
+}
+
+impl<P> Default for Registry<P> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl<P> Registry<P> {
     /// An empty registry.
-    pub fn new(bugs: Bugs) -> Self {
-        Self { members: BTreeMap::new(), bugs }
+    pub const fn new() -> Self {
+        Self { members: BTreeMap::new() }
     }
 
     /// Number of sessions, including expected ones.
@@ -97,7 +101,7 @@ impl<P> Registry<P> {
         let member = self.members.get_mut(&id).filter(|member| member.begun);
         let member =
             member.ok_or_else(|| Error::new(ErrorKind::SessionUnknown, "JOIN of a session that is not known"))?;
-        let keys = member.grants.join(channel, now, self.bugs, derive, verify)?;
+        let keys = member.grants.join(channel, now, derive, verify)?;
         member.coming.insert(channel);
         Ok(keys)
     }
@@ -105,9 +109,7 @@ impl<P> Registry<P> {
     /// The reply to a JOIN was sent. Returns whether the connection is now a channel of its
     /// session.
     pub fn attach(&mut self, id: SessionId, channel: ChannelId) -> bool {
-        let Some(member) = self.members.get_mut(&id) else { return false };
-        member.grants.answered(channel, self.bugs);
-        member.coming.remove(&channel) || self.bugs.has(Bug::GrantUsedLate)
+        self.members.get_mut(&id).is_some_and(|member| member.coming.remove(&channel))
     }
 
     /// An authenticated connection ended before it was attached. Its number stays used.
@@ -130,7 +132,7 @@ impl<P> Registry<P> {
     ) -> Option<ChannelGrant> {
         let member = self.members.get_mut(&id)?;
         let up = up.saturating_add(member.coming.len() as u64);
-        member.grants.more(count, up, secret, life_ms, now, self.bugs)
+        member.grants.more(count, up, secret, life_ms, now)
     }
 
     /// The session is over.
@@ -141,8 +143,7 @@ impl<P> Registry<P> {
     /// A credential was revoked: the sessions that logged in with it are over, and are returned so
     /// that their owners can be notified.
     pub fn revoke(&mut self, ends: impl Fn(&P) -> bool) -> Vec<SessionId> {
-        let missed = |member: &SessionEntry<P>| !member.begun && self.bugs.has(Bug::RevocationMissesOpening);
-        let ended = self.members.iter().filter(|(_, member)| ends(&member.principal) && !missed(member));
+        let ended = self.members.iter().filter(|(_, member)| ends(&member.principal));
         let ended: Vec<SessionId> = ended.map(|(id, _)| *id).collect();
         for id in &ended {
             self.members.remove(id);

@@ -23,7 +23,7 @@ fn wrong() -> Error {
 
 /// A registry with Ann's session with this many channels, begun at time 0.
 fn begun(channels: u16) -> Registry<&'static str> {
-    let mut roster = Registry::new(Bugs::default());
+    let mut roster = Registry::new();
     roster.expect(ANN, "ann", grant(1, channels), at(0)).unwrap();
     assert!(roster.begin(ANN));
     roster
@@ -73,7 +73,7 @@ fn a_grant_is_void_from_the_end_of_its_life_on() {
 
 #[test]
 fn nothing_joins_before_the_answer_is_out_or_after_the_end() {
-    let mut roster = Registry::new(Bugs::default());
+    let mut roster = Registry::new();
     assert!(join(&mut roster, 2, at(0), true).is_err());
     roster.expect(ANN, "ann", grant(1, 4), at(0)).unwrap();
     assert!(join(&mut roster, 2, at(0), true).is_err());
@@ -127,7 +127,7 @@ fn however_often_more_is_asked_the_session_stays_within_twice_its_channels() {
 
 #[test]
 fn numbers_of_channels_end_and_do_not_begin_again() {
-    let mut roster = Registry::new(Bugs::default());
+    let mut roster = Registry::new();
     roster.expect(ANN, "ann", grant(1, 4096), at(0)).unwrap();
     let mut now = 0;
     let mut last = 4096;

@@ -11,7 +11,7 @@ use super::group::Half;
 use super::operation::{HalfState, Kind, Operation, Pending};
 use super::output::{Output, Payload};
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, Committed, Fault, HeadVerdict, Role, Session};
+use super::{Committed, Fault, HeadVerdict, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId};
 use crate::channel::life::Receiving;
 use crate::limits;
@@ -98,7 +98,7 @@ impl Session {
                 return Ok(HeadVerdict::Park);
             }
             let repeated = id.0 <= self.highest && !self.skipped.contains(&id);
-            return if repeated && !self.bugs.has(Bug::CallTwice) { Ok(HeadVerdict::Skip) } else { take };
+            return if repeated { Ok(HeadVerdict::Skip) } else { take };
         }
         self.from(Role::Server, service.event())?;
         self.check_opened(id)?;
@@ -140,7 +140,7 @@ impl Session {
     }
 
     fn on_batch(&mut self, channel: ChannelId, id: OperationId, service: CallService) -> Result<bool, Fault> {
-        if !self.is_new(id)? && !self.bugs.has(Bug::CallTwice) {
+        if !self.is_new(id)? {
             return Ok(false);
         }
         let busy = self.live_coordinated() >= 2 * self.limits.operations_max + OPERATIONS_UNHEARD;

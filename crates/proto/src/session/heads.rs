@@ -2,7 +2,7 @@
 
 use super::operation::HalfState;
 use super::receiver::BlockDecision;
-use super::{Bug, CallService, Fault, HeadVerdict, Session};
+use super::{CallService, Fault, HeadVerdict, Session};
 use crate::base::{ChannelId, Extent, Instant, OperationId};
 use crate::channel::Life;
 use crate::channel::life::Receiving;
@@ -100,7 +100,7 @@ impl Session {
             (Receiving::Staging, _) => Ok(HeadVerdict::Park),
             (Receiving::Verifying | Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(HeadVerdict::Skip),
             (Receiving::Moving, Some(receiver)) => {
-                if head.level < level && !self.bugs.has(Bug::LevelOnlyTold) {
+                if head.level < level {
                     return Err(Fault::Level(head.level));
                 }
                 match head.flags.round().cmp(&round) {

@@ -4,7 +4,7 @@ use super::group::{Part, PipelineMessage};
 use super::operation::{HalfState, Pending};
 use super::output::{Output, SessionEvent};
 use super::request::OPERATIONS_UNHEARD;
-use super::{Bug, Committed, ContentDigest, Fault, Role, Session};
+use super::{Committed, ContentDigest, Fault, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
@@ -69,7 +69,7 @@ impl Session {
     fn on_end_of_transfer(&mut self, channel: ChannelId, records: u64) -> Result<(), Fault> {
         let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
         // EOFT itself is counted already.
-        if records.checked_add(1) != Some(state.receive.records) && !self.bugs.has(Bug::EndWithoutMark) {
+        if records.checked_add(1) != Some(state.receive.records) {
             return Err(Fault::Count);
         }
         state.receive.on_end_of_transfer()?;
@@ -263,7 +263,6 @@ impl Session {
         if let Some(state) = self.channels.get_mut(&channel) {
             state.receive.on_end_of_range(id);
         }
-        let taken_as_end = self.bugs.has(Bug::EndOfRangeIsEnd);
         // Over, and forgotten: both ends know the outcome.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         if operation.is_sending() {
@@ -278,15 +277,10 @@ impl Session {
         if operation.ended.contains(&channel) {
             return Ok(());
         }
-        let counted = operation.carried.get(&channel).copied().unwrap_or(0) == blocks;
-        if !counted && !self.bugs.has(Bug::EndWithoutMark) {
+        if operation.carried.get(&channel).copied().unwrap_or(0) != blocks {
             return Err(Fault::Count);
         }
         operation.ended.push(channel);
-        if taken_as_end && !operation.is_settled() {
-            self.commit_now(id);
-            return Ok(());
-        }
         self.forget_if_over(id);
         self.end_channels_when_done();
         Ok(())
@@ -310,7 +304,6 @@ impl Session {
 
     /// Something was sent or granted: the sending half may be complete.
     pub(super) fn after_sending(&mut self, id: OperationId) {
-        let end_of_range_early = self.bugs.has(Bug::EndOfRangeIsEnd);
         // The same step has ended and forgotten it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It receives, was not granted yet, or was given up: nothing follows.
@@ -320,8 +313,7 @@ impl Session {
         // Acknowledged, not only sent: until then bytes may still be read from the source, and a
         // source that changes in the meantime must be detected before FINISH lets the receiver
         // commit.
-        let done = if end_of_range_early { sender.all_sent() } else { sender.all_acknowledged() };
-        if *life != Sending::Moving || !done {
+        if *life != Sending::Moving || !sender.all_acknowledged() {
             return;
         }
         match &mut operation.part {
@@ -329,9 +321,6 @@ impl Session {
                 // Cannot fail: the state was checked above.
                 let _ = life.on_all_sent();
                 self.outputs.push_back(Output::Check { operation: id });
-                if end_of_range_early {
-                    self.push_ends_of_range(id);
-                }
             }
             Part::Member(coordinator, reported) if !*reported => {
                 *reported = true;

@@ -5,7 +5,7 @@ use super::operation::{HalfState, Kind, Operation, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::{Bug, Fault, Fence, Role, Session};
+use super::{Fault, Fence, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId, PipelineId};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
@@ -23,19 +23,13 @@ impl Session {
         if state.life.on_lost().is_err() {
             return;
         }
-        let mut processed = state.receive.records;
-        if self.bugs.has(Bug::FenceOfOneEpoch) {
-            processed = state.receive.sequence;
-        }
-        let fence = Fence { processed, sent: state.send.records, heard: false };
+        let fence = Fence { processed: state.receive.records, sent: state.send.records, heard: false };
         self.own_waiting -= state.own.len();
         self.channels.remove(&channel);
         self.resume_parked();
         self.idle.retain(|idle| *idle != channel);
         self.credit_elsewhere();
-        if !self.bugs.has(Bug::EndWithoutMark) {
-            self.fences.insert(channel, fence);
-        }
+        self.fences.insert(channel, fence);
         // What was sent about other channels on this one is sent again at once: waiting for this
         // channel's fence could be a deadlock.
         self.fences.tell_again_what_was_told_on(channel);
@@ -73,10 +67,6 @@ impl Session {
             return Err(Fault::Channel);
         }
         self.on_lost(channel, Error::new(ErrorKind::ConnectionLost, "the peer lost the channel"));
-        let endless = self.bugs.has(Bug::FenceForFence);
-        if endless && self.fences.contains(channel) {
-            self.fences.tell_again(channel);
-        }
         let Some(fence) = self.fences.get_mut(channel) else {
             // Unless it ended in an orderly way here before the peer noticed the loss.
             return if self.closed.contains(&channel) { Ok(()) } else { self.on_fence_of_unknown(channel) };
@@ -166,12 +156,6 @@ impl Session {
             }
             return;
         }
-        let all = operation.sender().filter(|sender| sender.all_acknowledged()).and_then(|sender| sender.end());
-        if let Some(length) = all.filter(|_| self.bugs.has(Bug::SuccessWithoutOutcome)) {
-            let safety = crate::wire::control::Safety::Written;
-            return self
-                .settle(id, Ok(super::Committed { length, safety, version: Vec::new(), root: None, reread: false }));
-        }
         match &mut operation.state {
             // FINISH, or a batch, may have arrived, and this end's later request may not: the
             // outcome is unknown here.
@@ -208,9 +192,6 @@ impl Session {
         }
         if let Some(channel) = self.idle.front().copied() {
             self.send_control(channel, OperationId(0), &Control::Exception(error.clone()), false);
-        }
-        if self.bugs.has(Bug::RevocationMissesJoined) && self.channels.len() > 1 {
-            return self.on_lost(ChannelId(1), error);
         }
         self.end(Some(error));
     }
@@ -280,7 +261,6 @@ impl Session {
                 let mut member = Operation::new(operation, Kind::of_file(upload), half, ChannelId(0));
                 (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
                 let window = self.limits.span(block);
-                let bugs = self.bugs;
                 if hash {
                     let (range, kept) = (Some(range), kept.clone());
                     self.outputs.push_back(Output::Hash {
@@ -299,12 +279,12 @@ impl Session {
                         *everywhere = true;
                         // The receiving member reports how far by CREDIT, perhaps already.
                         let edge = self.take_credit(operation).unwrap_or(range.offset());
-                        let fresh = Sender::new(range.offset(), Some(range.end()), block, edge, bugs);
+                        let fresh = Sender::new(range.offset(), Some(range.end()), block, edge);
                         *sender = Some(fresh.within(window).keeping(kept));
                     }
                     HalfState::Receiving { life, receiver, .. } => {
                         *life = Receiving::Moving;
-                        let fresh = Receiver::new(range.offset(), Some(range.end()), block, window, bugs);
+                        let fresh = Receiver::new(range.offset(), Some(range.end()), block, window);
                         *receiver = Some(fresh.keeping(kept));
                         member.owes.add(Pending::CREDIT);
                     }

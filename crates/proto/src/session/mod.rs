@@ -47,7 +47,6 @@ mod telling;
 mod tests;
 mod verify;
 
-pub use crate::bug::{Bug, Bugs};
 pub use calls::CallService;
 pub use fault::Fault;
 use fences::{Fence, Fences};
@@ -176,7 +175,6 @@ pub struct Session {
     role: Role,
     limits: SessionLimits,
     pipeline: PipelineId,
-    bugs: Bugs,
     channels: BTreeMap<ChannelId, Channel>,
     fences: Fences,
     /// How many of them are about channels that were never up here.
@@ -220,12 +218,11 @@ pub struct Session {
 
 impl Session {
     /// Creates a session without channels.
-    pub fn new(role: Role, pipeline: PipelineId, limits: SessionLimits, bugs: Bugs) -> Self {
+    pub fn new(role: Role, pipeline: PipelineId, limits: SessionLimits) -> Self {
         Self {
             role,
             limits,
             pipeline,
-            bugs,
             channels: BTreeMap::new(),
             fences: Fences::default(),
             unknown: 0,

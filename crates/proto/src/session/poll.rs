@@ -5,7 +5,7 @@ use super::group::Part;
 use super::operation::{HalfState, Operation, Pending};
 use super::operations::OperationFlags;
 use super::output::{Output, Payload};
-use super::{Bug, Channel, ContentDigest, Role, Session};
+use super::{Channel, ContentDigest, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, Level, OperationId};
 use crate::channel::Life;
 use crate::limits;
@@ -113,15 +113,10 @@ impl Session {
         {
             return false;
         }
-        let same_key = self.bugs.has(Bug::SequenceWithoutKey);
-        // Cannot fail: it was found above, as below.
+        // Cannot fail: it was found above.
         let Some(state) = self.channels.get_mut(&channel) else { return false };
         // Cannot fail: none is due in the last epoch.
-        let moved = state.send.on_rekey(now).is_ok();
-        if same_key {
-            state.send.epoch -= 1;
-        }
-        moved
+        state.send.on_rekey(now).is_ok()
     }
 
     /// Messages about the session. Fences come first, since other messages wait for them.

@@ -2,7 +2,6 @@
 //! written, and how far the sender may advance.
 
 use crate::base::{Duration, Extent, Instant};
-use crate::bug::{Bug, Bugs};
 use crate::limits;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -28,9 +27,6 @@ pub struct Receiver {
     untold_since: Instant,
     /// Number of bytes after which an acknowledgement is sent.
     ack_bytes: u64,
-    /// Bytes written, duplicates not counted; must agree with the cover at the end.
-    counted: u64,
-    bugs: Bugs,
 }
 
 /// How much of a block has arrived.
@@ -70,7 +66,7 @@ pub enum InvalidBlock {
 impl Receiver {
     /// Receives `[start, end)` in blocks of `block` bytes, at most `window` bytes ahead of the
     /// first gap.
-    pub fn new(start: u64, end: Option<u64>, block: u32, window: u64, bugs: Bugs) -> Self {
+    pub fn new(start: u64, end: Option<u64>, block: u32, window: u64) -> Self {
         let window = window.max(block.into());
         Self {
             block,
@@ -83,8 +79,6 @@ impl Receiver {
             unacked: 0,
             untold_since: Instant(0),
             ack_bytes: (window / 8).clamp(block.into(), (8 << 20).max(u64::from(block))),
-            counted: 0,
-            bugs,
         }
     }
 
@@ -122,9 +116,7 @@ impl Receiver {
             return Err(InvalidBlock::OutsideCredit);
         }
         let kept = self.kept.iter().take_while(|kept| kept.offset() <= offset).any(|kept| offset < kept.end());
-        let place = self.place_of(offset);
-        let believed = place == BlockState::Arrived && self.bugs.has(Bug::CountDuplicates);
-        if kept || (place != BlockState::Missing && !believed) {
+        if kept || self.place_of(offset) != BlockState::Missing {
             return Ok(BlockDecision::Duplicate);
         }
         Ok(BlockDecision::Take)
@@ -156,7 +148,7 @@ impl Receiver {
             self.end = Some(end);
         }
         if self.place_of(offset) != BlockState::Missing {
-            return Ok(self.bugs.has(Bug::CountDuplicates));
+            return Ok(false);
         }
         self.set_place(offset, BlockState::Arrived);
         Ok(true)
@@ -164,18 +156,13 @@ impl Receiver {
 
     /// A block is written. Writing it again changes nothing.
     pub fn on_written(&mut self, extent: Extent, now: Instant) {
-        let known = self.place_of(extent.offset()) == BlockState::Written;
-        if known && !self.bugs.has(Bug::CountDuplicates) {
+        if self.place_of(extent.offset()) == BlockState::Written {
             return;
         }
-        self.counted += extent.length();
         if self.unacked == 0 {
             self.untold_since = now;
         }
         self.unacked += extent.length();
-        if known {
-            return;
-        }
         self.set_place(extent.offset(), BlockState::Written);
         self.advance();
     }
@@ -217,9 +204,6 @@ impl Receiver {
     /// Every byte of the range is written, exactly once.
     pub fn covered(&self) -> bool {
         let Some(end) = self.end else { return false };
-        if self.bugs.has(Bug::CountDuplicates) {
-            return self.counted >= end - self.start;
-        }
         self.contiguous == end && self.above.is_empty()
     }
 
@@ -243,13 +227,6 @@ impl Receiver {
     /// lie above it.
     pub fn acknowledge(&mut self) -> (u64, Vec<Extent>) {
         self.unacked = 0;
-        if let Some(end) = self.end.filter(|_| self.bugs.has(Bug::CountDuplicates) && self.covered()) {
-            // Who believes that everything is there says so.
-            return (end, Vec::new());
-        }
-        if self.bugs.has(Bug::AckAcrossGap) {
-            return (self.highest(), Vec::new());
-        }
         let mut ranges: Vec<Extent> = Vec::new();
         for (index, place) in self.above.iter().enumerate() {
             if *place != BlockState::Written {
@@ -294,7 +271,7 @@ mod tests {
     }
 
     fn receiver(end: Option<u64>) -> Receiver {
-        Receiver::new(0, end, 10, 40, Bugs::default())
+        Receiver::new(0, end, 10, 40)
     }
 
     #[test]
@@ -371,7 +348,7 @@ mod tests {
 
     #[test]
     fn acknowledgements_wait_for_company_but_not_for_ever() {
-        let mut receiver = Receiver::new(0, Some(1000), 10, 400, Bugs::default());
+        let mut receiver = Receiver::new(0, Some(1000), 10, 400);
         receiver.on_written(extent(0, 10), Instant(5));
         assert!(!receiver.ack_due(Instant(5)));
         assert!(receiver.ack_due(Instant(5).after(limits::ACK_DELAY)));

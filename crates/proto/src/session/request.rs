@@ -138,7 +138,7 @@ impl Session {
         operation.grant = Some(grant.clone());
         let moves_nothing = operation.kind.is_digest();
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
-        let (bugs, span) = (self.bugs, self.limits.span(grant.block));
+        let span = self.limits.span(grant.block);
         // Cannot fail: it was found above.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         match &mut operation.state {
@@ -147,9 +147,8 @@ impl Session {
                 let first = grant.ranges.first().copied().unwrap_or_default();
                 // An unknown length means one range with an open end.
                 let end = grant.length.map(|_| first.end());
-                let mut fresh =
-                    super::Sender::new(first.offset(), end, grant.block, grant.credit_limit.max(*credited), bugs)
-                        .within(span);
+                let mut fresh = super::Sender::new(first.offset(), end, grant.block, grant.credit_limit.max(*credited))
+                    .within(span);
                 fresh = fresh.keeping(plan::within(&grant.kept, first));
                 if let Some((available, ended)) = operation.source {
                     fresh.on_source(available, ended);

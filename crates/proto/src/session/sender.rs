@@ -7,7 +7,6 @@
 //! unacknowledged for long is retransmitted on an idle channel when nothing new may be sent.
 
 use crate::base::{ChannelId, Duration, Extent, Instant};
-use crate::bug::{Bug, Bugs};
 use crate::limits;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -61,7 +60,6 @@ pub struct Sender {
     again: usize,
     /// Smoothed time from a block's sending to its acknowledgement.
     ack_time: Duration,
-    bugs: Bugs,
 }
 
 /// An acknowledgement of something that was never sent: a protocol violation by the peer.
@@ -71,7 +69,7 @@ pub struct AckBeyondSent;
 impl Sender {
     /// Sends `[start, end)` in blocks of `block` bytes. `end` is none for a source of unknown
     /// length; such a source is read in order, and [`Sender::on_source`] reports how far.
-    pub fn new(start: u64, end: Option<u64>, block: u32, credit_limit: u64, bugs: Bugs) -> Self {
+    pub fn new(start: u64, end: Option<u64>, block: u32, credit_limit: u64) -> Self {
         Self {
             block,
             start,
@@ -86,7 +84,6 @@ impl Sender {
             kept: VecDeque::new(),
             again: 0,
             ack_time: Duration::ZERO,
-            bugs,
         }
     }
 
@@ -208,9 +205,6 @@ impl Sender {
     /// `channel` is lost; the peer processed its records before `processed` and none after. Blocks
     /// that were not processed are sent again, unless another copy is in flight.
     pub fn on_fenced(&mut self, channel: ChannelId, processed: u64) {
-        if self.bugs.has(Bug::ForgetLostBlocks) {
-            return;
-        }
         let dead = |copy: &Copy| copy.channel == channel && copy.record >= processed;
         for slot in &mut self.slots {
             let Slot::Flying { first, second } = *slot else { continue };
@@ -330,7 +324,7 @@ mod tests {
     const BLOCK: u32 = 10;
 
     fn sender(end: u64, edge: u64) -> Sender {
-        Sender::new(0, Some(end), BLOCK, edge, Bugs::default())
+        Sender::new(0, Some(end), BLOCK, edge)
     }
 
     fn at(ms: u64) -> Instant {
@@ -403,7 +397,7 @@ mod tests {
         sender.on_ack(10, &[], at(1)).unwrap();
         assert_eq!(sender.pick(ChannelId(1), 200, at(1)), Some(extent(30, 10)));
         // Less than a block would mean nothing at all.
-        assert!(Sender::new(0, Some(10), BLOCK, 10, Bugs::default()).within(3).has_work());
+        assert!(Sender::new(0, Some(10), BLOCK, 10).within(3).has_work());
     }
 
     #[test]
@@ -422,13 +416,13 @@ mod tests {
         assert_eq!(sender.pick(ChannelId(2), 1, at(2)), Some(extent(80, 10)));
         sender.on_ack(95, &[], at(3)).unwrap();
         assert!(sender.all_acknowledged());
-        let whole = Sender::new(0, Some(95), BLOCK, 0, Bugs::default()).keeping(alloc::vec![extent(0, 95)]);
+        let whole = Sender::new(0, Some(95), BLOCK, 0).keeping(alloc::vec![extent(0, 95)]);
         assert!(whole.all_acknowledged());
     }
 
     #[test]
     fn kept_blocks_beyond_the_span_wait_and_the_receivers_count_may_be_ahead() {
-        let mut sender = Sender::new(0, Some(100), BLOCK, 1000, Bugs::default()).within(30);
+        let mut sender = Sender::new(0, Some(100), BLOCK, 1000).within(30);
         sender = sender.keeping(alloc::vec![extent(10, 80)]);
         assert_eq!(sender.pick(ChannelId(1), 0, at(0)), Some(extent(0, 10)));
         assert_eq!(sender.pick(ChannelId(1), 1, at(0)), None, "the span ends inside what is kept");
@@ -448,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_source_of_unknown_length_sends_what_it_has_and_ends_short() {
-        let mut sender = Sender::new(0, None, BLOCK, 100, Bugs::default());
+        let mut sender = Sender::new(0, None, BLOCK, 100);
         sender.on_source(9, false);
         assert_eq!(sender.pick(ChannelId(1), 0, at(0)), None, "a block that is not full yet");
         sender.on_source(13, true);

@@ -5,7 +5,7 @@ use super::operation::{HalfState, Pending};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::{Bug, Committed, Session};
+use super::{Committed, Session};
 use crate::base::{Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
 use crate::channel::Life;
 use crate::channel::life::{Receiving, Sending};
@@ -58,7 +58,7 @@ impl Session {
             Ok(facts) => facts,
             Err(error) => return self.settle(id, Err(error)),
         };
-        let (limits, bugs) = (self.limits.clone(), self.bugs);
+        let limits = self.limits.clone();
         let operation = self.operations.get_mut(&id);
         let asked = operation.and_then(|operation| operation.request.take().map(|request| (operation, request)));
         let Some((operation, request)) = asked else {
@@ -98,7 +98,7 @@ impl Session {
         }
         let first = grant.ranges.first().copied().unwrap_or_default();
         let credit = request.credit.max(*credited);
-        let fresh = Sender::new(first.offset(), Some(first.end()), grant.block, credit, bugs);
+        let fresh = Sender::new(first.offset(), Some(first.end()), grant.block, credit);
         *sender = Some(fresh.within(limits.span(grant.block)).keeping(plan::within(&grant.kept, first)));
         operation.owes.add(Pending::GRANT);
         operation.grant = Some(grant.clone());
@@ -144,7 +144,7 @@ impl Session {
             let error = Error::new(ErrorKind::Busy, "what an earlier attempt had left is gone; copy the file again");
             return self.abandon(id, error);
         }
-        let (window, bugs) = (facts.window.unwrap_or_else(|| self.limits.span(grant.block)), self.bugs);
+        let window = facts.window.unwrap_or_else(|| self.limits.span(grant.block));
         // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // The first blocks use the credit of the request.
@@ -152,7 +152,7 @@ impl Session {
         (operation.ordered, operation.reread) = (facts.window.is_some(), operation.reread && facts.reread);
         let HalfState::Receiving { receiver, .. } = &mut operation.state else { return };
         let first = grant.ranges.first().copied().unwrap_or_default();
-        let fresh = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit), bugs);
+        let fresh = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit));
         *receiver = Some(fresh.keeping(plan::within(&grant.kept, first)));
         // One block uses the request's credit and channel: unless one was lost, both ends know it.
         let there = self.channels.get(&operation.opening).is_some_and(|opening| opening.life == Life::Up);
@@ -188,7 +188,7 @@ impl Session {
             None => Vec::new(),
         };
         let doubt = hash && facts.unverified && !kept.is_empty();
-        let fresh = Receiver::new(0, length.map(|_| first.end()), block, window, self.bugs);
+        let fresh = Receiver::new(0, length.map(|_| first.end()), block, window);
         let fresh = fresh.keeping(plan::within(&kept, first));
         let grant = Grant {
             level,
@@ -309,13 +309,10 @@ impl Session {
             HalfState::Sending { given_up, .. } => {
                 // The receiver decides: it may have committed already.
                 let cancelled = error.kind == ErrorKind::Cancelled;
-                *given_up = Some(error.clone());
+                *given_up = Some(error);
                 operation.owes.add(if cancelled { Pending::CANCEL } else { Pending::EXCEPTION });
                 operation.owes.remove(Pending::FINISH);
                 operation.sent.remove(Pending::FINISH);
-                if self.bugs.has(Bug::CancelDecides) {
-                    self.settle(id, Err(error));
-                }
             }
         }
     }

@@ -6,7 +6,7 @@ use super::operation::{HalfState, Kind, Operation, Pending};
 use super::output::Output;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::{Bug, Committed, Fault, Session};
+use super::{Committed, Fault, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, OperationId, Subtree};
 use crate::wire::control::Grant;
 use crate::{limits, plan};
@@ -103,7 +103,6 @@ impl Session {
 
     /// The result of the comparison, or why it failed.
     pub fn on_verified(&mut self, id: OperationId, result: Result<Comparison, Error>) {
-        let believed = self.bugs.has(Bug::RootNotCompared);
         // Ended while its content was compared.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // Given up meanwhile: the outcome is another one.
@@ -114,7 +113,7 @@ impl Session {
             Ok(found) => found,
             Err(error) => return self.abandon(id, error),
         };
-        if believed || found.agrees_with(&operation.proof) {
+        if found.agrees_with(&operation.proof) {
             operation.root = found.root;
             return self.commit_now(id);
         }
@@ -124,7 +123,6 @@ impl Session {
     /// Makes the sender send again what differs, unless that was requested too often or is
     /// impossible.
     fn ask_again(&mut self, id: OperationId, found: &Comparison) {
-        let bugs = self.bugs;
         // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
@@ -139,7 +137,7 @@ impl Session {
             return;
         }
         // The granted edge stays valid: what is requested lies below it.
-        let fresh = Receiver::new(0, known, block, EVERYTHING, bugs);
+        let fresh = Receiver::new(0, known, block, EVERYTHING);
         *receiver = Some(fresh.keeping(without(&bad, known.unwrap_or(0))));
         *finish = None;
         operation.round = round + 1;
@@ -151,7 +149,7 @@ impl Session {
 
     /// The receiver requests some of it once more. (Sending half.)
     pub(super) fn on_again(&mut self, id: OperationId, round: u16, ranges: Vec<Extent>) -> Result<(), Fault> {
-        let (bugs, limits) = (self.bugs, self.limits.clone());
+        let limits = self.limits.clone();
         // Cannot fail: the caller has found it, and that it sends.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         let known = operation.grant.as_ref().and_then(|grant| grant.length);
@@ -167,7 +165,7 @@ impl Session {
             return Err(Fault::Again);
         }
         life.on_again().map_err(|_| Fault::Again)?;
-        let fresh = Sender::new(0, Some(length), block, u64::MAX, bugs).within(limits.span(block));
+        let fresh = Sender::new(0, Some(length), block, u64::MAX).within(limits.span(block));
         *sender = Some(fresh.keeping(without(&ranges, length)));
         (*everywhere, *finished) = (true, false);
         operation.round = round;

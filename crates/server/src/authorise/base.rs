@@ -11,7 +11,7 @@ use crate::traffic::ExportLoad;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use xdfs_io::store::tree::TreeKey;
-use xdfs_proto::base::{Bugs, Error, ErrorKind, Level, RelPath, Safety};
+use xdfs_proto::base::{Error, ErrorKind, Level, RelPath, Safety};
 use xdfs_secure::policy::{Method, Principal, Scope};
 
 /// The base of a batch, authorised for one user.
@@ -32,7 +32,6 @@ pub(crate) struct Base {
     user: String,
     visitor: bool,
     now: u64,
-    bugs: Bugs,
 }
 
 impl Authority {
@@ -44,7 +43,7 @@ impl Authority {
         let scope = scope_of(who)?.cloned();
         if let Some(scope) = scope.as_ref().filter(|scope| now >= scope.until) {
             // Checked whatever the path: an expired token permits nothing below this base.
-            within(scope, export, &path, now, self.bugs)?;
+            within(scope, export, &path, now)?;
         }
         self.stages.tidy();
         let (export, path, target) = match self.place(who, export, &path)? {
@@ -52,8 +51,8 @@ impl Authority {
             None => (export.clone(), path, None),
         };
         let (user, visitor) = (who.user.clone(), who.method == Method::Anonymous);
-        let (stages, session, bugs) = (self.stages.clone(), None, self.bugs);
-        Ok(Base { export, index, rights, scope, path, target, stages, session, user, visitor, now, bugs })
+        let (stages, session) = (self.stages.clone(), None);
+        Ok(Base { export, index, rights, scope, path, target, stages, session, user, visitor, now })
     }
 
     /// Names of the exports that are visible to `who`, with the rights there.
@@ -82,7 +81,7 @@ impl Base {
         let rights = match &self.scope {
             Some(scope) => {
                 let judged = self.target.as_ref().unwrap_or(&path);
-                self.rights.and(within(scope, &self.export, judged, self.now, self.bugs)?)
+                self.rights.and(within(scope, &self.export, judged, self.now)?)
             }
             None => self.rights,
         };

@@ -25,7 +25,7 @@ use crate::log::LoggedName;
 use crate::traffic::ExportLoad;
 use std::sync::{Arc, PoisonError, RwLock};
 use xdfs_io::store::{Existing, Store};
-use xdfs_proto::base::{Bug, Bugs, Error, ErrorKind, Level, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, Level, RelPath};
 use xdfs_secure::policy::{Method, Principal, Scope};
 
 /// What an operation does to a file.
@@ -108,13 +108,12 @@ pub(crate) struct Authority {
     floor: Level,
     /// The staged trees.
     stages: Stages,
-    bugs: Bugs,
 }
 
 impl Authority {
     /// The authority over `exports`; `floor` is the lowest level of each.
     pub fn new(exports: Vec<Export>, floor: Level) -> Self {
-        Self { exports, floor, stages: Stages::default(), bugs: Bugs::default() }
+        Self { exports, floor, stages: Stages::default() }
     }
 
     /// All exports.
@@ -135,7 +134,7 @@ impl Authority {
         // A path in a staged tree is authorised as its final path.
         let judged = place.as_ref().map_or(&path, |place| &place.target);
         let rights = match scope_of(who)? {
-            Some(scope) => rights.and(within(scope, export, judged, now, self.bugs)?),
+            Some(scope) => rights.and(within(scope, export, judged, now)?),
             None => rights,
         };
         let existing = judge(rights, want, export, &who.user)?;
@@ -235,15 +234,11 @@ fn outside(scope: &Scope) -> Error {
 }
 
 /// The rights of a token's bearer at `path`.
-fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64, bugs: Bugs) -> Result<Rights, Error> {
+fn within(scope: &Scope, export: &Export, path: &RelPath, now: u64) -> Result<Rights, Error> {
     if now >= scope.until {
         return Err(Error::new(ErrorKind::Refused, "the token has run out; ask for a new one"));
     }
-    let below = match bugs.has(Bug::ScopeIsText) {
-        true => path.as_bytes().starts_with(scope.path.as_bytes()),
-        false => path.is_within(&scope.path),
-    };
-    if scope.export != export.name() || !below {
+    if scope.export != export.name() || !path.is_within(&scope.path) {
         return Err(outside(scope));
     }
     Ok(if scope.write { Rights::ALL } else { Rights::READ })

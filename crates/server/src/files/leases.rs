@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Instant as Moment, SessionId};
-use xdfs_proto::bug::Bugs;
 use xdfs_proto::lease::{Access, Holder, LeaseAnswer, LeaseKind, LeaseTable, LeaseTerms};
 use xdfs_proto::wire::file::LeaseCall;
 
@@ -104,8 +103,8 @@ impl Leases {
         let since = Instant::now();
         let still = if handed_over { HANDED_OVER } else { Duration::ZERO };
         let leases = match before {
-            true => LeaseTable::restarted(terms, Moment(0).after(still), Bugs::default()),
-            false => LeaseTable::new(terms, Bugs::default()),
+            true => LeaseTable::restarted(terms, Moment(0).after(still)),
+            false => LeaseTable::new(terms),
         };
         let asked_until = since + if before { still + time } else { Duration::ZERO };
         Self {

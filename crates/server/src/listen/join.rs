@@ -22,7 +22,7 @@ use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId, Wake};
 use xdfs_io::transport::{self, Link};
 use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
 use xdfs_proto::negotiate::Granted;
-use xdfs_proto::session::{Bugs, Role, Session, SessionLimits};
+use xdfs_proto::session::{Role, Session, SessionLimits};
 use xdfs_secure::keys::RoleKeys;
 use xdfs_secure::policy::{Method, Principal};
 
@@ -52,7 +52,7 @@ impl Server {
             ..SessionLimits::default()
         };
         let pipe = |pipeline| PipelineState::Idle {
-            session: Box::new(Session::new(Role::Server, PipelineId(pipeline), limits.clone(), Bugs::default())),
+            session: Box::new(Session::new(Role::Server, PipelineId(pipeline), limits.clone())),
             channels: BTreeMap::new(),
         };
         let pipes = (0..granted.pipelines).map(pipe).collect();

@@ -12,7 +12,7 @@ use xdfs_proto::base::{
 use xdfs_proto::limits;
 use xdfs_proto::plan;
 use xdfs_proto::session::{
-    Bugs, Half, HeadVerdict, Output, Payload, PipelineMessage, Role, Session, SessionEvent, SessionLimits,
+    Half, HeadVerdict, Output, Payload, PipelineMessage, Role, Session, SessionEvent, SessionLimits,
 };
 use xdfs_proto::wire::control::{ChannelGrant, Control};
 use xdfs_proto::wire::request::Request;
@@ -93,7 +93,7 @@ impl World {
             keys: KeyLimits { records: EPOCH_RECORDS, ..KeyLimits::STANDARD },
             ..SessionLimits::default()
         };
-        let session = Session::new(role, PipelineId(0), limits, Bugs::default());
+        let session = Session::new(role, PipelineId(0), limits);
         let mut world = Self {
             session,
             role,

@@ -46,7 +46,7 @@ impl World {
         match action {
             Action::Login(who) => self.log_in(setting, who),
             Action::Begin(who) => self.begin(setting, who),
-            Action::Judge(index) => self.judge(setting, index),
+            Action::Judge(index) => self.judge(index),
             Action::Answer(index) => self.answer(index),
             Action::Welcome(index) => {
                 let channel = self.connections[index].join.channel;
@@ -121,13 +121,12 @@ impl World {
         }
     }
 
-    fn judge(&mut self, setting: &Setting, index: usize) {
+    fn judge(&mut self, index: usize) {
         let Connection { by, join, .. } = self.connections[index];
         let Some(holder) = Who::of(join.session) else { return };
-        let (now, bugs) = (self.now, setting.bugs());
+        let now = self.now;
         let keys = |grant: &ChannelGrant| Ok(derive(holder, join.session, join.channel, grant));
-        let judged =
-            self.roster.change().join(join.session, join.channel, now, keys, |key| join.verify_seeded(key, bugs));
+        let judged = self.roster.change().join(join.session, join.channel, now, keys, |key| join.verify(key));
         match judged {
             Ok(key) => {
                 self.oracle.on_proved(holder, key, now);

@@ -9,7 +9,6 @@ use stateright::{Model, Property};
 use std::collections::BTreeMap;
 use xdfs_proto::admit::{Admission, AdmissionVerdict, Limits};
 use xdfs_proto::base::{Duration, Instant};
-use xdfs_proto::bug::{Bug, Bugs};
 use xdfs_proto::wire::preface::Status;
 
 /// The house.
@@ -26,18 +25,16 @@ const HOUSE: Limits = Limits {
 /// Sources: Ann's and Eve's.
 const SOURCES: [u8; 2] = [0, 1];
 
-/// How many strangers come, and the deliberate mistake, if any.
+/// How many strangers come.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// Connections in all.
     pub arrivals: u8,
-    /// See [`Bugs`].
-    pub bug: Option<Bug>,
 }
 
 impl Places {
     /// Searched in every run of the tests.
-    pub const USUAL: Self = Self { arrivals: 4, bug: None };
+    pub const USUAL: Self = Self { arrivals: 4 };
 }
 
 /// What a connection is in truth.
@@ -205,8 +202,7 @@ impl Model for Places {
     type Action = Action;
 
     fn init_states(&self) -> Vec<House> {
-        let bugs = self.bug.map_or_else(Bugs::default, Bugs::seeded);
-        let admission = Admission::new(HOUSE, bugs);
+        let admission = Admission::new(HOUSE);
         vec![House { admission, strangers: BTreeMap::new(), arrived: 0, now: Instant(0), wrong: false, seen: 0 }]
     }
 

@@ -2,7 +2,6 @@
 
 use crate::setting::Plan;
 use xdfs_proto::base::Level;
-use xdfs_proto::bug::{Bug, Bugs};
 
 /// The bounds of the search: the size of the session and the attacker's budget.
 #[derive(Clone, Debug)]
@@ -37,8 +36,6 @@ pub struct Setting {
     pub close: bool,
     /// Records of a key epoch.
     pub epoch: u64,
-    /// The deliberate mistake, if any.
-    pub bug: Option<Bug>,
 }
 
 impl Setting {
@@ -60,23 +57,11 @@ impl Setting {
             replaces: false,
             close: false,
             epoch: u64::MAX,
-            bug: None,
         }
-    }
-
-    /// The same with a deliberate mistake.
-    pub const fn with_bug(mut self, bug: Bug) -> Self {
-        self.bug = Some(bug);
-        self
     }
 
     /// What no block may be below.
     pub fn required(&self) -> Level {
         self.floors.into_iter().max().unwrap_or_default()
-    }
-
-    /// The switch for it.
-    pub fn bugs(&self) -> Bugs {
-        self.bug.map_or_else(Bugs::default, Bugs::seeded)
     }
 }

@@ -3,7 +3,6 @@
 use super::setting::Setting;
 use crate::setting::Plan;
 use xdfs_proto::base::Level;
-use xdfs_proto::bug::Bug;
 
 const UPLOAD: Plan = Plan::upload(1);
 const DOWNLOAD: Plan = Plan::download(1);
@@ -60,18 +59,4 @@ pub fn levels() -> impl Iterator<Item = Setting> {
     cells.flat_map(|floors| {
         [UPLOAD, DOWNLOAD].map(|plan| Setting { channels: 1, numbers: 1, floors, ..Setting::plain("floors", plan) })
     })
-}
-
-/// Where a deliberate mistake shows.
-pub const fn for_bug(bug: Bug) -> Setting {
-    let setting = match bug {
-        Bug::JoinWithoutProof | Bug::GrantServesTwice | Bug::GrantOutlivesItsTime | Bug::GrantUsedLate => JOINS,
-        Bug::ProofWithoutChannel => MOVED,
-        Bug::RevocationMissesOpening => REVOKED,
-        Bug::RevocationMissesJoined => REVOKED_UPLOAD,
-        Bug::LevelOnlyTold => INSIDER,
-        Bug::SequenceWithoutKey => RECORDS_UPLOAD,
-        _ => panic!("no mistake of joining, revocation or protection"),
-    };
-    setting.with_bug(bug)
 }

@@ -1,6 +1,6 @@
 //! Keys, proofs and seals as names: who holds a key can make them, who does not can only copy them.
 
-use xdfs_proto::base::{Bug, Bugs, ChannelId, Error, ErrorKind, SessionId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, SessionId};
 use xdfs_proto::session::Payload;
 use xdfs_proto::wire::Head;
 use xdfs_proto::wire::control::ChannelGrant;
@@ -96,23 +96,8 @@ impl Join {
 
     /// Whether the server finds it right under this key, which it derived itself.
     pub fn verify(&self, key: &ChannelKey) -> Result<(), Error> {
-        self.verify_seeded(key, Bugs::default())
-    }
-
-    /// The same with a deliberate mistake.
-    pub fn verify_seeded(&self, key: &ChannelKey, bugs: Bugs) -> Result<(), Error> {
         let right = Proof { key: *key, role: End::Client, says: (self.session, self.channel) };
-        let unnumbered = |proof: Proof| Proof {
-            key: ChannelKey { channel: ChannelId(0), ..proof.key },
-            says: (proof.says.0, ChannelId(0)),
-            ..proof
-        };
-        let right = if bugs.has(Bug::ProofWithoutChannel) {
-            self.proof.map(unnumbered) == Some(unnumbered(right))
-        } else {
-            self.proof == Some(right)
-        };
-        if right { Ok(()) } else { Err(Error::new(ErrorKind::SessionUnknown, "wrong proof")) }
+        if self.proof == Some(right) { Ok(()) } else { Err(Error::new(ErrorKind::SessionUnknown, "wrong proof")) }
     }
 }
 

@@ -157,13 +157,12 @@ pub struct World {
 impl World {
     /// Nobody has logged in yet.
     pub fn new(setting: &Setting) -> Self {
-        let bugs = setting.bugs();
-        let mut ann = Session::new(Role::Client, PipelineId(0), limits(setting, Who::Ann, Role::Client), bugs);
+        let mut ann = Session::new(Role::Client, PipelineId(0), limits(setting, Who::Ann, Role::Client));
         let opened = ann.open(setting.plan.upload, request(setting));
         assert_eq!(opened.ok(), Some(OperationId(1)), "Ann's plan fits her session");
         let lines = vec![[Line::default(), Line::default()]; usize::from(setting.numbers)];
         Self {
-            roster: Marked::new(Registry::new(bugs)),
+            roster: Marked::new(Registry::new()),
             ann: Marked::new(ann),
             served: BTreeMap::new(),
             phases: Who::ALL.map(|who| (who, Phase::Asked)).into(),
@@ -251,8 +250,7 @@ pub fn channels(setting: &Setting, who: Who) -> u16 {
 
 /// The server's side of a session.
 pub fn served(setting: &Setting, who: Who) -> Session {
-    let bugs = setting.bugs();
-    Session::new(Role::Server, PipelineId(0), limits(setting, who, Role::Server), bugs)
+    Session::new(Role::Server, PipelineId(0), limits(setting, who, Role::Server))
 }
 
 /// The first grant of a session.

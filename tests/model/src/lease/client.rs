@@ -1,6 +1,5 @@
 //! A client: what it keeps, sends and hears.
 
-use super::setting::Leases;
 use super::world::{Action, Seen, World};
 use std::collections::VecDeque;
 use xdfs_proto::base::Instant;
@@ -52,9 +51,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(setting: &Leases, handle: u64) -> Self {
+    pub(super) fn new(handle: u64) -> Self {
         Self {
-            holding: Holding::new(setting.bugs()),
+            holding: Holding::new(),
             handle,
             cache: None,
             kept: None,

@@ -1,8 +1,7 @@
 //! What is searched: how often each thing may happen.
 
-use xdfs_proto::base::{Bugs, Duration};
+use xdfs_proto::base::Duration;
 use xdfs_proto::lease::LeaseTerms;
-use xdfs_proto::session::Bug;
 
 /// The bounds of the search.
 #[derive(Clone, Debug)]
@@ -33,8 +32,6 @@ pub struct Leases {
     pub restarts: u8,
     /// The kernel makes local programs wait.
     pub local_waits: bool,
-    /// The deliberate mistake, if any.
-    pub bug: Option<Bug>,
 }
 
 const fn none(name: &'static str) -> Leases {
@@ -52,7 +49,6 @@ const fn none(name: &'static str) -> Leases {
         losses: [0; 2],
         restarts: 0,
         local_waits: true,
-        bug: None,
     }
 }
 
@@ -102,16 +98,6 @@ pub const LARGE: &[Leases] = &[
 ];
 
 impl Leases {
-    /// The same with a deliberate mistake.
-    pub fn with_bug(&self, bug: Bug) -> Self {
-        Self { bug: Some(bug), ..self.clone() }
-    }
-
-    /// The switch for it.
-    pub fn bugs(&self) -> Bugs {
-        self.bug.map_or_else(Bugs::default, Bugs::seeded)
-    }
-
     /// The server's numbers.
     pub fn terms(&self) -> LeaseTerms {
         let time = Duration::from_nanos(self.time.into());

@@ -129,11 +129,11 @@ impl World {
     pub fn new(setting: &Leases) -> Self {
         Self {
             now: 0,
-            table: LeaseTable::new(setting.terms(), setting.bugs()),
+            table: LeaseTable::new(setting.terms()),
             file: 0,
             truth: 0,
             drawn: 0,
-            clients: [Client::new(setting, 1), Client::new(setting, 2)],
+            clients: [Client::new(1), Client::new(2)],
             local_waits: None,
             local_runs: None,
             restarted: false,
@@ -231,7 +231,7 @@ impl World {
     fn restart(&mut self, setting: &Leases) {
         self.left.restarts -= 1;
         self.restarted = true;
-        self.table = LeaseTable::restarted(setting.terms(), self.instant(), setting.bugs());
+        self.table = LeaseTable::restarted(setting.terms(), self.instant());
         for client in &mut self.clients {
             client.breaks();
             // What was being done is done or not; here it is not.

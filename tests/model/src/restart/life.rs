@@ -7,7 +7,7 @@ use crate::oracle::Told;
 use crate::world::{CLIENT, Job, Step as Asked, World};
 use std::collections::BTreeSet;
 use xdfs_proto::base::commit::{Commit, CommitStep};
-use xdfs_proto::base::{Error, ErrorKind, Extent, Marker, MarkerStep, kept};
+use xdfs_proto::base::{Error, ErrorKind, Extent, Marker, MarkerStep};
 
 /// One step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -216,7 +216,7 @@ impl Life {
             Action::Mark => {
                 self.markers -= 1;
                 let covers = self.disk.file.map_or(0, |file| file.cached);
-                self.marker = Some((Marker::new(true, setting.bugs()), covers));
+                self.marker = Some((Marker::new(true), covers));
             }
             Action::Marker(well) => self.mark(setting, well),
             Action::Kill => self.restart(self.disk),
@@ -267,7 +267,7 @@ impl Life {
 
     fn commit(&mut self, setting: &Restarts, well: bool) {
         let Some(job) = self.committing() else { return };
-        let mut plan = self.commit.take().unwrap_or_else(|| Commit::single(true, setting.bugs()));
+        let mut plan = self.commit.take().unwrap_or_else(|| Commit::single(true));
         let Some(step) = plan.next() else { return };
         let mut error = Error::new(ErrorKind::Storage, "input/output error");
         let mut done = well;
@@ -383,10 +383,8 @@ impl Life {
                 // It knows nothing of the file that has the name: that is anybody's.
                 (self.disk.target, self.disk.stable, self.disk.file) = (Target::Other, Target::Other, None);
             }
-            // A part file is as long as the last block that was written in it.
-            let size = |cached: u16| extents(cached).last().map_or(0, |last| last.end());
-            let noted = self.disk.file.and_then(|file| file.noted.map(|noted| (noted, size(file.cached))));
-            noted.map_or_else(Vec::new, |(noted, size)| kept(extents(noted), size, |range| range, setting.bugs()))
+            let noted = self.disk.file.and_then(|file| file.noted);
+            noted.map_or_else(Vec::new, extents)
         };
         if there.is_empty() {
             // Without a journal nothing is gone on with.

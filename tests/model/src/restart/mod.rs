@@ -1,6 +1,6 @@
 //! A transfer, its storage, and a receiver that is killed or loses its power once: the real sessions of [`crate::world`], the real
-//! plans of a commit ([`xdfs_proto::base::commit`]) and of a marker ([`xdfs_proto::base::Marker`]), and the real rule of what may be gone
-//! on with ([`xdfs_proto::base::kept`]), around a disk that keeps what was synced, and of the rest anything or nothing.
+//! plans of a commit ([`xdfs_proto::base::commit`]) and of a marker ([`xdfs_proto::base::Marker`]), around a disk that keeps what was
+//! synced, and of the rest anything or nothing.
 //!
 //! What is proved, in every order of messages, calls and faults within the budgets of a [`setting::Restarts`]: S7 COMMITTED means
 //! that every byte is there, is what was sent, and that file, name and directory were synced in this order; S8 a transfer commits at

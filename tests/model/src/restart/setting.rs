@@ -1,8 +1,6 @@
 //! What is searched: a session with two pipelines, and the faults around its storage, each with a budget.
 
 use crate::setting::{Plan, Setting};
-use xdfs_proto::base::Bugs;
-use xdfs_proto::session::Bug;
 
 /// The bounds of the search: two pipelines and a budget of storage faults.
 #[derive(Clone, Debug)]
@@ -25,8 +23,6 @@ pub struct Restarts {
     pub store_compares: bool,
     /// The store knows a file that has its name already.
     pub store_remembers: bool,
-    /// The deliberate mistake, if any.
-    pub bug: Option<Bug>,
 }
 
 const UPLOAD: &[Plan] = &[Plan::upload(2)];
@@ -47,7 +43,6 @@ const fn plain(name: &'static str, plans: &'static [Plan]) -> Restarts {
         others: 0,
         store_compares: true,
         store_remembers: true,
-        bug: None,
     }
 }
 
@@ -97,15 +92,3 @@ pub const LARGE: &[Restarts] = &[
     Restarts { sync_faults: 1, others: 1, ..UPLOAD_TWICE },
     Restarts { sync_faults: 1, others: 1, ..DOWNLOAD_TWICE },
 ];
-
-impl Restarts {
-    /// The same with a deliberate mistake.
-    pub fn with_bug(&self, bug: Bug) -> Self {
-        Self { bug: Some(bug), session: self.session.clone().with_bug(bug), ..self.clone() }
-    }
-
-    /// The switch for it.
-    pub fn bugs(&self) -> Bugs {
-        self.bug.map_or_else(Bugs::default, Bugs::seeded)
-    }
-}

@@ -3,7 +3,6 @@
 use super::{Answer, Call, Event, World};
 use xdfs_proto::base::Duration;
 use xdfs_proto::lease::{Holding, HoldingState, LeaseAnswer, LeaseKind};
-use xdfs_proto::session::Bugs;
 
 /// Time between two turns of a client, and until it tries again, in milliseconds.
 const TURN: u64 = 25;
@@ -44,7 +43,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(number: usize, leases: bool, bugs: Bugs, world: &mut World) -> Self {
+    pub(super) fn new(number: usize, leases: bool, world: &mut World) -> Self {
         let silent = world.faults.silent && world.random.chance(300);
         let first = world.random.below(200);
         world.at(first, Event::Program(number));
@@ -54,7 +53,7 @@ impl Client {
             pause: world.random.pick(&[30, 300, 2500]),
             leases,
             silent,
-            holding: Holding::new(bugs),
+            holding: Holding::new(),
             handle: number as u64 + 1,
             session: 1,
             opening: false,

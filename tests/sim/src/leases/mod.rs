@@ -18,7 +18,6 @@ use server::Server;
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Duration, Instant};
 use xdfs_proto::lease::{LeaseAnswer, LeaseKind, LeaseTerms};
-use xdfs_proto::session::Bugs;
 
 /// How long a lease holds.
 pub const LEASE: Duration = Duration::from_millis(2000);
@@ -148,7 +147,7 @@ impl World {
 }
 
 /// Runs one seed: what it saw, or what its programs saw that no shared register shows.
-pub fn run(seed: u64, faults: Faults, bugs: Bugs) -> Result<Seen, String> {
+pub fn run(seed: u64, faults: Faults) -> Result<Seen, String> {
     let random = Random::new(seed);
     let terms = LeaseTerms { time: LEASE, pause: PAUSE, most: 16, most_each: 4 };
     let count = 3;
@@ -163,9 +162,9 @@ pub fn run(seed: u64, faults: Faults, bugs: Bugs) -> Result<Seen, String> {
         sessions: vec![1; count],
         values: 0,
     };
-    let mut server = Server::new(terms, bugs, count);
+    let mut server = Server::new(terms, count);
     let mut clients: Vec<Client> =
-        (0..count).map(|number| Client::new(number, world.random.chance(750), bugs, &mut world)).collect();
+        (0..count).map(|number| Client::new(number, world.random.chance(750), &mut world)).collect();
     if faults.losses || faults.restarts {
         for _ in 0..world.random.between(1, 4) {
             let (when, who) = (world.random.below(LASTS), world.random.below(count as u64) as usize);

@@ -3,14 +3,12 @@
 use super::{Answer, Call, Event, WORK_MAX, World};
 use xdfs_proto::base::Instant;
 use xdfs_proto::lease::{Access, Holder, LeaseAnswer, LeaseTable, LeaseTerms};
-use xdfs_proto::session::Bugs;
 
 const FILE: u8 = 0;
 
 pub(super) struct Server {
     table: LeaseTable<u8, usize>,
     terms: LeaseTerms,
-    bugs: Bugs,
     value: u64,
     /// The present handle of each client, and the session that has it.
     handles: Vec<(u64, u64)>,
@@ -30,10 +28,10 @@ fn access_of(call: Call) -> Option<Access> {
 }
 
 impl Server {
-    pub(super) fn new(terms: LeaseTerms, bugs: Bugs, clients: usize) -> Self {
+    pub(super) fn new(terms: LeaseTerms, clients: usize) -> Self {
         let handles = (0..clients).map(|who| (who as u64 + 1, 1)).collect();
-        let (table, recalled) = (LeaseTable::new(terms, bugs), vec![false; clients]);
-        Self { table, terms, bugs, value: 0, handles, next: 100, doing: Vec::new(), recalled }
+        let (table, recalled) = (LeaseTable::new(terms), vec![false; clients]);
+        Self { table, terms, value: 0, handles, next: 100, doing: Vec::new(), recalled }
     }
 
     pub(super) fn value(&self) -> u64 {
@@ -45,7 +43,7 @@ impl Server {
     }
 
     pub(super) fn restart(&mut self, now: Instant) {
-        self.table = LeaseTable::restarted(self.terms, now, self.bugs);
+        self.table = LeaseTable::restarted(self.terms, now);
         self.doing.clear();
         self.recalled.fill(false);
         // No handle is known any more.

@@ -16,9 +16,7 @@ use crate::trace::Trace;
 use crate::transition::{Milestone, Task};
 use std::collections::{BTreeMap, VecDeque};
 use xdfs_proto::base::{ChannelId, Duration, ErrorKind, Instant, Level, OperationId, Safety};
-use xdfs_proto::session::{
-    Bugs, ContentDigest, Output, Role, Session, SessionEvent, SessionLimits, StageFacts, TargetFacts,
-};
+use xdfs_proto::session::{ContentDigest, Output, Role, Session, SessionEvent, SessionLimits, StageFacts, TargetFacts};
 
 /// Outputs that may follow one input: more mean that a queue grows. A session of 8 channels and a handful of operations
 /// says at most a few things about each.
@@ -103,7 +101,7 @@ impl Around {
 
 impl World {
     /// A machine without channels.
-    pub fn new(who: Who, plan: &Plan, bugs: Bugs) -> Self {
+    pub fn new(who: Who, plan: &Plan) -> Self {
         let role = if who.side == Side::Client { Role::Client } else { Role::Server };
         let limits = SessionLimits {
             control_level: Level::Integrity,
@@ -117,7 +115,7 @@ impl World {
             calls_room: xdfs_proto::limits::CALL_ROOM_MAX,
             keys: plan.keys,
         };
-        let session = Session::new(role, xdfs_proto::base::PipelineId(who.pipeline), limits, bugs);
+        let session = Session::new(role, xdfs_proto::base::PipelineId(who.pipeline), limits);
         Self { who, session, ports: BTreeMap::new(), timer: None, group_at: Instant(0), connected: false }
     }
 

@@ -8,7 +8,6 @@ use crate::session::Session;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, Instant as Moment};
-use xdfs_proto::bug::Bugs;
 use xdfs_proto::lease::{Holding, HoldingState, LeaseAnswer, LeaseKind};
 use xdfs_proto::wire::file::{FileAnswer, FileCall, LeaseCall, LeaseTold};
 use xdfs_proto::wire::path::Wanted;
@@ -48,7 +47,7 @@ pub(super) struct Leasing {
 
 impl Default for Leasing {
     fn default() -> Self {
-        let holding = Holding::new(Bugs::default());
+        let holding = Holding::new();
         Self { holding, time: Duration::ZERO, local: false, used: false, on_recall: None, asked_in: 0, facts: None }
     }
 }

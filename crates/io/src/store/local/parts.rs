@@ -23,14 +23,13 @@ use rustix::fs::{FileType, FlockOperation, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use xdfs_proto::base::{Bugs, ErrorKind, RelPath, kept};
+use xdfs_proto::base::{ErrorKind, RelPath};
 
 /// The part files of a store. Clones share one table.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     pub(super) staging: Staging,
     pub(super) claims: Arc<Claims>,
-    pub(super) bugs: Bugs,
     /// Authenticates journals; without it nothing that an earlier process recorded is trusted.
     pub(super) tags: Option<Arc<dyn JournalTags>>,
     /// Limits on what is kept for one owner.
@@ -60,7 +59,7 @@ impl OpenPart {
 impl Parts {
     /// No part file is being written here yet.
     pub(super) fn new(staging: Staging) -> Self {
-        Self { staging, claims: Arc::default(), bugs: Bugs::default(), tags: None, kept_limits: KeptLimits::default() }
+        Self { staging, claims: Arc::default(), tags: None, kept_limits: KeptLimits::default() }
     }
 
     /// Creates the part file, or takes over the existing one.
@@ -127,7 +126,7 @@ impl Parts {
         stale.map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         give_up_others(&self.claims, &request.target, &about.owner, &staged);
         let key = about.part;
-        let progress = Arc::new(Progress::new(file, Some(about)).seeded(self.bugs));
+        let progress = Arc::new(Progress::new(file, Some(about)));
         Ok((key, OpenPart::new(progress, staged, None)))
     }
 
@@ -157,7 +156,7 @@ impl Parts {
                     return Ok(None);
                 }
                 staged.names.remove_fresh_journal(staged.directory()).map_err(failed)?;
-                found(&file, &about, resume.hashed, staged.clone(), self.bugs).map_err(failed)?
+                found(&file, &about, resume.hashed, staged.clone()).map_err(failed)?
             }
         };
         if opened.is_none() {
@@ -335,7 +334,6 @@ fn found(
     about: &JournalSubject,
     hashed: bool,
     staged: Staged,
-    bugs: Bugs,
 ) -> std::result::Result<Option<OpenPart>, Errno> {
     let Some((journal_file, _)) = staged.directory().open_own(&staged.names.journal)? else { return Ok(None) };
     let Some(journal) = read(&journal_file)? else { return Ok(None) };
@@ -344,7 +342,8 @@ fn found(
         return Ok(None);
     }
     let size = rustix::fs::fstat(file)?.st_size.unsigned_abs();
-    let mut kept = kept(usable(&journal.noted, hashed, same), size, VerifiedRange::plain, bugs);
+    // The length of the part file says nothing about its content; its journal does.
+    let mut kept = usable(&journal.noted, hashed, same);
     // A file that is shorter than its journal says was cut to make room for one, which was not written.
     let noted = kept.len();
     kept.retain(|one| one.extent.end() <= size);

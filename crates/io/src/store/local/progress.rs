@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use xdfs_proto::base::{Bugs, Extent, Marker, MarkerStep, Timestamp};
+use xdfs_proto::base::{Extent, Marker, MarkerStep, Timestamp};
 
 /// Cut off the end of the data, to be sent again, where a full disk has no space for the journal.
 const ROOM_FOR_JOURNAL: u64 = 64 << 10;
@@ -71,7 +71,6 @@ pub(super) struct Progress {
     unmarked: AtomicU64,
     health: AtomicU8,
     notes: Mutex<Option<Notes>>,
-    bugs: Bugs,
 }
 
 impl Progress {
@@ -86,13 +85,7 @@ impl Progress {
             unmarked: AtomicU64::new(0),
             health: AtomicU8::new(Health::Sound as u8),
             notes: Mutex::new(None),
-            bugs: Bugs::default(),
         }
-    }
-
-    /// The same with a deliberate bug.
-    pub(super) fn seeded(self, bugs: Bugs) -> Self {
-        Self { bugs, ..self }
     }
 
     /// A part file that an earlier process left, with its journal, of which `base` can be resumed.
@@ -193,7 +186,7 @@ impl Progress {
         // Before the sync: it may not cover what is written during it.
         self.unmarked.store(0, Ordering::Relaxed);
         let noted = self.noted();
-        let mut marker = Marker::new(synced, self.bugs);
+        let mut marker = Marker::new(synced);
         while let Some(step) = marker.next() {
             match step {
                 MarkerStep::SyncData => sync(&self.file).inspect_err(|_| self.spoil(Health::Spoilt))?,

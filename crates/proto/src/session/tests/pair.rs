@@ -4,8 +4,8 @@
 
 use crate::base::{ChannelId, Error, ErrorKind, Extent, Instant, KeyLimits, Level, OperationId, PipelineId, Safety};
 use crate::session::{
-    Bugs, CallService, Committed, Comparison, HeadVerdict, Output, Payload, PipelineMessage, Role, Session,
-    SessionEvent, SessionLimits, SourceFacts, StageFacts, TargetFacts,
+    CallService, Committed, Comparison, HeadVerdict, Output, Payload, PipelineMessage, Role, Session, SessionEvent,
+    SessionLimits, SourceFacts, StageFacts, TargetFacts,
 };
 use crate::wire::control::Grant;
 use crate::wire::request::Request;
@@ -141,7 +141,7 @@ impl Pair {
         let (block, window) = (BLOCK as u32, blocks * BLOCK);
         let limits = SessionLimits { block, window, pipelines, channels, keys, ..Default::default() };
         let end = |role| {
-            let session = |number| Session::new(role, PipelineId(number), limits.clone(), Bugs::default());
+            let session = |number| Session::new(role, PipelineId(number), limits.clone());
             (0..pipelines).map(session).collect::<Vec<_>>()
         };
         let mut pair = Self {

@@ -2,14 +2,14 @@
 
 use crate::base::{ChannelId, Instant, Level, OperationId, PipelineId};
 use crate::limits;
-use crate::session::{Bugs, Fault, Output, Payload, Role, Session, SessionEvent, SessionLimits};
+use crate::session::{Fault, Output, Payload, Role, Session, SessionEvent, SessionLimits};
 use crate::wire::{Control, Event, Flags, Head};
 use alloc::vec::Vec;
 
 const CHANNEL: ChannelId = ChannelId(1);
 
 pub(super) fn session(role: Role) -> Session {
-    let mut session = Session::new(role, PipelineId(0), SessionLimits::default(), Bugs::default());
+    let mut session = Session::new(role, PipelineId(0), SessionLimits::default());
     session.on_channel(CHANNEL, Instant(1));
     session
 }
