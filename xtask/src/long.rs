@@ -144,13 +144,16 @@ const FORMS: &[Form] = &[
 ];
 
 /// Long forms that are no tests of one package.
-const OTHERS: &[&str] = &["ci", "compat", "dist", "install", "mount", "python", "tree-bugs"];
+const OTHERS: &[&str] = &["bugs", "ci", "compat", "dist", "install", "mount", "python"];
 
 /// Programs in Rust that try a mount, which Debian does not have.
 const MOUNT_TOOLS: &[&str] = &["fsx@0.3.1", "pjdfstest@0.2.2"];
 
 /// Runs the long form `name`; `amount` takes the place of its first figure.
 pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
+    if name == "bugs" {
+        return seeded_bugs::long(amount);
+    }
     if name == "compat" {
         return compat::run(amount);
     }
@@ -168,9 +171,6 @@ pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
     }
     if name == "mount" {
         return mount(amount);
-    }
-    if name == "tree-bugs" {
-        return seeded_bugs::run();
     }
     let Some(form) = FORMS.iter().find(|form| form.name == name) else {
         let names: Vec<&str> = FORMS.iter().map(|form| form.name).chain(OTHERS.iter().copied()).collect();

@@ -77,8 +77,8 @@ usage: cargo run -p xtask -- COMMAND
   deny               banned crates, licences and sources of the dependencies
   python             the Python package: its wheel, installed in a clean environment, and its tests
   reqs               requirements of docs/papers.md that name neither a test nor a reason, rows of docs/mount.md without a test
-  long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), tree-seeds (5,000,000 trees), tree-bugs (known faults
-                     in tree copies are put back: each is found), model (its large settings), crash (10,000 kills,
+  long NAME [AMOUNT] a suite at length: seeds (1,000,000 sessions), tree-seeds (5,000,000 trees), bugs (deliberate
+                     mistakes in a copy of the sources: each is found by a test), model (its large settings), crash (10,000 kills,
                      as many errors), cuts (power cuts, 7,200 s), kills (5 GiB, 40 kills), tree-kills (50), real-trees
                      (30 runs of each command in each direction), real-kills (50 of each side and of both), races
                      (20,000 rounds), compat (an earlier version beside this one), paths (1,000,000), login-timing
