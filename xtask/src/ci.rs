@@ -4,7 +4,9 @@
 //! run costs more than the rest of it.
 
 use crate::process::{cargo, run as run_command, run_without_warnings};
-use crate::{Failure, Outcome, deny, generated, hops, layers, metadata, programs, reqs, setup, tally::Tally, tidy};
+use crate::{
+    Failure, Outcome, deny, generated, hops, layers, metadata, programs, reqs, seeded_bugs, setup, tally::Tally, tidy,
+};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -66,6 +68,7 @@ fn steps() -> Vec<Step> {
         always("clippy", |_| clippy()),
         always("build", |_| tested("xdfs").map(|_| String::new())),
         always("test", |tally| test(tally, "")),
+        always("bugs", |_| seeded_bugs::short()),
         always("docs", |_| docs()),
         Step { name: "states", action: |_| generated::states(), present: generated::exists("states") },
         Step { name: "vectors", action: |_| generated::vectors(), present: generated::exists("vectors") },

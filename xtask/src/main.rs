@@ -72,6 +72,7 @@ usage: cargo run -p xtask -- COMMAND
   dist               build the static program and the packages, into target/dist
   dist PROGRAM DIR   package a program that is there
   pictures [PROGRAM] record the pictures of the README, with PROGRAM or a release that is built for it
+  bugs               deliberate mistakes in a copy of the protocol: the model finds each
   hops               what a block costs: the system calls of a real transfer
   stacks             what a driver costs: the short form of xio-bench, which finds gross misses alone
   deny               banned crates, licences and sources of the dependencies
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
         ["dist", program, folder] => dist::package(program.as_ref(), folder.as_ref()),
         ["pictures"] => pictures::record_release(),
         ["pictures", program] => pictures::record(program.as_ref()),
+        ["bugs"] => seeded_bugs::short(),
         ["hops"] => hops::check(),
         ["stacks"] => hops::stacks(),
         ["deny"] => deny::check(),
