@@ -32,7 +32,7 @@ pub(crate) fn passes_for_tree(error: &Error) -> bool {
     is_outage(error.kind) || is_busy(error)
 }
 
-/// Whether xdfs has no room for it now, or another copy has it.
+/// Whether nothing was done: xdfs has no room for it now, another copy has it, or somebody else's lease excludes it.
 pub(crate) fn is_busy(error: &Error) -> bool {
     error.kind == ErrorKind::Busy && error.errno == 0
 }
@@ -42,10 +42,12 @@ pub(crate) fn is_lost(error: &Error) -> bool {
     is_outage(error.kind) || error.kind == ErrorKind::SessionUnknown
 }
 
-/// A moment that no clock reaches is as good as none.
-fn after(now: Instant, limit: Duration) -> Instant {
-    const YEAR: Duration = Duration::from_secs(365 * 86_400);
-    now.checked_add(limit).unwrap_or(now + YEAR)
+/// Longer than anybody waits.
+pub(crate) const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// The moment that is `limit` later; one that no clock reaches is none.
+pub(crate) fn after(now: Instant, limit: Duration) -> Instant {
+    now.checked_add(limit).unwrap_or(now + FOREVER)
 }
 
 /// Pauses that grow, until a deadline.
@@ -151,9 +153,12 @@ mod tests {
     #[test]
     fn no_time_is_no_second_attempt() {
         assert_eq!(Backoff::since_progress(Duration::ZERO).next(0, Instant::now()), None);
-        let mut backoff = Backoff::within(Duration::from_millis(1));
         let error = Error::new(ErrorKind::ConnectionLost, "gone");
+        assert_eq!(Backoff::within(Duration::ZERO).wait(error.clone()), Err(error.clone()));
+        let mut backoff = Backoff::within(Duration::from_millis(1));
         while backoff.wait(error.clone()).is_ok() {}
         assert_eq!(backoff.try_at_once(&error), Err(error));
+        // For ever is longer than any clock tells.
+        assert!(Backoff::within(Duration::MAX).next(0, Instant::now()).is_some());
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use queue::Queue;
 pub use verbs::{Facts, Opener, Openers};
 
 use crate::callback::Callback;
-use crate::retry::Backoff;
+use crate::retry::{Backoff, is_busy};
 use crate::session::Session;
 use crate::transfer::PumpSender;
 use bytes::Bytes;
@@ -196,17 +196,12 @@ pub(crate) fn lease_backoff() -> Backoff {
     Backoff::within(LEASE_PATIENCE)
 }
 
-/// Whether nothing was done because of a lease, or since too much is done at a time.
-pub(crate) fn must_wait(error: &Error) -> bool {
-    error.kind == ErrorKind::Busy && error.errno == 0
-}
-
 /// Does something, and again while a lease of somebody else excludes it or too much is done at a time.
 pub fn when_permitted<T>(mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let mut backoff = lease_backoff();
     loop {
         match act() {
-            Err(error) if must_wait(&error) => backoff.wait(error)?,
+            Err(error) if is_busy(&error) => backoff.wait(error)?,
             outcome => return outcome,
         }
     }

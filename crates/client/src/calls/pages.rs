@@ -1,7 +1,8 @@
 //! A remote directory, page by page: the next page is fetched while one is processed, and no more
 //! than two are in memory.
 
-use super::{Batch, PendingReply, Reply, failed, lease_backoff, must_wait};
+use super::{Batch, PendingReply, Reply, failed, lease_backoff};
+use crate::retry::is_busy;
 use crate::session::Session;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, Call, Entries, Listing, Wanted};
@@ -72,7 +73,7 @@ impl Iterator for Pages<'_> {
         let page = loop {
             let again = match self.next.take()?.wait() {
                 Ok(reply) => break Page { reply },
-                Err(error) if must_wait(&error) => backoff.wait(error).and_then(|()| self.ask_again()),
+                Err(error) if is_busy(&error) => backoff.wait(error).and_then(|()| self.ask_again()),
                 Err(error) => Err(error),
             };
             if let Err(error) = again {

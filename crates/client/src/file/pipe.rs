@@ -8,7 +8,7 @@ mod writing;
 use super::remote::{Answered, PendingFileReply, Remote};
 use super::stream::{BROKEN, to_io};
 use crate::calls::failed;
-use crate::retry::is_lost;
+use crate::retry::{FOREVER, after, is_lost};
 use crate::session::Session;
 use reading::Reading;
 use std::sync::Arc;
@@ -29,9 +29,6 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// Calls that are on their way at a time: 2 MiB.
 const CALLS_MAX: usize = 8;
-
-/// Longer than anybody waits.
-const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// One end of a FIFO on a server, which exists (`mkfifo`) in an export that grants `pipes`.
 ///
@@ -127,7 +124,7 @@ impl Pipe {
     /// Reads what is there, waiting at most this long for the first byte: how many bytes; 0 at the end,
     /// none if nothing came.
     pub fn read_within(&mut self, buf: &mut [u8], patience: Duration) -> Result<Option<usize>, Error> {
-        let until = deadline(patience);
+        let until = after(Instant::now(), patience);
         match &mut self.way {
             Way::Read(_) if buf.is_empty() => Ok(Some(0)),
             Way::Read(reading) => reading.read(&mut self.line, buf, until),
@@ -138,14 +135,14 @@ impl Pipe {
     /// Sends what there is room for, waiting at most this long: how many bytes. An error of them may be
     /// reported by a later call, at the latest by [`Pipe::close`].
     pub fn write_within(&mut self, data: &[u8], patience: Duration) -> Result<usize, Error> {
-        let until = deadline(patience);
+        let until = after(Instant::now(), patience);
         self.writing().and_then(|(writing, line)| writing.write(line, data, until))
     }
 
     /// Waits at most this long until the pipe has taken all that was written, and somebody has been
     /// there to read; returns whether that is so.
     pub fn settle_within(&mut self, patience: Duration) -> Result<bool, Error> {
-        let until = deadline(patience);
+        let until = after(Instant::now(), patience);
         self.writing().and_then(|(writing, line)| writing.settle(line, until))
     }
 
@@ -181,7 +178,7 @@ impl Drop for Pipe {
         // Nobody is there to tell.
         let settled = match &mut self.way {
             Way::Write(writing) if writing.is_idle() => Ok(true),
-            Way::Write(writing) => writing.settle(&mut self.line, deadline(FOREVER)),
+            Way::Write(writing) => writing.settle(&mut self.line, after(Instant::now(), FOREVER)),
             Way::Read(_) => Ok(true),
         };
         if settled.is_ok() {
@@ -218,12 +215,6 @@ impl std::io::Write for Pipe {
 
 fn broken(what: &str, why: &str) -> Error {
     Error::new(ErrorKind::Storage, format!("{what}: {why}")).with_errno(BROKEN)
-}
-
-fn deadline(patience: Duration) -> Instant {
-    let now = Instant::now();
-    // A deadline that no clock reaches is none.
-    now.checked_add(patience).unwrap_or(now + FOREVER)
 }
 
 impl Line {
