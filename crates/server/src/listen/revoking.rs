@@ -2,7 +2,7 @@
 //! expired, users that were removed. Their sessions end with the reason, idle ones too (SEC-21).
 
 use super::Server;
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::clock::seconds_now;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::policy::Principal;
 
@@ -14,8 +14,7 @@ impl Server {
 
     /// Ends the sessions of expired tokens.
     pub(super) fn end_expired_sessions(&mut self) {
-        // A clock before 1970 is broken; then no token is valid.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs());
+        let now = seconds_now();
         let over = |principal: &Principal| principal.scope.as_ref().is_some_and(|scope| now >= scope.until);
         self.end_where(&over, "the token that this session logged in with has run out");
     }

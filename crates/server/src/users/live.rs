@@ -6,10 +6,10 @@
 //! nobody may log in.
 
 use super::{Account, Accounts, FILE, FILE_BYTES_MAX, file};
+use crate::clock::seconds_now;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 use xdfs_io::store::{Folder, Secrecy, Stamp};
 use xdfs_proto::base::Error;
 use xdfs_secure::identity::password::Salts;
@@ -181,9 +181,7 @@ impl Directory for LiveAccounts {
 
     fn token(&self, key: &PublicKey) -> Option<TokenRecord> {
         let record = self.known().tokens.get(key).cloned()?;
-        // A clock before 1970 is broken; then no token is valid.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |time| time.as_secs());
-        (now < record.scope.until).then_some(record)
+        (seconds_now() < record.scope.until).then_some(record)
     }
 
     fn is_revoked(&self, user: &str) -> bool {
