@@ -141,9 +141,10 @@ impl MountsReport {
     pub fn comparisons(&self) -> Vec<Comparison> {
         // Of a copy and a file system without a server the rate is 1 / (1/raw + 1/bound): their times add up, where they are work of
         // the same processors.
-        let both = ("1 / (1/raw + 1/bound)", &[RAW, BOUND][..], Some(SEQUENTIAL_MIN));
+        let is_far = self.round_trip_ms > 0;
+        let both = ("1 / (1/raw + 1/bound)", &[RAW, BOUND][..], (!is_far).then_some(SEQUENTIAL_MIN));
         let raw = ("raw", &[RAW][..], Some(SEQUENTIAL_MIN));
-        let all = [Some(("sshfs", &[SSHFS][..], self.goal)), (self.round_trip_ms > 0).then_some(raw), Some(both)];
+        let all = [Some(("sshfs", &[SSHFS][..], self.goal)), is_far.then_some(raw), Some(both)];
         all.into_iter().flatten().filter_map(|(with, others, goal)| self.compare(with, others, goal)).collect()
     }
 
