@@ -47,7 +47,8 @@ pub(crate) fn files() -> Result<Vec<File>, Failure> {
     Ok(files)
 }
 
-fn paths(root: &Path) -> Result<Vec<String>, Failure> {
+/// Their names.
+pub(crate) fn paths(root: &Path) -> Result<Vec<String>, Failure> {
     // A build machine may check out as another user than it builds as; git refuses such a folder unless told.
     let output = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])

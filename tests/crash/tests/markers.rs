@@ -18,5 +18,5 @@ fn a_power_cut_beside_a_marker_never_leaves_a_journal_that_lies() {
 #[test]
 fn an_attempt_goes_on_with_what_was_noted_and_not_with_a_length() {
     let scene = Scene::new();
-    assert_eq!(kept_behind_a_kill(&scene.directory("store")), MARKED);
+    assert_eq!(kept_behind_a_kill(&scene.directory("store")), MARKED, "it goes on with what was noted");
 }

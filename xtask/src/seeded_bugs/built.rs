@@ -11,6 +11,18 @@ use std::process::{Command, Stdio};
 /// A run ends after this many seconds: a fault may make it hang.
 const LIMIT: &str = "900";
 
+/// Variables of the tests that the rows use.
+const OURS: [&str; 8] = [
+    "XDFS_BUG",
+    "XDFS_MODEL",
+    "XDFS_PROPERTY",
+    "XDFS_SEED",
+    "XDFS_TREES",
+    "XDFS_SIM_FROM",
+    "XDFS_SIM_SESSIONS",
+    "XDFS_TESTS_MAY_LEAVE_OUT",
+];
+
 /// The program files, and the folders in which they run.
 pub(super) struct Built {
     programs: BTreeMap<(&'static str, Option<&'static str>), (PathBuf, PathBuf)>,
@@ -53,11 +65,14 @@ impl Built {
         let text = |error: std::io::Error| Failure(format!("{}: {error}", output.display()));
         let file = File::create(output).map_err(text)?;
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=10", LIMIT]).arg(executable).args(["--nocapture", program.filter]);
+        // In this group of processes: who ends this ends it.
+        command.args(["--foreground", "--kill-after=10", LIMIT]).arg(executable).args(["--nocapture", program.filter]);
         command.current_dir(folder).stdin(Stdio::null());
         command.stdout(file.try_clone().map_err(text)?).stderr(file);
         process::forget_our_package(&mut command);
-        command.env("RUST_BACKTRACE", "0").env_remove("XDFS_BUG");
+        command.env("RUST_BACKTRACE", "0");
+        // What somebody has set for a test of his own is not what a row means.
+        OURS.iter().for_each(|variable| _ = command.env_remove(variable));
         if let Some(amount) = program.amount {
             command.env(amount, run.amount);
         }
@@ -65,7 +80,13 @@ impl Built {
             command.env("XDFS_BUG", fault);
             command.envs(program.property.map(|property| (property, run.says)));
         }
-        command.status().map(|status| status.success()).map_err(text)
+        let passed = command.status().map(|status| status.success()).map_err(text)?;
+        let printed = fs::read(output).map_err(text)?;
+        let printed = String::from_utf8_lossy(&printed);
+        if printed.contains("running 0 tests") || printed.contains("left out: ") {
+            return Err(format!("{} has not run, see {}", run.shown(), output.display()).into());
+        }
+        Ok(passed)
     }
 }
 

@@ -2,12 +2,11 @@
 
 use super::fault::{Fault, PROTO};
 use super::faults;
-use crate::{Failure, process, tree};
+use crate::{Failure, tree};
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The crate that is told which fault is selected.
 const LIBRARY: &str = "crates/proto/src/lib.rs";
@@ -27,18 +26,26 @@ pub mod seeded {
 }
 "#;
 
-/// Makes `to` a copy of what git knows, as it is now, with the faults. Files that stay what they are keep their times, so
+/// Makes `to` a copy of what git knows or would know, as it is now, with the faults. Files that stay what they are keep their times, so
 /// that a second build has little to do.
 pub(super) fn make(to: &Path) -> Result<(), Failure> {
-    let list = process::output(Command::new("git").args(["ls-files", "-z"]).current_dir(tree::root()))?;
-    let mut names = BTreeSet::new();
-    for name in list.split('\0').filter(|name| !name.is_empty()) {
-        let from = tree::root().join(name);
-        // One that was removed, and git has not been told yet, is in no build.
-        let Ok(bytes) = fs::read(&from) else { continue };
-        let bytes = if is_changed(name) { changed(name, bytes)? } else { bytes };
-        put(&to.join(name), &bytes)?;
-        names.insert(to.join(name));
+    let (root, mut names) = (tree::root(), BTreeSet::new());
+    for name in tree::paths(&root)? {
+        let (from, text) = (root.join(&name), |error: std::io::Error| Failure(format!("{name}: {error}")));
+        let facts = match fs::metadata(&from) {
+            Ok(facts) if facts.is_file() => facts,
+            // A link to a directory, whose files have names of their own.
+            Ok(_) => continue,
+            // One that was removed, and git has not been told yet, is in no build.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(text(error)),
+        };
+        let bytes = fs::read(&from).map_err(text)?;
+        let bytes = if is_changed(&name) { changed(&name, bytes)? } else { bytes };
+        put(&to.join(&name), &bytes)?;
+        // Scripts stay programs.
+        fs::set_permissions(to.join(&name), facts.permissions()).map_err(text)?;
+        names.insert(to.join(&name));
     }
     remove_others(to, &names)
 }
@@ -126,6 +133,20 @@ mod tests {
                 let text = fs::read(tree::root().join(edit.file)).expect(edit.file);
                 assert!(changed(edit.file, text).is_ok_and(|made| !made.is_empty()), "'{}'", fault.name);
             }
+        }
+    }
+
+    /// A test that was renamed would run nothing, and nothing passes.
+    #[test]
+    fn each_fault_has_tests_that_there_are() {
+        let all = tree::files().expect("the sources");
+        for run in faults::all().flat_map(|fault| fault.runs) {
+            let filter = run.program.filter;
+            let (module, name) = filter.rsplit_once("::").unwrap_or(("", filter));
+            let is_there = |text: &str| {
+                text.contains(&format!("fn {name}")) || text.contains(&format!("mod {name};")) && !module.is_empty()
+            };
+            assert!(all.iter().any(|file| is_there(&file.text)), "there is no test '{filter}'");
         }
     }
 

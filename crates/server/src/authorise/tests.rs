@@ -224,7 +224,12 @@ fn the_authority_and_a_second_opinion_agree() {
         let name = if path.is_empty() { "data".to_owned() } else { format!("data/{path}") };
         let authority = authority(access.clone());
         let judged = authority.authorise(&who, name.as_bytes(), want, NOW);
-        prop_assert_eq!(judged.is_ok(), second_opinion(&access, &who, &path, want), "{:?}", judged);
+        prop_assert_eq!(
+            judged.is_ok(),
+            second_opinion(&access, &who, &path, want),
+            "the rights are others: {:?}",
+            judged
+        );
         if let Ok(authorized) = judged {
             let may_replace = who.method != Method::Anonymous || access.anonymous == Anonymous::Write;
             prop_assert!(authorized.existing() == Existing::Keep || (want == REPLACE && may_replace));

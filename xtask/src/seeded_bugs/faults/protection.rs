@@ -165,6 +165,6 @@ pub(super) const FAULTS: &[Fault] = &[
             "if scope.export != export.name() || !path.is_within(&scope.path) {",
             "let below = match BUG {\n        true => path.as_bytes().starts_with(scope.path.as_bytes()),\n        false => path.is_within(&scope.path),\n    };\n    if scope.export != export.name() || !below {",
         )],
-        runs: &[run(&RIGHTS, "", "Test failed")],
+        runs: &[run(&RIGHTS, "", "the rights are others: ")],
     },
 ];

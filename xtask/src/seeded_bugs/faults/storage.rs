@@ -112,6 +112,6 @@ pub(super) const FAULTS: &[Fault] = &[
                 "            let cached = self.disk.file.filter(|_| BUG).map(|file| file.cached);\n            let size = cached.and_then(|cached| extents(cached).last().map(|last| last.end()));\n            match size {\n                Some(size) if noted.is_some() => Extent::new(0, size).into_iter().collect(),\n                _ => noted.map_or_else(Vec::new, extents),\n            }\n",
             ),
         ],
-        runs: &[run(&MODEL, RESTART, COMMITTED), run(&MARKERS, "", "assertion `left == right` failed")],
+        runs: &[run(&MODEL, RESTART, COMMITTED), run(&MARKERS, "", "it goes on with what was noted")],
     },
 ];

@@ -85,7 +85,7 @@ fn try_seed(seed: u64) -> Result<(), String> {
     };
     let after = there.walk();
     let outcome = Outcome { scenario: &scenario, source, before, after, summary, heard, changes };
-    outcome.judge().map_err(|wrong| format!("{wrong}\n{outcome}"))
+    outcome.judge().map_err(|wrong| format!("the copy is not what it must be: {wrong}\n{outcome}"))
 }
 
 /// The seeds of one of several threads that share them.
