@@ -29,7 +29,7 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// Builds them from the copy, with what was built for the tests of the workspace where that is the same.
+    /// Builds them from the copy.
     pub(super) fn new(sources: &Path, target: &Path, wanted: &BTreeSet<&'static Program>) -> Result<Self, Failure> {
         let mut tests: BTreeMap<&str, BTreeSet<Option<&'static str>>> = BTreeMap::new();
         for program in wanted {

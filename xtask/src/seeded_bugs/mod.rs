@@ -42,12 +42,14 @@ fn find(rows: Vec<Row>, tried: bool) -> Outcome {
     if rows.is_empty() {
         return Err("no fault has such a name".into());
     }
-    let target = metadata::target_directory()?;
-    let (sources, outputs) = (target.join("bugs/sources"), target.join("bugs/output"));
+    // Cargo takes what is at the same place of another workspace for the same: in one target directory each of them would build
+    // anew what the other has built.
+    let target = metadata::target_directory()?.join("bugs");
+    let (sources, outputs) = (target.join("sources"), target.join("output"));
     fs::create_dir_all(&outputs).map_err(|error| format!("{}: {error}", outputs.display()))?;
     let began = Instant::now();
     copy::make(&sources)?;
-    let built = Built::new(&sources, &target, &rows.iter().map(|(_, run)| run.program).collect())?;
+    let built = Built::new(&sources, &target.join("target"), &rows.iter().map(|(_, run)| run.program).collect())?;
     println!("built in {:.0} s", began.elapsed().as_secs_f64());
     if tried {
         holds_without(&built, &rows, &outputs)?;
