@@ -4,11 +4,9 @@
 use super::errors::{self, Verb};
 use super::random::random_attributes;
 use super::zero::zero_attributes;
-use super::{
-    Attributes, Capability, FileKind, Order, Registration, Result, Source, Stage, StageRequest, Store, Version,
-};
+use super::{Attributes, Capability, FileKind, Order, Registration, Result, Source, Stage, StageRequest, Store};
 use std::sync::Arc;
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
+use xdfs_proto::base::{Error, ErrorKind, RelPath};
 
 /// The export `memory:` with the files `zero`, `random` and `null`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,15 +51,8 @@ impl Store for MemoryExport {
     }
 
     fn attributes(&self, path: &RelPath) -> Result<Attributes> {
-        let bare = |kind| Attributes {
-            kind,
-            size: None,
-            mode: 0o755,
-            modified: Timestamp::default(),
-            version: Version::default(),
-        };
         match meaning(path) {
-            ExportName::Root => Ok(bare(FileKind::Directory)),
+            ExportName::Root => Ok(Attributes::bare(FileKind::Directory)),
             ExportName::Zero => Ok(zero_attributes(None)),
             ExportName::Random => Ok(random_attributes(None)),
             ExportName::Null => Ok(Attributes { size: Some(0), ..zero_attributes(None) }),

@@ -188,17 +188,10 @@ impl MemoryTree {
     }
 
     fn attributes(&self, path: &RelPath, verb: Verb) -> Result<Attributes> {
-        let bare = |kind| Attributes {
-            kind,
-            size: None,
-            mode: 0o755,
-            modified: Timestamp::default(),
-            version: Version::default(),
-        };
         match self.node(path) {
             Some(MemoryNode::File(content)) => Ok(content.attributes.clone()),
-            Some(MemoryNode::Directory) => Ok(bare(FileKind::Directory)),
-            Some(MemoryNode::Special) => Ok(bare(FileKind::Other)),
+            Some(MemoryNode::Directory) => Ok(Attributes::bare(FileKind::Directory)),
+            Some(MemoryNode::Special) => Ok(Attributes::bare(FileKind::Other)),
             None => {
                 let because = "no such file or directory";
                 Err(errors::refused(ErrorKind::NotFound, verb, &errors::shown("", path), because))

@@ -112,10 +112,17 @@ pub struct Attributes {
     pub size: Option<u64>,
     /// Permission bits, at most 0o7777.
     pub mode: u32,
-    /// Modification time: seconds and nanoseconds since 1970.
+    /// Modification time.
     pub modified: Timestamp,
     /// Version of this state.
     pub version: Version,
+}
+
+impl Attributes {
+    /// Of what is no file and has no attributes of its own.
+    pub(crate) fn bare(kind: FileKind) -> Self {
+        Self { kind, size: None, mode: 0o755, modified: Timestamp::default(), version: Version::default() }
+    }
 }
 
 /// The order in which a stage accepts ranges.
