@@ -16,7 +16,7 @@ use xdfs_engine::bounds;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{Command, MailboxSender, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
-use xdfs_engine::pump::{DiskMode, Parts, Pump};
+use xdfs_engine::pump::{DiskMode, Parts, Pump, Settings};
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_io::dispatch::{Dispatch, Dispatcher};
 use xdfs_io::transport::Link;
@@ -206,18 +206,15 @@ fn parts(
         mailbox,
         post,
         peers,
-        pipeline,
         blocking,
-        share: QuotaClass::default(),
-        disk,
-        retire: false,
+        settings: Settings { pipeline, share: QuotaClass::default(), disk, retire: false },
     }
 }
 
 /// Serves a pipeline until it ends. A bug of ours ends the session without blocking a waiter.
 fn run(parts: Parts<Dispatcher, ClientHost>, group: Pipeline<Link>) {
     let (pipeline, registry, others) =
-        (parts.pipeline, Arc::clone(&parts.host.registry), Arc::clone(&parts.host.joiner));
+        (parts.settings.pipeline, Arc::clone(&parts.host.registry), Arc::clone(&parts.host.joiner));
     let run = AssertUnwindSafe(|| Pump::new(parts, group).map(Pump::run).map(|(ending, ..)| ending));
     let error = match catch_unwind(run) {
         Ok(Ok(Ending::Over(error))) => error,

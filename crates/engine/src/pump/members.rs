@@ -34,7 +34,7 @@ where
             _ => None,
         };
         let post = self.mail.peers.get(usize::from(to.0)).and_then(Option::as_ref);
-        let letter = Message::Group { from: self.pipeline, message, shared };
+        let letter = Message::Group { from: self.settings.pipeline, message, shared };
         let sent = post.is_some_and(|post| post.send(letter).is_ok());
         if let (false, Some(operation)) = (sent, start) {
             let error = Error::new(ErrorKind::ConnectionLost, "a pipeline of the session has ended");

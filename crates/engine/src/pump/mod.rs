@@ -79,11 +79,18 @@ pub struct Parts<D: Dispatch, H> {
     pub post: MailboxSender<D::Link, D::Waker>,
     /// The other pipelines of the session, by number; none at its own index.
     pub peers: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
-    /// The number of this pipeline.
-    pub pipeline: PipelineId,
     /// Storage calls that may block.
     pub blocking: Blocking,
-    /// The share under which those calls run that belong to no operation.
+    /// What it was told when it was started.
+    pub settings: Settings,
+}
+
+/// What a pump is told when it is started, and keeps.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The number of this pipeline.
+    pub pipeline: PipelineId,
+    /// The share under which those storage calls run that belong to no operation.
     pub share: QuotaClass,
     /// How files are written.
     pub disk: DiskMode,
@@ -95,10 +102,7 @@ pub struct Parts<D: Dispatch, H> {
 pub struct Pump<D: Dispatch, H: Host> {
     dispatch: D,
     host: H,
-    pipeline: PipelineId,
-    share: QuotaClass,
-    disk: DiskMode,
-    retire: bool,
+    settings: Settings,
     session: Session,
     mail: Mailboxes<D>,
     channels: Channels,
@@ -183,10 +187,7 @@ where
         let mut pump = Self {
             dispatch: parts.dispatch,
             host: parts.host,
-            pipeline: parts.pipeline,
-            share: parts.share,
-            disk: parts.disk,
-            retire: parts.retire,
+            settings: parts.settings,
             session: group.session,
             mail: Mailboxes { inbox: parts.mailbox, own: parts.post, peers: parts.peers },
             channels: Channels::default(),
@@ -258,7 +259,7 @@ where
         self.timers.idle_since = if busy || storing { None } else { self.timers.idle_since.or(Some(now)) };
         let boundary = self.timers.idle_since.is_none() || self.channels.lines.values().all(ChannelIo::at_boundary);
         // A reply that may have to be sent again would be lost with the thread that holds it.
-        let may_retire = self.retire && boundary && self.batches.is_empty() && !self.session.is_closing();
+        let may_retire = self.settings.retire && boundary && self.batches.is_empty() && !self.session.is_closing();
         let retire =
             self.timers.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // An idle session has no deadlines: no tick wakes it.

@@ -28,7 +28,7 @@ where
         }
         let now = self.dispatch.now();
         let due = self.timers.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));
-        if !self.retire || !due || self.session.is_closing() {
+        if !self.settings.retire || !due || self.session.is_closing() {
             return None;
         }
         if self.session.is_at_work() || self.is_storing() || !self.batches.is_empty() {
@@ -53,7 +53,7 @@ where
             });
         }
         let limits = self.session.limits().clone();
-        let empty = Session::new(Role::Server, self.pipeline, limits);
+        let empty = Session::new(Role::Server, self.settings.pipeline, limits);
         Pipeline { session: std::mem::replace(&mut self.session, empty), channels }
     }
 }

@@ -65,7 +65,7 @@ where
         if stage.discards() {
             return Ok(WriteMode::Discard(stage));
         }
-        let beside = match self.disk {
+        let beside = match self.settings.disk {
             DiskMode::Automatic => stage.in_memory(),
             DiskMode::Inline => false,
             DiskMode::Beside => true,

@@ -81,7 +81,7 @@ where
 
     /// The share under which the storage calls of an operation run.
     pub(super) fn share_of(&self, operation: OperationId) -> QuotaClass {
-        self.transfers.get(&operation).map_or(&self.share, |transfer| &transfer.share).clone()
+        self.transfers.get(&operation).map_or(&self.settings.share, |transfer| &transfer.share).clone()
     }
 
     /// The operation begins: its source is opened, or its stage prepared, under the share that the
@@ -141,7 +141,7 @@ where
                 Phase::Done
             }
         };
-        self.transfers.insert(operation, Transfer::new(self.share.clone(), phase));
+        self.transfers.insert(operation, Transfer::new(self.settings.share.clone(), phase));
     }
 
     /// The reader thread filled a buffer.
@@ -227,7 +227,7 @@ where
         match self.transfers.entry(operation) {
             Entry::Occupied(mut transfer) => transfer.get_mut().phase = phase,
             Entry::Vacant(place) => {
-                place.insert(Transfer { reported: true, ..Transfer::new(self.share.clone(), phase) });
+                place.insert(Transfer { reported: true, ..Transfer::new(self.settings.share.clone(), phase) });
             }
         }
     }

@@ -16,7 +16,7 @@ use xdfs_engine::bounds;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
-use xdfs_engine::pump::{Parts, Pump};
+use xdfs_engine::pump::{Parts, Pump, Settings};
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId, Wake};
 use xdfs_io::transport::{self, Link};
@@ -254,11 +254,13 @@ impl Server {
             mailbox,
             post,
             peers,
-            pipeline: PipelineId(pipeline),
             blocking: self.blocking.clone(),
-            share: QuotaClass { user: budget, export: 0 },
-            disk: self.config.disk,
-            retire: entry.pipes.len() == 1,
+            settings: Settings {
+                pipeline: PipelineId(pipeline),
+                share: QuotaClass { user: budget, export: 0 },
+                disk: self.config.disk,
+                retire: entry.pipes.len() == 1,
+            },
         };
         let (letters, waker) = (self.letters.clone(), self.dispatch.waker());
         let mark = Arc::clone(&entry.threads);
