@@ -97,21 +97,9 @@ pub(super) const TYPES: &[ManyFields] = &[
         why: "to be split: what the client was granted and what the server keeps",
     },
     ManyFields {
-        path: "crates/engine/src/pump/mod.rs",
-        name: "Pump",
-        fields: 18,
-        why: "to be split: the books of blocks that are on their way",
-    },
-    ManyFields {
         path: "crates/server/src/sessions.rs",
         name: "SessionEntry",
         fields: 17,
         why: "to be split: the grant and the state",
-    },
-    ManyFields {
-        path: "crates/client/src/tree/directories.rs",
-        name: "Directory",
-        fields: 16,
-        why: "to be split: what was listed and what was made",
     },
 ];

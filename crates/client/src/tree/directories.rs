@@ -1,6 +1,7 @@
 //! Directories between the walk and the requests in flight: each gets its mode and time when
 //! nothing in it is missing any more.
 
+use super::compare::TargetState;
 use std::collections::BTreeMap;
 use xdfs_proto::base::Timestamp;
 
@@ -9,6 +10,84 @@ pub(super) type DirectoryId = u64;
 
 /// The directory of a name that is handled after everything else: its directory is finished.
 pub(super) const FINISHED: DirectoryId = DirectoryId::MAX;
+
+/// How a directory stands at the target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Presence {
+    /// It is to be made.
+    Missing {
+        /// Something else has its name and is removed before.
+        in_its_way: bool,
+        /// As in `Made`.
+        repeated: bool,
+    },
+    /// This copy has made it: nothing in it has to be compared.
+    Made {
+        /// It was asked for more than once: where that failed, one in it that was made with its
+        /// parents may have given it another mode.
+        repeated: bool,
+    },
+    /// It could not be made, so nothing in it can be.
+    Failed,
+    /// It was there.
+    Existed,
+    /// It was there, and its owner may not change its entries: it is unlocked before any is changed.
+    Locked {
+        /// The owner may not even list it.
+        unlisted: bool,
+    },
+    /// It was locked, and gets its mode at the end.
+    Unlocked,
+}
+
+impl Presence {
+    /// Of one that this copy has made.
+    pub(super) const MADE: Self = Self::Made { repeated: false };
+
+    /// Of a directory of the source whose name has this state at the target.
+    pub(super) fn of(there: Option<TargetState>) -> Self {
+        match there {
+            Some(there) if there.is_locked() => Self::Locked { unlisted: false },
+            Some(there) if there.is_directory() => Self::Existed,
+            _ => Self::Missing { in_its_way: there == Some(TargetState::OtherKind), repeated: false },
+        }
+    }
+
+    /// Of a directory of this machine that is there by now.
+    pub(super) const fn local(made: bool, unlocked: bool) -> Self {
+        match (made, unlocked) {
+            (true, _) => Self::MADE,
+            (false, true) => Self::Unlocked,
+            (false, false) => Self::Existed,
+        }
+    }
+
+    /// Whether entries of it may be changed, or a try to make that so has failed.
+    pub(super) const fn is_ready(self) -> bool {
+        match self {
+            Self::Made { .. } | Self::Failed | Self::Existed | Self::Unlocked => true,
+            Self::Missing { .. } | Self::Locked { .. } => false,
+        }
+    }
+
+    /// Whether it may have another mode than it was, or is, asked for with.
+    pub(super) const fn has_other_mode(self) -> bool {
+        match self {
+            Self::Missing { repeated, .. } | Self::Made { repeated } => repeated,
+            Self::Unlocked => true,
+            Self::Failed | Self::Existed | Self::Locked { .. } => false,
+        }
+    }
+
+    /// The call that makes or unlocks it is sent again.
+    const fn asked_again(self) -> Self {
+        match self {
+            Self::Missing { in_its_way, .. } => Self::Missing { in_its_way, repeated: true },
+            Self::Made { .. } => Self::Made { repeated: true },
+            Self::Failed | Self::Existed | Self::Locked { .. } | Self::Unlocked => self,
+        }
+    }
+}
 
 /// A directory of the target that is not complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,28 +100,13 @@ pub(super) struct Directory {
     pub(super) modified: Option<Timestamp>,
     /// Owner and group, where they are to be kept.
     pub(super) owner: Option<(u32, u32)>,
-    /// It did not exist before: nothing in it has to be compared.
-    pub(super) fresh: bool,
-    /// Something else has its name on the other side and is removed before it is made.
-    pub(super) in_its_way: bool,
-    /// It exists, and its owner may not change its entries: it is unlocked first and gets its mode
-    /// at the end.
-    pub(super) locked: bool,
+    pub(super) presence: Presence,
     /// What the other side has in it could not be listed.
     pub(super) unknown: bool,
-    /// Its owner may not even list it.
-    pub(super) unlisted: bool,
-    /// The other side has confirmed that it exists.
-    pub(super) made: bool,
-    /// It was asked for more than once: where that failed, one in it that was made with its parents
-    /// may have given it another mode.
-    pub(super) repeated: bool,
     /// How many parts of it are unfinished: its own walk, its files and its subdirectories.
     open: u64,
     /// It accepts no new names.
     pub(super) closed: bool,
-    /// It could not be made, so nothing in it can be.
-    pub(super) lost: bool,
     /// Something in it failed or was changed, so its time is not automatically that of the source.
     pub(super) touched: bool,
 }
@@ -77,8 +141,17 @@ impl Directories {
     /// Records that the owner of a locked directory cannot list it, either. False if that was known
     /// already or the directory is not locked.
     pub(super) fn is_unlisted(&mut self, id: DirectoryId) -> bool {
-        let locked = self.all.get_mut(&id).filter(|directory| directory.locked && !directory.made);
-        locked.is_some_and(|directory| !std::mem::replace(&mut directory.unlisted, true))
+        match self.all.get_mut(&id).map(|directory| &mut directory.presence) {
+            Some(Presence::Locked { unlisted }) => !std::mem::replace(unlisted, true),
+            _ => false,
+        }
+    }
+
+    /// The call that makes or unlocks a directory is sent again.
+    pub(super) fn asked_again(&mut self, id: DirectoryId) {
+        if let Some(directory) = self.all.get_mut(&id) {
+            directory.presence = directory.presence.asked_again();
+        }
     }
 
     /// Adds one unfinished part.
@@ -108,12 +181,13 @@ impl Directories {
         let mut chain = Vec::new();
         let mut at = Some(id);
         while let Some((id, directory)) = at.and_then(|id| Some((id, self.all.get(&id)?))) {
-            if directory.made {
-                break;
+            match directory.presence {
+                Presence::Missing { .. } => at = directory.parent,
+                // It exists, and so do its ancestors.
+                Presence::Locked { .. } => at = None,
+                _ => break,
             }
             chain.push(id);
-            // It exists, and so do its ancestors.
-            at = directory.parent.filter(|_| !directory.locked);
         }
         chain.reverse();
         chain
@@ -127,7 +201,7 @@ impl Directories {
     /// Whether it or an ancestor could not be made.
     pub(super) fn is_lost(&self, id: DirectoryId) -> bool {
         let mut chain = std::iter::successors(self.get(id), |directory| self.get(directory.parent?));
-        chain.any(|directory| directory.lost)
+        chain.any(|directory| directory.presence == Presence::Failed)
     }
 
     /// Directories that are not complete.
@@ -137,30 +211,26 @@ impl Directories {
 }
 
 impl Directory {
-    pub(super) fn new(path: Vec<u8>, parent: Option<DirectoryId>, mode: u32, modified: Option<Timestamp>) -> Self {
+    /// One without a time or an owner, of the usual mode.
+    pub(super) fn new(path: Vec<u8>, parent: Option<DirectoryId>, presence: Presence) -> Self {
         Self {
             path,
             parent,
-            mode,
-            modified,
+            mode: 0o755,
+            modified: None,
             owner: None,
-            fresh: true,
-            in_its_way: false,
-            locked: false,
-            unlisted: false,
-            made: false,
-            repeated: false,
+            presence,
             unknown: false,
             open: 0,
             closed: false,
-            lost: false,
             touched: false,
         }
     }
 
     /// Calls that make or unlock it, and bytes of their paths.
     pub(super) fn making(&self) -> (usize, usize) {
-        let calls = 1 + usize::from(self.in_its_way);
+        let in_its_way = matches!(self.presence, Presence::Missing { in_its_way: true, .. });
+        let calls = 1 + usize::from(in_its_way);
         (calls, calls * self.path.len())
     }
 }
@@ -170,7 +240,7 @@ mod tests {
     use super::*;
 
     fn directory(path: &str, parent: Option<DirectoryId>) -> Directory {
-        Directory::new(path.as_bytes().to_vec(), parent, 0o755, None)
+        Directory::new(path.as_bytes().to_vec(), parent, Presence::of(None))
     }
 
     #[test]
@@ -194,9 +264,9 @@ mod tests {
         let inner = all.enter(directory("a", Some(top)));
         let innermost = all.enter(directory("a/b", Some(inner)));
         assert_eq!(all.missing(innermost), [top, inner, innermost]);
-        all.get_mut(top).unwrap().made = true;
+        all.get_mut(top).unwrap().presence = Presence::MADE;
         assert_eq!(all.missing(innermost), [inner, innermost]);
-        all.get_mut(innermost).unwrap().made = true;
+        all.get_mut(innermost).unwrap().presence = Presence::MADE;
         assert_eq!(all.missing(innermost), [] as [DirectoryId; 0]);
     }
 }

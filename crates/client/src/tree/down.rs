@@ -11,7 +11,7 @@ mod local;
 mod small_writes;
 
 use super::compare::{Inode, Names, TargetState};
-use super::directories::{Directory, DirectoryId};
+use super::directories::{Directory, DirectoryId, Presence};
 use super::endpoints::{Local, Receive, Remote};
 use super::events::{EntryAction, Observer};
 use super::hard_links::HardLinks;
@@ -143,24 +143,12 @@ impl Download {
 
     /// The same for any local end.
     pub(super) fn over(store: Arc<dyn Local>, base: Vec<u8>, fresh: bool, options: TreeOptions) -> Self {
-        let source = SourceEntry {
-            kind: FileType::Directory,
-            mode: 0o755,
-            size: 0,
-            modified: None,
-            owner: None,
-            device: (0, 0),
-            holes: false,
-            text: Vec::new(),
-        };
         let mut state = TreeState::default();
         if !fresh && !options.dry_run {
             store.remove_useless(&RelPath::default());
         }
-        let mut top = Directory::new(Vec::new(), None, source.mode, None);
-        top.fresh = fresh;
-        top.made = true;
-        top.locked = !options.dry_run && store.unlock(&RelPath::default());
+        let unlocked = !options.dry_run && store.unlock(&RelPath::default());
+        let top = Directory::new(Vec::new(), None, Presence::local(fresh, unlocked));
         let id = state.directories.enter(top);
         Self {
             store,
@@ -414,7 +402,8 @@ impl Download {
 
     /// Makes a directory, or enters the existing one.
     fn enter(&mut self, observer: &mut dyn Observer, parent: Option<DirectoryId>, path: Vec<u8>, source: &SourceEntry) {
-        let alone = parent.and_then(|id| self.state.directories.get(id)).is_some_and(|above| above.fresh);
+        let alone =
+            parent.and_then(|id| self.state.directories.get(id)).is_some_and(|above| above.presence == Presence::MADE);
         let made = self.make_directory(&path, source, alone);
         let settled = |this: &mut Self| parent.into_iter().for_each(|id| this.settle(id));
         let fresh = match made {
@@ -436,10 +425,9 @@ impl Download {
             self.store.remove_useless(&at);
         }
         let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
-        let mut directory = Directory::new(path.clone(), parent, source.mode & bits, source.modified);
-        directory.fresh = fresh;
-        directory.made = true;
-        directory.locked = !fresh && !self.options.dry_run && parse(&path).is_ok_and(|at| self.store.unlock(&at));
+        let unlocked = !fresh && !self.options.dry_run && parse(&path).is_ok_and(|at| self.store.unlock(&at));
+        let mut directory = Directory::new(path.clone(), parent, Presence::local(fresh, unlocked));
+        (directory.mode, directory.modified) = (source.mode & bits, source.modified);
         directory.owner = source.owner.filter(|_| self.options.keep.owners);
         // An existing directory gets the time of its source, too.
         directory.touched = true;

@@ -1,6 +1,6 @@
 //! Directories of the target that accept no new names: reported once, not for each name in them.
 
-use super::directories::{DirectoryId, FINISHED};
+use super::directories::{DirectoryId, FINISHED, Presence};
 use super::events::Observer;
 use super::state::{TreeState, is_in_the_way};
 use xdfs_proto::base::{Error, ErrorKind};
@@ -52,7 +52,7 @@ impl TreeState {
     pub(super) fn not_made(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: &Error) {
         // A directory is known as long as anything waits for it.
         let Some(directory) = self.directories.get_mut(id) else { return };
-        directory.lost = true;
+        directory.presence = Presence::Failed;
         let (path, parent) = (directory.path.clone(), directory.parent);
         match parent {
             Some(parent) => self.refused(observer, parent, &path, error),
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_directory_that_takes_nothing_is_told_once_and_the_top_ends_it_all() {
         let (mut books, mut heard) = (TreeState::default(), Heard::default());
-        let directory = |path: &str, parent| Directory::new(path.as_bytes().to_vec(), parent, 0o755, None);
+        let directory = |path: &str, parent| Directory::new(path.as_bytes().to_vec(), parent, Presence::of(None));
         let top = books.directories.enter(directory("", None));
         let inner = books.directories.enter(directory("a", Some(top)));
         let below = books.directories.enter(directory("a/b", Some(inner)));

@@ -8,7 +8,7 @@ mod task;
 mod walk;
 
 use super::compare::{Inode, Names, TargetState};
-use super::directories::{Directory, DirectoryId};
+use super::directories::{Directory, DirectoryId, Presence};
 use super::endpoints::{Local, NotBegun, Remote};
 use super::events::{EntryAction, Observer};
 use super::hard_links::HardLinks;
@@ -141,9 +141,7 @@ impl TreeCopy for Upload {
         match task {
             UploadTask::Entry(entry) => self.large_again(entry),
             UploadTask::Make(id) => {
-                if let Some(directory) = self.state.directories.get_mut(id) {
-                    directory.repeated = true;
-                }
+                self.state.directories.asked_again(id);
                 task
             }
             task => task,
@@ -219,8 +217,8 @@ impl TreeCopy for Upload {
             UploadTask::Compare { id, ref cursor } => {
                 // A directory is known as long as anything waits for it.
                 let Some(directory) = self.state.directories.get(id) else { return Ok(Turn::Taken) };
-                let (path, closed) = (directory.path.clone(), directory.unlisted && !directory.made);
-                if closed {
+                let (path, presence) = (directory.path.clone(), directory.presence);
+                if presence == (Presence::Locked { unlisted: true }) {
                     return self.open_closed(remote, id, task);
                 }
                 let wanted = Wanted::SIZE.and(Wanted::MODIFIED).and(Wanted::MODE).and(Wanted::TARGET);
@@ -273,7 +271,7 @@ impl TreeCopy for Upload {
         observer: &mut dyn Observer,
         entry: UploadEntry,
     ) -> Flow<Option<UploadEntry>> {
-        if self.state.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
+        if self.state.directories.get(entry.directory).is_some_and(|directory| !directory.presence.is_ready()) {
             return Ok(Some(entry));
         }
         if self.passes_over(&entry) {
@@ -303,11 +301,8 @@ impl Upload {
             observer.done(&path, EntryAction::Made);
         }
         let bits = if self.options.keep.modes { 0o7777 } else { 0o777 };
-        let mut directory = Directory::new(path, parent, node.mode & bits, Some(node.modified));
-        directory.fresh = fresh;
-        directory.in_its_way = there == Some(TargetState::OtherKind);
-        directory.locked = there.is_some_and(TargetState::is_locked);
-        directory.made = !fresh && !directory.locked;
+        let mut directory = Directory::new(path, parent, Presence::of(there));
+        (directory.mode, directory.modified) = (node.mode & bits, Some(node.modified));
         directory.touched = !matches!(there, Some(TargetState::Directory | TargetState::LockedDirectory));
         let id = self.state.directories.enter(directory);
         // It now holds its parent itself.
@@ -340,13 +335,16 @@ impl Upload {
         // The owner needs access until the directory is finished.
         let mode = directory.mode & 0o777 | 0o700;
         let path = directory.path.clone();
-        if directory.locked {
-            return self.scheduler.batch.push(&Call::SetMode { path: &path, mode }, UploadTask::Make(id));
-        }
-        if directory.in_its_way {
-            // In the same batch, so that nothing comes in between; if repeated, it finds a
-            // directory and fails.
-            self.scheduler.batch.push(&Call::Unlink { path: &path }, UploadTask::Step);
+        match directory.presence {
+            Presence::Missing { in_its_way: true, .. } => {
+                // In the same batch, so that nothing comes in between; if repeated, it finds a
+                // directory and fails.
+                self.scheduler.batch.push(&Call::Unlink { path: &path }, UploadTask::Step);
+            }
+            Presence::Locked { .. } | Presence::Unlocked => {
+                return self.scheduler.batch.push(&Call::SetMode { path: &path, mode }, UploadTask::Make(id));
+            }
+            Presence::Missing { .. } | Presence::Made { .. } | Presence::Failed | Presence::Existed => {}
         }
         self.scheduler.batch.push(&Call::MakeDirectory { path: &path, parents: true, mode }, UploadTask::Make(id));
     }
@@ -464,8 +462,8 @@ impl Upload {
             return Ok(Turn::Taken);
         }
         // Nothing was put into a directory that was locked all the time.
-        let unlocked = directory.locked && directory.made;
-        let above = if directory.locked { Some((0, 0)) } else { self.above(remote, id) };
+        let locked = matches!(directory.presence, Presence::Locked { .. } | Presence::Unlocked);
+        let above = if locked { Some((0, 0)) } else { self.above(remote, id) };
         let Some((calls, bytes)) = above else { return Ok(Turn::Later(UploadTask::Finish(id))) };
         let node = RelPath::parse(&directory.path).ok().and_then(|path| self.store.node(&path).ok());
         let mut extras = node.as_ref().map(|node| self.extras(&directory.path, node)).unwrap_or_default();
@@ -476,7 +474,7 @@ impl Upload {
             let (path, node) = (directory.path.clone(), Box::new(node));
             self.scheduler.tasks.push(UploadTask::Extras(UploadEntry::of(id, path, node)));
         }
-        if !self.options.keep.modes && (unlocked || directory.repeated || directory.mode & 0o700 != 0o700) {
+        if !self.options.keep.modes && (directory.presence.has_other_mode() || directory.mode & 0o700 != 0o700) {
             extras.mode(directory.mode & 0o777);
         }
         if !self.scheduler.make_room(
@@ -487,7 +485,7 @@ impl Upload {
         ) {
             return Ok(Turn::Later(UploadTask::Finish(id)));
         }
-        if !directory.locked {
+        if !locked {
             self.make_above(id);
         }
         extras.push(&mut self.scheduler.batch, &directory.path, UploadTask::Extra);

@@ -61,8 +61,8 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a directory is finished that was not made",
         edits: &[edit(
             ANSWERS,
-            "!directory.made && !directory.locked)",
-            "!directory.made && !directory.locked && !BUG)",
+            "matches!(directory.presence, Presence::Missing { .. }))",
+            "matches!(directory.presence, Presence::Missing { .. }) && !BUG)",
         )],
         runs: &[run(&TREES, AMOUNT, JUDGED)],
     },

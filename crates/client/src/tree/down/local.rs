@@ -3,7 +3,7 @@
 use super::links::remove_all;
 use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, XATTR_ROOM, known_here, parse};
 use crate::tree::compare::TargetState;
-use crate::tree::directories::DirectoryId;
+use crate::tree::directories::{DirectoryId, Presence};
 use crate::tree::endpoints::Local;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::one_file::SET_ID;
@@ -219,7 +219,8 @@ impl Download {
         let Some(directory) = self.state.directories.get(id).cloned() else { return };
         if !self.options.dry_run && directory.touched {
             let keep = self.options.keep;
-            let mode = (keep.modes || directory.locked || directory.mode & 0o700 != 0o700).then_some(directory.mode);
+            let mode = (keep.modes || directory.presence == Presence::Unlocked || directory.mode & 0o700 != 0o700)
+                .then_some(directory.mode);
             self.change(observer, &directory.path, directory.owner, mode);
             self.set_time(observer, &directory.path, directory.modified);
             let synced = parse(&directory.path).and_then(|at| match self.options.durable {

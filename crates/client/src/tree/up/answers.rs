@@ -4,7 +4,7 @@ use super::Upload;
 use super::links::inode_of;
 use super::task::{UploadEntry, UploadTask};
 use super::walk::is_special;
-use crate::tree::directories::DirectoryId;
+use crate::tree::directories::{DirectoryId, Presence};
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::{NotKept, STUCK, Summary, content, is_stuck, noted, same_time};
@@ -147,7 +147,12 @@ impl Upload {
     /// The content is complete; a failure to set the time of a directory is minor: the first is
     /// reported, and more are counted. What was not granted is only counted, as for attributes.
     fn finished(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
-        if self.state.directories.get(id).is_some_and(|directory| !directory.made && !directory.locked) {
+        if self
+            .state
+            .directories
+            .get(id)
+            .is_some_and(|directory| matches!(directory.presence, Presence::Missing { .. }))
+        {
             // The call that was to make it, in the same batch, is repeated.
             return self.scheduler.tasks.push(UploadTask::Finish(id));
         }
@@ -166,21 +171,18 @@ impl Upload {
     fn was_made(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
         // A directory is known as long as anything waits for it.
         let Some(directory) = self.state.directories.get_mut(id) else { return };
-        if std::mem::replace(&mut directory.made, true) {
-            return;
-        }
-        if directory.locked {
-            // A directory of another user stays as it is: entries made in it report the error.
-            directory.locked = error.is_none();
-            return;
-        }
-        let path = directory.path.clone();
-        match error {
-            Some(error) => self.state.not_made(observer, id, &error),
-            None => {
+        match (directory.presence, error) {
+            (Presence::Missing { repeated, .. }, None) => {
+                directory.presence = Presence::Made { repeated };
                 self.state.summary.directories += 1;
-                observer.done(&path, EntryAction::Made);
+                observer.done(&directory.path, EntryAction::Made);
             }
+            (Presence::Missing { .. }, Some(error)) => self.state.not_made(observer, id, &error),
+            (Presence::Locked { .. }, None) => directory.presence = Presence::Unlocked,
+            // A directory of another user stays as it is: entries made in it report the error.
+            (Presence::Locked { .. }, Some(_)) => directory.presence = Presence::Existed,
+            // A call of another batch was answered before.
+            (Presence::Made { .. } | Presence::Failed | Presence::Existed | Presence::Unlocked, _) => {}
         }
     }
 

@@ -88,7 +88,7 @@ impl Upload {
             let (id, path) = (entry.directory, entry.path.clone());
             self.scheduler.tasks.push(UploadTask::ClearEmpty(entry));
             self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
-            if self.state.directories.get(id).is_some_and(|directory| !directory.made) {
+            if self.state.directories.get(id).is_some_and(|directory| !directory.presence.is_ready()) {
                 self.scheduler.tasks.push(UploadTask::Make(id));
             }
             return;

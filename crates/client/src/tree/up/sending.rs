@@ -76,7 +76,7 @@ impl Upload {
         if !self.scheduler.takes_large() {
             return Turn::Later(UploadTask::Entry(entry));
         }
-        if self.state.directories.get(entry.directory).is_some_and(|directory| !directory.made) {
+        if self.state.directories.get(entry.directory).is_some_and(|directory| !directory.presence.is_ready()) {
             self.scheduler.tasks.push(UploadTask::Make(entry.directory));
         }
         self.scheduler.large.push_back(entry);
