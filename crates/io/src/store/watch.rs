@@ -6,6 +6,7 @@
 use super::Result;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, init, remove_watch};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -41,6 +42,19 @@ pub enum Happened {
 pub struct Watcher {
     events: OwnedFd,
     wake: OwnedFd,
+}
+
+/// Directories that the kernel watches for the user of this process, in all; where it does not say, the
+/// fewest that one grants which was not told otherwise.
+pub fn directories_max() -> usize {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let read = || {
+        let file = rustix::fs::open("/proc/sys/fs/inotify/max_user_watches", flags, Mode::empty()).ok()?;
+        let mut text = [0; 32];
+        let count = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut text)).ok()?;
+        std::str::from_utf8(text.get(..count)?).ok()?.trim().parse().ok()
+    };
+    read().unwrap_or(8_192)
 }
 
 /// Changes of a directory that is watched for its names.

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use table::{Entry, Scope, Table};
-use xdfs_io::store::watch::Mark;
+use xdfs_io::store::watch::{self, Mark};
 use xdfs_io::store::{Store, Watcher};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, SessionId};
 use xdfs_proto::notices::PendingNotices;
@@ -83,7 +83,7 @@ impl Watches {
         Self(Arc::new(Shared {
             authority,
             tell,
-            table: Mutex::default(),
+            table: Mutex::new(Table::new(watch::directories_max())),
             watcher: Mutex::default(),
             ended: AtomicBool::new(false),
         }))

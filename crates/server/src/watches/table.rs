@@ -21,6 +21,11 @@ pub(super) const ALL_MAX: usize = 65_536;
 pub(super) const USER_BYTES_MAX: usize = 16 << 20;
 pub(super) const ALL_BYTES_MAX: usize = 64 << 20;
 
+/// Of the directories that the kernel watches for the server's user, one user of the server takes at
+/// most a quarter and all of them three: other programs may run as that user.
+const QUARTERS: usize = 4;
+const ALL_QUARTERS: usize = 3;
+
 /// Memory of a watch besides its names, and for each directory above it, generously.
 const WATCH_BYTES: usize = 512;
 const DIRECTORY_BYTES: usize = 96;
@@ -50,11 +55,15 @@ type Key = (SessionId, u64);
 struct Usage {
     watches: usize,
     bytes: usize,
+    /// Directories that the kernel watches for them, as if no two watches shared one.
+    marks: usize,
 }
 
 /// The watches of all sessions.
 #[derive(Default)]
 pub(super) struct Table {
+    /// Directories that the kernel watches for this process.
+    marks_max: usize,
     /// None while the kernel is asked.
     watches: BTreeMap<Key, (Arc<Entry>, Option<Vec<Mark>>)>,
     /// By the watched directory.
@@ -92,6 +101,11 @@ impl Entry {
             }
     }
 
+    /// Directories that the kernel watches for it.
+    fn marks(&self) -> usize {
+        self.depth + 1
+    }
+
     /// The client is to be told this, of a name in the directory or of what is watched itself.
     pub(super) fn add(&self, changes: Changes, name: &[u8]) {
         lock(&self.queue.pending).add(Notice { watch: self.number, changes, name: name.to_vec() });
@@ -99,6 +113,11 @@ impl Entry {
 }
 
 impl Table {
+    /// Without watches, where the kernel watches so many directories.
+    pub(super) fn new(marks_max: usize) -> Self {
+        Self { marks_max, ..Self::default() }
+    }
+
     pub(super) fn released(&self) -> u64 {
         self.released
     }
@@ -118,15 +137,22 @@ impl Table {
             return Err(Error::new(ErrorKind::AlreadyExists, "the session has a watch of this number"));
         }
         let own = self.users.get(&entry.budget).copied().unwrap_or_default();
-        let (bytes, of_session) = (entry.bytes(), self.of_session(entry.queue.session));
-        let few = own.watches < USER_MAX && self.all.watches < ALL_MAX && of_session < SESSION_MAX;
-        if !few || own.bytes + bytes > USER_BYTES_MAX || self.all.bytes + bytes > ALL_BYTES_MAX {
+        let (bytes, marks) = (entry.bytes(), entry.marks());
+        let few = self.of_session(entry.queue.session) < SESSION_MAX
+            && own.watches < USER_MAX
+            && own.bytes + bytes <= USER_BYTES_MAX
+            && own.marks + marks <= self.marks_max / QUARTERS
+            && self.all.watches < ALL_MAX
+            && self.all.bytes + bytes <= ALL_BYTES_MAX
+            && self.all.marks + marks <= self.marks_max / QUARTERS * ALL_QUARTERS;
+        if !few {
             return Err(too_many());
         }
         let usage = self.users.entry(Arc::clone(&entry.budget)).or_default();
         for usage in [usage, &mut self.all] {
             usage.watches += 1;
             usage.bytes += bytes;
+            usage.marks += marks;
         }
         *self.sessions.entry(entry.queue.session).or_default() += 1;
         self.watches.insert(entry.key(), (Arc::clone(entry), None));
@@ -138,16 +164,14 @@ impl Table {
         if self.watches.remove(&entry.key()).is_none() {
             return;
         }
-        let bytes = entry.bytes();
-        if let Some(usage) = self.users.get_mut(&entry.budget) {
+        for usage in self.users.get_mut(&entry.budget).into_iter().chain([&mut self.all]) {
             usage.watches -= 1;
-            usage.bytes -= bytes;
-            if usage.watches == 0 {
-                self.users.remove(&entry.budget);
-            }
+            usage.bytes -= entry.bytes();
+            usage.marks -= entry.marks();
         }
-        self.all.watches -= 1;
-        self.all.bytes -= bytes;
+        if self.users.get(&entry.budget) == Some(&Usage::default()) {
+            self.users.remove(&entry.budget);
+        }
         if let Some(count) = self.sessions.get_mut(&entry.queue.session) {
             *count -= 1;
             if *count == 0 {

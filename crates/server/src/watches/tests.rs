@@ -42,6 +42,9 @@ fn name(component: &[u8]) -> Scope {
     Scope::Name { component: component.to_vec(), name: [b"e/d/", component].concat() }
 }
 
+/// More directories than any test watches.
+const PLENTY: usize = 1 << 30;
+
 /// A directory, and its mark.
 struct Scene {
     watcher: Watcher,
@@ -55,7 +58,7 @@ impl Scene {
         let scratch = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(scratch.path().join("d/deeper")).unwrap();
         let store = LocalStore::open_root(scratch.path(), true).unwrap();
-        Self { watcher: Watcher::new().unwrap(), store, scratch, table: Table::default() }
+        Self { watcher: Watcher::new().unwrap(), store, scratch, table: Table::new(PLENTY) }
     }
 
     fn marks(&self, path: &str) -> Vec<Mark> {
@@ -88,7 +91,7 @@ fn notice(watch: u64, changes: Changes, name: &[u8]) -> Notice {
 
 #[test]
 fn watches_are_bounded_by_session_by_user_by_their_names_and_in_all() {
-    let mut table = Table::default();
+    let mut table = Table::new(PLENTY);
     let refused = |table: &mut Table, session: u8, number, scope, budget: &str| {
         let entry = entry(&queue(session, &user(budget)), number, scope, budget);
         table.reserve(&entry).err().map(|error| error.kind)
@@ -119,7 +122,7 @@ fn watches_are_bounded_by_session_by_user_by_their_names_and_in_all() {
 
 #[test]
 fn what_a_deep_watch_keeps_of_the_directories_above_it_counts() {
-    let (mut table, ada) = (Table::default(), user("ada"));
+    let (mut table, ada) = (Table::new(PLENTY), user("ada"));
     let deep = |number: u64| Entry {
         queue: queue((number / SESSION_MAX as u64) as u8, &ada),
         number,
@@ -129,6 +132,23 @@ fn what_a_deep_watch_keeps_of_the_directories_above_it_counts() {
     };
     let count = (0..).take_while(|number| table.reserve(&Arc::new(deep(*number))).is_ok()).count();
     assert!(count < USER_MAX / 6, "{count}");
+}
+
+#[test]
+fn no_user_takes_all_directories_that_the_kernel_watches() {
+    let (mut table, directories) = (Table::new(8_192), DEPTH_MAX + 1);
+    let mut deep = |user_number: u8, number: u64| {
+        let (name, session) = (format!("user {user_number}"), user_number);
+        let queue = queue(session, &user(&name));
+        let entry = Entry { queue, number, scope: names(b"e"), depth: DEPTH_MAX, budget: name.as_str().into() };
+        table.reserve(&Arc::new(entry)).map_err(|error| error.kind)
+    };
+    let of_one = (0..).take_while(|number| deep(1, *number).is_ok()).count();
+    assert_eq!(of_one, 2_048 / directories);
+    let of_all =
+        of_one + (2..10).map(|user| (0..).take_while(|number| deep(user, *number).is_ok()).count()).sum::<usize>();
+    assert!(of_all * directories <= 6_144 && (of_all + 1) * directories > 6_144, "{of_all}");
+    assert_eq!(deep(10, 0), Err(ErrorKind::LimitExceeded));
 }
 
 #[test]
