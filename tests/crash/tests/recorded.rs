@@ -124,3 +124,18 @@ fn no_cut_in_an_upload_that_goes_on_from_its_journal_breaks_a_promise_and_every_
         assert!(report.broken.is_some(), "without the syncs of {what} nothing breaks");
     }
 }
+
+/// The kernel frees a file that is replaced when nobody holds it, for minutes where it has very many extents, and locks
+/// directories for as long if that is within the rename.
+#[test]
+fn what_a_rename_replaces_is_held_until_the_rename_is_done() {
+    if !xdfs_test_needs::tracing() {
+        return;
+    }
+    let log = Record::of_large().log;
+    let name = format!("\"{LARGE}\"");
+    let renamed = log.lines().position(|line| line.contains("renameat(") && line.contains(&name));
+    let renamed = renamed.unwrap_or_else(|| panic!("no rename to {LARGE}:\n{log}"));
+    let before = log.lines().take(renamed).last().unwrap_or_default();
+    assert!(before.contains("openat(") && before.contains(&name) && before.contains("O_PATH"), "{before}");
+}

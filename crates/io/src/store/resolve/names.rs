@@ -158,7 +158,15 @@ impl Parent {
     pub(in crate::store) fn rename(&self, name: &[u8], to: &Self, target: &[u8]) -> Result<(), Errno> {
         single(name)?;
         single(target)?;
-        rustix::fs::renameat(&self.directory, name, &to.directory, target)
+        // What is replaced is freed when nobody holds it any more. For a file of very many extents that
+        // takes minutes, and within the call the kernel would keep both directories locked, and with them
+        // every other rename of the file system. So it is freed after the call; where it cannot be held
+        // (no descriptor is left), within.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let replaced = rustix::fs::openat(&to.directory, target, flags, Mode::empty());
+        let renamed = rustix::fs::renameat(&self.directory, name, &to.directory, target);
+        drop(replaced);
+        renamed
     }
 
     /// The same if `target` does not exist.
