@@ -183,11 +183,42 @@ pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
             at += 1;
             continue;
         }
+        let item = at + MARK.len();
+        if is_field(&tokens[item..]) {
+            at = field_end(tokens, item);
+            continue;
+        }
         // The item ends with its first semicolon, or with its first block.
-        let end = item_end(tokens, at + MARK.len());
+        let end = item_end(tokens, item);
         at = 1 + if tokens[end].text == "{" { closing(tokens, end) } else { end };
     }
     kept
+}
+
+/// True for `name:`, as a type declares a field and a value sets it.
+fn is_field(tokens: &[Token<'_>]) -> bool {
+    let text = |index: usize| tokens.get(index).map_or("", |token| token.text);
+    let name = match (text(0), text(1)) {
+        ("pub", "(") => 1 + tokens.iter().position(|token| token.text == ")").unwrap_or_default(),
+        ("pub", _) => 1,
+        _ => 0,
+    };
+    text(name + 1) == ":"
+}
+
+/// What follows a field: the token behind its comma, or the `}` of what it belongs to.
+fn field_end(tokens: &[Token<'_>], at: usize) -> usize {
+    let mut depth = 0_usize;
+    for (index, token) in tokens.iter().enumerate().skip(at) {
+        match token.text {
+            "}" if depth == 0 => return index,
+            "," if depth == 0 => return index + 1,
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    tokens.len()
 }
 
 /// The first `;` or `{` from `at` that stands in no parentheses or brackets; the last token where there is none.
@@ -239,6 +270,14 @@ mod tests {
         let names: Vec<&str> = without_tests(&tokens).iter().map(|token| token.text).collect();
         assert!(names.contains(&"a") && names.contains(&"d"));
         assert!(!names.contains(&"b") && !names.contains(&"c"));
+    }
+
+    #[test]
+    fn a_field_for_tests_ends_with_its_comma_or_with_what_it_belongs_to() {
+        let kept = |code: &str| -> String { without_tests(&tokens(code)).iter().map(|token| token.text).collect() };
+        assert_eq!(kept("struct A { #[cfg(test)] pub(super) b: C, d: E }"), "structA{d:E}");
+        assert_eq!(kept("A { b, #[cfg(test)] c: d(e, f) } fn g() { h; }"), "A{b,}fng(){h;}");
+        assert_eq!(kept("#[cfg(test)] pub fn a(b: C) {} fn d() {}"), "fnd(){}");
     }
 
     #[test]
