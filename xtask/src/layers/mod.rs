@@ -3,7 +3,9 @@
 //! The rules are tables in `rules.rs`, each with its reason; a change of the architecture is a change there. This
 //! module only compares.
 
+mod circles;
 mod lints;
+mod modules;
 mod rules;
 mod source;
 
@@ -18,6 +20,7 @@ pub(crate) fn check() -> Outcome {
     findings.extend(lints::findings(&members)?);
     let files = tree::files()?;
     findings.extend(source::findings(&files)?);
+    findings.extend(circles::findings(&files));
     verdict(findings, format!("{} crates and {} files keep to their layers", members.len(), files.len()))
 }
 

@@ -1,5 +1,9 @@
 //! The rules of the layers, as tables with reasons. Nothing here computes.
 
+mod circles;
+
+pub(super) use circles::{CIRCLES, Circle};
+
 /// What a crate below `crates/`, `stores/` or `bindings/` may depend on.
 #[derive(Debug)]
 pub(super) struct CrateRule {

@@ -1,0 +1,283 @@
+//! Modules of one folder that use each other. Nothing here computes.
+
+/// Modules of one folder that use each other, which is to end.
+#[derive(Debug)]
+pub(in crate::layers) struct Circle {
+    /// The folder that holds them: a crate's `src`, or a module of it.
+    pub(in crate::layers) folder: &'static str,
+    /// All of them.
+    pub(in crate::layers) modules: &'static [&'static str],
+    /// Who uses whom and should not: without these arrows there is no circle.
+    pub(in crate::layers) arrows: &'static [(&'static str, &'static str)],
+    /// Why it is there.
+    #[expect(dead_code, reason = "for the reader of this list")]
+    pub(in crate::layers) why: &'static str,
+}
+
+/// The circles that are left. The list only shrinks.
+pub(in crate::layers) const CIRCLES: &[Circle] = &[
+    Circle {
+        folder: "crates/capi/src",
+        modules: &["attributes", "stacks"],
+        arrows: &[("attributes", "stacks")],
+        why: "to be turned round: the table of loaded drivers (DRIVERS, registry) belongs to a module below both",
+    },
+    Circle {
+        folder: "crates/cli/src/cmd/cp",
+        modules: &["ends", "failure", "ftp", "input", "into", "monitor", "retry", "tree", "whole"],
+        arrows: &[("failure", "monitor"), ("monitor", "retry"), ("into", "tree"), ("whole", "tree")],
+        why: "to be turned round: the advice CONTINUE belongs to failure, the wait retry::again below monitor, \
+              tree::made below into, and whole into tree, whose Link and DirectionRun it implements",
+    },
+    Circle {
+        folder: "crates/cli/src/cmd/cp/ftp",
+        modules: &["between_tree", "ends", "surplus"],
+        arrows: &[("ends", "between_tree"), ("surplus", "between_tree")],
+        why: "to be turned round: a Surplus belongs to surplus, which is to be given what it needs of the Tree \
+              that holds its names",
+    },
+    Circle {
+        folder: "crates/cli/src/cmd/cp/tree",
+        modules: &["names", "patterns"],
+        arrows: &[("patterns", "names")],
+        why: "to be turned round: read_bounded, which reads the files of both options, belongs to a module below \
+              both",
+    },
+    Circle {
+        folder: "crates/cli/src/cmd/ftp/tree",
+        modules: &["calls", "files", "many", "worker"],
+        arrows: &[("files", "calls"), ("many", "calls"), ("worker", "calls"), ("worker", "files")],
+        why: "to be turned round: found and joined belong below calls, and the loop of a thread, which makes the \
+              calls, above them; Worker and Trouble stay below",
+    },
+    Circle {
+        folder: "crates/cli/src/plan",
+        modules: &["copy", "slash", "tree"],
+        arrows: &[("copy", "tree"), ("slash", "tree")],
+        why: "to be turned round: TreePlan and Sides, which copy and slash need, belong to a module below tree",
+    },
+    Circle {
+        folder: "crates/cli/src/plan",
+        modules: &["find", "names"],
+        arrows: &[("names", "find")],
+        why: "to be turned round: Search is the content of a Verb and belongs to names",
+    },
+    Circle {
+        folder: "crates/client/src",
+        modules: &["calls", "file", "host", "joining", "pipelines", "requests", "session", "watch"],
+        arrows: &[
+            ("host", "calls"),
+            ("joining", "calls"),
+            ("host", "watch"),
+            ("session", "watch"),
+            ("session", "requests"),
+        ],
+        why: "to be turned round: the Queue of calls, the table Watches and requests::download are parts of a \
+              session and belong below it; calls, watch and requests give Session its methods and stay above",
+    },
+    Circle {
+        folder: "crates/client/src",
+        modules: &["connect", "options"],
+        arrows: &[("options", "connect")],
+        why: "to be turned round: Offer and TrustsNothing are options and belong there",
+    },
+    Circle {
+        folder: "crates/client/src/file",
+        modules: &["ahead", "core", "flight", "leases", "remote"],
+        arrows: &[("ahead", "core"), ("flight", "core"), ("leases", "core")],
+        why: "to be split: Ahead, Flown and Keeper are parts that a Core or its Remote holds, and belong below; \
+              what reads, opens and renews through a Core is in the same three files and belongs above",
+    },
+    Circle {
+        folder: "crates/client/src/file/core",
+        modules: &["syncs", "writes"],
+        arrows: &[("writes", "syncs")],
+        why: "to be turned round: PendingSync is a field of Behind and belongs to writes",
+    },
+    Circle {
+        folder: "crates/client/src/tree",
+        modules: &["down", "one_file"],
+        arrows: &[("one_file", "down")],
+        why: "to be turned round: known_here and XATTR_ROOM_MAX hold for single files too and belong to a module \
+              below both",
+    },
+    Circle {
+        folder: "crates/client/src/tree",
+        modules: &["replies", "scheduler"],
+        arrows: &[("replies", "scheduler")],
+        why: "to be turned round: what replies works on (TreeCopy, PendingJob, Flow) belongs below it, and above \
+              it the loop that calls it",
+    },
+    Circle {
+        folder: "crates/client/src/tree/down",
+        modules: &["links", "local"],
+        arrows: &[("local", "links")],
+        why: "to be turned round: remove_all is a call on a local tree and belongs to local",
+    },
+    Circle {
+        folder: "crates/client/src/tree/up",
+        modules: &["clearing", "links"],
+        arrows: &[("clearing", "links")],
+        why: "to be turned round: is_locked judges an error of any call and belongs to a module below both",
+    },
+    Circle {
+        folder: "crates/engine/src/transfer",
+        modules: &["hashing", "parallel"],
+        arrows: &[("hashing", "parallel")],
+        why: "to be turned round: ParallelHash says what is to be hashed and belongs to hashing; the job stays \
+              above",
+    },
+    Circle {
+        folder: "crates/gridftp/src/client",
+        modules: &["gsi", "security"],
+        arrows: &[("gsi", "security")],
+        why: "to be turned round: what Client does with the channels of a GSI session belongs to security, GsiPeer \
+              stays below",
+    },
+    Circle {
+        folder: "crates/io/src",
+        modules: &["stack", "transport"],
+        arrows: &[("stack", "transport")],
+        why: "to be turned round: stack::registry is the table of transports and belongs to transport",
+    },
+    Circle {
+        folder: "crates/io/src/dispatch",
+        modules: &["direct", "layered", "receive", "send", "slot", "sockets"],
+        arrows: &[("direct", "send"), ("send", "receive"), ("slot", "layered")],
+        why: "to be turned round: the steps and the SendContext that direct shares with send, the result Turn and \
+              layered::wanted belong to modules below all of them",
+    },
+    Circle {
+        folder: "crates/io/src/dispatch/sim",
+        modules: &["link", "network", "world"],
+        arrows: &[("network", "link"), ("world", "link")],
+        why: "to be turned round: SocketName belongs to world, and the methods of Network that make a SimLink to \
+              link",
+    },
+    Circle {
+        folder: "crates/io/src/store",
+        modules: &[
+            "descriptors",
+            "errors",
+            "local",
+            "open_file",
+            "pipe",
+            "resolve",
+            "small",
+            "source",
+            "stage",
+            "stream",
+            "tree",
+            "verified_range",
+        ],
+        arrows: &[
+            ("errors", "resolve"),
+            ("tree", "resolve"),
+            ("resolve", "small"),
+            ("resolve", "local"),
+            ("open_file", "local"),
+            ("stage", "local"),
+            ("stream", "local"),
+            ("verified_range", "local"),
+        ],
+        why: "to be turned round: ReadBack, ResumeMatch, node_of and stuck_words belong to those who use them, \
+              errors::blocked to resolve, is_reserved and fresh_id below it; resolve::typed and leftovers, which \
+              know parts of local, above local",
+    },
+    Circle {
+        folder: "crates/io/src/store/local",
+        modules: &["existing_target", "kept", "part", "parts"],
+        arrows: &[("existing_target", "part"), ("parts", "part"), ("parts", "kept")],
+        why: "to be turned round: TargetPlace belongs to a module below part, and KeptLimits to parts",
+    },
+    Circle {
+        folder: "crates/io/src/transport",
+        modules: &["element", "link"],
+        arrows: &[("link", "element")],
+        why: "a Link that passes through drivers makes a SocketFlow of itself, which holds the Link: the flow \
+              belongs to link",
+    },
+    Circle {
+        folder: "crates/mount/src/kernel",
+        modules: &["agree", "serve"],
+        arrows: &[("agree", "serve")],
+        why: "to be turned round: the trait FileSystem belongs to a module below both",
+    },
+    Circle {
+        folder: "crates/mount/src/tree",
+        modules: &["xattr", "xattr_names"],
+        arrows: &[("xattr_names", "xattr")],
+        why: "to be turned round: are_none says what an error number means for names and belongs to xattr_names",
+    },
+    Circle {
+        folder: "crates/proto/src/session",
+        modules: &["calls", "operation", "output", "request", "verify"],
+        arrows: &[("operation", "calls"), ("operation", "verify"), ("output", "verify")],
+        why: "to be turned round: Calls and ContentDigest are fields of an Operation and belong to operation",
+    },
+    Circle {
+        folder: "crates/proto/src/wire",
+        modules: &["control", "request"],
+        arrows: &[("request", "control")],
+        why: "to be turned round: the codes of extents belong to a module below both, as do those of times and \
+              levels",
+    },
+    Circle {
+        folder: "crates/proto/src/wire/path",
+        modules: &["call", "listing", "reply"],
+        arrows: &[("call", "reply"), ("listing", "reply")],
+        why: "to be turned round: REPLY_CALL_BYTES and Failure belong below call, and ListingWriter, which fills a \
+              ReplyWriter, to reply",
+    },
+    Circle {
+        folder: "crates/secure/src",
+        modules: &["identity", "policy"],
+        arrows: &[("policy", "identity")],
+        why: "to be turned round: Salts are what policy keeps of passwords and belong there, beside \
+              PasswordVerifier",
+    },
+    Circle {
+        folder: "crates/secure/src",
+        modules: &["join", "keys"],
+        arrows: &[("keys", "join")],
+        why: "to be turned round: JoinKey is one of the keys and belongs to keys",
+    },
+    Circle {
+        folder: "crates/secure/src/handshake/tls/gsi",
+        modules: &["certificate", "chain", "trust"],
+        arrows: &[("certificate", "chain")],
+        why: "to be turned round: ProxyKind is read from a certificate and belongs there",
+    },
+    Circle {
+        folder: "crates/secure/src/login",
+        modules: &["client", "stretch"],
+        arrows: &[("stretch", "client")],
+        why: "to be turned round: Password belongs to a module below both",
+    },
+    Circle {
+        folder: "crates/server/src",
+        modules: &["calls", "files", "sessions"],
+        arrows: &[("files", "calls")],
+        why: "to be turned round: what calls on names and on files share (BatchOwner, failure, reply_writer, \
+              attributes_of, file_at) belongs to a module below both",
+    },
+    Circle {
+        folder: "crates/xio/src",
+        modules: &["handle", "reactor"],
+        arrows: &[("handle", "reactor")],
+        why: "handles wake the reactor, which drives them: its queue belongs to a module below both, its loop \
+              above",
+    },
+    Circle {
+        folder: "crates/xio/src/handle",
+        modules: &["core", "step"],
+        arrows: &[("step", "core")],
+        why: "to be turned round: drive_pooled locks the shared handle and belongs to core",
+    },
+    Circle {
+        folder: "crates/xio/src/load",
+        modules: &["blocking", "listening"],
+        arrows: &[("listening", "blocking")],
+        why: "to be turned round: the counters, the judging of errors and accepted belong to a module below both",
+    },
+];
