@@ -14,7 +14,8 @@ use crate::files::{self, SessionFiles};
 use crate::log::{FirstFailure, Log, LogEvent, LoggedName};
 use crate::rates::SessionRates;
 use crate::reply_cache::ReplyCache;
-use crate::sessions::{Metrics, ServerMessage};
+use crate::mailbox::{ListenerSender, ServerMessage};
+use crate::sessions::Metrics;
 use crate::severity::has_left;
 use crate::traffic::ExportLoad;
 use crate::transfer_slots::{TransferSlot, TransferSlots};
@@ -22,7 +23,6 @@ use crate::watches::SessionWatches;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -31,7 +31,6 @@ use xdfs_engine::host::{Host, Opened, SlicedJob, Staged, StorageJob};
 use xdfs_engine::pace::Pacer;
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
-use xdfs_io::dispatch::{DescriptorWaker, Wake};
 use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId, SessionId, Timestamp};
 use xdfs_proto::lease::Access;
@@ -56,10 +55,9 @@ pub(crate) struct ServerHost {
     pub budget: Arc<str>,
     pub log: Log,
     pub metrics: Arc<Metrics>,
-    pub letters: SyncSender<ServerMessage>,
+    pub listener: ListenerSender,
     /// Channels that the client wants and that were not reported to the listener yet.
     pub wanted: Arc<AtomicU64>,
-    pub waker: DescriptorWaker,
     pub pipeline: u8,
     /// The lowest level of every transfer of the session.
     pub session_floor: Level,
@@ -185,12 +183,11 @@ impl ServerHost {
             return;
         }
         let wanted = Arc::clone(&self.wanted);
-        let letter = ServerMessage::WantChannels { session: self.session, pipeline: self.pipeline, wanted };
-        if self.letters.try_send(letter).is_err() {
+        let message = ServerMessage::WantChannels { session: self.session, pipeline: self.pipeline, wanted };
+        if !self.listener.try_send(message) {
             // Never waits here: the client requests again when it got none.
             self.wanted.store(0, Ordering::Relaxed);
         }
-        self.waker.wake();
     }
 
     /// A channel was lost; a session that is `closing` needs it no more.

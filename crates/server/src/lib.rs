@@ -4,6 +4,7 @@
 //! - `audit`: lines of JSON for every event, and the limit on how fast a user may fill the log;
 //! - `listen`: the listener's loop: connections, handshakes, idle sessions;
 //! - `config`: the configuration file;
+//! - `mailbox`: messages of other threads to the listener;
 //! - `pending_login`: a connection that has not authenticated yet;
 //! - `privilege`: the privileges that the process gives up before it serves;
 //! - `sessions`: the running sessions and their pipelines ([`xdfs_proto::registry`] decides which
@@ -34,6 +35,7 @@ mod files;
 mod host;
 mod listen;
 mod log;
+mod mailbox;
 pub mod metrics;
 mod pending_login;
 mod pending_shutdowns;

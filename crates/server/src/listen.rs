@@ -17,20 +17,21 @@ use crate::audit::Pace;
 use crate::authorise::{Authority, CurrentAuthority, Export};
 use crate::files::OpenFiles;
 use crate::log::{Log, LogEvent};
+use crate::mailbox::{ListenerSender, ServerMessage};
 use crate::metrics::Totals;
 use crate::pending_login::{GrantedSession, LoginPhase, LoginProgress, PendingLogin};
 use crate::pending_shutdowns::PendingShutdowns;
 use crate::rates::{self, UserRates};
 use crate::recovery;
 use crate::reply_cache::{LIFE, ReplyCaches};
-use crate::sessions::{EndingSession, PipelineState, ServerMessage, SessionEntry};
+use crate::sessions::{EndingSession, PipelineState, SessionEntry};
 use crate::transfer_slots::TransferSlots;
 use crate::watches::Watches;
 pub use handle::Handle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
 use xdfs_engine::opening::{JoinRequest, OpeningContext, PendingAccept, ServerOpened};
@@ -89,7 +90,7 @@ pub struct Server {
     /// The bandwidth of each user.
     pub(crate) rates: UserRates,
     pub(crate) transfers: Arc<TransferSlots>,
-    pub(crate) letters: SyncSender<ServerMessage>,
+    mailbox_sender: ListenerSender,
     mailbox: Receiver<ServerMessage>,
     listener: Option<SocketId>,
     address: Address,
@@ -122,8 +123,6 @@ pub struct Server {
     retired: bool,
 }
 
-/// Messages to the listener that may wait: one per pipeline that ends, and a few commands.
-const LETTERS: usize = 8192;
 /// Files that are open at a time behind the handles of all sessions: a part of the process's limit,
 /// since channels and transfers need theirs.
 fn files_max() -> usize {
@@ -131,7 +130,7 @@ fn files_max() -> usize {
 }
 
 /// Messages that are read in a row before connections are served again.
-const LETTERS_AT_ONCE: usize = 256;
+const MESSAGES_AT_ONCE: usize = 256;
 
 impl Server {
     /// Starts listening.
@@ -149,10 +148,10 @@ impl Server {
         };
         let address = link.local().map_err(|error| cannot(&error))?;
         let listener = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
-        let (letters, mailbox) = sync_channel(LETTERS);
-        let leases = idle::leases(&config.limits, inherited, letters.clone(), dispatch.waker());
+        let (listener_sender, mailbox) = ListenerSender::new(dispatch.waker());
+        let leases = idle::leases(&config.limits, inherited, listener_sender.clone());
         let authority = CurrentAuthority::new(Authority::new(config.exports.clone(), config.policy.floor));
-        let watches = notices::watches(&authority, letters.clone(), dispatch.waker());
+        let watches = notices::watches(&authority, listener_sender.clone());
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);
         let gate = OpeningContext { identity, directory: Arc::clone(&config.directory) };
         let rates = UserRates::new(config.limits.bandwidth_per_user);
@@ -171,7 +170,7 @@ impl Server {
             pace: Arc::default(),
             rates,
             transfers,
-            letters,
+            mailbox_sender: listener_sender,
             mailbox,
             listener: Some(listener),
             address,
@@ -220,7 +219,7 @@ impl Server {
 
     /// A handle to control it from other threads.
     pub fn handle(&self) -> Handle {
-        Handle::new(self.authority.clone(), self.letters.clone(), self.dispatch.waker())
+        Handle::new(self.authority.clone(), self.mailbox_sender.clone())
     }
 
     /// Serves until it is stopped.
@@ -266,7 +265,7 @@ impl Server {
             Completion::Head { socket, head } => self.on_idle_head(socket, head),
             Completion::Ended { socket, cause, .. } if Some(socket) == self.listener => self.on_accept_failed(cause),
             Completion::Ended { socket, .. } => self.on_ended(socket),
-            Completion::Woken => self.read_letters(),
+            Completion::Woken => self.read_messages(),
             _ => {}
         }
     }
@@ -397,10 +396,10 @@ impl Server {
         self.idle_ended(socket, Error::new(ErrorKind::ConnectionLost, PEER_CLOSED));
     }
 
-    fn read_letters(&mut self) {
-        for _ in 0..LETTERS_AT_ONCE {
-            let Ok(letter) = self.mailbox.try_recv() else { return };
-            match letter {
+    fn read_messages(&mut self) {
+        for _ in 0..MESSAGES_AT_ONCE {
+            let Ok(message) = self.mailbox.try_recv() else { return };
+            match message {
                 ServerMessage::Ended { session, pipeline, ending, mailbox } => {
                     self.on_pipeline_ended(session, pipeline, ending, mailbox);
                 }

@@ -2,62 +2,30 @@
 //! while it is idle, on a thread of its own while it moves data). [`xdfs_proto::registry`] decides
 //! which connections may join them.
 
-use crate::admit::ServerLimits;
 use crate::clock::moment_now;
 use crate::files::SessionFiles;
 use crate::log::FirstFailure;
-use crate::metrics::Figures;
 use crate::rates::SessionRates;
 use crate::traffic::Traffic;
 use crate::watches::SessionWatches;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock, Weak};
-use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_io::dispatch::{DescriptorWaker, Detached, HEAD_BYTES, Op, SocketId};
 use xdfs_io::transport::Link;
 use xdfs_proto::base::{ChannelId, Error, Instant, SessionId, Timestamp};
-use xdfs_proto::negotiate::Policy;
 use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell, ServerIdentity};
+use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
 use xdfs_secure::record::{Limits, Opener, Sealer};
 
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 pub(crate) type PumpMessage = Receiver<Message<Link>>;
-
-/// A message to the listener, from a pipeline or a handle.
-pub(crate) enum ServerMessage {
-    /// A pipeline's thread has ended.
-    Ended { session: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMessage },
-    /// A client wants more channels: the number in `wanted` when this is read.
-    WantChannels { session: SessionId, pipeline: u8, wanted: Arc<AtomicU64> },
-    /// The leases of these handles are recalled.
-    Recall { session: SessionId, handles: Vec<u64> },
-    /// The session is to be told of changes of names.
-    Notices { session: SessionId },
-    /// Other limits apply from now on.
-    Reload(Box<(ServerLimits, Policy)>),
-    /// The server presents another identity.
-    Present(Arc<ServerIdentity>),
-    /// Credentials were revoked: sessions for which this returns true end.
-    Revoke(Box<dyn Fn(&Principal) -> bool + Send>),
-    /// The administrator requests the state.
-    Status,
-    /// The figures are requested for the metrics.
-    Figures(SyncSender<Figures>),
-    /// Take no new sessions, end when the current ones are over.
-    Drain,
-    /// Take no new sessions and let the current ones continue.
-    Retire,
-    /// End now.
-    Stop,
-}
 
 /// What a session does and did.
 #[derive(Debug, Default)]

@@ -4,32 +4,25 @@ use super::Server;
 use crate::admit::{Drop, ServerLimits};
 use crate::files::leases::Leases;
 use crate::log::LogEvent;
-use crate::sessions::{EndingSession, IdleChannel, PipelineState, PumpMessage, ServerMessage, SessionEntry};
+use crate::mailbox::{ListenerSender, ServerMessage};
+use crate::sessions::{EndingSession, IdleChannel, PipelineState, PumpMessage, SessionEntry};
 use crate::severity::has_left;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
 use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
-use xdfs_io::dispatch::{DescriptorWaker, Dispatch, SocketId, Wake};
+use xdfs_io::dispatch::{Dispatch, SocketId};
 use xdfs_io::transport::Link;
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::limits;
 use xdfs_secure::random;
 
 /// The leases that a server with these limits grants.
-pub(super) fn leases(
-    limits: &ServerLimits,
-    inherited: bool,
-    letters: SyncSender<ServerMessage>,
-    waker: DescriptorWaker,
-) -> Leases {
+pub(super) fn leases(limits: &ServerLimits, inherited: bool, listener: ListenerSender) -> Leases {
     let tell = move |session, handles| {
         // Never waits: a client that is not told learns it when it renews.
-        if letters.try_send(ServerMessage::Recall { session, handles }).is_ok() {
-            waker.wake();
-        }
+        listener.try_send(ServerMessage::Recall { session, handles });
     };
     Leases::new(limits.lease, limits.leased_before, inherited, Box::new(tell))
 }

@@ -4,9 +4,10 @@ use super::Server;
 use crate::files::SessionFiles;
 use crate::host::ServerHost;
 use crate::log::LogEvent;
+use crate::mailbox::ServerMessage;
 use crate::pending_login::GrantedSession;
 use crate::rates::SessionRates;
-use crate::sessions::{IdleChannel, PipelineState, PumpMessage, PumpSender, ServerMessage, SessionEntry, record_keys};
+use crate::sessions::{IdleChannel, PipelineState, PumpMessage, PumpSender, SessionEntry, record_keys};
 use crate::users::admits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::pump::{Parts, Pump, Settings};
 use xdfs_engine::schedule::QuotaClass;
-use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId, Wake};
+use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId};
 use xdfs_io::transport::{self, Link};
 use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
 use xdfs_proto::negotiate::Granted;
@@ -232,9 +233,8 @@ impl Server {
             budget: Arc::clone(&budget),
             log: Arc::clone(&self.config.log),
             metrics: Arc::clone(&entry.metrics),
-            letters: self.letters.clone(),
+            listener: self.mailbox_sender.clone(),
             wanted: Arc::default(),
-            waker: self.dispatch.waker(),
             pipeline,
             session_floor: group.session.limits().floor,
             repeats: self.repeats.of(&entry.principal),
@@ -262,7 +262,7 @@ impl Server {
                 retire: entry.pipes.len() == 1,
             },
         };
-        let (letters, waker) = (self.letters.clone(), self.dispatch.waker());
+        let listener = self.mailbox_sender.clone();
         let mark = Arc::clone(&entry.threads);
         let name = format!("xdfs-pipeline-{index}");
         let spawned = thread::Builder::new().name(name).spawn(move || {
@@ -272,8 +272,7 @@ impl Server {
                 (Ending::Over(Some(error)), std::sync::mpsc::sync_channel(1).1)
             });
             drop(mark);
-            let _ = letters.send(ServerMessage::Ended { session: id, pipeline, ending, mailbox });
-            waker.wake();
+            listener.send(ServerMessage::Ended { session: id, pipeline, ending, mailbox });
         });
         spawned.map(drop).map_err(|error| {
             Error::new(xdfs_proto::base::ErrorKind::Resources, format!("cannot start a pipeline's thread: {error}"))

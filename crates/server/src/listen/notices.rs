@@ -4,26 +4,16 @@
 use super::Server;
 use super::close::introduce;
 use crate::authorise::CurrentAuthority;
-use crate::sessions::{PipelineState, ServerMessage};
+use crate::mailbox::{ListenerSender, ServerMessage};
+use crate::sessions::PipelineState;
 use crate::watches::Watches;
-use std::sync::mpsc::SyncSender;
 use xdfs_engine::mailbox::{Command, Message};
-use xdfs_io::dispatch::{DescriptorWaker, Dispatch, Wake};
+use xdfs_io::dispatch::Dispatch;
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
 
-/// The watches of a server, whose listener gets `letters`.
-pub(super) fn watches(
-    authority: &CurrentAuthority,
-    letters: SyncSender<ServerMessage>,
-    waker: DescriptorWaker,
-) -> Watches {
-    let tell = move |session| {
-        let told = letters.try_send(ServerMessage::Notices { session }).is_ok();
-        if told {
-            waker.wake();
-        }
-        told
-    };
+/// The watches of a server, which tell this listener.
+pub(super) fn watches(authority: &CurrentAuthority, listener: ListenerSender) -> Watches {
+    let tell = move |session| listener.try_send(ServerMessage::Notices { session });
     Watches::new(authority.clone(), Box::new(tell))
 }
 
