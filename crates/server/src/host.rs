@@ -3,23 +3,19 @@
 //!
 //! It must open files only through an [`Authorized`] operation.
 
-use crate::audit::Pace;
-use crate::authorise::{Authority, Authorized, CurrentAuthority, Want};
+use crate::authorise::{Authorized, Want};
 use crate::calls::job::{BatchJob, BatchOwner, BatchTraffic, malformed};
 use crate::calls::leases::file_at;
 use crate::clock::seconds_now;
+use crate::files;
 use crate::files::job::FileJob;
 use crate::files::leases::AccessGuard;
-use crate::files::{self, SessionFiles};
-use crate::log::{FirstFailure, Log, LogEvent, LoggedName};
-use crate::rates::SessionRates;
-use crate::reply_cache::ReplyCache;
-use crate::mailbox::{ListenerSender, ServerMessage};
-use crate::sessions::Metrics;
+use crate::log::{FirstFailure, LogEvent, LoggedName};
+use crate::mailbox::ServerMessage;
+use crate::session_context::SessionContext;
 use crate::severity::has_left;
 use crate::traffic::ExportLoad;
-use crate::transfer_slots::{TransferSlot, TransferSlots};
-use crate::watches::SessionWatches;
+use crate::transfer_slots::TransferSlot;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,48 +28,24 @@ use xdfs_engine::pace::Pacer;
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
 use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId, SessionId, Timestamp};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId};
 use xdfs_proto::lease::Access;
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::path::Batch;
 use xdfs_proto::wire::request::Request;
 use xdfs_secure::naming;
-use xdfs_secure::policy::Principal;
 
 /// The server's side of a pump: files of exports, and reports to the listener.
 pub(crate) struct ServerHost {
-    pub session: SessionId,
-    /// When the session was opened: seconds and nanoseconds since 1970.
-    pub since: Timestamp,
-    /// The access rules: the only way to a file.
-    pub authority: CurrentAuthority,
-    /// The user of the session.
-    pub principal: Arc<Principal>,
-    /// The user whose limits the session counts against: the name of its
-    /// [`Budget`](xdfs_secure::policy::Budget).
-    pub budget: Arc<str>,
-    pub log: Log,
-    pub metrics: Arc<Metrics>,
-    pub listener: ListenerSender,
+    /// The session of the pipeline.
+    pub session: Arc<SessionContext>,
+    /// Its number in the session.
+    pub pipeline: u8,
+    /// Bytes per second that the user may add to the audit log.
+    pub audit_rate: u64,
     /// Channels that the client wants and that were not reported to the listener yet.
     pub wanted: Arc<AtomicU64>,
-    pub pipeline: u8,
-    /// The lowest level of every transfer of the session.
-    pub session_floor: Level,
-    /// Batches that may be repeated in another session.
-    pub repeats: Arc<ReplyCache>,
-    /// What the session has open.
-    pub files: Arc<SessionFiles>,
-    /// The names that it watches.
-    pub watches: Arc<SessionWatches>,
-    /// What users have added to the audit log, and the permitted rate per second.
-    pub pace: Arc<Pace>,
-    pub audit_rate: u64,
-    /// The limits of bandwidth that hold for the session.
-    pub rates: Arc<SessionRates>,
-    /// The transfers of all sessions.
-    pub transfers: Arc<TransferSlots>,
     /// The current operations.
     pub operations: BTreeMap<OperationId, Operation>,
 }
@@ -120,20 +92,21 @@ impl ServerHost {
     /// other end.
     fn begin(&mut self, operation: OperationId, request: &Request, upload: bool) -> Result<Authorized, Error> {
         let want = if upload { Want::Write { keep: request.keep_existing } } else { Want::Read };
-        let authority = self.authority.now();
-        let judged = authority.authorise(&self.principal, &request.name, want, seconds_now());
-        let (judged, slot) = match judged.and_then(|at| Ok((at, self.transfers.take(&self.budget)?))) {
+        let session = &*self.session;
+        let authority = session.services.authority.now();
+        let judged = authority.authorise(&session.principal, &request.name, want, seconds_now());
+        let (judged, slot) = match judged.and_then(|at| Ok((at, session.services.transfers.take(&session.budget)?))) {
             Ok((at, slot)) => (Ok(at), Some(Arc::new(slot))),
             Err(error) => (Err(error), None),
         };
         let share = self.share_on(judged.as_ref().ok().map(Authorized::export));
-        let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(self.session_floor);
-        self.metrics.live.fetch_add(1, Ordering::Relaxed);
+        let floor = judged.as_ref().map_or(Level::Clear, Authorized::floor).max(session.floor);
+        session.metrics.live.fetch_add(1, Ordering::Relaxed);
         let name = LoggedName::from(request.name.as_slice());
         let limit = judged.as_ref().ok().map(|file| &file.load().limit);
-        let pacer = limit.map_or_else(|| self.rates.arriving(), |limit| self.rates.on(limit));
+        let pacer = limit.map_or_else(|| session.rates.arriving(), |limit| session.rates.on(limit));
         // What is refused counts as failed, too.
-        let export = authority.load_of(&self.principal, &request.name);
+        let export = authority.load_of(&session.principal, &request.name);
         let level = request.level.max(floor);
         self.operations.insert(
             operation,
@@ -142,37 +115,10 @@ impl ServerHost {
         judged
     }
 
-    /// Whose batch it is, for its execution and the log.
-    fn owner(
-        &self,
-        operation: OperationId,
-        (authority, now): (Arc<Authority>, u64),
-        traffic: BatchTraffic,
-        stop: Arc<AtomicBool>,
-    ) -> BatchOwner {
-        BatchOwner {
-            authority,
-            principal: Arc::clone(&self.principal),
-            budget: Arc::clone(&self.budget),
-            session: self.session,
-            since: self.since,
-            operation,
-            repeats: Arc::clone(&self.repeats),
-            files: Arc::clone(self.files.server()),
-            watches: Arc::clone(&self.watches),
-            log: Arc::clone(&self.log),
-            pace: Arc::clone(&self.pace),
-            audit_rate: self.audit_rate,
-            traffic,
-            stop,
-            now,
-        }
-    }
-
     /// The share of threads: the user's work on one export, by its number.
     fn share_on(&self, export: Option<u32>) -> QuotaClass {
         // The exports' numbers follow the one of everything else.
-        QuotaClass { user: Arc::clone(&self.budget), export: export.map_or(0, |number| number + 1) }
+        QuotaClass { user: Arc::clone(&self.session.budget), export: export.map_or(0, |number| number + 1) }
     }
 
     /// Reports to the listener that the client wants `count` more channels. Each pipeline has one
@@ -183,8 +129,8 @@ impl ServerHost {
             return;
         }
         let wanted = Arc::clone(&self.wanted);
-        let message = ServerMessage::WantChannels { session: self.session, pipeline: self.pipeline, wanted };
-        if !self.listener.try_send(message) {
+        let message = ServerMessage::WantChannels { session: self.session.id, pipeline: self.pipeline, wanted };
+        if !self.session.services.listener.try_send(message) {
             // Never waits here: the client requests again when it got none.
             self.wanted.store(0, Ordering::Relaxed);
         }
@@ -192,9 +138,9 @@ impl ServerHost {
 
     /// A channel was lost; a session that is `closing` needs it no more.
     fn lost(&self, channel: ChannelId, error: &Error, closing: bool) {
-        self.metrics.channels.fetch_sub(1, Ordering::Relaxed);
-        let (session, channel, left, error) = (self.session, channel.0, has_left(error), error.to_string());
-        (self.log)(&LogEvent::ChannelLost { session, channel, error, closing, left });
+        self.session.metrics.channels.fetch_sub(1, Ordering::Relaxed);
+        let (session, channel, left, error) = (self.session.id, channel.0, has_left(error), error.to_string());
+        (self.session.services.log)(&LogEvent::ChannelLost { session, channel, error, closing, left });
     }
 }
 
@@ -203,7 +149,7 @@ impl Host for ServerHost {
         let judged = self.begin(operation, request, false);
         let offset = request.offset;
         let before = request.resume.as_ref().map(|resume| resume.source.clone());
-        let (files, operation) = (Arc::clone(self.files.server()), self.operations.get(&operation));
+        let (files, operation) = (Arc::clone(&self.session.services.files), self.operations.get(&operation));
         let access = operation.map(|known| Arc::clone(&known.access)).unwrap_or_default();
         Box::new(move || {
             let file = judged?;
@@ -224,10 +170,10 @@ impl Host for ServerHost {
             return Box::new(|| Err(Error::new(ErrorKind::Protocol, "a server stages uploads only")));
         };
         let judged = self.begin(operation, &request, true);
-        let since = self.since;
+        let since = self.session.since;
         // A user's partial file is never resumed by another user.
-        let owner = self.principal.part_owner();
-        let files = Arc::clone(self.files.server());
+        let owner = self.session.principal.part_owner();
+        let files = Arc::clone(&self.session.services.files);
         Box::new(move || {
             let file = judged?;
             // It gets the name of the file that is there now.
@@ -256,13 +202,14 @@ impl Host for ServerHost {
         stop: Arc<AtomicBool>,
         memory: Vec<u8>,
     ) -> (QuotaClass, SlicedJob<Vec<u8>>) {
-        self.metrics.live.fetch_add(1, Ordering::Relaxed);
-        let (authority, principal, now) = (self.authority.now(), Arc::clone(&self.principal), seconds_now());
+        let session = Arc::clone(&self.session);
+        session.metrics.live.fetch_add(1, Ordering::Relaxed);
+        let (authority, principal, now) = (session.services.authority.now(), &session.principal, seconds_now());
         let base = match service {
             CallService::Path => {
                 Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {
                     b"" => Ok(None),
-                    base => authority.base(&principal, base, now).map(|base| Some(base.of_session(&principal))),
+                    base => authority.base(principal, base, now).map(|base| Some(base.of_session(principal))),
                 })
             }
             CallService::File => Ok(None),
@@ -273,15 +220,16 @@ impl Host for ServerHost {
             }
             // Each call is judged when it is executed; here the export is all that counts.
             CallService::File => {
-                let file = files::job::name_of(&batch, &self.files)
-                    .and_then(|name| authority.authorise(&principal, &name, Want::Read, now));
+                let file = files::job::name_of(&batch, &session.files)
+                    .and_then(|name| authority.authorise(principal, &name, Want::Read, now));
                 file.ok().map(|at| (at.export(), Arc::clone(at.load())))
             }
         };
         let (number, export) = export.unzip();
         let share = self.share_on(number);
-        let pacer = export.as_ref().map_or_else(|| self.rates.arriving(), |export| self.rates.calls_on(&export.limit));
-        let traffic = BatchTraffic::of(&self.metrics, export.as_ref(), batch.len());
+        let rates = &session.rates;
+        let pacer = export.as_ref().map_or_else(|| rates.arriving(), |export| rates.calls_on(&export.limit));
+        let traffic = BatchTraffic::of(&session, export.as_ref(), batch.len());
         let name = LoggedName::from(b"".as_slice());
         let known = Operation {
             name,
@@ -295,7 +243,8 @@ impl Host for ServerHost {
             _slot: None,
         };
         self.operations.insert(operation, known);
-        let whom = self.owner(operation, (authority, now), traffic.clone(), stop);
+        let (audit_rate, counted) = (self.audit_rate, traffic.clone());
+        let whom = BatchOwner { session, authority, operation, audit_rate, traffic: counted, stop, now };
         let reply = move |reply: Poll<Result<Vec<u8>, Error>>| {
             if let Poll::Ready(Ok(reply)) = &reply {
                 traffic.moved(false, reply.len());
@@ -308,7 +257,7 @@ impl Host for ServerHost {
                 (share, Box::new(move |slice: &Slice| reply(job.advance(slice))))
             }
             CallService::File => {
-                let mut job = FileJob::new(batch, memory, Arc::clone(&self.files), whom);
+                let mut job = FileJob::new(batch, memory, whom);
                 (share, Box::new(move |slice: &Slice| reply(job.advance(slice))))
             }
         }
@@ -320,12 +269,12 @@ impl Host for ServerHost {
 
     fn pace(&self, operation: OperationId) -> Option<Arc<Pacer>> {
         let known = self.operations.get(&operation).map(|known| Arc::clone(&known.pacer));
-        let pacer = known.unwrap_or_else(|| self.rates.arriving());
+        let pacer = known.unwrap_or_else(|| self.session.rates.arriving());
         pacer.is_limited().then_some(pacer)
     }
 
     fn pause(&self) -> Duration {
-        self.pace.wait(&self.budget, Instant::now())
+        self.session.services.audit_pace.wait(&self.session.budget, Instant::now())
     }
 
     fn floor(&self, operation: OperationId) -> Level {
@@ -336,33 +285,34 @@ impl Host for ServerHost {
 
     fn moved(&mut self, operation: OperationId, bytes: u64) {
         let Some(known) = self.operations.get(&operation) else { return };
-        self.metrics.traffic.moved(known.upload, bytes);
+        self.session.metrics.traffic.moved(known.upload, bytes);
         if let Some(export) = &known.export {
             export.traffic.moved(known.upload, bytes);
         }
     }
 
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: TransferStats) {
-        self.metrics.operations.fetch_add(1, Ordering::Relaxed);
+        let SessionContext { metrics, services, .. } = &*self.session;
+        metrics.operations.fetch_add(1, Ordering::Relaxed);
         let Some(Operation { name, upload, level, calls, export, .. }) = self.operations.remove(&operation) else {
             return;
         };
-        self.metrics.live.fetch_sub(1, Ordering::Relaxed);
+        metrics.live.fetch_sub(1, Ordering::Relaxed);
         if calls {
             return;
         }
-        self.metrics.traffic.transfer(upload, outcome.is_ok());
+        metrics.traffic.transfer(upload, outcome.is_ok());
         if let Some(export) = export {
             export.traffic.transfer(upload, outcome.is_ok());
         }
         if let Err(error) = &outcome {
             let call = if upload { "upload" } else { "download" };
             let (path, error) = (name.clone(), error.to_string());
-            self.metrics.first_failure.get_or_init(|| FirstFailure { call, path, error });
+            metrics.first_failure.get_or_init(|| FirstFailure { call, path, error });
         }
-        let bytes = (self.log)(&LogEvent::Transfer {
-            session: self.session,
-            user: self.principal.user.escape_debug().to_string(),
+        let bytes = (services.log)(&LogEvent::Transfer {
+            session: self.session.id,
+            user: self.session.principal.user.escape_debug().to_string(),
             operation: operation.0,
             upload,
             name,
@@ -372,7 +322,7 @@ impl Host for ServerHost {
             unchanged: tally.unchanged,
             error: outcome.err().map(|error| error.to_string()),
         });
-        self.pace.charge(&self.budget, bytes, self.audit_rate, Instant::now());
+        services.audit_pace.charge(&self.session.budget, bytes, self.audit_rate, Instant::now());
     }
 
     fn event(&mut self, event: SessionEvent) {

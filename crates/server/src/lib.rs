@@ -7,6 +7,7 @@
 //! - `mailbox`: messages of other threads to the listener;
 //! - `pending_login`: a connection that has not authenticated yet;
 //! - `privilege`: the privileges that the process gives up before it serves;
+//! - `session_context`: what the pipelines of a session share, and what all sessions do;
 //! - `sessions`: the running sessions and their pipelines ([`xdfs_proto::registry`] decides which
 //!   connections may join);
 //! - `admit`: limits for unauthenticated connections (the table is [`xdfs_proto::admit`]);
@@ -43,6 +44,7 @@ pub mod privilege;
 mod rates;
 mod recovery;
 mod reply_cache;
+mod session_context;
 mod sessions;
 mod severity;
 pub mod stores;

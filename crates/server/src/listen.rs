@@ -24,6 +24,7 @@ use crate::pending_shutdowns::PendingShutdowns;
 use crate::rates::{self, UserRates};
 use crate::recovery;
 use crate::reply_cache::{LIFE, ReplyCaches};
+use crate::session_context::Services;
 use crate::sessions::{EndingSession, PipelineState, SessionEntry};
 use crate::transfer_slots::TransferSlots;
 use crate::watches::Watches;
@@ -81,16 +82,10 @@ pub struct Server {
     pub(crate) dispatch: Dispatcher,
     pub(crate) config: Config,
     pub(super) gate: OpeningContext,
-    pub(crate) authority: CurrentAuthority,
-    pub(crate) blocking: Blocking,
-    pub(crate) repeats: ReplyCaches,
-    pub(crate) files: Arc<OpenFiles>,
-    pub(crate) watches: Watches,
-    pub(crate) pace: Arc<Pace>,
-    /// The bandwidth of each user.
-    pub(crate) rates: UserRates,
-    pub(crate) transfers: Arc<TransferSlots>,
-    mailbox_sender: ListenerSender,
+    /// What all sessions share.
+    services: Arc<Services>,
+    blocking: Blocking,
+    watches: Watches,
     mailbox: Receiver<ServerMessage>,
     listener: Option<SocketId>,
     address: Address,
@@ -147,32 +142,34 @@ impl Server {
             None => transport::listen(&config.listen, &config.transport).map_err(|error| cannot(&error))?,
         };
         let address = link.local().map_err(|error| cannot(&error))?;
-        let listener = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
-        let (listener_sender, mailbox) = ListenerSender::new(dispatch.waker());
-        let leases = idle::leases(&config.limits, inherited, listener_sender.clone());
+        let socket = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
+        let (listener, mailbox) = ListenerSender::new(dispatch.waker());
+        let leases = idle::leases(&config.limits, inherited, listener.clone());
         let authority = CurrentAuthority::new(Authority::new(config.exports.clone(), config.policy.floor));
-        let watches = notices::watches(&authority, listener_sender.clone());
+        let watches = notices::watches(&authority, listener.clone());
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);
         let gate = OpeningContext { identity, directory: Arc::clone(&config.directory) };
-        let rates = UserRates::new(config.limits.bandwidth_per_user);
-        let transfers = Arc::new(TransferSlots::new(config.limits.transfers));
+        let services = Services {
+            authority,
+            log: Arc::clone(&config.log),
+            audit_pace: Pace::default(),
+            files: Arc::new(OpenFiles::new(files_max())?.with_leases(leases)),
+            transfers: Arc::new(TransferSlots::new(config.limits.transfers)),
+            rates: UserRates::new(config.limits.bandwidth_per_user),
+            // Sessions of the process before may have executed what its clients repeat here.
+            reply_caches: ReplyCaches::new(std::time::Instant::now() + if inherited { LIFE } else { Duration::ZERO }),
+            listener,
+        };
         let admission = Admission::new(config.limits.admission());
         Ok(Self {
             dispatch,
             gate,
-            authority,
+            services: Arc::new(services),
             config,
             blocking: Blocking::default(),
-            // Sessions of the process before may have executed what its clients repeat here.
-            repeats: ReplyCaches::new(std::time::Instant::now() + if inherited { LIFE } else { Duration::ZERO }),
-            files: Arc::new(OpenFiles::new(files_max())?.with_leases(leases)),
             watches,
-            pace: Arc::default(),
-            rates,
-            transfers,
-            mailbox_sender: listener_sender,
             mailbox,
-            listener: Some(listener),
+            listener: Some(socket),
             address,
             accept_at: None,
             guests: BTreeMap::new(),
@@ -219,7 +216,7 @@ impl Server {
 
     /// A handle to control it from other threads.
     pub fn handle(&self) -> Handle {
-        Handle::new(self.authority.clone(), self.mailbox_sender.clone())
+        Handle::new(self.services.authority.clone(), self.services.listener.clone())
     }
 
     /// Serves until it is stopped.
@@ -248,7 +245,7 @@ impl Server {
 
     fn deadline(&self) -> Option<Instant> {
         let guests = self.admission.deadline();
-        let watches = !self.sessions.is_empty() || self.refusals > 0 || self.files.has_hidden();
+        let watches = !self.sessions.is_empty() || self.refusals > 0 || self.services.files.has_hidden();
         let sweep = watches.then_some(self.next_sweep);
         let again = self.untold.again_at();
         [guests, sweep, again, self.accept_at, self.draining].into_iter().flatten().min()
@@ -312,8 +309,8 @@ impl Server {
             return Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later"));
         }
         let mut granted = negotiate::grant(open, &*self.policy_for(principal, open.pipelines > 1)?)?;
-        let user = self.rates.of(&principal.budget().to_string().into());
-        if let Some(rate) = rates::of_session(&user, self.authority.now().open_to(principal)) {
+        let user = self.services.rates.of(&principal.budget().to_string().into());
+        if let Some(rate) = rates::of_session(&user, self.services.authority.now().open_to(principal)) {
             rates::suit(&mut granted, rate);
         }
         Ok(granted)
@@ -418,7 +415,7 @@ impl Server {
                 ServerMessage::Reload(settings) => {
                     (self.config.limits, self.config.policy) = *settings;
                     self.admission.set_limits(self.config.limits.admission());
-                    self.rates.set(self.config.limits.bandwidth_per_user);
+                    self.services.rates.set(self.config.limits.bandwidth_per_user);
                 }
                 ServerMessage::Present(identity) => self.gate.identity = identity,
                 ServerMessage::Revoke(ends) => self.end_revoked(&*ends),

@@ -2,21 +2,15 @@
 //! while it is idle, on a thread of its own while it moves data). [`xdfs_proto::registry`] decides
 //! which connections may join them.
 
-use crate::clock::moment_now;
-use crate::files::SessionFiles;
-use crate::log::FirstFailure;
-use crate::rates::SessionRates;
-use crate::traffic::Traffic;
-use crate::watches::SessionWatches;
+use crate::session_context::SessionContext;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_io::dispatch::{DescriptorWaker, Detached, HEAD_BYTES, Op, SocketId};
 use xdfs_io::transport::Link;
-use xdfs_proto::base::{ChannelId, Error, Instant, SessionId, Timestamp};
+use xdfs_proto::base::{ChannelId, Error, Instant, SessionId};
 use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
@@ -26,19 +20,6 @@ use xdfs_secure::record::{Limits, Opener, Sealer};
 
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 pub(crate) type PumpMessage = Receiver<Message<Link>>;
-
-/// What a session does and did.
-#[derive(Debug, Default)]
-pub(crate) struct Metrics {
-    pub traffic: Traffic,
-    /// What failed first.
-    pub first_failure: OnceLock<FirstFailure>,
-    pub operations: AtomicU64,
-    /// Operations in progress.
-    pub live: AtomicU64,
-    /// Channels that are up, as far as known.
-    pub channels: AtomicU64,
-}
 
 /// Where a pipeline is.
 pub(crate) enum PipelineState {
@@ -113,11 +94,9 @@ impl IdleChannel {
 /// One session.
 pub(crate) struct SessionEntry {
     pub peer: String,
-    /// The user of the session.
-    pub principal: Arc<Principal>,
+    /// What its pipelines share.
+    pub context: Arc<SessionContext>,
     pub opened: Instant,
-    /// The same by the clock of files, however often its pipelines restart.
-    pub since: Timestamp,
     pub quiet_since: Instant,
     /// Its client is closing it, and must take the close reason by then.
     pub leaving_until: Option<Instant>,
@@ -127,17 +106,10 @@ pub(crate) struct SessionEntry {
     /// Operations completed when the session was last checked.
     pub seen: u64,
     pub pipes: Vec<PipelineState>,
-    pub metrics: Arc<Metrics>,
     /// Held by every thread of the session.
     pub threads: Arc<ThreadOfSession>,
-    /// What it has open; closed with the last pipeline.
-    pub files: Arc<SessionFiles>,
-    /// The names that it watches.
-    pub watches: Arc<SessionWatches>,
     /// Since when an idle channel of it has been sending, if one is.
     pub telling_since: Option<Instant>,
-    /// Its way through the limits of bandwidth.
-    pub rates: Arc<SessionRates>,
     secret: JoinSecret,
 }
 
@@ -158,12 +130,12 @@ pub(crate) struct EndingSession {
 impl EndingSession {
     /// What is left of a session; none if no thread is.
     pub fn of(entry: SessionEntry) -> Option<Self> {
-        let SessionEntry { principal, channels, pipes, threads, files, watches, .. } = entry;
-        let principal = Principal::clone(&principal);
+        let SessionEntry { context, channels, pipes, threads, .. } = entry;
+        let principal = Principal::clone(&context.principal);
         let ending = Self { principal, channels, pipelines: pipes.len(), threads: Arc::downgrade(&threads) };
-        if files.any() || watches.any() {
+        if context.files.any() || context.watches.any() {
             // The last close of a file takes as long as its storage likes, and this thread serves everybody.
-            let closing = move || drop((files, watches, threads));
+            let closing = move || drop((context, threads));
             // Where no thread is left, it is done here.
             drop(std::thread::Builder::new().name("xdfs-closing".to_owned()).spawn(closing));
         } else {
@@ -181,30 +153,24 @@ impl SessionEntry {
     /// A new session.
     pub fn new(
         peer: String,
-        principal: Arc<Principal>,
+        context: SessionContext,
         now: Instant,
         secret: JoinSecret,
         channels: u16,
         pipes: Vec<PipelineState>,
-        (files, watches, rates): (SessionFiles, SessionWatches, SessionRates),
     ) -> Self {
         Self {
             peer,
-            principal,
+            context: Arc::new(context),
             opened: now,
-            since: moment_now(),
             quiet_since: now,
             leaving_until: None,
             channels,
             window: 0,
             seen: 0,
             pipes,
-            metrics: Arc::default(),
             threads: Arc::new(ThreadOfSession),
-            files: Arc::new(files),
-            watches: Arc::new(watches),
             telling_since: None,
-            rates: Arc::new(rates),
             secret,
         }
     }

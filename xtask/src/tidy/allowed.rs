@@ -85,12 +85,6 @@ pub(super) const TYPES: &[ManyFields] = &[
         why: "the options of a connection",
     },
     ManyFields {
-        path: "crates/server/src/host.rs",
-        name: "ServerHost",
-        fields: 20,
-        why: "to be split: what belongs to the session and what to the pipeline",
-    },
-    ManyFields {
         path: "crates/server/src/files/mod.rs",
         name: "Handle",
         fields: 19,

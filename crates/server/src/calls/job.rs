@@ -5,43 +5,30 @@
 //! across slices.
 
 use super::{Done, Execution, exports};
-use crate::audit::Pace;
 use crate::authorise::{Authority, Base};
-use crate::files::OpenFiles;
-use crate::log::{CallLine, FirstFailure, Log, LogEvent, LoggedName};
-use crate::reply_cache::{CacheLookup, ReplyCache, RunningBatch};
-use crate::sessions::Metrics;
+use crate::log::{CallLine, FirstFailure, LogEvent, LoggedName};
+use crate::reply_cache::{CacheLookup, RunningBatch};
+use crate::session_context::SessionContext;
 use crate::traffic::{Count, ExportLoad, Traffic};
-use crate::watches::SessionWatches;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use xdfs_engine::blocking::Slice;
-use xdfs_proto::base::{Error, ErrorKind, OperationId, Safety, SessionId, Timestamp};
+use xdfs_proto::base::{Error, ErrorKind, OperationId, Safety};
 use xdfs_proto::wire::WireError;
 use xdfs_proto::wire::path::Batch;
-use xdfs_secure::policy::Principal;
 
-/// The session and user for which a batch is executed.
+/// The session for which a batch is executed.
 pub(crate) struct BatchOwner {
+    /// The session and its user.
+    pub session: Arc<SessionContext>,
+    /// The access rules when the batch arrived.
     pub authority: Arc<Authority>,
-    pub principal: Arc<Principal>,
-    pub session: SessionId,
-    /// When the session was opened.
-    pub since: Timestamp,
+    /// The operation that carries it.
     pub operation: OperationId,
-    pub repeats: Arc<ReplyCache>,
-    /// The open files of all sessions.
-    pub files: Arc<OpenFiles>,
-    /// The names that the session watches.
-    pub watches: Arc<SessionWatches>,
-    pub log: Log,
-    /// The user whose limits it counts against.
-    pub budget: Arc<str>,
-    /// The growth of the log is charged here, at this rate.
-    pub pace: Arc<Pace>,
+    /// Bytes per second that the user may add to the audit log.
     pub audit_rate: u64,
     /// What it moves is counted here.
     pub traffic: BatchTraffic,
@@ -54,21 +41,21 @@ pub(crate) struct BatchOwner {
 /// Where the traffic of a batch is counted.
 #[derive(Clone)]
 pub(crate) struct BatchTraffic {
-    session: Arc<Metrics>,
+    session: Arc<SessionContext>,
     /// The export, if it is on one.
     export: Option<Arc<ExportLoad>>,
 }
 
 impl BatchTraffic {
     /// That of a batch of so many bytes.
-    pub fn of(session: &Arc<Metrics>, export: Option<&Arc<ExportLoad>>, bytes: usize) -> Self {
+    pub fn of(session: &Arc<SessionContext>, export: Option<&Arc<ExportLoad>>, bytes: usize) -> Self {
         let traffic = Self { session: Arc::clone(session), export: export.cloned() };
         traffic.moved(true, bytes);
         traffic
     }
 
     fn each(&self) -> impl Iterator<Item = &Traffic> {
-        std::iter::once(&self.session.traffic).chain(self.export.iter().map(|export| &export.traffic))
+        std::iter::once(&self.session.metrics.traffic).chain(self.export.iter().map(|export| &export.traffic))
     }
 
     /// The payload of the batch or of its reply passed.
@@ -79,7 +66,7 @@ impl BatchTraffic {
     /// Calls of a batch were executed, or the batch failed as a whole.
     fn calls(&self, base: &LoggedName, calls: &[CallLine], error: Option<&Error>) {
         if let Some(first) = FirstFailure::of_batch(base, calls, error) {
-            self.session.first_failure.get_or_init(|| first);
+            self.session.metrics.first_failure.get_or_init(|| first);
         }
         let failed = calls.iter().filter(|call| call.error.is_some()).count() as u64;
         let done = calls.len() as u64 - failed;
@@ -95,22 +82,24 @@ impl BatchOwner {
             return Ok(None);
         }
         let age = age_ms.map(Duration::from_millis);
-        self.repeats.begin(&self.budget, request, age, Instant::now()).map(Some)
+        let session = &self.session;
+        session.reply_cache.begin(&session.budget, request, age, Instant::now()).map(Some)
     }
 
     /// Logs the outcome of a batch.
     pub(crate) fn record(&self, base: LoggedName, calls: Vec<CallLine>, safety: Option<Safety>, error: Option<&Error>) {
         self.traffic.calls(&base, &calls, error);
-        let bytes = (self.log)(&LogEvent::Calls {
-            session: self.session,
-            user: self.principal.user.escape_debug().to_string(),
+        let SessionContext { services, budget, .. } = &*self.session;
+        let bytes = (services.log)(&LogEvent::Calls {
+            session: self.session.id,
+            user: self.session.principal.user.escape_debug().to_string(),
             operation: self.operation.0,
             base,
             calls,
             safety,
             error: error.map(Error::to_string),
         });
-        self.pace.charge(&self.budget, bytes, self.audit_rate, Instant::now());
+        services.audit_pace.charge(budget, bytes, self.audit_rate, Instant::now());
     }
 
     /// Whether the rest is no longer wanted.
@@ -163,14 +152,14 @@ impl BatchJob {
                 Ok(None) => None,
                 Err(error) => return Poll::Ready(Err(error)),
             };
-            let whom = &self.whom;
+            let (whom, session) = (&self.whom, &self.whom.session);
             let begun = match *base {
                 Ok(Some(base)) => {
-                    let shared = (Arc::clone(&whom.files), Arc::clone(&whom.watches));
-                    Execution::new(batch, base, whom.since, Arc::clone(&whom.stop), shared, memory)
+                    let shared = (Arc::clone(&session.services.files), Arc::clone(&session.watches));
+                    Execution::new(batch, base, session.since, Arc::clone(&whom.stop), shared, memory)
                 }
                 Ok(None) => {
-                    let shown = whom.authority.shown(&whom.principal, whom.now);
+                    let shown = whom.authority.shown(&session.principal, whom.now);
                     return Poll::Ready(self.end(batch, once, shown.and_then(|shown| exports(batch, &shown))));
                 }
                 Err(error) => Err(error),

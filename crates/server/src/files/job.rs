@@ -26,7 +26,6 @@ use xdfs_proto::wire::path::ReplyWriter;
 pub(crate) struct FileJob {
     payload: Bytes,
     whom: BatchOwner,
-    files: Arc<SessionFiles>,
     state: JobState,
 }
 
@@ -58,8 +57,8 @@ pub(crate) fn name_of(payload: &[u8], files: &SessionFiles) -> Result<Vec<u8>, E
 }
 
 impl FileJob {
-    pub(crate) fn new(payload: Bytes, memory: Vec<u8>, files: Arc<SessionFiles>, whom: BatchOwner) -> Self {
-        Self { payload, whom, files, state: JobState::Waiting(memory) }
+    pub(crate) fn new(payload: Bytes, memory: Vec<u8>, whom: BatchOwner) -> Self {
+        Self { payload, whom, state: JobState::Waiting(memory) }
     }
 
     /// Continues until the slice is over.
@@ -134,9 +133,10 @@ impl FileJob {
     }
 
     fn begin(&self, batch: &FileBatch<'_>, memory: Vec<u8>) -> Result<Execution, Error> {
+        let session = &self.whom.session;
         let handle = match batch.handle {
             0 => None,
-            id => Some(self.files.handle(id)),
+            id => Some(session.files.handle(id)),
         };
         let name = match (batch.calls.first(), &handle) {
             (Some(FileCall::Open(open)), _) => open.path.to_vec(),
@@ -144,10 +144,10 @@ impl FileJob {
             _ => Vec::new(),
         };
         let mut calls = FileCalls {
-            files: Arc::clone(&self.files),
+            files: Arc::clone(&session.files),
             authority: Arc::clone(&self.whom.authority),
-            principal: Arc::clone(&self.whom.principal),
-            budget: Arc::clone(&self.whom.budget),
+            principal: Arc::clone(&session.principal),
+            budget: Arc::clone(&session.budget),
             now: self.whom.now,
             // Its calls report that it is stale.
             handle: handle.and_then(Result::ok),

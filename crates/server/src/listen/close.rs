@@ -157,7 +157,7 @@ impl Server {
                     }
                 }
                 Some(Output::Event(SessionEvent::ChannelLost { channel, error })) => {
-                    entry.metrics.channels.fetch_sub(1, Ordering::Relaxed);
+                    entry.context.metrics.channels.fetch_sub(1, Ordering::Relaxed);
                     let (channel, left, error) = (channel.0, has_left(&error), error.to_string());
                     (self.config.log)(&LogEvent::ChannelLost { session: id, channel, error, closing: leaving, left });
                 }

@@ -9,7 +9,7 @@ impl Server {
     /// The figures of this moment.
     pub(super) fn figures(&mut self) -> Figures {
         let sum = |value: fn(&crate::sessions::SessionEntry) -> u64| self.sessions.values().map(value).sum();
-        let exports = self.authority.now();
+        let exports = self.services.authority.now();
         let exports = exports.exports().iter().map(|export| ExportFigures {
             name: export.name().to_owned(),
             moved: export.load().traffic.read(),
@@ -17,9 +17,9 @@ impl Server {
         });
         Figures {
             sessions: self.sessions.len() as u64,
-            channels: sum(|entry| entry.metrics.channels.load(Ordering::Relaxed)),
+            channels: sum(|entry| entry.context.metrics.channels.load(Ordering::Relaxed)),
             opening: self.guests.len() as u64,
-            operations: sum(|entry| entry.metrics.live.load(Ordering::Relaxed)),
+            operations: sum(|entry| entry.context.metrics.live.load(Ordering::Relaxed)),
             pipeline_threads: sum(|entry| {
                 entry.pipes.iter().filter(|pipe| matches!(pipe, PipelineState::Running(_))).count() as u64
             }),

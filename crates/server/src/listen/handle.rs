@@ -2,8 +2,8 @@
 
 use crate::admit::ServerLimits;
 use crate::authorise::{Authority, CurrentAuthority, Export};
-use crate::metrics::Figures;
 use crate::mailbox::{ListenerSender, ServerMessage};
+use crate::metrics::Figures;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;

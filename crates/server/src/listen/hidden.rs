@@ -10,10 +10,12 @@ use std::sync::Arc;
 impl Server {
     /// Removes the hidden names whose sessions have been over for a time.
     pub(super) fn remove_hidden(&self) {
-        let Some(removal) = self.files.begin_removal(kept(self.config.limits.lease), std::time::Instant::now()) else {
+        let Some(removal) =
+            self.services.files.begin_removal(kept(self.config.limits.lease), std::time::Instant::now())
+        else {
             return;
         };
-        let (authority, log) = (self.authority.now(), Arc::clone(&self.config.log));
+        let (authority, log) = (self.services.authority.now(), Arc::clone(&self.config.log));
         let work = move || {
             let mut removed = BTreeMap::<String, usize>::new();
             for (name, hidden) in removal.names() {

@@ -108,7 +108,7 @@ impl Server {
         let known = channels.remove(&channel).is_some_and(|idle| idle.known);
         if !known {
             // For the others the machine reports it.
-            entry.metrics.channels.fetch_sub(1, Ordering::Relaxed);
+            entry.context.metrics.channels.fetch_sub(1, Ordering::Relaxed);
         }
         let leaving = session.is_closing();
         if channels.is_empty() && !leaving {
@@ -127,7 +127,7 @@ impl Server {
     pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
         self.roster.end(id);
         let Some(entry) = self.sessions.remove(&id) else { return };
-        self.rates.left(&entry.principal.budget().to_string());
+        self.services.rates.left(&entry.context.principal.budget().to_string());
         for pipe in &entry.pipes {
             match pipe {
                 PipelineState::Idle { channels, .. } => {
@@ -149,11 +149,11 @@ impl Server {
         self.totals.sessions_failed += u64::from(error.is_some());
         (self.config.log)(&LogEvent::SessionEnded {
             session: id,
-            user: entry.principal.user.escape_debug().to_string(),
+            user: entry.context.principal.user.escape_debug().to_string(),
             peer: entry.peer.clone(),
             lasted: self.dispatch.now().since(entry.opened),
-            moved: entry.metrics.traffic.read(),
-            first_failure: entry.metrics.first_failure.get().cloned(),
+            moved: entry.context.metrics.traffic.read(),
+            first_failure: entry.context.metrics.first_failure.get().cloned(),
             error,
             left,
         });
@@ -167,7 +167,7 @@ impl Server {
         let count = self.room_for_channels(id, count);
         let Some(entry) = self.sessions.get(&id) else { return };
         let Ok(secret) = random::array() else { return };
-        let up = entry.metrics.channels.load(Ordering::Relaxed);
+        let up = entry.context.metrics.channels.load(Ordering::Relaxed);
         let grant = self.roster.more(id, count, up, secret, limits::GRANT_LIFE.as_millis() as u32, now);
         if let (Some(grant), Some(PipelineState::Running(post))) = (grant, entry.pipes.get(usize::from(pipeline))) {
             let _ = post.try_send(Message::Command(Command::GiveChannels(grant)));
@@ -179,13 +179,17 @@ impl Server {
         for entry in self.sessions.values_mut() {
             // Pipelines that stay on their threads are idle if no operation ran since the last
             // check.
-            let done = entry.metrics.operations.load(Ordering::Relaxed);
-            if entry.metrics.live.load(Ordering::Relaxed) > 0 || std::mem::replace(&mut entry.seen, done) != done {
+            let done = entry.context.metrics.operations.load(Ordering::Relaxed);
+            if entry.context.metrics.live.load(Ordering::Relaxed) > 0
+                || std::mem::replace(&mut entry.seen, done) != done
+            {
                 entry.quiet_since = now;
             }
             // A lock would end without a word to its owner. A peer that is gone is found by its
             // connection. Whoever watches waits for something to happen.
-            if now.since(entry.quiet_since) >= idle_for && (entry.files.exclude_others() || entry.watches.any()) {
+            if now.since(entry.quiet_since) >= idle_for
+                && (entry.context.files.exclude_others() || entry.context.watches.any())
+            {
                 entry.quiet_since = now;
             }
         }
@@ -206,7 +210,7 @@ impl Server {
         self.accept_at = None;
         if !self.config.limits.lease.is_zero() {
             // The files are the other process's: what is done here does not wait for its leases.
-            self.files.recall_all();
+            self.services.files.recall_all();
             self.drain_sessions();
         }
         (self.config.log)(&LogEvent::Retired { sessions: self.sessions.len() });
@@ -276,7 +280,7 @@ impl Server {
             lines.push(format!("limits that have bitten: {}", drops.join(", ")));
         }
         for (id, entry) in &self.sessions {
-            let moved = entry.metrics.traffic.read();
+            let moved = entry.context.metrics.traffic.read();
             let bytes = moved.received + moved.sent;
             let seconds = now.since(entry.opened).as_secs_f64().max(1e-9);
             lines.push(format!(
@@ -284,7 +288,7 @@ impl Server {
                 entry.peer,
                 entry.channels,
                 running(&entry.pipes),
-                entry.metrics.operations.load(Ordering::Relaxed),
+                entry.context.metrics.operations.load(Ordering::Relaxed),
                 bytes as f64 / seconds / 1e6,
             ));
         }

@@ -1,12 +1,14 @@
 //! From a pending login to a channel: sessions start, channels join, pipelines get threads.
 
 use super::Server;
+use crate::clock::moment_now;
 use crate::files::SessionFiles;
 use crate::host::ServerHost;
 use crate::log::LogEvent;
 use crate::mailbox::ServerMessage;
 use crate::pending_login::GrantedSession;
 use crate::rates::SessionRates;
+use crate::session_context::{Metrics, SessionContext};
 use crate::sessions::{IdleChannel, PipelineState, PumpMessage, PumpSender, SessionEntry, record_keys};
 use crate::users::admits;
 use std::collections::BTreeMap;
@@ -21,7 +23,7 @@ use xdfs_engine::pump::{Parts, Pump, Settings};
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId};
 use xdfs_io::transport::{self, Link};
-use xdfs_proto::base::{ChannelId, Error, PipelineId, SessionId};
+use xdfs_proto::base::{ChannelId, Error, Level, PipelineId, SessionId};
 use xdfs_proto::negotiate::Granted;
 use xdfs_proto::session::{Role, Session, SessionLimits};
 use xdfs_secure::keys::RoleKeys;
@@ -58,11 +60,8 @@ impl Server {
         };
         let pipes = (0..granted.pipelines).map(pipe).collect();
         self.tell_opened(id, &guest.peer, &principal, (&granted, open.channels));
-        let rates = SessionRates::new(self.rates.of(&principal.budget().to_string().into()));
-        let shown = if principal.method == Method::Anonymous { "" } else { &principal.user };
-        let files = SessionFiles::new(&self.files, id, shown);
-        let shared = (files, self.watches.of_session(id, &principal), rates);
-        let mut entry = SessionEntry::new(guest.peer, principal, now, secret, granted.channels, pipes, shared);
+        let context = self.context_of(id, principal, granted.floor);
+        let mut entry = SessionEntry::new(guest.peer, context, now, secret, granted.channels, pipes);
         let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
             self.roster.end(id);
@@ -71,7 +70,7 @@ impl Server {
         };
         entry.window = u32::try_from(granted.window).unwrap_or(0);
         self.apply_window(socket, &entry);
-        entry.metrics.channels.fetch_add(1, Ordering::Relaxed);
+        entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
         let mut first_failed = None;
         if let PipelineState::Idle { session, channels } = &mut entry.pipes[0] {
             session.on_channel(ChannelId(1), now);
@@ -91,6 +90,26 @@ impl Server {
         }
         if open.first.is_some() || granted.pipelines > 1 {
             self.start_pipelines(id);
+        }
+    }
+
+    /// What the pipelines of a new session share.
+    fn context_of(&self, id: SessionId, principal: Arc<Principal>, floor: Level) -> SessionContext {
+        let services = Arc::clone(&self.services);
+        let budget: Arc<str> = principal.budget().to_string().into();
+        let shown = if principal.method == Method::Anonymous { "" } else { &principal.user };
+        SessionContext {
+            id,
+            since: moment_now(),
+            floor,
+            metrics: Metrics::default(),
+            reply_cache: services.reply_caches.of(&principal),
+            files: Arc::new(SessionFiles::new(&services.files, id, shown)),
+            watches: Arc::new(self.watches.of_session(id, &principal)),
+            rates: SessionRates::new(services.rates.of(&budget)),
+            principal,
+            budget,
+            services,
         }
     }
 
@@ -129,7 +148,7 @@ impl Server {
             return self.disconnect(socket, "JOIN of a session that has ended");
         };
         self.apply_window(socket, entry);
-        entry.metrics.channels.fetch_add(1, Ordering::Relaxed);
+        entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
         let pipeline = entry.pipeline_of(channel);
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
@@ -141,7 +160,7 @@ impl Server {
                 self.idle.insert(socket, (id, channel));
             }
             Some(PipelineState::Running(post)) => {
-                let (post, metrics) = (post.clone(), Arc::clone(&entry.metrics));
+                let (post, context) = (post.clone(), Arc::clone(&entry.context));
                 self.leave(socket);
                 let detached = self.dispatch.detach(socket, &mut Vec::new());
                 let joined = PipelineChannel {
@@ -155,7 +174,7 @@ impl Server {
                 };
                 if post.try_send(Message::Attach(Box::new(joined))).is_err() {
                     // The link is dropped with the message: the client requests another channel.
-                    metrics.channels.fetch_sub(1, Ordering::Relaxed);
+                    context.metrics.channels.fetch_sub(1, Ordering::Relaxed);
                 }
             }
             Some(PipelineState::Over) | None => self.disconnect(socket, "JOIN of a session that has ended"),
@@ -224,26 +243,11 @@ impl Server {
         let Prepared { index, dispatch, post, mailbox, group } = prepared;
         let Some(entry) = self.sessions.get(&id) else { return Ok(()) };
         let pipeline = index as u8;
-        let budget: Arc<str> = entry.principal.budget().to_string().into();
         let host = ServerHost {
-            session: id,
-            since: entry.since,
-            authority: self.authority.clone(),
-            principal: Arc::clone(&entry.principal),
-            budget: Arc::clone(&budget),
-            log: Arc::clone(&self.config.log),
-            metrics: Arc::clone(&entry.metrics),
-            listener: self.mailbox_sender.clone(),
-            wanted: Arc::default(),
+            session: Arc::clone(&entry.context),
             pipeline,
-            session_floor: group.session.limits().floor,
-            repeats: self.repeats.of(&entry.principal),
-            files: Arc::clone(&entry.files),
-            watches: Arc::clone(&entry.watches),
-            pace: Arc::clone(&self.pace),
             audit_rate: self.config.limits.audit_rate,
-            rates: Arc::clone(&entry.rates),
-            transfers: Arc::clone(&self.transfers),
+            wanted: Arc::default(),
             operations: BTreeMap::new(),
         };
         let mut peers = posts.to_vec();
@@ -257,12 +261,12 @@ impl Server {
             blocking: self.blocking.clone(),
             settings: Settings {
                 pipeline: PipelineId(pipeline),
-                share: QuotaClass { user: budget, export: 0 },
+                share: QuotaClass { user: Arc::clone(&entry.context.budget), export: 0 },
                 disk: self.config.disk,
                 retire: entry.pipes.len() == 1,
             },
         };
-        let listener = self.mailbox_sender.clone();
+        let listener = self.services.listener.clone();
         let mark = Arc::clone(&entry.threads);
         let name = format!("xdfs-pipeline-{index}");
         let spawned = thread::Builder::new().name(name).spawn(move || {

@@ -21,7 +21,7 @@ impl Server {
     /// There is something to tell a session.
     pub(super) fn on_notices(&mut self, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
-        let notices = entry.watches.take();
+        let notices = entry.context.watches.take();
         let running = entry.pipes.iter().find_map(|pipe| match pipe {
             PipelineState::Running(post) => Some(post),
             _ => None,
@@ -29,7 +29,7 @@ impl Server {
         if let Some(post) = running {
             let command = Message::Command(Command::Notices(notices.clone()));
             if post.try_send(command).is_err() {
-                entry.watches.put_back(notices);
+                entry.context.watches.put_back(notices);
             }
             return;
         }

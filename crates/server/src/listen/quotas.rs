@@ -120,7 +120,7 @@ impl Server {
     /// not have, and those not granted to any session.
     pub(super) fn room_for_channels(&self, id: SessionId, wanted: u16) -> u16 {
         let held = |(id, _, granted): (SessionId, _, u16)| {
-            let up = self.sessions.get(&id).map_or(0, |entry| entry.metrics.channels.load(Ordering::Relaxed));
+            let up = self.sessions.get(&id).map_or(0, |entry| entry.context.metrics.channels.load(Ordering::Relaxed));
             (id, usize::from(granted), usize::try_from(up).unwrap_or(usize::MAX))
         };
         let (mut all, mut own) = (0_usize, 0);
