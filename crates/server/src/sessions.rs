@@ -4,8 +4,10 @@
 
 use crate::session_context::SessionContext;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_io::dispatch::{DescriptorWaker, Detached, HEAD_BYTES, Op, SocketId};
@@ -34,7 +36,7 @@ pub(crate) enum PipelineState {
 impl PipelineState {
     /// Whether it is idle with nothing in flight, so that a thread can take it over.
     pub fn may_move(&self) -> bool {
-        matches!(self, Self::Idle { channels, .. } if channels.values().all(|idle| !idle.sending))
+        matches!(self, Self::Idle { channels, .. } if channels.values().all(|idle| idle.sending_since.is_none()))
     }
 }
 
@@ -45,8 +47,8 @@ pub(crate) struct IdleChannel {
     pub opener: Opener,
     pub known: bool,
     pub arriving: Arriving,
-    /// A record is with the transport.
-    pub sending: bool,
+    /// While a record is with the transport: since when the pipeline has had one there.
+    pub sending_since: Option<Instant>,
 }
 
 /// What comes next on a channel that the listener watches.
@@ -67,7 +69,7 @@ impl IdleChannel {
     /// A channel that waits for its next head.
     pub fn new(socket: SocketId, sealer: Sealer, opener: Opener, known: bool, farewell: Option<Farewell>) -> Self {
         let arriving = farewell.map_or(Arriving::Head, Arriving::Farewell);
-        Self { socket, sealer, opener, known, arriving, sending: false }
+        Self { socket, sealer, opener, known, arriving, sending_since: None }
     }
 
     /// Bytes to read next.
@@ -93,24 +95,38 @@ impl IdleChannel {
 
 /// One session.
 pub(crate) struct SessionEntry {
-    pub peer: String,
+    /// What was agreed at login.
+    pub grant: SessionGrant,
     /// What its pipelines share.
     pub context: Arc<SessionContext>,
-    pub opened: Instant,
-    pub quiet_since: Instant,
-    /// Its client is closing it, and must take the close reason by then.
-    pub leaving_until: Option<Instant>,
-    pub channels: u16,
-    /// Socket window that was granted, 0 for none.
-    pub window: u32,
-    /// Operations completed when the session was last checked.
-    pub seen: u64,
+    /// Its pipelines.
     pub pipes: Vec<PipelineState>,
     /// Held by every thread of the session.
     pub threads: Arc<ThreadOfSession>,
-    /// Since when an idle channel of it has been sending, if one is.
-    pub telling_since: Option<Instant>,
-    secret: JoinSecret,
+    /// Its client is closing it, and must take the close reason by then.
+    pub leaving_until: Option<Instant>,
+    quiet: QuietTime,
+}
+
+/// What a session was granted at login.
+pub(crate) struct SessionGrant {
+    /// The address of its client.
+    pub peer: String,
+    /// When it was opened.
+    pub opened: Instant,
+    /// Channels that it may have.
+    pub channels: u16,
+    /// Socket window that was granted, 0 for none.
+    pub window: u32,
+    /// What the keys of its channels are derived from.
+    pub secret: JoinSecret,
+}
+
+/// How long a session has had no operation.
+struct QuietTime {
+    since: Instant,
+    /// Operations completed when the session was last checked.
+    operations: u64,
 }
 
 /// A mark that each thread of a session holds while it runs.
@@ -130,9 +146,10 @@ pub(crate) struct EndingSession {
 impl EndingSession {
     /// What is left of a session; none if no thread is.
     pub fn of(entry: SessionEntry) -> Option<Self> {
-        let SessionEntry { context, channels, pipes, threads, .. } = entry;
+        let SessionEntry { grant, context, pipes, threads, .. } = entry;
         let principal = Principal::clone(&context.principal);
-        let ending = Self { principal, channels, pipelines: pipes.len(), threads: Arc::downgrade(&threads) };
+        let ending =
+            Self { principal, channels: grant.channels, pipelines: pipes.len(), threads: Arc::downgrade(&threads) };
         if context.files.any() || context.watches.any() {
             // The last close of a file takes as long as its storage likes, and this thread serves everybody.
             let closing = move || drop((context, threads));
@@ -151,28 +168,10 @@ impl EndingSession {
 
 impl SessionEntry {
     /// A new session.
-    pub fn new(
-        peer: String,
-        context: SessionContext,
-        now: Instant,
-        secret: JoinSecret,
-        channels: u16,
-        pipes: Vec<PipelineState>,
-    ) -> Self {
-        Self {
-            peer,
-            context: Arc::new(context),
-            opened: now,
-            quiet_since: now,
-            leaving_until: None,
-            channels,
-            window: 0,
-            seen: 0,
-            pipes,
-            threads: Arc::new(ThreadOfSession),
-            telling_since: None,
-            secret,
-        }
+    pub fn new(grant: SessionGrant, context: SessionContext, pipes: Vec<PipelineState>) -> Self {
+        let quiet = QuietTime { since: grant.opened, operations: 0 };
+        let (context, threads) = (Arc::new(context), Arc::new(ThreadOfSession));
+        Self { grant, context, pipes, threads, leaving_until: None, quiet }
     }
 
     /// The pipeline of a channel.
@@ -180,7 +179,26 @@ impl SessionEntry {
         usize::from(channel.0.saturating_sub(1)) % self.pipes.len().max(1)
     }
 
-    /// Keys of a channel from this grant.
+    /// Whether it has had no operation for so long, and nobody relies on it.
+    pub fn is_quiet(&mut self, idle_for: Duration, now: Instant) -> bool {
+        let (metrics, quiet) = (&self.context.metrics, &mut self.quiet);
+        // Pipelines that stay on their threads are idle if no operation ran since the last check.
+        let done = metrics.operations.load(Ordering::Relaxed);
+        if metrics.live.load(Ordering::Relaxed) > 0 || std::mem::replace(&mut quiet.operations, done) != done {
+            quiet.since = now;
+        }
+        // A lock would end without a word to its owner. A peer that is gone is found by its
+        // connection. Whoever watches waits for something to happen.
+        let is_needed = || self.context.files.exclude_others() || self.context.watches.any();
+        if now.since(quiet.since) >= idle_for && is_needed() {
+            quiet.since = now;
+        }
+        now.since(quiet.since) >= idle_for
+    }
+}
+
+impl SessionGrant {
+    /// Keys of a channel from this grant of channels.
     pub fn keys(&self, session: SessionId, channel: ChannelId, grant: &ChannelGrant) -> Result<RoleKeys, Error> {
         let grant = Grant::new(&grant.secret);
         Ok(ChannelKeys::derive(&self.secret, &grant, session, channel)?.for_role(Role::Server))

@@ -90,10 +90,4 @@ pub(super) const TYPES: &[ManyFields] = &[
         fields: 19,
         why: "to be split: what the client was granted and what the server keeps",
     },
-    ManyFields {
-        path: "crates/server/src/sessions.rs",
-        name: "SessionEntry",
-        fields: 17,
-        why: "to be split: the grant and the state",
-    },
 ];

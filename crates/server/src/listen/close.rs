@@ -108,7 +108,7 @@ impl Server {
         let now = self.dispatch.now();
         let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
         let Some((session, idle)) = self.idle_channel(id, channel) else { return };
-        idle.sending = false;
+        idle.sending_since = None;
         session.on_sent(channel, now);
         let Some(pipeline) = self.sessions.get(&id).map(|entry| entry.pipeline_of(channel)) else { return };
         let work = |pipe: &PipelineState| match pipe {
@@ -135,13 +135,11 @@ impl Server {
             let output = if leaving { session.poll(now) } else { session.poll_idle(now) };
             match output {
                 Some(Output::Send { channel, head, payload: Payload::Control(payload) }) => {
-                    if !channels.values().any(|idle| idle.sending) {
-                        entry.telling_since = Some(now);
-                    }
+                    let since = channels.values().filter_map(|idle| idle.sending_since).min().unwrap_or(now);
                     let Some(idle) = channels.get_mut(&channel) else { continue };
                     match control::seal(&mut idle.sealer, &head, &payload) {
                         Ok((head, body)) => {
-                            idle.sending = true;
+                            idle.sending_since = Some(since);
                             self.dispatch.submit(Op::Send { socket: idle.socket, head: Some(head), body });
                         }
                         Err(error) => session.on_lost(channel, error),

@@ -5,7 +5,7 @@ use crate::admit::{Drop, ServerLimits};
 use crate::files::leases::Leases;
 use crate::log::LogEvent;
 use crate::mailbox::{ListenerSender, ServerMessage};
-use crate::sessions::{EndingSession, IdleChannel, PipelineState, PumpMessage, SessionEntry};
+use crate::sessions::{EndingSession, IdleChannel, PipelineState, PumpMessage};
 use crate::severity::has_left;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -127,7 +127,7 @@ impl Server {
     pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
         self.roster.end(id);
         let Some(entry) = self.sessions.remove(&id) else { return };
-        self.services.rates.left(&entry.context.principal.budget().to_string());
+        self.services.rates.left(&entry.context.budget);
         for pipe in &entry.pipes {
             match pipe {
                 PipelineState::Idle { channels, .. } => {
@@ -150,8 +150,8 @@ impl Server {
         (self.config.log)(&LogEvent::SessionEnded {
             session: id,
             user: entry.context.principal.user.escape_debug().to_string(),
-            peer: entry.peer.clone(),
-            lasted: self.dispatch.now().since(entry.opened),
+            peer: entry.grant.peer.clone(),
+            lasted: self.dispatch.now().since(entry.grant.opened),
             moved: entry.context.metrics.traffic.read(),
             first_failure: entry.context.metrics.first_failure.get().cloned(),
             error,
@@ -176,25 +176,8 @@ impl Server {
 
     pub(super) fn end_idle_sessions(&mut self, now: Instant) {
         let idle_for = self.config.limits.idle;
-        for entry in self.sessions.values_mut() {
-            // Pipelines that stay on their threads are idle if no operation ran since the last
-            // check.
-            let done = entry.context.metrics.operations.load(Ordering::Relaxed);
-            if entry.context.metrics.live.load(Ordering::Relaxed) > 0
-                || std::mem::replace(&mut entry.seen, done) != done
-            {
-                entry.quiet_since = now;
-            }
-            // A lock would end without a word to its owner. A peer that is gone is found by its
-            // connection. Whoever watches waits for something to happen.
-            if now.since(entry.quiet_since) >= idle_for
-                && (entry.context.files.exclude_others() || entry.context.watches.any())
-            {
-                entry.quiet_since = now;
-            }
-        }
-        let quiet = |entry: &SessionEntry| now.since(entry.quiet_since) >= idle_for;
-        let old: Vec<SessionId> = self.sessions.iter().filter(|(_, entry)| quiet(entry)).map(|(id, _)| *id).collect();
+        let quiet = self.sessions.iter_mut().filter_map(|(id, entry)| entry.is_quiet(idle_for, now).then_some(*id));
+        let old: Vec<SessionId> = quiet.collect();
         for id in old {
             self.admission.drops().count(Drop::Idle);
             let text = format!("no operation for {} s", idle_for.as_secs());
@@ -282,11 +265,11 @@ impl Server {
         for (id, entry) in &self.sessions {
             let moved = entry.context.metrics.traffic.read();
             let bytes = moved.received + moved.sent;
-            let seconds = now.since(entry.opened).as_secs_f64().max(1e-9);
+            let seconds = now.since(entry.grant.opened).as_secs_f64().max(1e-9);
             lines.push(format!(
                 "session {id} of {}: {} channel(s), {} running pipeline(s), {} operation(s) done, {bytes} bytes, {:.1} MB/s since it was opened",
-                entry.peer,
-                entry.channels,
+                entry.grant.peer,
+                entry.grant.channels,
                 running(&entry.pipes),
                 entry.context.metrics.operations.load(Ordering::Relaxed),
                 bytes as f64 / seconds / 1e6,

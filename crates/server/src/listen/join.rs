@@ -9,7 +9,7 @@ use crate::mailbox::ServerMessage;
 use crate::pending_login::GrantedSession;
 use crate::rates::SessionRates;
 use crate::session_context::{Metrics, SessionContext};
-use crate::sessions::{IdleChannel, PipelineState, PumpMessage, PumpSender, SessionEntry, record_keys};
+use crate::sessions::{IdleChannel, PipelineState, PumpMessage, PumpSender, SessionEntry, SessionGrant, record_keys};
 use crate::users::admits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,15 +61,22 @@ impl Server {
         let pipes = (0..granted.pipelines).map(pipe).collect();
         self.tell_opened(id, &guest.peer, &principal, (&granted, open.channels));
         let context = self.context_of(id, principal, granted.floor);
-        let mut entry = SessionEntry::new(guest.peer, context, now, secret, granted.channels, pipes);
-        let keys = entry.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
+        let agreed = SessionGrant {
+            peer: guest.peer,
+            opened: now,
+            channels: granted.channels,
+            window: u32::try_from(granted.window).unwrap_or(0),
+            secret,
+        };
+        let mut entry = SessionEntry::new(agreed, context, pipes);
+        let keys =
+            entry.grant.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
             self.roster.end(id);
             self.dispatch.detach(socket, &mut Vec::new());
             return;
         };
-        entry.window = u32::try_from(granted.window).unwrap_or(0);
-        self.apply_window(socket, &entry);
+        self.apply_window(socket, &entry.grant);
         entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
         let mut first_failed = None;
         if let PipelineState::Idle { session, channels } = &mut entry.pipes[0] {
@@ -130,10 +137,10 @@ impl Server {
     /// Applies the granted window, or the one that suits many channels within one host. A window
     /// that the kernel refuses is no reason to refuse the channel: the client sees the effective
     /// one in its own figures.
-    fn apply_window(&self, socket: SocketId, entry: &SessionEntry) {
+    fn apply_window(&self, socket: SocketId, grant: &SessionGrant) {
         let link = self.dispatch.link(socket);
-        let asked = (entry.window > 0).then_some(entry.window);
-        let default = || transport::default_window(link.is_local(), entry.channels);
+        let asked = (grant.window > 0).then_some(grant.window);
+        let default = || transport::default_window(link.is_local(), grant.channels);
         if let Some(bytes) = asked.or_else(default) {
             let _ = link.set_window(bytes);
         }
@@ -147,7 +154,7 @@ impl Server {
         let (Some(entry), Some((sealer, opener))) = (self.sessions.get(&id), keys) else {
             return self.disconnect(socket, "JOIN of a session that has ended");
         };
-        self.apply_window(socket, entry);
+        self.apply_window(socket, &entry.grant);
         entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
         let pipeline = entry.pipeline_of(channel);
         let Some(entry) = self.sessions.get_mut(&id) else { return };

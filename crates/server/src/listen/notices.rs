@@ -47,17 +47,15 @@ impl Server {
     /// Ends sessions that do not take what they wanted to be told: their requests would not be heard
     /// either.
     pub(super) fn end_deaf_sessions(&mut self, now: Instant) {
-        let deaf = self.sessions.iter().filter(|(_, entry)| {
-            let stall = entry.pipes.iter().find_map(|pipe| match pipe {
-                // One that is closing has a deadline of its own.
-                PipelineState::Idle { session, channels } => {
-                    let sends = !session.is_closing() && channels.values().any(|idle| idle.sending);
-                    sends.then_some(session.limits().stall)
-                }
-                _ => None,
-            });
-            entry.telling_since.zip(stall).is_some_and(|(since, stall)| now.since(since) >= stall)
-        });
+        let is_deaf = |pipe: &PipelineState| match pipe {
+            // One that is closing has a deadline of its own.
+            PipelineState::Idle { session, channels } if !session.is_closing() => {
+                let since = channels.values().filter_map(|idle| idle.sending_since).min();
+                since.is_some_and(|since| now.since(since) >= session.limits().stall)
+            }
+            _ => false,
+        };
+        let deaf = self.sessions.iter().filter(|(_, entry)| entry.pipes.iter().any(is_deaf));
         let deaf: Vec<SessionId> = deaf.map(|(id, _)| *id).collect();
         for id in deaf {
             let error = Error::new(ErrorKind::TimedOut, "the client does not take the notices that it asked for");
