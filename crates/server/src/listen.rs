@@ -9,27 +9,29 @@ mod idle;
 mod join;
 mod logins;
 mod notices;
+mod phase;
 mod quotas;
+mod refusals;
 mod revoking;
 
-use crate::admit::{Admission, Drop, ServerLimits};
+use crate::admit::{Drop, ServerLimits};
 use crate::audit::Pace;
 use crate::authorise::{Authority, CurrentAuthority, Export};
 use crate::files::OpenFiles;
 use crate::log::{Log, LogEvent};
 use crate::mailbox::{ListenerSender, ServerMessage};
 use crate::metrics::Totals;
-use crate::pending_login::{GrantedSession, LoginPhase, LoginProgress, PendingLogin};
-use crate::pending_shutdowns::PendingShutdowns;
+use crate::pending_login::{GrantedSession, LoginPhase, LoginProgress};
 use crate::rates::{self, UserRates};
 use crate::recovery;
 use crate::reply_cache::{LIFE, ReplyCaches};
 use crate::session_context::Services;
-use crate::sessions::{EndingSession, PipelineState, SessionEntry};
+use crate::sessions::SessionTable;
 use crate::transfer_slots::TransferSlots;
 use crate::watches::Watches;
 pub use handle::Handle;
-use std::collections::BTreeMap;
+use logins::Logins;
+use phase::Phase;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -39,10 +41,9 @@ use xdfs_engine::opening::{JoinRequest, OpeningContext, PendingAccept, ServerOpe
 use xdfs_engine::pump::{DiskMode, PEER_CLOSED};
 use xdfs_io::dispatch::{Completion, Dispatch, Dispatcher, Op, SocketId, Wake};
 use xdfs_io::transport::{self, Address, Link, TransportOptions};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, KeyLimits, SessionId};
+use xdfs_proto::base::{Error, ErrorKind, Instant, KeyLimits, SessionId};
 use xdfs_proto::limits;
 use xdfs_proto::negotiate::{self, Policy};
-use xdfs_proto::registry::Registry;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::{Accept, Open};
 use xdfs_secure::handshake::tls::{HostIdentity, ServerIdentity};
@@ -79,43 +80,28 @@ pub struct Config {
 
 /// A listening server; [`Server::run`] serves.
 pub struct Server {
-    pub(crate) dispatch: Dispatcher,
-    pub(crate) config: Config,
-    pub(super) gate: OpeningContext,
+    dispatch: Dispatcher,
+    config: Config,
+    /// The address that it listens on.
+    address: Address,
+    /// Whether it takes new connections, and when it ends.
+    phase: Phase,
+    /// Connections that have not authenticated.
+    logins: Logins,
+    /// The sessions.
+    sessions: SessionTable,
     /// What all sessions share.
     services: Arc<Services>,
-    blocking: Blocking,
+    /// The watches of names, which end with the server.
     watches: Watches,
+    /// The threads for storage calls.
+    blocking: Blocking,
+    /// Messages of pipelines and handles.
     mailbox: Receiver<ServerMessage>,
-    listener: Option<SocketId>,
-    address: Address,
-    /// Connections are accepted again from then on: no descriptors were left.
-    accept_at: Option<Instant>,
-    guests: BTreeMap<SocketId, PendingLogin>,
-    /// Their slots and deadlines.
-    pub(crate) admission: Admission,
-    /// Refusals that were logged since the last sweep, and those that were only counted: a flood
-    /// must not fill the log.
-    refusals: u32,
-    pub(crate) refusals_untold: u64,
     /// What happened since the start, for the metrics.
-    pub(crate) totals: Totals,
-    /// The granted sessions, and who may join them.
-    pub(crate) roster: Registry<Arc<Principal>>,
-    /// The sessions that have started.
-    pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
-    /// Sessions that are over and whose threads have not all ended.
-    pub(crate) ending: Vec<EndingSession>,
-    /// Pipelines that must end and could not be notified yet.
-    pub(crate) untold: PendingShutdowns,
-    /// Idle channels by their socket.
-    pub(crate) idle: BTreeMap<SocketId, (SessionId, ChannelId)>,
-    /// Commands that crossed with the end of a pipeline's thread.
-    pub(crate) late_commands: Vec<(SessionId, usize, xdfs_engine::mailbox::Command)>,
+    totals: Totals,
+    /// When what is checked from time to time is checked next.
     next_sweep: Instant,
-    pub(crate) draining: Option<Instant>,
-    /// Another process has taken over the listener.
-    retired: bool,
 }
 
 /// Files that are open at a time behind the handles of all sessions: a part of the process's limit,
@@ -148,7 +134,7 @@ impl Server {
         let authority = CurrentAuthority::new(Authority::new(config.exports.clone(), config.policy.floor));
         let watches = notices::watches(&authority, listener.clone());
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);
-        let gate = OpeningContext { identity, directory: Arc::clone(&config.directory) };
+        let opening = OpeningContext { identity, directory: Arc::clone(&config.directory) };
         let services = Services {
             authority,
             log: Arc::clone(&config.log),
@@ -160,32 +146,19 @@ impl Server {
             reply_caches: ReplyCaches::new(std::time::Instant::now() + if inherited { LIFE } else { Duration::ZERO }),
             listener,
         };
-        let admission = Admission::new(config.limits.admission());
         Ok(Self {
             dispatch,
-            gate,
-            services: Arc::new(services),
-            config,
-            blocking: Blocking::default(),
-            watches,
-            mailbox,
-            listener: Some(socket),
             address,
-            accept_at: None,
-            guests: BTreeMap::new(),
-            admission,
-            refusals: 0,
-            refusals_untold: 0,
+            phase: Phase::Accepting { listener: socket },
+            logins: Logins::new(opening, &config.limits),
+            config,
+            sessions: SessionTable::new(),
+            services: Arc::new(services),
+            watches,
+            blocking: Blocking::default(),
+            mailbox,
             totals: Totals::starting(),
-            roster: Registry::new(),
-            sessions: BTreeMap::new(),
-            ending: Vec::new(),
-            untold: PendingShutdowns::default(),
-            idle: BTreeMap::new(),
-            late_commands: Vec::new(),
             next_sweep: Instant(0),
-            draining: None,
-            retired: false,
         })
     }
 
@@ -200,7 +173,7 @@ impl Server {
     /// A duplicate descriptor of the listening socket, for a process that is to take it over.
     pub fn listening_socket(&self) -> std::io::Result<std::os::fd::OwnedFd> {
         use std::os::fd::AsFd;
-        let socket = self.listener.ok_or(std::io::ErrorKind::NotConnected)?;
+        let socket = self.phase.listener().ok_or(std::io::ErrorKind::NotConnected)?;
         self.dispatch.link(socket).as_fd().try_clone_to_owned()
     }
 
@@ -211,7 +184,7 @@ impl Server {
 
     /// The key that clients pin.
     pub fn host_key(&self) -> Fingerprint {
-        self.gate.identity.fingerprint()
+        self.logins.opening.identity.fingerprint()
     }
 
     /// A handle to control it from other threads.
@@ -222,9 +195,7 @@ impl Server {
     /// Serves until it is stopped.
     pub fn run(mut self) -> Result<(), Error> {
         recovery::start(self.config.exports.clone(), self.config.log.clone());
-        if let Some(socket) = self.listener {
-            self.dispatch.submit(Op::Accept { socket });
-        }
+        self.start_accepting();
         loop {
             let deadline = self.deadline();
             let completion = self
@@ -234,21 +205,20 @@ impl Server {
             self.on_completion(completion);
             let now = self.dispatch.now();
             self.sweep(now);
-            let late = self.draining.is_some_and(|until| now >= until);
-            let over = self.sessions.is_empty() && (self.draining.is_some() || self.retired && self.guests.is_empty());
-            if over || late {
-                self.abandon_all();
+            if self.is_over(now) {
+                self.sessions.abandon_all();
                 return Ok(());
             }
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let guests = self.admission.deadline();
-        let watches = !self.sessions.is_empty() || self.refusals > 0 || self.services.files.has_hidden();
+        let guests = self.logins.admission.deadline();
+        let watches =
+            !self.sessions.running.is_empty() || self.logins.refusals.needs_sweep() || self.services.files.has_hidden();
         let sweep = watches.then_some(self.next_sweep);
-        let again = self.untold.again_at();
-        [guests, sweep, again, self.accept_at, self.draining].into_iter().flatten().min()
+        let again = self.sessions.shutdowns.again_at();
+        [guests, sweep, again, self.phase.deadline()].into_iter().flatten().min()
     }
 
     fn on_completion(&mut self, completion: Completion<Link>) {
@@ -260,7 +230,9 @@ impl Server {
             Completion::Small { socket, bytes } => self.on_bytes(socket, &bytes),
             Completion::Sent { socket, .. } => self.on_sent(socket),
             Completion::Head { socket, head } => self.on_idle_head(socket, head),
-            Completion::Ended { socket, cause, .. } if Some(socket) == self.listener => self.on_accept_failed(cause),
+            Completion::Ended { socket, cause, .. } if Some(socket) == self.phase.listener() => {
+                self.on_accept_failed(socket, cause);
+            }
             Completion::Ended { socket, .. } => self.on_ended(socket),
             Completion::Woken => self.read_messages(),
             _ => {}
@@ -268,13 +240,13 @@ impl Server {
     }
 
     fn on_bytes(&mut self, socket: SocketId, bytes: &[u8]) {
-        if self.idle.contains_key(&socket) {
+        if self.sessions.idle.contains_key(&socket) {
             return self.on_idle_bytes(socket, bytes);
         }
-        if self.admission.is_silent(socket) && !self.classify(socket, bytes) {
+        if self.logins.admission.is_silent(socket) && !self.classify(socket, bytes) {
             return;
         }
-        let Some(guest) = self.guests.get_mut(&socket) else { return };
+        let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
         match guest.on_bytes(&mut self.dispatch, bytes) {
             LoginProgress::Waiting => {}
             LoginProgress::Opened(ServerOpened::Open { open, welcome }) => self.on_open(socket, open, *welcome),
@@ -297,7 +269,7 @@ impl Server {
         };
         match self.accept(open, welcome, granted) {
             Ok((granted, send)) => {
-                let Some(guest) = self.guests.get_mut(&socket) else { return };
+                let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
                 guest.send(&mut self.dispatch, send, LoginPhase::Opening(Box::new(granted)));
             }
             Err(error) => self.disconnect(socket, &error.to_string()),
@@ -305,7 +277,7 @@ impl Server {
     }
 
     fn may_open(&mut self, open: &Open, principal: &Principal) -> Result<negotiate::Granted, Error> {
-        if self.draining.is_some() {
+        if self.phase.is_draining() {
             return Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later"));
         }
         let mut granted = negotiate::grant(open, &*self.policy_for(principal, open.pipelines > 1)?)?;
@@ -344,33 +316,33 @@ impl Server {
         };
         let principal = Arc::new(welcome.principal.clone());
         let (send, farewell) = welcome.accept(&accept)?;
-        self.roster.expect(id, Arc::clone(&principal), grant.clone(), self.dispatch.now())?;
+        self.sessions.registry.expect(id, Arc::clone(&principal), grant.clone(), self.dispatch.now())?;
         Ok((GrantedSession { id, secret, grant, granted, open, principal, farewell }, send))
     }
 
     fn on_join(&mut self, socket: SocketId, request: JoinRequest) {
         let now = self.dispatch.now();
         let (id, channel) = (request.join.session, request.join.channel);
-        let entry = self.sessions.get(&id);
+        let entry = self.sessions.running.get(&id);
         let unknown = || Error::new(ErrorKind::SessionUnknown, "JOIN of a session that is not known");
         let derive = |grant: &ChannelGrant| entry.ok_or_else(unknown)?.grant.keys(id, channel, grant);
-        let judged = self.roster.join(id, channel, now, derive, |keys| request.verify(&keys.join));
+        let judged = self.sessions.registry.join(id, channel, now, derive, |keys| request.verify(&keys.join));
         match judged {
             Err(error) => {
-                self.admission.drops().count(Drop::Join);
+                self.logins.admission.drops().count(Drop::Join);
                 self.refuse(socket, JoinRequest::refuse(), &error);
             }
             Ok(keys) => {
-                self.admission.is_proved(socket);
+                self.logins.admission.is_proved(socket);
                 let answer = request.accept(&keys.join);
-                let Some(guest) = self.guests.get_mut(&socket) else { return };
+                let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
                 guest.send(&mut self.dispatch, answer, LoginPhase::Joining(id, channel, Box::new(keys)));
             }
         }
     }
 
     fn on_sent(&mut self, socket: SocketId) {
-        let Some(guest) = self.guests.get_mut(&socket) else { return self.on_last_word(socket) };
+        let Some(guest) = self.logins.pending.get_mut(&socket) else { return self.on_last_word(socket) };
         match std::mem::replace(&mut guest.phase, LoginPhase::Reading) {
             // Nothing was being sent.
             LoginPhase::Reading => {}
@@ -387,7 +359,7 @@ impl Server {
     }
 
     fn on_ended(&mut self, socket: SocketId) {
-        if self.guests.contains_key(&socket) {
+        if self.logins.pending.contains_key(&socket) {
             return self.guest_ended(socket);
         }
         self.idle_ended(socket, Error::new(ErrorKind::ConnectionLost, PEER_CLOSED));
@@ -414,17 +386,14 @@ impl Server {
                 ServerMessage::Figures(tell) => drop(tell.try_send(self.figures())),
                 ServerMessage::Reload(settings) => {
                     (self.config.limits, self.config.policy) = *settings;
-                    self.admission.set_limits(self.config.limits.admission());
+                    self.logins.admission.set_limits(self.config.limits.admission());
                     self.services.rates.set(self.config.limits.bandwidth_per_user);
                 }
-                ServerMessage::Present(identity) => self.gate.identity = identity,
+                ServerMessage::Present(identity) => self.logins.opening.identity = identity,
                 ServerMessage::Revoke(ends) => self.end_revoked(&*ends),
                 ServerMessage::Drain => self.drain(),
                 ServerMessage::Retire => self.retire(),
-                ServerMessage::Stop => {
-                    self.drain();
-                    self.draining = Some(self.dispatch.now());
-                }
+                ServerMessage::Stop => self.stop(),
             }
         }
         // Connections are served in between.
@@ -433,23 +402,17 @@ impl Server {
 
     /// Checks deadlines: pending logins, idle sessions, accepting again.
     fn sweep(&mut self, now: Instant) {
-        while let Some((socket, time)) = self.admission.overdue(now) {
-            let waited_for = self.guests.get(&socket).map_or("opening", PendingLogin::waits_for);
+        while let Some((socket, waited_for, time)) = self.logins.overdue(now) {
             self.part(socket, &format!("no {waited_for} within {time:?}"));
         }
-        if self.accept_at.is_some_and(|at| at <= now) {
-            self.accept_at = None;
-            if let Some(socket) = self.listener {
-                self.dispatch.submit(Op::Accept { socket });
-            }
-        }
-        self.untold.tell_again(now);
+        self.resume_accepting(now);
+        self.sessions.shutdowns.tell_again(now);
         if now >= self.next_sweep {
             self.next_sweep = now.after(Duration::from_secs(1).min(self.config.limits.idle));
-            self.refusals = 0;
-            let drops = self.admission.drops().fresh();
+            self.logins.refusals.sweep();
+            let drops = self.logins.admission.drops().fresh();
             if !drops.is_empty() {
-                let untold = std::mem::take(&mut self.refusals_untold);
+                let untold = self.logins.refusals.take_suppressed();
                 (self.config.log)(&LogEvent::Limits { drops, untold });
             }
             for export in &self.config.exports {
@@ -462,18 +425,6 @@ impl Server {
             self.end_deaf_sessions(now);
             self.end_idle_sessions(now);
             self.remove_hidden();
-        }
-    }
-
-    fn abandon_all(&mut self) {
-        for entry in self.sessions.values() {
-            for pipe in &entry.pipes {
-                if let PipelineState::Running(post) = pipe {
-                    let error = Error::new(ErrorKind::Draining, "the server has shut down");
-                    let command = xdfs_engine::mailbox::Command::Abandon(error);
-                    let _ = post.try_send(xdfs_engine::mailbox::Message::Command(command));
-                }
-            }
         }
     }
 }

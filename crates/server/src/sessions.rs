@@ -2,17 +2,19 @@
 //! while it is idle, on a thread of its own while it moves data). [`xdfs_proto::registry`] decides
 //! which connections may join them.
 
+use crate::pending_shutdowns::PendingShutdowns;
 use crate::session_context::SessionContext;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use xdfs_engine::mailbox::{MailboxSender, Message};
+use xdfs_engine::mailbox::{Command, MailboxSender, Message};
 use xdfs_engine::pipeline::PipelineChannel;
-use xdfs_io::dispatch::{DescriptorWaker, Detached, HEAD_BYTES, Op, SocketId};
+use xdfs_io::dispatch::{DescriptorWaker, Detached, Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId};
 use xdfs_io::transport::Link;
-use xdfs_proto::base::{ChannelId, Error, Instant, SessionId};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
+use xdfs_proto::registry::Registry;
 use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
@@ -22,6 +24,86 @@ use xdfs_secure::record::{Limits, Opener, Sealer};
 
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 pub(crate) type PumpMessage = Receiver<Message<Link>>;
+
+/// The sessions of a server.
+pub(crate) struct SessionTable {
+    /// The granted sessions, and who may join them.
+    pub registry: Registry<Arc<Principal>>,
+    /// The sessions that have started.
+    pub running: BTreeMap<SessionId, SessionEntry>,
+    /// Sessions that are over and whose threads have not all ended.
+    pub ending: Vec<EndingSession>,
+    /// Idle channels by their socket.
+    pub idle: BTreeMap<SocketId, (SessionId, ChannelId)>,
+    /// Pipelines that must end and could not be notified yet.
+    pub shutdowns: PendingShutdowns,
+}
+
+impl SessionTable {
+    /// There is no session.
+    pub fn new() -> Self {
+        Self {
+            registry: Registry::new(),
+            running: BTreeMap::new(),
+            ending: Vec::new(),
+            idle: BTreeMap::new(),
+            shutdowns: PendingShutdowns::default(),
+        }
+    }
+
+    /// The machine of an idle pipeline, and one channel of it.
+    pub fn idle_channel(&mut self, id: SessionId, channel: ChannelId) -> Option<(&mut Session, &mut IdleChannel)> {
+        let entry = self.running.get_mut(&id)?;
+        let pipeline = entry.pipeline_of(channel);
+        let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return None };
+        Some((session, channels.get_mut(&channel)?))
+    }
+
+    /// Ends a session: every idle channel is closed, every thread notified. None if it has not started.
+    pub fn end(&mut self, id: SessionId, error: Option<&Error>, dispatch: &mut Dispatcher) -> Option<SessionEntry> {
+        self.registry.end(id);
+        let entry = self.running.remove(&id)?;
+        for pipe in &entry.pipes {
+            match pipe {
+                PipelineState::Idle { channels, .. } => {
+                    for idle in channels.values() {
+                        self.idle.remove(&idle.socket);
+                        dispatch.detach(idle.socket, &mut Vec::new());
+                    }
+                }
+                PipelineState::Running(post) => {
+                    let why = error.cloned();
+                    let why = why.unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"));
+                    self.shutdowns.tell(post.clone(), why, dispatch.now());
+                }
+                PipelineState::Over => {}
+            }
+        }
+        Some(entry)
+    }
+
+    /// Counts a session that is over until its threads have ended.
+    pub fn add_ending(&mut self, entry: SessionEntry) {
+        self.ending.retain(EndingSession::has_threads);
+        self.ending.extend(EndingSession::of(entry));
+    }
+
+    /// Asks the client of a session to end it.
+    pub fn tell_drain(&self, id: SessionId) {
+        for post in self.running.get(&id).into_iter().flat_map(SessionEntry::running) {
+            let _ = post.try_send(Message::Command(Command::Drain { retry_after_ms: 1000 }));
+            let _ = post.try_send(Message::Command(Command::Close));
+        }
+    }
+
+    /// Ends what every thread does: the server ends now.
+    pub fn abandon_all(&self) {
+        for post in self.running.values().flat_map(SessionEntry::running) {
+            let error = Error::new(ErrorKind::Draining, "the server has shut down");
+            let _ = post.try_send(Message::Command(Command::Abandon(error)));
+        }
+    }
+}
 
 /// Where a pipeline is.
 pub(crate) enum PipelineState {
@@ -172,6 +254,14 @@ impl SessionEntry {
         let quiet = QuietTime { since: grant.opened, operations: 0 };
         let (context, threads) = (Arc::new(context), Arc::new(ThreadOfSession));
         Self { grant, context, pipes, threads, leaving_until: None, quiet }
+    }
+
+    /// The senders to its pipelines that have a thread.
+    pub fn running(&self) -> impl Iterator<Item = &PumpSender> {
+        self.pipes.iter().filter_map(|pipe| match pipe {
+            PipelineState::Running(post) => Some(post),
+            PipelineState::Idle { .. } | PipelineState::Over => None,
+        })
     }
 
     /// The pipeline of a channel.

@@ -55,12 +55,6 @@ pub(super) const TYPES: &[ManyFields] = &[
         why: "the attributes of the protocol, which are a message",
     },
     ManyFields {
-        path: "crates/server/src/listen.rs",
-        name: "Server",
-        fields: 30,
-        why: "to be split: the listener, its idle sessions and its admission",
-    },
-    ManyFields {
         path: "crates/proto/src/session/operation.rs",
         name: "Operation",
         fields: 26,

@@ -20,19 +20,16 @@ use xdfs_proto::wire::{Event, Head};
 /// Bytes of an EOFT at most: one number.
 const END_BYTES_MAX: u32 = 8;
 
-/// An idle pipeline, and one channel of it.
-type Idle<'a> = (&'a mut Session, &'a mut IdleChannel);
-
 impl Server {
     /// A head arrived on an idle channel.
     pub(super) fn on_idle_head(&mut self, socket: SocketId, raw: [u8; HEAD_BYTES]) {
-        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
+        let Some((id, channel)) = self.sessions.idle.get(&socket).copied() else { return };
         let end = read(&raw).filter(|head| {
             let ends = Event::from_code(head.event) == Some(Event::EndOfTransfer);
             ends && (1..=END_BYTES_MAX).contains(&head.length)
         });
         let now = self.dispatch.now();
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let Some(entry) = self.sessions.running.get_mut(&id) else { return };
         let pipeline = entry.pipeline_of(channel);
         let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
         let Some(idle) = channels.get_mut(&channel) else { return };
@@ -53,8 +50,8 @@ impl Server {
 
     /// Bytes arrived on an idle channel.
     pub(super) fn on_idle_bytes(&mut self, socket: SocketId, bytes: &[u8]) {
-        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
-        let Some((_, idle)) = self.idle_channel(id, channel) else { return };
+        let Some((id, channel)) = self.sessions.idle.get(&socket).copied() else { return };
+        let Some((_, idle)) = self.sessions.idle_channel(id, channel) else { return };
         match std::mem::replace(&mut idle.arriving, Arriving::Nothing) {
             // The client has sent close_notify for the handshake too: records follow.
             Arriving::Farewell(farewell) => match farewell.check(bytes) {
@@ -70,18 +67,11 @@ impl Server {
         }
     }
 
-    fn idle_channel(&mut self, id: SessionId, channel: ChannelId) -> Option<Idle<'_>> {
-        let entry = self.sessions.get_mut(&id)?;
-        let pipeline = entry.pipeline_of(channel);
-        let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return None };
-        Some((session, channels.get_mut(&channel)?))
-    }
-
     /// An EOFT is complete.
     fn on_end(&mut self, socket: SocketId, raw: &[u8; HEAD_BYTES], payload: &[u8]) {
         let now = self.dispatch.now();
-        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let Some((id, channel)) = self.sessions.idle.get(&socket).copied() else { return };
+        let Some(entry) = self.sessions.running.get_mut(&id) else { return };
         let pipeline = entry.pipeline_of(channel);
         let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
         introduce(session, channels, now);
@@ -106,18 +96,18 @@ impl Server {
     /// A record of an idle channel is with the transport.
     pub(super) fn on_last_word(&mut self, socket: SocketId) {
         let now = self.dispatch.now();
-        let Some((id, channel)) = self.idle.get(&socket).copied() else { return };
-        let Some((session, idle)) = self.idle_channel(id, channel) else { return };
+        let Some((id, channel)) = self.sessions.idle.get(&socket).copied() else { return };
+        let Some((session, idle)) = self.sessions.idle_channel(id, channel) else { return };
         idle.sending_since = None;
         session.on_sent(channel, now);
-        let Some(pipeline) = self.sessions.get(&id).map(|entry| entry.pipeline_of(channel)) else { return };
+        let Some(pipeline) = self.sessions.running.get(&id).map(|entry| entry.pipeline_of(channel)) else { return };
         let work = |pipe: &PipelineState| match pipe {
             PipelineState::Idle { channels, .. } => {
                 channels.values().any(|idle| matches!(idle.arriving, Arriving::Work(_)))
             }
             PipelineState::Running(_) | PipelineState::Over => false,
         };
-        if self.sessions.get(&id).is_some_and(|entry| entry.pipes.iter().any(work)) {
+        if self.sessions.running.get(&id).is_some_and(|entry| entry.pipes.iter().any(work)) {
             // What is left to tell a thread tells, unless close reasons are being sent.
             self.start_pipelines(id);
         }
@@ -129,7 +119,7 @@ impl Server {
     pub(super) fn tell_idle(&mut self, id: SessionId, pipeline: usize) {
         let now = self.dispatch.now();
         loop {
-            let Some(entry) = self.sessions.get_mut(&id) else { return };
+            let Some(entry) = self.sessions.running.get_mut(&id) else { return };
             let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
             let leaving = session.is_closing();
             let output = if leaving { session.poll(now) } else { session.poll_idle(now) };
@@ -150,7 +140,7 @@ impl Server {
                     let soon = now.after(limits::LAST_WORDS);
                     entry.leaving_until = Some(entry.leaving_until.map_or(soon, |until| until.min(soon)));
                     if let Some(idle) = channels.remove(&channel) {
-                        self.idle.remove(&idle.socket);
+                        self.sessions.idle.remove(&idle.socket);
                         self.dispatch.detach(idle.socket, &mut Vec::new());
                     }
                 }
@@ -171,10 +161,11 @@ impl Server {
     /// Stops waiting for a client that does not complete the close it started. Once it has sent its
     /// EOFT on some channel, everything was sent, and nothing is lost with the rest (P-46).
     pub(super) fn end_leaving_sessions(&mut self, now: Instant) {
-        let late = self.sessions.iter().filter(|(_, entry)| entry.leaving_until.is_some_and(|until| now >= until));
+        let late =
+            self.sessions.running.iter().filter(|(_, entry)| entry.leaving_until.is_some_and(|until| now >= until));
         let late: Vec<SessionId> = late.map(|(id, _)| *id).collect();
         'late: for id in late {
-            let Some(entry) = self.sessions.get_mut(&id) else { continue };
+            let Some(entry) = self.sessions.running.get_mut(&id) else { continue };
             entry.leaving_until = None;
             let mut said = false;
             for pipe in &entry.pipes {

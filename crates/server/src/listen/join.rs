@@ -35,13 +35,12 @@ impl Server {
         let now = self.dispatch.now();
         // The directory may know of a revocation before the message about it arrives.
         if !admits(&*self.config.directory, &session.principal) {
-            self.roster.end(session.id);
+            self.sessions.registry.end(session.id);
         }
-        if !self.roster.begin(session.id) {
+        if !self.sessions.registry.begin(session.id) {
             return self.disconnect(socket, "what it logged in with was revoked");
         }
-        self.admission.leave(socket);
-        let Some(guest) = self.guests.remove(&socket) else { return };
+        let Some(guest) = self.logins.take(socket) else { return };
         let GrantedSession { id, secret, grant, granted, open, principal, farewell } = session;
         let limits = SessionLimits {
             floor: granted.floor,
@@ -72,7 +71,7 @@ impl Server {
         let keys =
             entry.grant.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
         let Ok((sealer, opener)) = keys else {
-            self.roster.end(id);
+            self.sessions.registry.end(id);
             self.dispatch.detach(socket, &mut Vec::new());
             return;
         };
@@ -90,8 +89,8 @@ impl Server {
             self.dispatch.submit(idle.read_on());
             channels.insert(ChannelId(1), idle);
         }
-        self.idle.insert(socket, (id, ChannelId(1)));
-        self.sessions.insert(id, entry);
+        self.sessions.idle.insert(socket, (id, ChannelId(1)));
+        self.sessions.running.insert(id, entry);
         if let Some(fault) = first_failed {
             return self.drop_session(id, Some(Error::from(fault)));
         }
@@ -150,25 +149,29 @@ impl Server {
     pub(super) fn admit(&mut self, socket: SocketId, id: SessionId, channel: ChannelId, keys: RoleKeys) {
         // The session may have ended, or the channel may have been removed, while the answer was in
         // flight.
-        let keys = if self.roster.attach(id, channel) { record_keys(keys, self.config.key_limits).ok() } else { None };
-        let (Some(entry), Some((sealer, opener))) = (self.sessions.get(&id), keys) else {
+        let keys = if self.sessions.registry.attach(id, channel) {
+            record_keys(keys, self.config.key_limits).ok()
+        } else {
+            None
+        };
+        let (Some(entry), Some((sealer, opener))) = (self.sessions.running.get(&id), keys) else {
             return self.disconnect(socket, "JOIN of a session that has ended");
         };
         self.apply_window(socket, &entry.grant);
         entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
         let pipeline = entry.pipeline_of(channel);
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let Some(entry) = self.sessions.running.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
             Some(PipelineState::Idle { channels, .. }) => {
                 let idle = IdleChannel::new(socket, sealer, opener, false, None);
                 self.dispatch.submit(idle.read_on());
                 channels.insert(channel, idle);
-                self.leave(socket);
-                self.idle.insert(socket, (id, channel));
+                self.logins.take(socket);
+                self.sessions.idle.insert(socket, (id, channel));
             }
             Some(PipelineState::Running(post)) => {
                 let (post, context) = (post.clone(), Arc::clone(&entry.context));
-                self.leave(socket);
+                self.logins.take(socket);
                 let detached = self.dispatch.detach(socket, &mut Vec::new());
                 let joined = PipelineChannel {
                     channel,
@@ -188,27 +191,21 @@ impl Server {
         }
     }
 
-    /// A pending login has become a channel.
-    fn leave(&mut self, socket: SocketId) {
-        self.admission.leave(socket);
-        self.guests.remove(&socket);
-    }
-
     /// Starts a thread for every idle pipeline of the session. A pipeline that is sending its close
     /// reason continues without one.
     pub(super) fn start_pipelines(&mut self, id: SessionId) {
-        let Some(count) = self.sessions.get(&id).map(|entry| entry.pipes.len()) else { return };
+        let Some(count) = self.sessions.running.get(&id).map(|entry| entry.pipes.len()) else { return };
         let idle = |entry: &SessionEntry, index: usize| entry.pipes[index].may_move();
         let mut waiting = Vec::new();
         for index in 0..count {
-            if self.sessions.get(&id).is_some_and(|entry| idle(entry, index)) {
+            if self.sessions.running.get(&id).is_some_and(|entry| idle(entry, index)) {
                 match self.prepare(id, index) {
                     Ok(prepared) => waiting.push(prepared),
                     Err(error) => return self.drop_session(id, Some(error)),
                 }
             }
         }
-        let Some(entry) = self.sessions.get(&id) else { return };
+        let Some(entry) = self.sessions.running.get(&id) else { return };
         let posts: Vec<Option<PumpSender>> = entry
             .pipes
             .iter()
@@ -230,7 +227,7 @@ impl Server {
         };
         let dispatch = Dispatcher::new().map_err(resources)?;
         let (post, mailbox) = MailboxSender::new(bounds::MAILBOX, dispatch.waker());
-        let Some(entry) = self.sessions.get_mut(&id) else {
+        let Some(entry) = self.sessions.running.get_mut(&id) else {
             return Err(resources(std::io::ErrorKind::NotFound.into()));
         };
         let pipe = std::mem::replace(&mut entry.pipes[index], PipelineState::Running(post.clone()));
@@ -239,7 +236,7 @@ impl Server {
         };
         let mut group = Pipeline { session: *session, channels: Vec::with_capacity(channels.len()) };
         for (channel, idle) in channels {
-            self.idle.remove(&idle.socket);
+            self.sessions.idle.remove(&idle.socket);
             let detached = self.dispatch.detach(idle.socket, &mut Vec::new());
             group.channels.push(idle.into_group(channel, detached));
         }
@@ -248,7 +245,7 @@ impl Server {
 
     fn spawn(&mut self, id: SessionId, prepared: Prepared, posts: &[Option<PumpSender>]) -> Result<(), Error> {
         let Prepared { index, dispatch, post, mailbox, group } = prepared;
-        let Some(entry) = self.sessions.get(&id) else { return Ok(()) };
+        let Some(entry) = self.sessions.running.get(&id) else { return Ok(()) };
         let pipeline = index as u8;
         let host = ServerHost {
             session: Arc::clone(&entry.context),

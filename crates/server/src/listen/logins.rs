@@ -2,23 +2,58 @@
 //! limits are in `admit`.
 
 use super::Server;
-use crate::admit::{AdmissionVerdict, SourceNetwork};
+use super::phase::Phase;
+use super::refusals::RefusalLog;
+use crate::admit::{Admission, AdmissionVerdict, ServerLimits, SourceNetwork};
 use crate::log::LogEvent;
 use crate::pending_login::{LoginPhase, PendingLogin};
+use std::collections::BTreeMap;
 use std::time::Duration;
+use xdfs_engine::opening::OpeningContext;
 use xdfs_io::dispatch::{Dispatch, End, SocketId};
 use xdfs_io::transport::{self, Link};
-use xdfs_proto::base::{Error, ErrorKind};
+use xdfs_proto::base::{Error, ErrorKind, Instant};
 use xdfs_proto::wire::preface::{ClientPreface, Continuation, ServerPreface, Status};
 use xdfs_secure::login::FailedLogin;
 use xdfs_secure::policy::Method;
 use xdfs_secure::random;
 
-/// Refused connections that are logged one by one between two sweeps (a second).
-const REFUSALS_TOLD: u32 = 200;
+/// Connections that have not authenticated.
+pub(super) struct Logins {
+    /// The server's identity, and the accounts that may log in.
+    pub opening: OpeningContext,
+    /// The connections, by their socket.
+    pub pending: BTreeMap<SocketId, PendingLogin>,
+    /// Their slots and deadlines.
+    pub admission: Admission,
+    /// Which of those that are refused are logged.
+    pub refusals: RefusalLog,
+}
+
+impl Logins {
+    /// There is none.
+    pub(super) fn new(opening: OpeningContext, limits: &ServerLimits) -> Self {
+        let admission = Admission::new(limits.admission());
+        Self { opening, pending: BTreeMap::new(), admission, refusals: RefusalLog::default() }
+    }
+
+    /// The connection is none of these any more: it has become a channel, or is to be closed.
+    pub(super) fn take(&mut self, socket: SocketId) -> Option<PendingLogin> {
+        self.admission.leave(socket);
+        self.pending.remove(&socket)
+    }
+
+    /// What the next connection that is overdue was waiting for, and how long it was given.
+    pub(super) fn overdue(&mut self, now: Instant) -> Option<(SocketId, &'static str, Duration)> {
+        let (socket, time) = self.admission.overdue(now)?;
+        let waited_for = self.pending.get(&socket).map_or("opening", PendingLogin::waits_for);
+        Some((socket, waited_for, time))
+    }
+}
 
 impl Server {
-    pub(super) fn on_accept_failed(&mut self, cause: End) {
+    /// The next connection cannot be accepted.
+    pub(super) fn on_accept_failed(&mut self, listener: SocketId, cause: End) {
         let text = match cause {
             End::Failed(errno) | End::Source(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
             End::Closed => "the listening socket was closed".into(),
@@ -26,7 +61,7 @@ impl Server {
         let error = format!("{text}; accepting again in 100 ms");
         self.tell_refusal("somebody".into(), error);
         // Out of descriptors: retrying at once would spin.
-        self.accept_at = Some(self.dispatch.now().after(Duration::from_millis(100)));
+        self.phase = Phase::Pausing { listener, until: self.dispatch.now().after(Duration::from_millis(100)) };
     }
 
     pub(super) fn on_accepted(&mut self, link: Link) {
@@ -51,11 +86,11 @@ impl Server {
         };
         let nonce = random::array();
         let (Ok(socket), Ok(nonce)) = (self.dispatch.attach(link, &[]), nonce) else { return };
-        if let Some(victim) = self.admission.arrive(socket, source, now) {
+        if let Some(victim) = self.logins.admission.arrive(socket, source, now) {
             self.disconnect(victim, "made room for newer connections");
         }
-        let guest = PendingLogin::start(&mut self.dispatch, socket, peer, source, self.gate.clone(), nonce);
-        self.guests.insert(socket, guest);
+        let guest = PendingLogin::start(&mut self.dispatch, socket, peer, source, self.logins.opening.clone(), nonce);
+        self.logins.pending.insert(socket, guest);
     }
 
     pub(super) fn tell_refusal(&mut self, peer: String, error: String) {
@@ -68,12 +103,9 @@ impl Server {
             LogEvent::LoginFailed { .. } => self.totals.logins_failed += 1,
             _ => self.totals.refused += 1,
         }
-        if self.refusals >= REFUSALS_TOLD {
-            self.refusals_untold += 1;
-            return;
+        if self.logins.refusals.admit() {
+            (self.config.log)(&refusal);
         }
-        self.refusals += 1;
-        (self.config.log)(&refusal);
     }
 
     /// The first eight bytes identify a connection; returns false if it may not continue.
@@ -81,10 +113,10 @@ impl Server {
         let preface = bytes.try_into().ok().and_then(|raw| ClientPreface::decode(raw).ok());
         let start = preface.map_or(0, |preface| preface.start);
         if start == Continuation::Join as u8 {
-            self.admission.is_join(socket);
+            self.logins.admission.is_join(socket);
             return true;
         }
-        match self.admission.is_login(socket, self.dispatch.now()) {
+        match self.logins.admission.is_login(socket, self.dispatch.now()) {
             AdmissionVerdict::Welcome(victim) => {
                 if let Some(victim) = victim {
                     self.disconnect(victim, "made room for newer connections");
@@ -94,7 +126,7 @@ impl Server {
             AdmissionVerdict::Refused(status) => {
                 let preface = match status {
                     Status::Penalised => {
-                        ServerPreface::penalised(self.admission.wait(socket, self.dispatch.now()), start)
+                        ServerPreface::penalised(self.logins.admission.wait(socket, self.dispatch.now()), start)
                     }
                     status => ServerPreface { status, version: 0, start },
                 };
@@ -109,11 +141,11 @@ impl Server {
     /// would wait for them, too. They are logged unless the client was let in, since agents offer all
     /// keys that they have. Returns how many were logged.
     pub(super) fn count_failed(&mut self, socket: SocketId, let_in: bool) -> usize {
-        let Some(guest) = self.guests.get_mut(&socket) else { return 0 };
+        let Some(guest) = self.logins.pending.get_mut(&socket) else { return 0 };
         let mut failed = guest.take_failed();
         let peer = guest.peer.clone();
         for _ in failed.iter().filter(|login| login.method == Some(Method::Password)) {
-            self.admission.login_failed(socket, self.dispatch.now());
+            self.logins.admission.login_failed(socket, self.dispatch.now());
         }
         failed.retain(|login| !let_in || login.method == Some(Method::Password));
         for FailedLogin { user, method, key, cause } in &failed {
@@ -152,12 +184,11 @@ impl Server {
     }
 
     fn forget(&mut self, socket: SocketId) -> Option<PendingLogin> {
-        self.admission.leave(socket);
-        let guest = self.guests.remove(&socket)?;
+        let guest = self.logins.take(socket)?;
         self.dispatch.detach(socket, &mut Vec::new());
         match &guest.phase {
-            LoginPhase::Opening(granted) => self.roster.end(granted.id),
-            LoginPhase::Joining(id, channel, _) => self.roster.gave_up(*id, *channel),
+            LoginPhase::Opening(granted) => self.sessions.registry.end(granted.id),
+            LoginPhase::Joining(id, channel, _) => self.sessions.registry.gave_up(*id, *channel),
             LoginPhase::Reading | LoginPhase::Answering { .. } | LoginPhase::Refusing => {}
         }
         Some(guest)
@@ -165,7 +196,7 @@ impl Server {
 
     /// Sends the reason, and closes the connection when it was sent.
     pub(super) fn refuse(&mut self, socket: SocketId, send: Vec<u8>, error: &Error) {
-        let Some(guest) = self.guests.get_mut(&socket) else { return };
+        let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
         let peer = guest.peer.clone();
         guest.send(&mut self.dispatch, send, LoginPhase::Refusing);
         self.tell_refusal(peer, error.to_string());

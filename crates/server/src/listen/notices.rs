@@ -20,13 +20,9 @@ pub(super) fn watches(authority: &CurrentAuthority, listener: ListenerSender) ->
 impl Server {
     /// There is something to tell a session.
     pub(super) fn on_notices(&mut self, id: SessionId) {
-        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let Some(entry) = self.sessions.running.get_mut(&id) else { return };
         let notices = entry.context.watches.take();
-        let running = entry.pipes.iter().find_map(|pipe| match pipe {
-            PipelineState::Running(post) => Some(post),
-            _ => None,
-        });
-        if let Some(post) = running {
+        if let Some(post) = entry.running().next() {
             let command = Message::Command(Command::Notices(notices.clone()));
             if post.try_send(command).is_err() {
                 entry.context.watches.put_back(notices);
@@ -55,7 +51,7 @@ impl Server {
             }
             _ => false,
         };
-        let deaf = self.sessions.iter().filter(|(_, entry)| entry.pipes.iter().any(is_deaf));
+        let deaf = self.sessions.running.iter().filter(|(_, entry)| entry.pipes.iter().any(is_deaf));
         let deaf: Vec<SessionId> = deaf.map(|(id, _)| *id).collect();
         for id in deaf {
             let error = Error::new(ErrorKind::TimedOut, "the client does not take the notices that it asked for");

@@ -5,7 +5,7 @@
 
 use super::Server;
 use crate::admit::{Drop, ServerLimits};
-use crate::sessions::EndingSession;
+use crate::sessions::{EndingSession, SessionTable};
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind, SessionId};
@@ -84,26 +84,55 @@ impl UsageTable {
     }
 }
 
-impl Server {
-    /// The grant for one more session of `principal`: the policy, reduced to what is left. Refused
-    /// if nothing is. Counts the pipelines of the other sessions only if `several` is set.
-    pub(super) fn policy_for(&mut self, principal: &Principal, several: bool) -> Result<Cow<'_, Policy>, Error> {
-        let mut tally = UsageTable::default();
+impl SessionTable {
+    /// What the sessions use, as seen by `user`, and the pipelines of this user, which are counted only if `several` is
+    /// set.
+    fn usage(&mut self, user: &Principal, several: bool) -> (UsageTable, usize) {
+        let mut usage = UsageTable::default();
         let mut pipelines = 0;
-        for (id, other, channels) in self.roster.sessions() {
-            if tally.add(other, channels, principal) && several {
-                pipelines += self.sessions.get(&id).map_or(1, |entry| entry.pipes.len());
+        for (id, other, channels) in self.registry.sessions() {
+            if usage.add(other, channels, user) && several {
+                pipelines += self.running.get(&id).map_or(1, |entry| entry.pipes.len());
             }
         }
         self.ending.retain(EndingSession::has_threads);
         for over in &self.ending {
-            if tally.add(&over.principal, over.channels, principal) && several {
+            if usage.add(&over.principal, over.channels, user) && several {
                 pipelines += over.pipelines;
             }
         }
+        (usage, pipelines)
+    }
+
+    /// How many of `wanted` more channels this session may have of `most` in all: those that it was granted and does
+    /// not have, and those not granted to any session.
+    pub(super) fn room_for_channels(&self, id: SessionId, wanted: u16, most: usize) -> u16 {
+        let held = |(id, _, granted): (SessionId, _, u16)| {
+            let up = self.running.get(&id).map_or(0, |entry| entry.context.metrics.channels.load(Ordering::Relaxed));
+            (id, usize::from(granted), usize::try_from(up).unwrap_or(usize::MAX))
+        };
+        let (mut all, mut own) = (0_usize, 0);
+        for (other, granted, up) in self.registry.sessions().map(held) {
+            all = all.saturating_add(granted.max(up));
+            if other == id {
+                own = granted.saturating_sub(up);
+            }
+        }
+        let ending = self.ending.iter().filter(|over| over.has_threads()).map(|over| usize::from(over.channels));
+        let all = ending.fold(all, usize::saturating_add);
+        let room = most.saturating_sub(all).saturating_add(own);
+        wanted.min(u16::try_from(room).unwrap_or(u16::MAX))
+    }
+}
+
+impl Server {
+    /// The grant for one more session of `principal`: the policy, reduced to what is left. Refused
+    /// if nothing is. Counts the pipelines of the other sessions only if `several` is set.
+    pub(super) fn policy_for(&mut self, principal: &Principal, several: bool) -> Result<Cow<'_, Policy>, Error> {
+        let (usage, pipelines) = self.sessions.usage(principal, several);
         let limits = &self.config.limits;
-        let room = tally.room(principal, limits).map_err(|(drop, text)| {
-            self.admission.drops().count(drop);
+        let room = usage.room(principal, limits).map_err(|(drop, text)| {
+            self.logins.admission.drops().count(drop);
             Error::new(ErrorKind::Busy, format!("{text}; try again later"))
         })?;
         let policy = &self.config.policy;
@@ -114,26 +143,6 @@ impl Server {
             return Ok(Cow::Borrowed(policy));
         }
         Ok(Cow::Owned(Policy { channels_max: channels, pipelines_max: pipelines, ..policy.clone() }))
-    }
-
-    /// How many of `wanted` more channels this session may have: those that it was granted and does
-    /// not have, and those not granted to any session.
-    pub(super) fn room_for_channels(&self, id: SessionId, wanted: u16) -> u16 {
-        let held = |(id, _, granted): (SessionId, _, u16)| {
-            let up = self.sessions.get(&id).map_or(0, |entry| entry.context.metrics.channels.load(Ordering::Relaxed));
-            (id, usize::from(granted), usize::try_from(up).unwrap_or(usize::MAX))
-        };
-        let (mut all, mut own) = (0_usize, 0);
-        for (other, granted, up) in self.roster.sessions().map(held) {
-            all = all.saturating_add(granted.max(up));
-            if other == id {
-                own = granted.saturating_sub(up);
-            }
-        }
-        let ending = self.ending.iter().filter(|over| over.has_threads()).map(|over| usize::from(over.channels));
-        let all = ending.fold(all, usize::saturating_add);
-        let room = self.config.limits.channels.saturating_sub(all).saturating_add(own);
-        wanted.min(u16::try_from(room).unwrap_or(u16::MAX))
     }
 }
 

@@ -20,7 +20,7 @@ impl Server {
     }
 
     fn end_where(&mut self, ends: &dyn Fn(&Principal) -> bool, why: &str) {
-        for id in self.roster.revoke(|principal| ends(principal)) {
+        for id in self.sessions.registry.revoke(|principal| ends(principal)) {
             // A running pipeline sends the reason to its client; an idle one is started to send it.
             // If the answer to OPEN is still being sent, the connection is closed after that.
             self.start_pipelines(id);
