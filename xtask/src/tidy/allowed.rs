@@ -78,10 +78,4 @@ pub(super) const TYPES: &[ManyFields] = &[
         fields: 21,
         why: "the options of a connection",
     },
-    ManyFields {
-        path: "crates/server/src/files/mod.rs",
-        name: "Handle",
-        fields: 19,
-        why: "to be split: what the client was granted and what the server keeps",
-    },
 ];

@@ -2,7 +2,8 @@
 
 use super::leases::AccessGuard;
 use super::shares::Sharing;
-use super::{Handle, SessionFiles, UnsyncedName, hidden, lock, stale};
+use super::syncs::NameSync;
+use super::{FileGrant, Handle, Object, SessionFiles, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
 use crate::calls::attributes_of;
 use std::sync::atomic::Ordering;
@@ -124,15 +125,16 @@ impl FileCalls {
             let text = "somebody else has the file open in a way that excludes this one; try again later";
             return Err(Error::new(ErrorKind::Locked, text));
         }
-        let handle = Arc::new(Handle::new((&self.files, id, open.path.to_vec()), identity, sharing, reserved, None));
+        let name = match open.again {
+            Some(_) => NameSync::Unknown,
+            None if created => NameSync::Created,
+            None => NameSync::Synced,
+        };
+        let grant = FileGrant::new(open.path, identity, sharing, own);
+        let handle = Arc::new(Handle::new(&self.files, id, grant, Object::file(name), reserved));
         if open.again.is_some() {
             self.claim_hidden(open.path, &handle);
         }
-        handle.own.store(own, Ordering::Relaxed);
-        *lock(&handle.unsynced_name) = match open.again {
-            Some(_) => Some(UnsyncedName::Unknown),
-            None => created.then_some(UnsyncedName::Created),
-        };
         if open.truncate && !created {
             file.set_length(0)?;
         }
@@ -181,15 +183,14 @@ impl FileCalls {
     /// The open file, if the user may do this with it now.
     fn opened(&self, want: Want) -> Result<(Arc<OpenFile>, Authorized), Error> {
         let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
-        if handle.pipe.is_some() {
-            return Err(Error::new(ErrorKind::NotRegular, "it is a pipe"));
-        }
+        handle.file()?;
+        let Sharing { read, write, .. } = handle.grant.sharing;
         let (granted, want) = match want {
-            Want::Read => (handle.sharing.read, want),
-            _ if handle.own.load(Ordering::Relaxed) => (handle.sharing.write, Want::Write { keep: true }),
-            _ => (handle.sharing.write, Want::Change),
+            Want::Read => (read, want),
+            _ if handle.grant.is_own() => (write, Want::Write { keep: true }),
+            _ => (write, Want::Change),
         };
-        let at = self.authorise(&handle.name, want)?;
+        let at = self.authorise(&handle.grant.name, want)?;
         if !granted {
             let text =
                 if want == Want::Read { "the handle is not open to read" } else { "the handle is not open to write" };
@@ -198,13 +199,12 @@ impl FileCalls {
         if let Some(file) = handle.descriptor() {
             return Ok((file, at));
         }
-        let request = OpenRequest { read: handle.sharing.read, write: handle.sharing.write, ..OpenRequest::default() };
-        let file = match at.store().open_file(at.path(), &request) {
+        let file = match at.store().open_file(at.path(), &handle.grant.request()) {
             Ok((file, _)) => Arc::new(file),
             Err(error) if error.kind == ErrorKind::NotFound => return Err(stale("its name is gone")),
             Err(error) => return Err(error),
         };
-        if file.identity()? != handle.identity {
+        if file.identity()? != handle.grant.identity {
             return Err(stale("its name belongs to another file now"));
         }
         handle.keep(Arc::clone(&file));
@@ -213,7 +213,7 @@ impl FileCalls {
 
     /// The open file for a call that needs no more than that it is open.
     pub(super) fn opened_anyhow(&self) -> Result<(Arc<OpenFile>, Authorized), Error> {
-        let reads = self.handle.as_ref().is_some_and(|handle| handle.sharing.read);
+        let reads = self.handle.as_ref().is_some_and(|handle| handle.grant.sharing.read);
         self.opened(if reads { Want::Read } else { Want::Change })
     }
 
@@ -250,7 +250,8 @@ impl FileCalls {
         let (file, _) = self.opened(Want::Change)?;
         match *call {
             FileCall::Write { offset, data } => {
-                let turn = self.handle.as_ref().map(|handle| super::lock(&handle.writing));
+                let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+                let turn = lock(&handle.file()?.writing);
                 file.write_at(data, offset)?;
                 drop(turn);
                 self.wrote(data);
@@ -273,7 +274,9 @@ impl FileCalls {
     /// The file's change number after a change of its own.
     fn changed(&self, file: &OpenFile) -> Result<u64, Error> {
         let change = change_of(&file.node()?);
-        self.handle.iter().for_each(|handle| handle.leased_change.store(change, Ordering::Relaxed));
+        if let Some(handle) = &self.handle {
+            handle.file()?.leased_change.store(change, Ordering::Relaxed);
+        }
         Ok(change)
     }
 

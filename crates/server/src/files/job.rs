@@ -52,7 +52,7 @@ pub(crate) fn name_of(payload: &[u8], files: &SessionFiles) -> Result<Vec<u8>, E
     let batch = FileBatch::decode(payload).map_err(|error| malformed(&error))?;
     match batch.calls.first() {
         Some(FileCall::Open(open)) => Ok(open.path.to_vec()),
-        _ => files.handle(batch.handle).map(|handle| handle.name.clone()),
+        _ => files.handle(batch.handle).map(|handle| handle.grant.name.clone()),
     }
 }
 
@@ -140,7 +140,7 @@ impl FileJob {
         };
         let name = match (batch.calls.first(), &handle) {
             (Some(FileCall::Open(open)), _) => open.path.to_vec(),
-            (_, Some(Ok(handle))) => handle.name.clone(),
+            (_, Some(Ok(handle))) => handle.grant.name.clone(),
             _ => Vec::new(),
         };
         let mut calls = FileCalls {

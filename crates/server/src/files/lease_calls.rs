@@ -100,14 +100,15 @@ impl FileCalls {
 
     fn ask(&self, handle: &Arc<Handle>, call: LeaseCall) -> Result<LeaseAnswer, Error> {
         let (file, _) = self.opened_anyhow()?;
-        self.must_shut_others_out(&handle.name, handle.own.load(Ordering::Relaxed))?;
+        self.must_shut_others_out(&handle.grant.name, handle.grant.is_own())?;
         let writes =
             matches!(call, LeaseCall::Ask(LeaseKind::Write) | LeaseCall::Reclaim { kind: LeaseKind::Write, .. });
-        if writes && !handle.sharing.write {
+        if writes && !handle.grant.sharing.write {
             return Err(Error::new(ErrorKind::Refused, "the handle is not open to write"));
         }
         let server = &handle.reserved.server;
-        let before = handle.leased_change.load(Ordering::Relaxed);
+        let leased_change = &handle.file()?.leased_change;
+        let before = leased_change.load(Ordering::Relaxed);
         if call == LeaseCall::Renew && change_of(&file.node()?) != before {
             // A program of this machine changed the file.
             server.give_back(handle);
@@ -116,7 +117,7 @@ impl FileCalls {
         let answer = server.lease(handle, call);
         if call != LeaseCall::Renew && answer != LeaseAnswer::Refused {
             // What the client read before it had the lease is not covered by it.
-            handle.leased_change.store(change_of(&file.node()?), Ordering::Relaxed);
+            leased_change.store(change_of(&file.node()?), Ordering::Relaxed);
         }
         Ok(answer)
     }

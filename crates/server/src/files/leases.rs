@@ -260,7 +260,7 @@ impl Handle {
 
     pub(super) fn key(&self) -> FileKey {
         let mut key = [0; 16];
-        key.copy_from_slice(&self.identity[..16]);
+        key.copy_from_slice(&self.grant.identity[..16]);
         key
     }
 }

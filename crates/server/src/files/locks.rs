@@ -6,13 +6,12 @@
 
 use super::call::FileCalls;
 use super::waiting::{Scope, Waiter, Wanted};
-use super::{Handle, OpenFiles, lock, stale};
+use super::{Handle, Object, OpenFiles, lock, stale};
 use crate::authorise::Authorized;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use xdfs_io::store::{OpenFile, OpenRequest};
+use xdfs_io::store::OpenFile;
 use xdfs_proto::base::{Error, ErrorKind, Extent};
 use xdfs_proto::range_locks::{RangeLock, RangeLocks};
 use xdfs_proto::wire::file::{FileAnswer, FileCall, LockOwner};
@@ -27,9 +26,18 @@ struct RangeOwner {
     slot: Slot,
 }
 
+/// The locks of a handle.
+#[derive(Default)]
+pub(super) struct HandleLocks {
+    /// The lock of the whole file that it has, and whether that is exclusive.
+    whole: Mutex<Option<bool>>,
+    /// Those of ranges.
+    ranges: Mutex<RangeOwners>,
+}
+
 /// The owners that have locks through one handle.
 #[derive(Default)]
-pub(super) struct RangeOwners(BTreeMap<LockOwner, RangeOwner>);
+struct RangeOwners(BTreeMap<LockOwner, RangeOwner>);
 
 /// A descriptor that stays open, and some ranges, of a user's limits, given back when it is dropped.
 pub(super) struct Slot {
@@ -87,24 +95,24 @@ impl Handle {
         take: impl FnOnce() -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let waiting = &self.reserved.server.waiting;
-        let turn = holds || lock(waiting).is_turn(&self.identity, who, wanted, Instant::now());
+        let turn = holds || lock(waiting).is_turn(&self.grant.identity, who, wanted, Instant::now());
         let taken = if turn { take() } else { Ok(false) };
         let mut waiting = lock(waiting);
         if wait && matches!(taken, Ok(false)) {
-            let kept = waiting.wait(&self.identity, who, wanted, &self.reserved.user, Instant::now());
+            let kept = waiting.wait(&self.grant.identity, who, wanted, &self.reserved.user, Instant::now());
             return Err(if kept {
                 locked()
             } else {
                 Error::new(ErrorKind::LimitExceeded, "you wait for too many locks; give some up first")
             });
         }
-        waiting.leave(&self.identity, who, wanted);
+        waiting.leave(&self.grant.identity, who, wanted);
         if taken? { Ok(()) } else { Err(locked()) }
     }
 
     /// Locks the whole file, of which `file` is a descriptor.
     pub(super) fn lock(&self, file: &Arc<OpenFile>, exclusive: bool, wait: bool) -> Result<(), Error> {
-        let mut whole = lock(&self.whole);
+        let mut whole = lock(&self.file()?.locks.whole);
         let who = Waiter { handle: self.id, owner: [0; 8] };
         let holds = self.descriptors().pinned(self.id).is_some();
         self.in_turn((who, Wanted { scope: Scope::File, exclusive }), wait, holds, || {
@@ -125,7 +133,7 @@ impl Handle {
     }
 
     pub(super) fn unlock(&self) -> Result<(), Error> {
-        let mut whole = lock(&self.whole);
+        let mut whole = lock(&self.file()?.locks.whole);
         let pinned = self.descriptors().pinned(self.id);
         pinned.map_or(Ok(()), |file| self.end_lock(&file))?;
         *whole = None;
@@ -147,7 +155,7 @@ impl Handle {
         wait: bool,
         open: impl FnOnce() -> Result<OpenFile, Error>,
     ) -> Result<(), Error> {
-        let mut owners = lock(&self.ranges);
+        let mut owners = lock(&self.file()?.locks.ranges);
         let who = Waiter { handle: self.id, owner };
         let holds = owners.0.contains_key(&owner);
         let place = Wanted { scope: Scope::Range(wanted.range), exclusive: wanted.exclusive };
@@ -166,7 +174,7 @@ impl Handle {
     }
 
     fn unlock_range(&self, owner: LockOwner, range: Extent) -> Result<(), Error> {
-        let mut owners = lock(&self.ranges);
+        let mut owners = lock(&self.file()?.locks.ranges);
         let Some(known) = owners.0.get_mut(&owner) else { return Ok(()) };
         known.unlock(range)?;
         let closed = if known.held.is_empty() { owners.0.remove(&owner) } else { None };
@@ -180,25 +188,33 @@ impl Handle {
     ///
     /// Waits for nobody: whoever is about to lock something, with a disk that may hang, counts.
     pub(super) fn excludes_others(&self) -> bool {
-        let ranges = self.ranges.try_lock().map_or(true, |owners| !owners.0.is_empty());
-        ranges
-            || self.pipe.is_some()
-            || self.sharing.deny_read
-            || self.sharing.deny_write
+        let Object::File(file) = &self.object else { return true }; // A pipe has another end.
+        file.locks.ranges.try_lock().map_or(true, |owners| !owners.0.is_empty())
+            || self.grant.sharing.deny_read
+            || self.grant.sharing.deny_write
             || self.descriptors().pinned(self.id).is_some()
     }
 
     /// How many ranges are locked through it, unless that is changing just now.
     pub(super) fn locked_ranges(&self) -> u64 {
+        let Object::File(file) = &self.object else { return 0 }; // A pipe has no ranges.
         let count = |owners: &RangeOwners| owners.0.values().map(|owner| owner.held.len() as u64).sum();
-        self.ranges.try_lock().map_or(0, |owners| count(&owners))
+        file.locks.ranges.try_lock().map_or(0, |owners| count(&owners))
+    }
+
+    /// The lock of the whole file that it has, and whether that is exclusive, unless that is changing just now.
+    pub(super) fn whole_lock(&self) -> Option<bool> {
+        let Object::File(file) = &self.object else { return None }; // A pipe has no locks.
+        file.locks.whole.try_lock().map_or(None, |lock| *lock)
     }
 
     /// Ends its locks, and its places in line.
     pub(super) fn end_locks(&self) {
-        let owners = std::mem::take(&mut *lock(&self.ranges));
-        drop(owners);
-        lock(&self.reserved.server.waiting).close(&self.identity, self.id);
+        if let Object::File(file) = &self.object {
+            let owners = std::mem::take(&mut *lock(&file.locks.ranges));
+            drop(owners);
+        }
+        lock(&self.reserved.server.waiting).close(&self.grant.identity, self.id);
     }
 }
 
@@ -234,7 +250,7 @@ impl FileCalls {
         let (file, at) = self.opened_anyhow()?;
         let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
         // A shared one shuts out those who want it for themselves.
-        let may_lock = || self.must_shut_others_out(&handle.name, handle.own.load(Ordering::Relaxed));
+        let may_lock = || self.must_shut_others_out(&handle.grant.name, handle.grant.is_own());
         match *call {
             FileCall::Lock { exclusive, wait } => {
                 may_lock()?;
@@ -248,7 +264,7 @@ impl FileCalls {
             }
             FileCall::UnlockRange { owner, range } => handle.unlock_range(owner, range)?,
             FileCall::FindLock { owner, lock: RangeLock { range, exclusive } } => {
-                let owners = lock(&handle.ranges);
+                let owners = lock(&handle.file()?.locks.ranges);
                 let own = owners.0.get(&owner).map_or(&*file, |own| &own.file);
                 let found = own.find_lock(range, exclusive)?;
                 let lock = found.map(|(range, exclusive)| RangeLock { range, exclusive });
@@ -263,21 +279,22 @@ impl FileCalls {
 /// As fcntl(2) has it.
 fn must_be_open_for(handle: &Handle, exclusive: bool) -> Result<(), Error> {
     let (granted, text) = match exclusive {
-        true => (handle.sharing.write, "the handle is not open to write, which an exclusive lock of a range needs"),
-        false => (handle.sharing.read, "the handle is not open to read, which a shared lock of a range needs"),
+        true => {
+            (handle.grant.sharing.write, "the handle is not open to write, which an exclusive lock of a range needs")
+        }
+        false => (handle.grant.sharing.read, "the handle is not open to read, which a shared lock of a range needs"),
     };
     if granted { Ok(()) } else { Err(Error::new(ErrorKind::Refused, text)) }
 }
 
 /// The same file once more.
 fn open_beside(handle: &Handle, at: &Authorized) -> Result<OpenFile, Error> {
-    let request = OpenRequest { read: handle.sharing.read, write: handle.sharing.write, ..OpenRequest::default() };
-    let file = match at.store().open_file(at.path(), &request) {
+    let file = match at.store().open_file(at.path(), &handle.grant.request()) {
         Ok((file, _)) => file,
         Err(error) if error.kind == ErrorKind::NotFound => return Err(stale("its name is gone")),
         Err(error) => return Err(error),
     };
-    if file.identity()? != handle.identity {
+    if file.identity()? != handle.grant.identity {
         return Err(stale("its name belongs to another file now"));
     }
     Ok(file)

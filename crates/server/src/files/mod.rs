@@ -23,16 +23,16 @@ mod waiting;
 use descriptors::Descriptors;
 use hidden::HiddenFiles;
 use leases::Leases;
-use locks::RangeOwners;
+use locks::HandleLocks;
 use pipes::Pipe;
 use shares::{Shares, Sharing};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
 use std::time::{Duration, Instant};
-use syncs::FailedSyncs;
+use syncs::{FailedSyncs, NameSync, SyncState};
 use waiting::Waiting;
-use xdfs_io::store::OpenFile;
+use xdfs_io::store::{OpenFile, OpenRequest};
 use xdfs_proto::base::{Error, ErrorKind, SessionId};
 use xdfs_proto::wire::file::{FileIdentity, OpenedBefore, Verifier};
 use xdfs_secure::random;
@@ -98,51 +98,60 @@ struct Reservation {
     bytes: usize,
 }
 
-/// Whose name may not be on stable storage: a file that a handle has created, or one that was opened before in another session,
-/// of which nobody knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum UnsyncedName {
-    Created,
-    Unknown,
-}
-
 /// An open file of one session.
 pub(crate) struct Handle {
+    /// Its number.
     id: u64,
     /// Whose it is.
     session: SessionId,
     /// His name, as others see it: empty for visitors.
     shown: Arc<str>,
-    /// `EXPORT/path`, as it was opened.
-    name: Vec<u8>,
-    identity: FileIdentity,
-    sharing: Sharing,
-    /// It was created by this handle, which its user may therefore write.
-    own: AtomicBool,
-    /// Why the directory may not have its name on stable storage yet.
-    unsynced_name: Mutex<Option<UnsyncedName>>,
-    /// Held while it is synced.
-    syncing: Mutex<()>,
-    /// Why not all that was written is on stable storage, and never will be.
-    sync_failed: OnceLock<Error>,
+    /// What the client was granted.
+    grant: FileGrant,
+    /// What it is open on.
+    object: Object,
     /// Bytes that were written through it; through a pipe, in either direction.
     written: AtomicU64,
-    /// Held while something is written: the kernel has one write of a file after the other, too, and threads that wait for
-    /// their turn there take a processor each.
-    writing: Mutex<()>,
     /// Kinds of changes that are in the log, one bit for each code.
     logged: AtomicU64,
-    /// The lock of the whole file that it has, and whether that is exclusive.
-    whole: Mutex<Option<bool>>,
-    ranges: Mutex<RangeOwners>,
+    /// Set when no further call may use it; held by each call that does.
+    retired: RwLock<bool>,
+    /// What it takes of its user's limits.
+    reserved: Reservation,
+}
+
+/// What a client was granted when it opened a file.
+struct FileGrant {
+    /// `EXPORT/path`, as it was opened.
+    name: Vec<u8>,
+    /// The file.
+    identity: FileIdentity,
+    /// What the handle does, and what it denies to others.
+    sharing: Sharing,
+    /// It was created by this handle, which its user may therefore write until he closes it.
+    own: AtomicBool,
+}
+
+/// What a handle is open on.
+enum Object {
+    /// A regular file.
+    File(FileState),
+    /// One end of a FIFO.
+    Pipe(Pipe),
+}
+
+/// What the server keeps of an open regular file, besides its descriptor.
+struct FileState {
+    /// What of it is on stable storage.
+    sync: SyncState,
+    /// Its locks.
+    locks: HandleLocks,
     /// The change number of the file when its lease was granted, and after every change since then that
     /// was made under it: another one is a program of this machine.
     leased_change: AtomicU64,
-    /// What it is an end of, if it is no regular file.
-    pipe: Option<Pipe>,
-    /// Set when no further call may use it; held by each call that does.
-    retired: RwLock<bool>,
-    reserved: Reservation,
+    /// Held while something is written: the kernel has one write of a file after the other, too, and threads that wait for
+    /// their turn there take a processor each.
+    writing: Mutex<()>,
 }
 
 /// The open files of one session.
@@ -187,8 +196,7 @@ impl OpenFiles {
     fn is_own(&self, before: OpenedBefore, user: &str) -> bool {
         let old = self.find(before.handle);
         if let Some(old) = old {
-            let own = old.own.load(Ordering::Relaxed);
-            return own && *old.reserved.user == *user && old.identity == before.identity;
+            return old.grant.is_own() && *old.reserved.user == *user && old.grant.identity == before.identity;
         }
         lock(&self.created).get(user).into_iter().flatten().any(|one| {
             one.handle == before.handle && one.identity == before.identity && one.since.elapsed() < CREATED_KEPT
@@ -258,34 +266,54 @@ impl Drop for Reservation {
     }
 }
 
+impl FileGrant {
+    fn new(name: &[u8], identity: FileIdentity, sharing: Sharing, own: bool) -> Self {
+        Self { name: name.to_vec(), identity, sharing, own: AtomicBool::new(own) }
+    }
+
+    /// Whether the file was created by this handle.
+    fn is_own(&self) -> bool {
+        self.own.load(Ordering::Relaxed)
+    }
+
+    /// The request that opens the file again as it was opened.
+    fn request(&self) -> OpenRequest {
+        OpenRequest { read: self.sharing.read, write: self.sharing.write, ..OpenRequest::default() }
+    }
+}
+
+impl Object {
+    /// A regular file, whose name is so far on stable storage.
+    fn file(name: NameSync) -> Self {
+        Self::File(FileState {
+            sync: SyncState::new(name),
+            locks: HandleLocks::default(),
+            leased_change: AtomicU64::new(0),
+            writing: Mutex::default(),
+        })
+    }
+}
+
 impl Handle {
-    fn new(
-        (files, id, name): (&SessionFiles, u64, Vec<u8>),
-        identity: FileIdentity,
-        sharing: Sharing,
-        reserved: Reservation,
-        pipe: Option<Pipe>,
-    ) -> Self {
+    fn new(files: &SessionFiles, id: u64, grant: FileGrant, object: Object, reserved: Reservation) -> Self {
         Self {
             id,
             session: files.session,
             shown: Arc::clone(&files.shown),
-            name,
-            identity,
-            sharing,
-            own: AtomicBool::new(false),
-            unsynced_name: Mutex::default(),
-            syncing: Mutex::default(),
-            sync_failed: OnceLock::new(),
+            grant,
+            object,
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
-            whole: Mutex::default(),
-            ranges: Mutex::default(),
-            leased_change: AtomicU64::new(0),
-            writing: Mutex::default(),
-            pipe,
             retired: RwLock::new(false),
             reserved,
+        }
+    }
+
+    /// What is kept of its file, if that is a regular one.
+    fn file(&self) -> Result<&FileState, Error> {
+        match &self.object {
+            Object::File(file) => Ok(file),
+            Object::Pipe(_) => Err(Error::new(ErrorKind::NotRegular, "it is a pipe")),
         }
     }
 
@@ -314,15 +342,15 @@ impl Handle {
         if std::mem::replace(&mut *retired, true) {
             return;
         }
-        if self.own.load(Ordering::Relaxed) {
-            let one = Created { handle: self.id, identity: self.identity, since: Instant::now() };
+        if self.grant.is_own() {
+            let one = Created { handle: self.id, identity: self.grant.identity, since: Instant::now() };
             self.reserved.server.remember_created(&self.reserved.user, one);
         }
         self.end_locks();
         self.reserved.server.lease_lost(self);
         let pipe = self.end_pipe();
         let closed = self.descriptors().gone(self.id);
-        lock(&self.reserved.server.shares).close(&self.identity, self.sharing);
+        lock(&self.reserved.server.shares).close(&self.grant.identity, self.grant.sharing);
         drop((pipe, closed));
     }
 }
@@ -368,14 +396,16 @@ impl SessionFiles {
 
     fn close(&self, id: u64) -> Result<Arc<Handle>, Error> {
         let closed = lock(&self.handles).remove(&id).ok_or_else(|| stale("this session has no such handle"))?;
-        closed.own.store(false, Ordering::Relaxed);
+        closed.grant.own.store(false, Ordering::Relaxed);
         self.server.give_back(&closed);
-        closed.pipe.iter().for_each(Pipe::close);
+        if let Object::Pipe(pipe) = &closed.object {
+            pipe.close();
+        }
         Ok(closed)
     }
 
     fn adopt(&self, handle: &Arc<Handle>) {
-        let known = KnownHandle { identity: handle.identity, handle: Arc::downgrade(handle) };
+        let known = KnownHandle { identity: handle.grant.identity, handle: Arc::downgrade(handle) };
         lock(&self.server.handles).insert(handle.id, known);
         lock(&self.handles).insert(handle.id, Arc::clone(handle));
     }

@@ -6,7 +6,7 @@
 use super::call::FileCalls;
 use super::locks::Slot;
 use super::shares::Sharing;
-use super::{Handle, lock, stale};
+use super::{FileGrant, Handle, Object, lock, stale};
 use crate::authorise::{Authorized, Want};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -46,22 +46,27 @@ impl Pipe {
 impl Handle {
     /// Closes its end of a FIFO; returns the descriptor, which is closed outside of every lock.
     pub(super) fn end_pipe(&self) -> Option<Arc<PipeEnd>> {
-        let pipe = self.pipe.as_ref()?;
+        let Object::Pipe(pipe) = &self.object else { return None }; // A file has no end.
         let connected = lock(&pipe.end).end.is_some();
-        if connected && self.sharing.write && !pipe.closed.load(Ordering::Relaxed) {
+        if connected && self.grant.sharing.write && !pipe.closed.load(Ordering::Relaxed) {
             // Before the end is closed: whoever finds the end of the data finds this.
             let all: Vec<_> =
                 lock(&self.reserved.server.handles).values().filter_map(|known| known.handle.upgrade()).collect();
-            for other in all.iter().filter(|other| other.identity == self.identity && other.sharing.read) {
-                other.pipe.iter().for_each(|pipe| pipe.cut.store(true, Ordering::Relaxed));
+            let of_pipe = |other: &FileGrant| other.identity == self.grant.identity && other.sharing.read;
+            for other in all.iter().filter(|other| of_pipe(&other.grant)) {
+                if let Object::Pipe(pipe) = &other.object {
+                    pipe.cut.store(true, Ordering::Relaxed);
+                }
             }
         }
         lock(&pipe.end).end.take()
     }
 
     fn pipe(&self, write: bool) -> Result<&Pipe, Error> {
-        let pipe = self.pipe.as_ref().ok_or_else(|| Error::new(ErrorKind::Refused, "the handle is no pipe"))?;
-        match (write, self.sharing.write) {
+        let Object::Pipe(pipe) = &self.object else {
+            return Err(Error::new(ErrorKind::Refused, "the handle is no pipe"));
+        };
+        match (write, self.grant.sharing.write) {
             (true, false) => Err(Error::new(ErrorKind::Refused, "the handle is not open to write")),
             (false, true) => Err(Error::new(ErrorKind::Refused, "the handle is not open to read")),
             _ => Ok(pipe),
@@ -84,19 +89,14 @@ impl FileCalls {
         }
         let end = Mutex::new(EndState { end: opened.end.map(Arc::new), passed: 0 });
         let pipe = Pipe { end, closed: AtomicBool::new(false), cut: AtomicBool::new(false), _slot: slot };
-        self.adopt(Arc::new(Handle::new(
-            (&self.files, id, open.path.to_vec()),
-            identity,
-            sharing,
-            reserved,
-            Some(pipe),
-        )));
+        let grant = FileGrant::new(open.path, identity, sharing, false);
+        self.adopt(Arc::new(Handle::new(&self.files, id, grant, Object::Pipe(pipe), reserved)));
         Ok(OpenedFile { handle: id, identity, verifier: self.files.server.verifier, size: 0, change: 0 })
     }
 
     fn pipe_handle(&self, write: bool) -> Result<(&Handle, &Pipe, Authorized), Error> {
         let handle = self.handle.as_deref().ok_or_else(|| stale("it is closed"))?;
-        let at = self.authorise(&handle.name, Want::Pipe { write })?;
+        let at = self.authorise(&handle.grant.name, Want::Pipe { write })?;
         Ok((handle, handle.pipe(write)?, at))
     }
 
@@ -131,7 +131,7 @@ impl FileCalls {
         let mut state = lock(&pipe.end);
         if state.end.is_none() {
             let opened = at.store().open_pipe(at.path(), true)?;
-            if opened.identity != handle.identity {
+            if opened.identity != handle.grant.identity {
                 return Err(stale("its name belongs to another file now"));
             }
             state.end = opened.end.map(Arc::new);

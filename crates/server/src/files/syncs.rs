@@ -2,9 +2,9 @@
 //! succeeds and proves nothing. So everybody who had the file open then is told at each sync until he closes it.
 
 use super::call::FileCalls;
-use super::{Handle, OpenFiles, SessionFiles, UnsyncedName, lock, stale};
+use super::{Handle, Object, OpenFiles, SessionFiles, lock, stale};
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileIdentity};
@@ -13,6 +13,40 @@ use xdfs_proto::wire::file::{FileAnswer, FileIdentity};
 /// long, as for a file's creator.
 const FAILED_MAX: usize = 1024;
 const FAILED_KEPT: Duration = super::CREATED_KEPT;
+
+/// What of a handle's file is on stable storage.
+pub(super) struct SyncState {
+    /// Its name. Held while it is synced: of two at the same time the kernel tells one.
+    name: Mutex<NameSync>,
+    /// Why not all that was written is on stable storage, and never will be.
+    failed: OnceLock<Error>,
+}
+
+/// Whether a directory has the name of a file on stable storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NameSync {
+    /// It has, or it is not for this handle to see to.
+    Synced,
+    /// Not yet: the handle has created the file.
+    Created,
+    /// Nobody knows: the file was opened before in another session.
+    Unknown,
+}
+
+impl SyncState {
+    pub(super) fn new(name: NameSync) -> Self {
+        Self { name: Mutex::new(name), failed: OnceLock::new() }
+    }
+
+    /// The first error stays.
+    fn fail(&self, error: Error) {
+        let _ = self.failed.set(error);
+    }
+
+    fn must_have_lost_nothing(&self) -> Result<(), Error> {
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+}
 
 /// The files whose sync failed; the oldest first.
 #[derive(Default)]
@@ -46,9 +80,10 @@ impl OpenFiles {
     fn sync_failed(&self, identity: FileIdentity, error: &Error) {
         self.failed_syncs.add(identity, error.clone());
         let known: Vec<_> = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
-        for handle in known.iter().filter(|handle| handle.identity == identity) {
-            // The first error stays.
-            let _ = handle.sync_failed.set(error.clone());
+        for handle in known.iter().filter(|handle| handle.grant.identity == identity) {
+            if let Object::File(file) = &handle.object {
+                file.sync.fail(error.clone());
+            }
         }
     }
 }
@@ -57,8 +92,10 @@ impl SessionFiles {
     /// The handle takes the place of one that another session had, which may have written what was lost. It is known
     /// already: what fails from now on is told to it.
     pub(super) fn inherit_failed_sync(&self, handle: &Handle) {
-        if let Some(error) = self.server.failed_syncs.of(&handle.identity) {
-            let _ = handle.sync_failed.set(error);
+        if let Object::File(file) = &handle.object
+            && let Some(error) = self.server.failed_syncs.of(&handle.grant.identity)
+        {
+            file.sync.fail(error);
         }
     }
 }
@@ -69,23 +106,16 @@ fn is_denied(error: &Error) -> bool {
     matches!(error.kind, PermissionDenied | Refused | NotDirectory | NotRegular | Unsupported)
 }
 
-impl Handle {
-    fn must_have_lost_nothing(&self) -> Result<(), Error> {
-        self.sync_failed.get().map_or(Ok(()), |error| Err(error.clone()))
-    }
-}
-
 impl FileCalls {
     pub(super) fn sync(&self, data_only: bool) -> Result<FileAnswer<'static>, Error> {
         let (file, at) = self.opened_anyhow()?;
         let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
-        // Of two at the same time the kernel tells one.
-        let _turn = lock(&handle.syncing);
-        handle.must_have_lost_nothing()?;
-        let lost = |error: &Error| self.files.server.sync_failed(handle.identity, error);
+        let state = &handle.file()?.sync;
+        let mut name = lock(&state.name);
+        state.must_have_lost_nothing()?;
+        let lost = |error: &Error| self.files.server.sync_failed(handle.grant.identity, error);
         file.sync(data_only).inspect_err(lost)?;
-        let unsynced_name = *lock(&handle.unsynced_name);
-        if unsynced_name.is_some()
+        if *name != NameSync::Synced
             && let Some(parent) = at.path().parent()
         {
             match at.store().tree().and_then(|tree| tree.sync(&parent)) {
@@ -96,14 +126,14 @@ impl FileCalls {
                 // A directory that is not found has lost nothing.
                 Err(error) if error.kind == ErrorKind::NotFound => {}
                 // A file that was opened again may lie where its user may do no more than that.
-                Err(error) if unsynced_name == Some(UnsyncedName::Unknown) && is_denied(&error) => {}
+                Err(error) if *name == NameSync::Unknown && is_denied(&error) => {}
                 Err(error) => return Err(error),
                 Ok(()) => {}
             }
-            *lock(&handle.unsynced_name) = None;
+            *name = NameSync::Synced;
         }
         // Another handle of the file may have been told instead.
-        handle.must_have_lost_nothing()?;
+        state.must_have_lost_nothing()?;
         Ok(FileAnswer::Synced { verifier: self.files.server.verifier })
     }
 }

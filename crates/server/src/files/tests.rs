@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "sets the scene with a directory of its own")]
 
 use super::*;
-use xdfs_io::store::{LocalStore, OpenRequest, Store};
+use xdfs_io::store::{LocalStore, Store};
 use xdfs_proto::base::RelPath;
 
 struct Scene {
@@ -28,7 +28,8 @@ impl Scene {
         assert!(lock(&self.server.shares).open(&[7; 24], sharing));
         let reserved = self.server.reserve(user, 6).unwrap();
         let session = SessionFiles::new(&self.server, SessionId([1; 16]), user);
-        let handle = Arc::new(Handle::new((&session, id, b"data/f".to_vec()), [7; 24], sharing, reserved, None));
+        let grant = FileGrant::new(b"data/f", [7; 24], sharing, false);
+        let handle = Arc::new(Handle::new(&session, id, grant, Object::file(NameSync::Synced), reserved));
         handle.keep(self.file());
         handle
     }
@@ -176,7 +177,7 @@ fn a_file_stays_its_creators_until_he_closes_it_and_nobody_elses() {
     let session = SessionFiles::new(&scene.server, SessionId([1; 16]), "ada");
     let create = |id| {
         let handle = scene.handle(id, &ada);
-        handle.own.store(true, Ordering::Relaxed);
+        handle.grant.own.store(true, Ordering::Relaxed);
         session.adopt(&handle);
     };
     let before = |handle| OpenedBefore { handle, identity: [7; 24] };
