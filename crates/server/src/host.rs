@@ -51,23 +51,40 @@ pub(crate) struct ServerHost {
 }
 
 /// What is kept of a current operation, for its protection and for the log.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Operation {
-    name: LoggedName,
-    upload: bool,
-    level: Level,
-    /// It is an operation of calls, which are logged when they are complete.
-    calls: bool,
+    /// What it does.
+    work: Work,
     /// The share under which its storage calls run.
     share: QuotaClass,
     /// The limits of bandwidth that hold for its bytes.
     pacer: Arc<Pacer>,
     /// Its export, if it is on one.
     export: Option<Arc<ExportLoad>>,
+}
+
+/// What an operation does.
+#[derive(Debug)]
+enum Work {
+    /// It executes calls, which are logged when they are complete.
+    Calls,
+    /// It transfers a file.
+    Transfer(Transfer),
+}
+
+/// A transfer, which is logged when it is over.
+#[derive(Debug)]
+struct Transfer {
+    /// The name of the file, as it was requested.
+    name: LoggedName,
+    /// Its direction.
+    upload: bool,
+    /// The lowest level of its bytes.
+    level: Level,
     /// While the file is read: no lease that would exclude this is granted.
     access: Arc<OnceLock<AccessGuard>>,
-    /// A transfer counts as one of its user's. Calls and what was refused do not.
-    _slot: Option<Arc<TransferSlot>>,
+    /// It counts as one of its user's, unless it was refused.
+    _slot: Option<TransferSlot>,
 }
 
 fn facts(attributes: &Attributes) -> SourceFacts {
@@ -96,7 +113,7 @@ impl ServerHost {
         let authority = session.services.authority.now();
         let judged = authority.authorise(&session.principal, &request.name, want, seconds_now());
         let (judged, slot) = match judged.and_then(|at| Ok((at, session.services.transfers.take(&session.budget)?))) {
-            Ok((at, slot)) => (Ok(at), Some(Arc::new(slot))),
+            Ok((at, slot)) => (Ok(at), Some(slot)),
             Err(error) => (Err(error), None),
         };
         let share = self.share_on(judged.as_ref().ok().map(Authorized::export));
@@ -108,10 +125,8 @@ impl ServerHost {
         // What is refused counts as failed, too.
         let export = authority.load_of(&session.principal, &request.name);
         let level = request.level.max(floor);
-        self.operations.insert(
-            operation,
-            Operation { name, upload, level, calls: false, share, pacer, export, access: Arc::default(), _slot: slot },
-        );
+        let work = Work::Transfer(Transfer { name, upload, level, access: Arc::default(), _slot: slot });
+        self.operations.insert(operation, Operation { work, share, pacer, export });
         judged
     }
 
@@ -149,8 +164,11 @@ impl Host for ServerHost {
         let judged = self.begin(operation, request, false);
         let offset = request.offset;
         let before = request.resume.as_ref().map(|resume| resume.source.clone());
-        let (files, operation) = (Arc::clone(&self.session.services.files), self.operations.get(&operation));
-        let access = operation.map(|known| Arc::clone(&known.access)).unwrap_or_default();
+        let files = Arc::clone(&self.session.services.files);
+        let access = match self.operations.get(&operation).map(|known| &known.work) {
+            Some(Work::Transfer(transfer)) => Arc::clone(&transfer.access),
+            Some(Work::Calls) | None => Arc::default(),
+        };
         Box::new(move || {
             let file = judged?;
             let reading = files.access(|| file_at(&file), None, Access::Look)?;
@@ -230,18 +248,7 @@ impl Host for ServerHost {
         let rates = &session.rates;
         let pacer = export.as_ref().map_or_else(|| rates.arriving(), |export| rates.calls_on(&export.limit));
         let traffic = BatchTraffic::of(&session, export.as_ref(), batch.len());
-        let name = LoggedName::from(b"".as_slice());
-        let known = Operation {
-            name,
-            upload: false,
-            level: Level::Private,
-            calls: true,
-            share: share.clone(),
-            pacer,
-            export,
-            access: Arc::default(),
-            _slot: None,
-        };
+        let known = Operation { work: Work::Calls, share: share.clone(), pacer, export };
         self.operations.insert(operation, known);
         let (audit_rate, counted) = (self.audit_rate, traffic.clone());
         let whom = BatchOwner { session, authority, operation, audit_rate, traffic: counted, stop, now };
@@ -278,29 +285,36 @@ impl Host for ServerHost {
     }
 
     fn floor(&self, operation: OperationId) -> Level {
-        self.operations.get(&operation).map_or(Level::Private, |known| known.level)
+        match self.operations.get(&operation).map(|known| &known.work) {
+            Some(Work::Transfer(transfer)) => transfer.level,
+            Some(Work::Calls) | None => Level::Private,
+        }
     }
 
     fn numbered(&mut self, _ticket: u64, _operation: Result<OperationId, Error>) {}
 
     fn moved(&mut self, operation: OperationId, bytes: u64) {
+        // Batches are counted where they are executed.
         let Some(known) = self.operations.get(&operation) else { return };
-        self.session.metrics.traffic.moved(known.upload, bytes);
+        let upload = matches!(&known.work, Work::Transfer(transfer) if transfer.upload);
+        self.session.metrics.traffic.moved(upload, bytes);
         if let Some(export) = &known.export {
-            export.traffic.moved(known.upload, bytes);
+            export.traffic.moved(upload, bytes);
         }
     }
 
     fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: TransferStats) {
         let SessionContext { metrics, services, .. } = &*self.session;
         metrics.operations.fetch_add(1, Ordering::Relaxed);
-        let Some(Operation { name, upload, level, calls, export, .. }) = self.operations.remove(&operation) else {
-            return;
-        };
+        // One that never began is not counted.
+        let Some(Operation { work, export, .. }) = self.operations.remove(&operation) else { return };
         metrics.live.fetch_sub(1, Ordering::Relaxed);
-        if calls {
-            return;
-        }
+        let (name, upload, level) = match work {
+            // They were logged when they were complete.
+            Work::Calls => return,
+            // Its file and its slot are given up here.
+            Work::Transfer(transfer) => (transfer.name, transfer.upload, transfer.level),
+        };
         metrics.traffic.transfer(upload, outcome.is_ok());
         if let Some(export) = export {
             export.traffic.transfer(upload, outcome.is_ok());
