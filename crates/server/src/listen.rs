@@ -9,20 +9,21 @@ mod idle;
 mod join;
 mod logins;
 mod notices;
+mod opening;
 mod phase;
 mod quotas;
 mod refusals;
 mod revoking;
 
-use crate::admit::{Drop, ServerLimits};
+use crate::admit::ServerLimits;
 use crate::audit::Pace;
 use crate::authorise::{Authority, CurrentAuthority, Export};
 use crate::files::OpenFiles;
 use crate::log::{Log, LogEvent};
 use crate::mailbox::{ListenerSender, ServerMessage};
 use crate::metrics::Totals;
-use crate::pending_login::{GrantedSession, LoginPhase, LoginProgress};
-use crate::rates::{self, UserRates};
+use crate::pending_login::{LoginPhase, LoginProgress};
+use crate::rates::UserRates;
 use crate::recovery;
 use crate::reply_cache::{LIFE, ReplyCaches};
 use crate::session_context::Services;
@@ -37,18 +38,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use xdfs_engine::blocking::Blocking;
-use xdfs_engine::opening::{JoinRequest, OpeningContext, PendingAccept, ServerOpened};
+use xdfs_engine::opening::{OpeningContext, ServerOpened};
 use xdfs_engine::pump::{DiskMode, PEER_CLOSED};
 use xdfs_io::dispatch::{Completion, Dispatch, Dispatcher, Op, SocketId, Wake};
 use xdfs_io::transport::{self, Address, Link, TransportOptions};
-use xdfs_proto::base::{Error, ErrorKind, Instant, KeyLimits, SessionId};
-use xdfs_proto::limits;
-use xdfs_proto::negotiate::{self, Policy};
-use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_proto::wire::handshake::{Accept, Open};
+use xdfs_proto::base::{Error, ErrorKind, Instant, KeyLimits};
+use xdfs_proto::negotiate::Policy;
 use xdfs_secure::handshake::tls::{HostIdentity, ServerIdentity};
-use xdfs_secure::policy::{Directory, Fingerprint, Principal};
-use xdfs_secure::random;
+use xdfs_secure::policy::{Directory, Fingerprint};
 
 /// The configuration of a server.
 pub struct Config {
@@ -254,89 +251,6 @@ impl Server {
             LoginProgress::Opened(ServerOpened::Refused { send, error }) => {
                 self.count_failed(socket, false);
                 self.refuse(socket, send, &error);
-            }
-        }
-    }
-
-    fn on_open(&mut self, socket: SocketId, open: Box<Open>, welcome: PendingAccept) {
-        self.count_failed(socket, true);
-        let granted = match self.may_open(&open, &welcome.principal) {
-            Ok(granted) => granted,
-            Err(error) => {
-                let send = welcome.refuse(&error);
-                return self.refuse(socket, send, &error);
-            }
-        };
-        match self.accept(open, welcome, granted) {
-            Ok((granted, send)) => {
-                let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
-                guest.send(&mut self.dispatch, send, LoginPhase::Opening(Box::new(granted)));
-            }
-            Err(error) => self.disconnect(socket, &error.to_string()),
-        }
-    }
-
-    fn may_open(&mut self, open: &Open, principal: &Principal) -> Result<negotiate::Granted, Error> {
-        if self.phase.is_draining() {
-            return Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later"));
-        }
-        let mut granted = negotiate::grant(open, &*self.policy_for(principal, open.pipelines > 1)?)?;
-        let user = self.services.rates.of(&principal.budget().to_string().into());
-        if let Some(rate) = rates::of_session(&user, self.services.authority.now().open_to(principal)) {
-            rates::suit(&mut granted, rate);
-        }
-        Ok(granted)
-    }
-
-    fn accept(
-        &mut self,
-        open: Box<Open>,
-        mut welcome: PendingAccept,
-        granted: negotiate::Granted,
-    ) -> Result<(GrantedSession, Vec<u8>), Error> {
-        let id = SessionId(random::array()?);
-        let secret = welcome.join_secret(id, granted.suite)?;
-        let life_ms = limits::GRANT_LIFE.as_millis() as u32;
-        let grant = ChannelGrant { first: 1, count: granted.channels, secret: random::array()?, life_ms };
-        let accept = Accept {
-            prefaces: welcome.prefaces,
-            session: id,
-            features: granted.features,
-            channels: granted.channels,
-            pipelines: granted.pipelines,
-            window: granted.window,
-            block: granted.block,
-            floor: granted.floor,
-            initial_credit: 0,
-            stall_ms: granted.stall.as_millis() as u32,
-            suite: granted.suite,
-            grant: grant.clone(),
-            proof: std::mem::take(&mut welcome.proof),
-            options: Vec::new(),
-        };
-        let principal = Arc::new(welcome.principal.clone());
-        let (send, farewell) = welcome.accept(&accept)?;
-        self.sessions.registry.expect(id, Arc::clone(&principal), grant.clone(), self.dispatch.now())?;
-        Ok((GrantedSession { id, secret, grant, granted, open, principal, farewell }, send))
-    }
-
-    fn on_join(&mut self, socket: SocketId, request: JoinRequest) {
-        let now = self.dispatch.now();
-        let (id, channel) = (request.join.session, request.join.channel);
-        let entry = self.sessions.running.get(&id);
-        let unknown = || Error::new(ErrorKind::SessionUnknown, "JOIN of a session that is not known");
-        let derive = |grant: &ChannelGrant| entry.ok_or_else(unknown)?.grant.keys(id, channel, grant);
-        let judged = self.sessions.registry.join(id, channel, now, derive, |keys| request.verify(&keys.join));
-        match judged {
-            Err(error) => {
-                self.logins.admission.drops().count(Drop::Join);
-                self.refuse(socket, JoinRequest::refuse(), &error);
-            }
-            Ok(keys) => {
-                self.logins.admission.is_proved(socket);
-                let answer = request.accept(&keys.join);
-                let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
-                guest.send(&mut self.dispatch, answer, LoginPhase::Joining(id, channel, Box::new(keys)));
             }
         }
     }
