@@ -77,7 +77,9 @@ pub struct Config {
 
 /// A listening server; [`Server::run`] serves.
 pub struct Server {
+    /// Waits for its sockets.
     dispatch: Dispatcher,
+    /// What it was told to do.
     config: Config,
     /// The address that it listens on.
     address: Address,

@@ -48,7 +48,9 @@ pub(crate) enum ServerMessage {
 /// Sends messages to the listener.
 #[derive(Clone)]
 pub(crate) struct ListenerSender {
+    /// Their queue.
     messages: SyncSender<ServerMessage>,
+    /// Wakes the listener from its wait for sockets.
     waker: DescriptorWaker,
 }
 

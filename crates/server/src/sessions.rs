@@ -22,7 +22,9 @@ use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
 use xdfs_secure::record::{Limits, Opener, Sealer};
 
+/// Sends to a pipeline's thread.
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
+/// What a pipeline's thread reads.
 pub(crate) type PumpMessage = Receiver<Message<Link>>;
 
 /// The sessions of a server.
@@ -124,10 +126,15 @@ impl PipelineState {
 
 /// A channel that the listener watches.
 pub(crate) struct IdleChannel {
+    /// Its socket.
     pub socket: SocketId,
+    /// Seals what is sent.
     pub sealer: Sealer,
+    /// Opens what arrives.
     pub opener: Opener,
+    /// The machine of its pipeline knows of it.
     pub known: bool,
+    /// What comes next.
     pub arriving: Arriving,
     /// While a record is with the transport: since when the pipeline has had one there.
     pub sending_since: Option<Instant>,
@@ -187,6 +194,7 @@ pub(crate) struct SessionEntry {
     pub threads: Arc<ThreadOfSession>,
     /// Its client is closing it, and must take the close reason by then.
     pub leaving_until: Option<Instant>,
+    /// How long it has had no operation.
     quiet: QuietTime,
 }
 
@@ -206,6 +214,7 @@ pub(crate) struct SessionGrant {
 
 /// How long a session has had no operation.
 struct QuietTime {
+    /// Since when.
     since: Instant,
     /// Operations completed when the session was last checked.
     operations: u64,
@@ -218,10 +227,13 @@ pub(crate) struct ThreadOfSession;
 /// A session that is over, with threads that are not yet: they wait for storage, which may take as
 /// long as it likes. Until then it counts against its user's limits.
 pub(crate) struct EndingSession {
-    /// Not the session's own: what lives as long as that is over.
+    /// Its user. Not the session's own value: what lives as long as that is over.
     pub principal: Principal,
+    /// Channels that it was granted.
     pub channels: u16,
+    /// Pipelines that it had.
     pub pipelines: usize,
+    /// Of which each thread that has not ended holds one.
     threads: Weak<ThreadOfSession>,
 }
 
@@ -243,6 +255,7 @@ impl EndingSession {
         ending.has_threads().then_some(ending)
     }
 
+    /// Whether a thread of it has not ended.
     pub fn has_threads(&self) -> bool {
         self.threads.strong_count() > 0
     }

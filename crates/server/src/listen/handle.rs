@@ -17,7 +17,9 @@ const FIGURES_WAIT: Duration = Duration::from_secs(2);
 /// Controls a running server from another thread.
 #[derive(Clone)]
 pub struct Handle {
+    /// The access rules, which a reload replaces.
     authority: CurrentAuthority,
+    /// The way to the listener.
     listener: ListenerSender,
 }
 
