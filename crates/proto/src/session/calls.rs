@@ -7,8 +7,9 @@
 //! resent by the same rules as all others, and a number that was seen before is a repetition: its
 //! calls are executed once.
 
+use super::announcements::Pending;
 use super::group::Half;
-use super::operation::{HalfState, Kind, Operation, Pending};
+use super::operation::{HalfState, Kind, Operation};
 use super::output::{Output, Payload};
 use super::request::OPERATIONS_UNHEARD;
 use super::{Committed, Fault, HeadVerdict, Role, Session};
@@ -75,7 +76,7 @@ impl Session {
             self.first_up().unwrap_or_default(),
         );
         operation.level = self.limits.control_level;
-        operation.owes.add(Pending::REQUEST);
+        operation.announcements.owe(Pending::REQUEST);
         self.operations.insert(id, operation);
         Ok(id)
     }
@@ -107,9 +108,7 @@ impl Session {
                 Err(Fault::WrongSide(service.event().name()))
             }
             // The request has not been sent, so there can be no reply to it.
-            Some(operation) if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) => {
-                Err(Fault::Operation)
-            }
+            Some(operation) if operation.announcements.is_unrequested() => Err(Fault::Operation),
             Some(operation) if !operation.is_settled() => take,
             _ => Ok(HeadVerdict::Skip),
         }
@@ -127,7 +126,7 @@ impl Session {
         }
         match self.operations.get_mut(&id) {
             Some(operation) if !operation.is_settled() => {
-                operation.silence.on_word(now);
+                operation.announcements.on_received(now);
                 self.settle(id, Ok(done(head.length)));
                 self.answered(channel, id);
                 Ok(true)

@@ -1,7 +1,7 @@
 //! Processes control messages: what they change.
 
 use super::group::{Part, PipelineMessage};
-use super::operation::{HalfState, Pending};
+use super::operation::HalfState;
 use super::output::{Output, SessionEvent};
 use super::request::OPERATIONS_UNHEARD;
 use super::{Committed, ContentDigest, Fault, Role, Session};
@@ -105,11 +105,11 @@ impl Session {
             self.on_control_of_unknown(channel, id, control);
             return Ok(());
         };
-        if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) {
+        if operation.announcements.is_unrequested() {
             // The request has not been sent, so there can be no reply to it.
             return Err(Fault::Operation);
         }
-        operation.silence.on_word(now);
+        operation.announcements.on_received(now);
         let event = control.event();
         if operation.kind.calls().is_some() && !matches!(control, Control::Exception(_) | Control::Cancel) {
             return Err(Fault::WrongSide(event.name()));
@@ -207,7 +207,7 @@ impl Session {
         sender.on_edge(ack.credit_limit);
         let below = sender.acknowledged();
         if below > before {
-            operation.silence.on_step(now);
+            operation.announcements.on_progress(now);
             self.event(SessionEvent::Acknowledged { operation: id, below });
         }
         self.after_sending(id);
@@ -237,7 +237,7 @@ impl Session {
         if late || round < operation.round || *finish == Some(length) {
             if operation.is_settled() {
                 // The sender does not know the outcome yet.
-                operation.tell_again();
+                operation.announcements.send_again();
             }
             return Ok(());
         }
@@ -293,7 +293,7 @@ impl Session {
         let gone = |channel: &ChannelId| operation.ended.contains(channel) || self.fences.contains(*channel);
         if operation.is_settled()
             && !operation.is_sending()
-            && !operation.owes.any()
+            && !operation.announcements.owes_any()
             && !operation.ended.is_empty()
             && operation.carried.keys().all(gone)
         {

@@ -1,7 +1,8 @@
 //! Channels that break or stall, fences, the end of the session, timers, and the other pipelines.
 
+use super::announcements::Pending;
 use super::group::{Part, PipelineMessage};
-use super::operation::{HalfState, Kind, Operation, Pending};
+use super::operation::{HalfState, Kind, Operation};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -55,7 +56,7 @@ impl Session {
             self.operations.values_mut().filter(|operation| !operation.kind.is_to_server() && !operation.is_settled())
         {
             if operation.receiver().is_some() {
-                operation.owes.add(Pending::CREDIT);
+                operation.announcements.owe(Pending::CREDIT);
             }
         }
     }
@@ -86,7 +87,7 @@ impl Session {
             if operation.is_settled() {
                 operation.outcome_again();
             } else if lost_some {
-                operation.tell_again();
+                operation.announcements.send_again();
             }
         }
         Ok(())
@@ -211,7 +212,7 @@ impl Session {
         for operation in self.operations.values_mut() {
             let due = operation.receiver().is_some_and(|receiver| receiver.ack_due(now));
             if due && !operation.is_settled() {
-                operation.owes.add(Pending::ACK);
+                operation.announcements.owe(Pending::ACK);
             }
             if operation.retry_at().is_some_and(|at| at <= now) {
                 operation.retry(now);
@@ -286,7 +287,7 @@ impl Session {
                         *life = Receiving::Moving;
                         let fresh = Receiver::new(range.offset(), Some(range.end()), block, window);
                         *receiver = Some(fresh.keeping(kept));
-                        member.owes.add(Pending::CREDIT);
+                        member.announcements.owe(Pending::CREDIT);
                     }
                 }
                 self.operations.insert(operation, member);

@@ -25,6 +25,7 @@
 //! exact cover and FINISH, never before. Control messages carry states, so repetition and delay are
 //! harmless.
 
+mod announcements;
 mod calls;
 mod fault;
 mod fences;
@@ -47,6 +48,7 @@ mod telling;
 mod tests;
 mod verify;
 
+use announcements::Pending;
 pub use calls::CallService;
 pub use fault::Fault;
 use fences::{Fence, Fences};
@@ -310,7 +312,7 @@ impl Session {
         // Old servers ignore it (P-63).
         let blinds = upload && request.hash && request.resume.is_some();
         operation.request = Some(Request { unverified: request.unverified || blinds, ..request });
-        operation.owes.add(operation::Pending::REQUEST);
+        operation.announcements.owe(Pending::REQUEST);
         self.operations.insert(id, operation);
         Ok(id)
     }
@@ -337,8 +339,7 @@ impl Session {
     /// (Client.)
     pub fn opened_in_handshake(&mut self, operation: OperationId) {
         if let Some(operation) = self.operations.get_mut(&operation) {
-            operation.owes.remove(operation::Pending::REQUEST);
-            operation.sent.add(operation::Pending::REQUEST);
+            operation.announcements.count_as_sent(Pending::REQUEST);
             operation.opening = ChannelId(1);
         }
     }

@@ -1,9 +1,9 @@
 //! One operation as one pipeline sees it: its half, the messages still to be sent, and its outcome.
 
+use super::announcements::{Announcements, Pending};
 use super::calls::Calls;
 use super::group::{Half, Part};
 use super::receiver::Receiver;
-use super::retransmit::RetransmitTimer;
 use super::sender::Sender;
 use super::verify::ContentDigest;
 use crate::base::{ChannelId, Digest, Error, Extent, Instant, Level, OperationId};
@@ -13,51 +13,6 @@ use crate::wire::control::{Grant, Safety};
 use crate::wire::request::Request;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-
-/// States that one end has to send to the other. Each is sent in full whenever it is due, and again
-/// when the channel that carried it was lost: nothing is tracked record by record.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(super) struct Pending(u16);
-
-impl Pending {
-    pub(super) const REQUEST: Pending = Pending(1);
-    pub(super) const EXCEPTION: Pending = Pending(2);
-    pub(super) const COMMITTED: Pending = Pending(4);
-    pub(super) const GRANT: Pending = Pending(8);
-    pub(super) const CREDIT: Pending = Pending(16);
-    pub(super) const CANCEL: Pending = Pending(32);
-    pub(super) const ACK: Pending = Pending(64);
-    pub(super) const FINISH: Pending = Pending(128);
-    pub(super) const AGAIN: Pending = Pending(256);
-    /// In the order in which they are sent.
-    pub(super) const ORDER: [Pending; 9] = [
-        Self::REQUEST,
-        Self::EXCEPTION,
-        Self::COMMITTED,
-        Self::GRANT,
-        Self::CREDIT,
-        Self::CANCEL,
-        Self::AGAIN,
-        Self::ACK,
-        Self::FINISH,
-    ];
-
-    pub(super) fn add(&mut self, other: Pending) {
-        self.0 |= other.0;
-    }
-
-    pub(super) fn remove(&mut self, other: Pending) {
-        self.0 &= !other.0;
-    }
-
-    pub(super) const fn has(self, other: Pending) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    pub(super) const fn any(self) -> bool {
-        self.0 != 0
-    }
-}
 
 /// The result of a committed operation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -188,13 +143,10 @@ pub struct Operation {
     pub(super) resembles: bool,
     /// Hash of the committed content.
     pub(super) root: Option<Digest>,
-    pub(super) owes: Pending,
-    /// States that were sent at least once.
-    pub(super) sent: Pending,
+    /// What is to be told to the other end.
+    pub(super) announcements: Announcements,
     /// Number of times that its outcome was resent because of lost channels.
     pub(super) again_told: u8,
-    /// Its retransmission timer.
-    pub(super) silence: RetransmitTimer,
     pub(super) outcome: Option<Result<Committed, Error>>,
     /// How far a source that is read in order was before anything was granted, and whether it had
     /// ended.
@@ -243,10 +195,8 @@ impl Operation {
             proof: ContentDigest::default(),
             resembles: false,
             root: None,
-            owes: Pending::default(),
-            sent: Pending::default(),
+            announcements: Announcements::default(),
             again_told: 0,
-            silence: RetransmitTimer::default(),
             outcome: None,
             source: None,
             carried: BTreeMap::new(),
@@ -310,7 +260,7 @@ impl Operation {
     /// Whether its blocks may use `channel`: until the first CREDIT after the GRANT, only the
     /// channel of the GRANT.
     pub(super) fn may_carry(&self, channel: ChannelId) -> bool {
-        let first = channel == self.opening && !self.owes.has(Pending::GRANT);
+        let first = channel == self.opening && !self.announcements.owes(Pending::GRANT);
         let HalfState::Sending { life, sender: Some(_), everywhere, given_up: None, .. } = &self.state else {
             return false;
         };
@@ -344,7 +294,7 @@ impl Operation {
     }
 
     pub(super) fn owes_ack(&self) -> bool {
-        self.owes.has(Pending::ACK)
+        self.announcements.owes(Pending::ACK)
     }
 
     /// Whether a block has waited too long for its acknowledgement and may also be sent on
@@ -368,7 +318,7 @@ impl Operation {
         match &self.state {
             HalfState::Sending { life, sender: Some(sender), given_up: None, everywhere, .. } => {
                 let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
-                moving && (*everywhere || !self.owes.has(Pending::GRANT)) && sender.has_work()
+                moving && (*everywhere || !self.announcements.owes(Pending::GRANT)) && sender.has_work()
             }
             _ => false,
         }
@@ -381,41 +331,28 @@ impl Operation {
             HalfState::Sending { .. } => true,
             HalfState::Receiving { life, .. } => !matches!(life, Receiving::Verifying | Receiving::Committing),
         };
-        if waits && !self.owes.any() && self.unheard().any() { self.silence.over_at() } else { None }
+        if waits { self.announcements.retry_at(self.answered()) } else { None }
     }
 
-    /// States that the other end may not have received, as long as it does not reply.
-    fn unheard(&self) -> Pending {
-        let mut told = self.sent;
+    /// States that the other end has answered: its CREDIT acknowledges GRANT.
+    fn answered(&self) -> Pending {
         if matches!(self.state, HalfState::Sending { everywhere: true, .. }) {
-            // The receiver's CREDIT acknowledged it.
-            told.remove(Pending::GRANT);
+            Pending::GRANT
+        } else {
+            Pending::NOTHING
         }
-        told
     }
 
     /// Resends the states that may not have been received.
     pub(super) fn retry(&mut self, now: Instant) {
-        self.owes.add(self.unheard());
-        self.silence.on_retry(now);
+        self.announcements.retry(self.answered(), now);
     }
 
     /// A pending message is sent.
     pub(super) fn on_told(&mut self, owed: Pending, now: Instant) {
-        self.owes.remove(owed);
-        self.sent.add(owed);
-        self.silence.on_word(now);
+        self.announcements.on_sent(owed, now);
         if let HalfState::Sending { finished, .. } = &mut self.state {
             *finished |= owed == Pending::FINISH;
-        }
-    }
-
-    /// Everything that was sent before is sent again: a channel that may have carried it is lost.
-    pub(super) fn tell_again(&mut self) {
-        self.owes.add(self.sent);
-        if self.is_settled() {
-            // The outcome covers everything.
-            self.owes.0 &= Pending::COMMITTED.0 | Pending::EXCEPTION.0;
         }
     }
 
@@ -424,7 +361,7 @@ impl Operation {
     pub(super) fn outcome_again(&mut self) {
         if self.ended.is_empty() && self.again_told < limits::OUTCOME_AGAIN_MAX {
             self.again_told += 1;
-            self.tell_again();
+            self.announcements.send_again();
         }
     }
 

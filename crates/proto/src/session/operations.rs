@@ -42,7 +42,7 @@ impl OperationFlags {
         };
         Self {
             live: !operation.is_settled(),
-            owes: operation.owes.any(),
+            owes: operation.announcements.owes_any(),
             works: operation.has_work(),
             only: operation.only_on(),
             repeats: operation.may_repeat(),

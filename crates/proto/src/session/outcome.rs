@@ -2,8 +2,9 @@
 
 use super::Committed;
 use super::Session;
+use super::announcements::Pending;
 use super::group::PipelineMessage;
-use super::operation::{HalfState, Operation, Pending};
+use super::operation::{HalfState, Operation};
 use super::output::{Output, SessionEvent};
 use crate::base::{ChannelId, Error, OperationId};
 use crate::wire::control::Control;
@@ -23,12 +24,13 @@ impl Session {
             return;
         }
         let (sending, member) = (operation.is_sending(), operation.is_member());
-        operation.owes = Pending::default();
-        operation.sent = Pending::default();
         // The deciding end sends the outcome: the receiver, or a sender that could not open.
-        if !member && (!sending || (operation.grant.is_none() && !operation.kind.is_to_server())) {
-            operation.owes.add(if ok { Pending::COMMITTED } else { Pending::EXCEPTION });
-        }
+        let decides = !member && (!sending || (operation.grant.is_none() && !operation.kind.is_to_server()));
+        operation.announcements.conclude(match ok {
+            _ if !decides => Pending::NOTHING,
+            true => Pending::COMMITTED,
+            false => Pending::EXCEPTION,
+        });
         let outcome = match (&operation.state, outcome) {
             // The reason that this end stated is better than its echo.
             (HalfState::Sending { given_up: Some(own), .. }, Err(_)) => Err(own.clone()),
@@ -72,7 +74,7 @@ impl Session {
         if carriers.is_empty() && !operation.is_member() {
             carriers.extend(fallback.map(|channel| (channel, 0)));
         }
-        let keep = operation.owes.any() || !operation.is_settled();
+        let keep = operation.announcements.owes_any() || !operation.is_settled();
         for (channel, blocks) in carriers {
             self.push_end_of_range(channel, id, blocks);
         }

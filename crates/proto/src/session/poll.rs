@@ -1,8 +1,9 @@
 //! Chooses what is sent next: control before blocks, operations in turn, on whichever channel is
 //! free.
 
+use super::announcements::Pending;
 use super::group::Part;
-use super::operation::{HalfState, Operation, Pending};
+use super::operation::{HalfState, Operation};
 use super::operations::OperationFlags;
 use super::output::{Output, Payload};
 use super::{Channel, ContentDigest, Role, Session};
@@ -152,7 +153,7 @@ impl Session {
         let Some(id) = self.operations.marks().find(owing).map(|(id, _)| id) else { return false };
         // Cannot fail: it was found in the line above, and owes something.
         let Some(operation) = self.operations.get_mut(&id) else { return false };
-        let Some(owed) = Pending::ORDER.into_iter().find(|owed| operation.owes.has(*owed)) else { return false };
+        let Some(owed) = operation.announcements.next() else { return false };
         operation.on_told(owed, now);
         let sent = match operation.message(owed) {
             Some(control) => self.send_control(channel, id, &control, false),
@@ -176,7 +177,7 @@ impl Session {
 
     /// Both ends know the operation, so its messages may use any channel.
     fn may_tell_anywhere(&self, operation: &Operation) -> bool {
-        operation.grant.is_some() && !operation.owes.has(Pending::GRANT)
+        operation.grant.is_some() && !operation.announcements.owes(Pending::GRANT)
     }
 
     /// Until the server has replied, a client's messages about an operation follow the request on
@@ -185,10 +186,14 @@ impl Session {
     /// as it exists, because the first blocks follow it there. A copy may use another channel.
     /// elsewhere.
     fn may_tell(&self, operation: &Operation, channel: ChannelId) -> bool {
-        if operation.owes.has(Pending::GRANT) && !operation.kind.is_to_server() && !operation.sent.has(Pending::GRANT) {
+        if operation.announcements.owes(Pending::GRANT)
+            && !operation.kind.is_to_server()
+            && !operation.announcements.has_sent(Pending::GRANT)
+        {
             return channel == operation.opening || !self.channels.contains_key(&operation.opening);
         }
-        let first = operation.owes.has(Pending::REQUEST) || operation.grant.is_some() || self.role == Role::Server;
+        let first =
+            operation.announcements.owes(Pending::REQUEST) || operation.grant.is_some() || self.role == Role::Server;
         let alone = matches!(operation.part, Part::Member(..));
         let fenced = || self.fences.get(operation.opening).is_some_and(|fence| fence.heard);
         first || alone || channel == operation.opening || fenced()

@@ -1,7 +1,8 @@
 //! Requests and their replies: how an operation is created at both ends.
 
+use super::announcements::Pending;
 use super::group::{Half, Part, PipelineMessage};
-use super::operation::{HalfState, Kind, Operation, Pending};
+use super::operation::{HalfState, Kind, Operation};
 use super::output::{Output, SessionEvent};
 use super::receiver::InvalidBlock;
 use super::{Committed, Fault, Role, Session};
@@ -133,8 +134,7 @@ impl Session {
         promises(operation, &grant)?;
         operation.level = grant.level;
         operation.block = grant.block;
-        operation.owes.remove(Pending::REQUEST);
-        operation.sent.remove(Pending::REQUEST);
+        operation.announcements.withdraw(Pending::REQUEST);
         operation.grant = Some(grant.clone());
         let moves_nothing = operation.kind.is_digest();
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });

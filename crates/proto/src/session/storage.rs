@@ -1,7 +1,8 @@
 //! Completions of storage, and how operations fail because of them.
 
+use super::announcements::Pending;
 use super::group::{Half, Part, PipelineMessage};
-use super::operation::{HalfState, Pending};
+use super::operation::HalfState;
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -100,7 +101,7 @@ impl Session {
         let credit = request.credit.max(*credited);
         let fresh = Sender::new(first.offset(), Some(first.end()), grant.block, credit);
         *sender = Some(fresh.within(limits.span(grant.block)).keeping(plan::within(&grant.kept, first)));
-        operation.owes.add(Pending::GRANT);
+        operation.announcements.owe(Pending::GRANT);
         operation.grant = Some(grant.clone());
         if !request.sum {
             self.begin_hash(id, &grant);
@@ -160,8 +161,11 @@ impl Session {
             && self.fences.is_empty()
             && grant.ranges.len() <= 1
             && first.length() <= u64::from(grant.block).min(credit);
-        let to = if alone { &mut operation.sent } else { &mut operation.owes };
-        to.add(Pending::CREDIT);
+        if alone {
+            operation.announcements.count_as_sent(Pending::CREDIT);
+        } else {
+            operation.announcements.owe(Pending::CREDIT);
+        }
         self.begin_hash(id, grant);
         self.start_members(id, Half::Receiving, grant);
     }
@@ -205,7 +209,7 @@ impl Session {
             ..Grant::default()
         };
         *receiver = Some(fresh);
-        operation.owes.add(Pending::GRANT);
+        operation.announcements.owe(Pending::GRANT);
         operation.grant = Some(grant.clone());
         self.begin_hash(id, &grant);
         self.start_members(id, Half::Receiving, &grant);
@@ -242,9 +246,9 @@ impl Session {
         let Some(receiver) = operation.receiver() else { return };
         receiver.on_written(extent, now);
         let due = receiver.ack_due(now);
-        operation.silence.on_step(now);
+        operation.announcements.on_progress(now);
         if due {
-            operation.owes.add(Pending::ACK);
+            operation.announcements.owe(Pending::ACK);
         }
         self.after_writing(id);
     }
@@ -270,7 +274,7 @@ impl Session {
                 // Given up while the source was checked: the receiver decides.
                 let HalfState::Sending { life, given_up: None, .. } = &mut operation.state else { return };
                 if life.on_checked().is_ok() {
-                    operation.owes.add(Pending::FINISH);
+                    operation.announcements.owe(Pending::FINISH);
                 }
             }
         }
@@ -296,7 +300,7 @@ impl Session {
         if operation.is_member() {
             return self.fail_member(id, error);
         }
-        if operation.owes.has(Pending::REQUEST) && !operation.sent.has(Pending::REQUEST) {
+        if operation.announcements.is_unrequested() {
             // The server never received it, and will not.
             self.forget(id);
             self.event(SessionEvent::Settled { operation: id, outcome: Err(error) });
@@ -310,9 +314,8 @@ impl Session {
                 // The receiver decides: it may have committed already.
                 let cancelled = error.kind == ErrorKind::Cancelled;
                 *given_up = Some(error);
-                operation.owes.add(if cancelled { Pending::CANCEL } else { Pending::EXCEPTION });
-                operation.owes.remove(Pending::FINISH);
-                operation.sent.remove(Pending::FINISH);
+                operation.announcements.owe(if cancelled { Pending::CANCEL } else { Pending::EXCEPTION });
+                operation.announcements.withdraw(Pending::FINISH);
             }
         }
     }
@@ -366,7 +369,7 @@ impl Session {
             Part::Coordinator(members) if members.is_empty() && finished => self.verify_now(id),
             Part::Member(coordinator, reported) if !*reported => {
                 *reported = true;
-                operation.owes.add(Pending::ACK);
+                operation.announcements.owe(Pending::ACK);
                 self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Covered(id) });
             }
             _ => {}

@@ -2,7 +2,8 @@
 //! renamed to its final name, and what differs is sent again, a limited number of times (P-62 to
 //! P-66). Hashes are opaque here; the driver of the session computes and compares them.
 
-use super::operation::{HalfState, Kind, Operation, Pending};
+use super::announcements::Pending;
+use super::operation::{HalfState, Kind, Operation};
 use super::output::Output;
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -142,8 +143,8 @@ impl Session {
         *finish = None;
         operation.round = round + 1;
         operation.again = bad.clone();
-        operation.owes.remove(Pending::ACK);
-        operation.owes.add(Pending::AGAIN);
+        operation.announcements.postpone(Pending::ACK);
+        operation.announcements.owe(Pending::AGAIN);
         self.outputs.push_back(Output::Again { operation: id, ranges: bad });
     }
 
@@ -169,8 +170,7 @@ impl Session {
         *sender = Some(fresh.keeping(without(&ranges, length)));
         (*everywhere, *finished) = (true, false);
         operation.round = round;
-        operation.owes.remove(Pending::FINISH);
-        operation.sent.remove(Pending::FINISH);
+        operation.announcements.withdraw(Pending::FINISH);
         self.outputs.push_back(Output::Again { operation: id, ranges });
         Ok(())
     }

@@ -129,8 +129,8 @@ pub(super) const FAULTS: &[Fault] = &[
             ),
             edit(
                 STORAGE,
-                "                operation.sent.remove(Pending::FINISH);\n            }\n",
-                "                operation.sent.remove(Pending::FINISH);\n                if BUG {\n                    self.settle(id, Err(error));\n                }\n            }\n",
+                "                operation.announcements.withdraw(Pending::FINISH);\n            }\n",
+                "                operation.announcements.withdraw(Pending::FINISH);\n                if BUG {\n                    self.settle(id, Err(error));\n                }\n            }\n",
             ),
         ],
         runs: &[run(&MODEL, "upload, cancels", OUTCOME), run(&SIMULATION, SESSIONS, LASTS)],
