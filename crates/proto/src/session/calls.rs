@@ -8,13 +8,13 @@
 //! calls are executed once.
 
 use super::announcements::Pending;
-use super::group::Half;
-use super::operation::{HalfState, Kind, Operation};
+use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, Payload};
+use super::receiving_half::{ReceivingHalf, Target};
 use super::request::OPERATIONS_UNHEARD;
+use super::sending_half::SendingHalf;
 use super::{Committed, Fault, HeadVerdict, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId};
-use crate::channel::life::Receiving;
 use crate::limits;
 use crate::wire::control::Safety;
 use crate::wire::{Event, Flags, Head, WireError};
@@ -72,10 +72,10 @@ impl Session {
         let mut operation = Operation::new(
             id,
             Kind::Calls(Calls { service, bytes }),
-            Half::Sending,
+            State::Sending(SendingHalf::asked(None)),
             self.first_up().unwrap_or_default(),
+            Terms::at(self.limits.control_level),
         );
-        operation.level = self.limits.control_level;
         operation.announcements.owe(Pending::REQUEST);
         self.operations.insert(id, operation);
         Ok(id)
@@ -143,9 +143,10 @@ impl Session {
             return Ok(false);
         }
         let busy = self.live_coordinated() >= 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
-        let mut operation = Operation::new(id, Kind::Calls(Calls { service, bytes: 0 }), Half::Receiving, channel);
-        operation.level = self.limits.control_level;
-        self.operations.insert(id, operation);
+        let kind = Kind::Calls(Calls { service, bytes: 0 });
+        let state = State::Receiving(ReceivingHalf::staging(Target::Calls));
+        let terms = Terms::at(self.limits.control_level);
+        self.operations.insert(id, Operation::new(id, kind, state, channel, terms));
         if busy {
             self.settle(id, Err(Error::new(ErrorKind::Busy, "too many operations at a time in this session")));
         } else if self.closing {
@@ -162,7 +163,8 @@ impl Session {
         let most = self.calls_bytes_max();
         // It ended while its calls were executed, by the end of the session or for want of room.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let HalfState::Receiving { life: Receiving::Staging, .. } = operation.state else { return };
+        let State::Receiving(ReceivingHalf::Staging(_)) = &operation.state else { return };
+        // Cannot fail: only a batch is answered.
         let Kind::Calls(calls) = &mut operation.kind else { return };
         let outcome = result.map(|bytes| {
             calls.bytes = bytes;

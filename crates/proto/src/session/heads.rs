@@ -1,7 +1,8 @@
 //! Heads of records that arrive: what may follow them, and what a complete block means.
 
-use super::operation::HalfState;
+use super::operation::State;
 use super::receiver::BlockDecision;
+use super::receiving_half::{GrantedReceiver, ReceivingHalf};
 use super::{CallService, Fault, HeadVerdict, Session};
 use crate::base::{ChannelId, Extent, Instant, OperationId};
 use crate::channel::Life;
@@ -87,23 +88,27 @@ impl Session {
         if operation.kind.calls().is_some() {
             return Err(Fault::WrongSide(event.name()));
         }
-        let (level, upload, round) = (operation.level, operation.kind.is_to_server(), operation.round);
-        let HalfState::Receiving { life, receiver, .. } = &mut operation.state else {
+        let (level, upload) = (operation.terms.level, operation.kind.is_to_server());
+        if operation.is_sending() {
             return Err(Fault::WrongSide(event.name()));
-        };
+        }
         if matches!(event, Event::Upload | Event::Download) && (event == Event::Upload) != upload {
             return Err(Fault::WrongSide(event.name()));
         }
-        match (*life, receiver) {
+        match &operation.state {
             // GRANT precedes the first blocks on their channel.
-            (Receiving::Asked, _) => Err(Fault::Operation),
-            (Receiving::Staging, _) => Ok(HeadVerdict::Park),
-            (Receiving::Verifying | Receiving::Committing | Receiving::Settled, _) | (_, None) => Ok(HeadVerdict::Skip),
-            (Receiving::Moving, Some(receiver)) => {
+            State::Receiving(ReceivingHalf::Asked(_)) => Err(Fault::Operation),
+            State::Receiving(ReceivingHalf::Staging(_)) => Ok(HeadVerdict::Park),
+            State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
+                life: Receiving::Moving,
+                receiver,
+                round,
+                ..
+            })) => {
                 if head.level < level {
                     return Err(Fault::Level(head.level));
                 }
-                match head.flags.round().cmp(&round) {
+                match head.flags.round().cmp(round) {
                     // Sent before part of it was requested again: void.
                     Ordering::Less => return Ok(HeadVerdict::Skip),
                     Ordering::Equal => {}
@@ -117,6 +122,10 @@ impl Session {
                     }
                     BlockDecision::Duplicate => HeadVerdict::Skip,
                 })
+            }
+            // Every block has arrived, or the operation is over: a late repetition.
+            State::Receiving(ReceivingHalf::Granted(_)) | State::Sending(_) | State::Settled(_) => {
+                Ok(HeadVerdict::Skip)
             }
         }
     }
@@ -143,12 +152,11 @@ impl Session {
         self.count_block(channel, event, &head)?;
         // It ended while the block arrived.
         let Some(operation) = self.operations.get_mut(&head.operation) else { return Ok(false) };
-        let round = operation.round;
         match &mut operation.state {
-            HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), .. }
-                if head.flags.round() == round =>
+            State::Receiving(ReceivingHalf::Granted(granted))
+                if granted.life == Receiving::Moving && head.flags.round() == granted.round =>
             {
-                Ok(receiver.on_arrived(head.offset, head.length)?)
+                Ok(granted.receiver.on_arrived(head.offset, head.length)?)
             }
             _ => Ok(false),
         }

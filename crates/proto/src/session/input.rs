@@ -1,9 +1,11 @@
 //! Processes control messages: what they change.
 
-use super::group::{Part, PipelineMessage};
-use super::operation::HalfState;
+use super::group::{Half, Part, PipelineMessage};
+use super::operation::State;
 use super::output::{Output, SessionEvent};
+use super::receiving_half::Finished;
 use super::request::OPERATIONS_UNHEARD;
+use super::sending_half::{GrantedSender, SendingHalf};
 use super::{Committed, ContentDigest, Fault, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId};
 use crate::channel::Life;
@@ -114,15 +116,15 @@ impl Session {
         if operation.kind.calls().is_some() && !matches!(control, Control::Exception(_) | Control::Cancel) {
             return Err(Fault::WrongSide(event.name()));
         }
-        match (&operation.state, control) {
-            (HalfState::Sending { .. }, Control::Ack(ack)) => self.on_ack(id, &ack, now),
-            (HalfState::Sending { .. }, Control::Credit(edge)) => {
+        match (operation.half(), control) {
+            (Half::Sending, Control::Ack(ack)) => self.on_ack(id, &ack, now),
+            (Half::Sending, Control::Credit(edge)) => {
                 self.on_credit(id, edge);
                 Ok(())
             }
-            (HalfState::Sending { .. }, Control::Again { round, ranges }) => self.on_again(id, round, ranges),
-            (HalfState::Sending { .. }, Control::Committed { length, safety, version, root }) => {
-                let reread = operation.grant.as_ref().is_some_and(|grant| grant.reread);
+            (Half::Sending, Control::Again { round, ranges }) => self.on_again(id, round, ranges),
+            (Half::Sending, Control::Committed { length, safety, version, root }) => {
+                let reread = operation.grant().is_some_and(|grant| grant.reread);
                 let outcome = operation.judge_committed(Committed { length, safety, version, root, reread })?;
                 self.settle(id, outcome);
                 self.answered(channel, id);
@@ -132,20 +134,20 @@ impl Session {
                 self.from(Role::Server, event)?;
                 self.on_grant(id, grant)
             }
-            (HalfState::Sending { .. }, Control::Exception(error)) => {
+            (Half::Sending, Control::Exception(error)) => {
                 self.settle(id, Err(error));
                 self.answered(channel, id);
                 Ok(())
             }
-            (HalfState::Receiving { .. }, Control::Exception(error)) => {
+            (Half::Receiving, Control::Exception(error)) => {
                 self.abandon(id, error);
                 Ok(())
             }
-            (HalfState::Receiving { .. }, Control::Cancel) => {
+            (Half::Receiving, Control::Cancel) => {
                 self.abandon(id, Error::new(ErrorKind::Cancelled, "cancelled by the sender"));
                 Ok(())
             }
-            (HalfState::Receiving { .. }, Control::Finish(finish)) => self.on_finish(id, finish),
+            (Half::Receiving, Control::Finish(finish)) => self.on_finish(id, finish),
             _ => Err(Fault::WrongSide(event.name())),
         }
     }
@@ -196,12 +198,14 @@ impl Session {
     fn on_ack(&mut self, id: OperationId, ack: &Ack, now: Instant) -> Result<(), Fault> {
         // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
-        if ack.round != operation.round {
+        // GRANT is on a slower channel: the next ACK says the same and more. Or it is over.
+        let State::Sending(SendingHalf::Granted(GrantedSender { sender, round, .. })) = &mut operation.state else {
+            return Ok(());
+        };
+        if ack.round != *round {
             // About the content before part of it was requested again.
             return Ok(());
         }
-        // GRANT is on a slower channel: the next ACK says the same and more.
-        let Some(sender) = operation.sender() else { return Ok(()) };
         let before = sender.acknowledged();
         sender.on_ack(ack.contiguous, &ack.ranges, now).map_err(|_| Fault::AckBeyondSent)?;
         sender.on_edge(ack.credit_limit);
@@ -217,44 +221,35 @@ impl Session {
     fn on_credit(&mut self, id: OperationId, edge: u64) {
         // Cannot fail: the caller has found it, and that it sends.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let HalfState::Sending { sender, everywhere, credited, .. } = &mut operation.state else { return };
-        match sender {
-            Some(sender) => {
-                sender.on_edge(edge);
-                *everywhere = true;
-            }
-            // It counts from GRANT on, on the channel of GRANT.
-            None => *credited = edge.max(*credited),
-        }
+        // Over: nothing is left to send.
+        let State::Sending(half) = &mut operation.state else { return };
+        half.on_credit(edge);
     }
 
     fn on_finish(&mut self, id: OperationId, Finish { length, round, root, subtrees }: Finish) -> Result<(), Fault> {
         // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
-        let known = operation.grant.as_ref().and_then(|grant| grant.length);
-        let HalfState::Receiving { life, receiver, finish, .. } = &mut operation.state else { return Ok(()) };
-        let late = matches!(life, Receiving::Verifying | Receiving::Committing | Receiving::Settled);
-        if late || round < operation.round || *finish == Some(length) {
-            if operation.is_settled() {
-                // The sender does not know the outcome yet.
+        let half = match &mut operation.state {
+            State::Receiving(half) => half,
+            // The sender does not know the outcome yet.
+            State::Settled(_) => {
                 operation.announcements.send_again();
+                return Ok(());
             }
+            // Cannot be: the caller has checked the half.
+            State::Sending(_) => return Ok(()),
+        };
+        let late = matches!(half.life(), Receiving::Verifying | Receiving::Committing);
+        if late || round < half.round() || half.finish().is_some_and(|finish| finish.length == length) {
+            // A copy.
             return Ok(());
         }
-        if round > operation.round || (!operation.hash && (root.is_some() || !subtrees.is_empty())) {
+        if round > half.round() || (!operation.terms.hash && (root.is_some() || !subtrees.is_empty())) {
             return Err(Fault::Finish);
         }
-        let fits = match (known, receiver) {
-            (Some(known), _) => known == length,
-            // The GRANT was overtaken while in flight; `on_staged` checks for it.
-            (None, None) => true,
-            (None, Some(receiver)) => receiver.on_end(length),
-        };
-        if !fits || finish.is_some() {
+        if !half.on_finish(Finished { length, digest: ContentDigest { root, subtrees } }) {
             return Err(Fault::Finish);
         }
-        *finish = Some(length);
-        operation.proof = ContentDigest { root, subtrees };
         self.after_writing(id);
         Ok(())
     }
@@ -307,7 +302,9 @@ impl Session {
         // The same step has ended and forgotten it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It receives, was not granted yet, or was given up: nothing follows.
-        let HalfState::Sending { life, sender: Some(sender), given_up: None, .. } = &mut operation.state else {
+        let State::Sending(SendingHalf::Granted(GrantedSender { life, sender, given_up: None, .. })) =
+            &mut operation.state
+        else {
             return;
         };
         // Acknowledged, not only sent: until then bytes may still be read from the source, and a

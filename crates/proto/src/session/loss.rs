@@ -1,15 +1,17 @@
 //! Channels that break or stall, fences, the end of the session, timers, and the other pipelines.
 
 use super::announcements::Pending;
-use super::group::{Part, PipelineMessage};
-use super::operation::{HalfState, Kind, Operation};
+use super::group::{Half, Part, PipelineMessage};
+use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
+use super::receiving_half::ReceivingHalf;
 use super::sender::Sender;
+use super::sending_half::SendingHalf;
 use super::{Fault, Fence, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId, PipelineId};
 use crate::channel::Life;
-use crate::channel::life::{Receiving, Sending};
+use crate::channel::life::Sending;
 use crate::limits;
 use crate::wire::control::Control;
 use alloc::format;
@@ -84,11 +86,7 @@ impl Session {
             if let Some(sender) = operation.sender() {
                 sender.on_fenced(channel, processed);
             }
-            if operation.is_settled() {
-                operation.outcome_again();
-            } else if lost_some {
-                operation.announcements.send_again();
-            }
+            operation.on_fenced(lost_some);
         }
         Ok(())
     }
@@ -160,18 +158,18 @@ impl Session {
         match &mut operation.state {
             // FINISH, or a batch, may have arrived, and this end's later request may not: the
             // outcome is unknown here.
-            HalfState::Sending { life, given_up, .. } if calls || *life == Sending::Finishing => {
-                *given_up = None;
+            State::Sending(half) => {
+                if calls || half.life() == Sending::Finishing {
+                    half.forget_why();
+                }
                 self.settle(id, Err(why.clone()));
             }
-            HalfState::Sending { .. } => self.settle(id, Err(why.clone())),
-            HalfState::Receiving { life, abandoned, .. } => match life {
-                // Runs to completion: the name appears completely or not at all. The application is
-                // notified then.
-                Receiving::Committing => {}
-                Receiving::Staging if operation.kind.calls().is_none() => *abandoned = Some(why.clone()),
-                _ => self.abandon(id, why.clone()),
-            },
+            State::Receiving(ReceivingHalf::Staging(staging)) if !calls => staging.abandoned = Some(why.clone()),
+            // A target that gets its name runs to completion: it appears completely or not at all.
+            // The application is notified then.
+            State::Receiving(_) => self.abandon(id, why.clone()),
+            // Cannot be: the caller ends those that are not over.
+            State::Settled(_) => {}
         }
     }
 
@@ -259,8 +257,6 @@ impl Session {
     pub fn on_group(&mut self, from: PipelineId, message: PipelineMessage) {
         match message {
             PipelineMessage::Start { operation, half, upload, range, block, level, kept, hash, unverified } => {
-                let mut member = Operation::new(operation, Kind::of_file(upload), half, ChannelId(0));
-                (member.level, member.block, member.part) = (level, block, Part::Member(from, false));
                 let window = self.limits.span(block);
                 if hash {
                     let (range, kept) = (Some(range), kept.clone());
@@ -274,21 +270,23 @@ impl Session {
                         level,
                     });
                 }
-                match &mut member.state {
-                    HalfState::Sending { life, sender, everywhere, .. } => {
-                        *life = Sending::Moving;
-                        *everywhere = true;
+                let state = match half {
+                    Half::Sending => {
                         // The receiving member reports how far by CREDIT, perhaps already.
                         let edge = self.take_credit(operation).unwrap_or(range.offset());
-                        let fresh = Sender::new(range.offset(), Some(range.end()), block, edge);
-                        *sender = Some(fresh.within(window).keeping(kept));
+                        let sender = Sender::new(range.offset(), Some(range.end()), block, edge);
+                        State::Sending(SendingHalf::member(sender.within(window).keeping(kept)))
                     }
-                    HalfState::Receiving { life, receiver, .. } => {
-                        *life = Receiving::Moving;
-                        let fresh = Receiver::new(range.offset(), Some(range.end()), block, window);
-                        *receiver = Some(fresh.keeping(kept));
-                        member.announcements.owe(Pending::CREDIT);
+                    Half::Receiving => {
+                        let receiver = Receiver::new(range.offset(), Some(range.end()), block, window);
+                        State::Receiving(ReceivingHalf::member(receiver.keeping(kept)))
                     }
+                };
+                let terms = Terms { block, ..Terms::at(level) };
+                let mut member = Operation::new(operation, Kind::of_file(upload), state, ChannelId(0), terms);
+                member.part = Part::Member(from, false);
+                if half == Half::Receiving {
+                    member.announcements.owe(Pending::CREDIT);
                 }
                 self.operations.insert(operation, member);
                 // A range that is already present needs no block to end.

@@ -39,9 +39,11 @@ mod outcome;
 mod output;
 mod poll;
 mod receiver;
+mod receiving_half;
 mod request;
 mod retransmit;
 mod sender;
+mod sending_half;
 mod storage;
 mod telling;
 #[cfg(test)]
@@ -54,10 +56,13 @@ pub use fault::Fault;
 use fences::{Fence, Fences};
 pub use group::{Half, PipelineMessage};
 pub use operation::{Committed, Operation};
+use operation::{Kind, State, Terms};
 use operations::Operations;
 pub use output::{Output, Payload, SessionEvent};
 pub use receiver::{BlockDecision, InvalidBlock, Receiver};
+use receiving_half::ReceivingHalf;
 pub use sender::{AckBeyondSent, Sender};
+use sending_half::SendingHalf;
 pub use storage::{SourceFacts, StageFacts, TargetFacts};
 pub use verify::{Comparison, ContentDigest, Mismatch};
 
@@ -305,13 +310,16 @@ impl Session {
     pub fn open(&mut self, upload: bool, request: Request) -> Result<OperationId, Error> {
         let id = self.next_operation()?;
         let opening = self.first_up().unwrap_or_default();
-        let half = if upload { Half::Sending } else { Half::Receiving };
-        let mut operation = Operation::new(id, operation::Kind::of_request(upload, &request), half, opening);
-        operation.level = request.level;
-        (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
+        let (kind, terms) = (Kind::of_request(upload, &request), Terms::of_request(&request));
         // Old servers ignore it (P-63).
         let blinds = upload && request.hash && request.resume.is_some();
-        operation.request = Some(Request { unverified: request.unverified || blinds, ..request });
+        let request = Request { unverified: request.unverified || blinds, ..request };
+        let state = if upload {
+            State::Sending(SendingHalf::asked(Some(request)))
+        } else {
+            State::Receiving(ReceivingHalf::asked(request))
+        };
+        let mut operation = Operation::new(id, kind, state, opening, terms);
         operation.announcements.owe(Pending::REQUEST);
         self.operations.insert(id, operation);
         Ok(id)

@@ -4,10 +4,11 @@ use super::announcements::{Announcements, Pending};
 use super::calls::Calls;
 use super::group::{Half, Part};
 use super::receiver::Receiver;
+use super::receiving_half::{GrantedReceiver, ReceivingHalf};
 use super::sender::Sender;
-use super::verify::ContentDigest;
-use crate::base::{ChannelId, Digest, Error, Extent, Instant, Level, OperationId};
-use crate::channel::life::{Receiving, Sending};
+use super::sending_half::{GrantedSender, SendingHalf};
+use crate::base::{ChannelId, Digest, Error, Instant, Level, OperationId};
+use crate::channel::life::Receiving;
 use crate::limits;
 use crate::wire::control::{Grant, Safety};
 use crate::wire::request::Request;
@@ -87,29 +88,57 @@ impl Kind {
     }
 }
 
-/// The half of the operation that a pipeline has.
+/// How the bytes of an operation travel, and what becomes of them: what was requested, and once it
+/// is granted what was agreed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Terms {
+    /// Lowest protection of its blocks.
+    pub(super) level: Level,
+    /// Block size; 0 where the other end has not chosen it yet.
+    pub(super) block: u32,
+    /// The outcome is sent when the target is on stable storage.
+    pub(super) durable: bool,
+    /// The content is hashed end to end.
+    pub(super) hash: bool,
+    /// What storage reads back is compared.
+    pub(super) reread: bool,
+}
+
+impl Terms {
+    /// Those of an operation that says nothing but how its records are protected.
+    pub(super) fn at(level: Level) -> Self {
+        Self { level, ..Self::default() }
+    }
+
+    /// What a client requests.
+    pub(super) const fn of_request(request: &Request) -> Self {
+        let Request { level, durable, hash, reread, .. } = *request;
+        Self { level, block: 0, durable, hash, reread }
+    }
+}
+
+/// Where an operation is, with the data that only this state has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum HalfState {
-    Sending {
-        life: Sending,
-        sender: Option<Sender>,
-        /// Blocks may use every channel, not only the one that opened the operation.
-        everywhere: bool,
-        /// Why the sender gave up; the receiver decides the outcome.
-        given_up: Option<Error>,
-        /// FINISH of the present round was sent: the receiver may have committed.
-        finished: bool,
-        /// The CREDIT that arrived before there was a sender (P-30).
-        credited: u64,
-    },
-    Receiving {
-        life: Receiving,
-        receiver: Option<Receiver>,
-        /// Length that FINISH stated.
-        finish: Option<u64>,
-        /// Why the stage must be dropped as soon as it exists.
-        abandoned: Option<Error>,
-    },
+pub(super) enum State {
+    /// This end sends the bytes.
+    Sending(SendingHalf),
+    /// This end receives them.
+    Receiving(ReceivingHalf),
+    /// The outcome is known here, and kept until the peer is known to know it.
+    Settled(Settled),
+}
+
+/// What is kept of an operation that is over.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Settled {
+    /// The half that this end had.
+    pub(super) half: Half,
+    /// There was a GRANT: both ends know the operation.
+    pub(super) granted: bool,
+    /// The outcome, with a text that fits into a message.
+    pub(super) outcome: Result<Committed, Error>,
+    /// Number of times that it was resent because of lost channels.
+    pub(super) resent: u8,
 }
 
 /// One operation as one pipeline sees it.
@@ -117,40 +146,13 @@ pub(super) enum HalfState {
 pub struct Operation {
     pub(super) id: OperationId,
     pub(super) kind: Kind,
-    pub(super) state: HalfState,
+    pub(super) state: State,
     pub(super) part: Part,
-    /// The request, as long as it may have to be sent again.
-    pub(super) request: Option<Request>,
+    /// The channel that carried the request.
     pub(super) opening: ChannelId,
-    pub(super) level: Level,
-    pub(super) block: u32,
-    /// The outcome is sent when the target is on stable storage.
-    pub(super) durable: bool,
-    pub(super) grant: Option<Grant>,
-    /// The content is hashed end to end.
-    pub(super) hash: bool,
-    /// What storage reads back is compared.
-    pub(super) reread: bool,
-    /// The target accepts bytes in order only: none can be sent again.
-    pub(super) ordered: bool,
-    /// Number of AGAIN messages sent.
-    pub(super) round: u16,
-    /// The ranges of the last AGAIN.
-    pub(super) again: Vec<Extent>,
-    /// The digest of what was sent, according to the sender: this end's own, or that of FINISH.
-    pub(super) proof: ContentDigest,
-    /// The source may be a copy of the one that the request names.
-    pub(super) resembles: bool,
-    /// Hash of the committed content.
-    pub(super) root: Option<Digest>,
+    pub(super) terms: Terms,
     /// What is to be told to the other end.
     pub(super) announcements: Announcements,
-    /// Number of times that its outcome was resent because of lost channels.
-    pub(super) again_told: u8,
-    pub(super) outcome: Option<Result<Committed, Error>>,
-    /// How far a source that is read in order was before anything was granted, and whether it had
-    /// ended.
-    pub(super) source: Option<(u64, bool)>,
     /// Blocks per channel: sent, or arrived.
     pub(super) carried: BTreeMap<ChannelId, u64>,
     /// Receiving half: channels on which EOFR arrived.
@@ -158,47 +160,15 @@ pub struct Operation {
 }
 
 impl Operation {
-    pub(super) fn new(id: OperationId, kind: Kind, half: Half, opening: ChannelId) -> Self {
-        let upload = kind.is_to_server();
-        let state = match half {
-            Half::Sending => HalfState::Sending {
-                life: if upload { Sending::Asked } else { Sending::Opening },
-                sender: None,
-                everywhere: upload,
-                given_up: None,
-                finished: false,
-                credited: 0,
-            },
-            Half::Receiving => HalfState::Receiving {
-                life: if upload { Receiving::Staging } else { Receiving::Asked },
-                receiver: None,
-                finish: None,
-                abandoned: None,
-            },
-        };
+    pub(super) fn new(id: OperationId, kind: Kind, state: State, opening: ChannelId, terms: Terms) -> Self {
         Self {
             id,
             kind,
             state,
             part: Part::Coordinator(Vec::new()),
-            request: None,
             opening,
-            level: Level::Clear,
-            block: 0,
-            durable: false,
-            grant: None,
-            hash: false,
-            reread: false,
-            ordered: false,
-            round: 0,
-            again: Vec::new(),
-            proof: ContentDigest::default(),
-            resembles: false,
-            root: None,
+            terms,
             announcements: Announcements::default(),
-            again_told: 0,
-            outcome: None,
-            source: None,
             carried: BTreeMap::new(),
             ended: Vec::new(),
         }
@@ -211,19 +181,7 @@ impl Operation {
 
     /// Whether the outcome is known at this end.
     pub fn is_settled(&self) -> bool {
-        match &self.state {
-            HalfState::Sending { life, .. } => *life == Sending::Settled,
-            HalfState::Receiving { life, .. } => *life == Receiving::Settled,
-        }
-    }
-
-    /// Whether a GRANT may state that these ranges are already present: if no earlier attempt was
-    /// mentioned, there are none, and for a download this end has what it stated.
-    pub(super) fn may_keep(&self, grant: &Grant) -> bool {
-        let said = self.request.as_ref().and_then(|request| request.resume.as_ref());
-        grant.kept.iter().all(|range| {
-            said.is_some_and(|said| self.kind.is_to_server() || said.kept.iter().any(|kept| kept.contains(*range)))
-        })
+        matches!(self.state, State::Settled(_))
     }
 
     /// Whether another pipeline coordinates it.
@@ -231,29 +189,73 @@ impl Operation {
         matches!(self.part, Part::Member(..))
     }
 
-    /// Whether this end sends the bytes.
-    pub fn is_sending(&self) -> bool {
-        matches!(self.state, HalfState::Sending { .. })
-    }
-
-    pub(super) fn sender(&mut self) -> Option<&mut Sender> {
-        match &mut self.state {
-            HalfState::Sending { sender, .. } => sender.as_mut(),
-            HalfState::Receiving { .. } => None,
+    /// The half that this end has.
+    pub(super) const fn half(&self) -> Half {
+        match &self.state {
+            State::Sending(_) => Half::Sending,
+            State::Receiving(_) => Half::Receiving,
+            State::Settled(settled) => settled.half,
         }
     }
 
-    /// Length of what is sent, once it is known: the value that FINISH states.
-    pub(super) fn length(&self) -> Option<u64> {
-        let HalfState::Sending { sender, .. } = &self.state else { return None };
-        let granted = self.grant.as_ref().and_then(|grant| grant.length);
-        granted.or_else(|| sender.as_ref().and_then(Sender::end))
+    /// Whether this end sends the bytes.
+    pub fn is_sending(&self) -> bool {
+        self.half() == Half::Sending
     }
 
-    pub(super) fn receiver(&mut self) -> Option<&mut Receiver> {
+    /// The request, as long as it may have to be sent again.
+    pub(super) fn request(&self) -> Option<&Request> {
+        match &self.state {
+            State::Sending(SendingHalf::Asked(asked)) => asked.request.as_ref(),
+            State::Receiving(ReceivingHalf::Asked(asked)) => Some(&asked.request),
+            _ => None,
+        }
+    }
+
+    /// What was granted, while the operation is not over.
+    pub(super) fn grant(&self) -> Option<&Grant> {
+        match &self.state {
+            State::Sending(half) => half.grant(),
+            State::Receiving(half) => half.grant(),
+            State::Settled(_) => None,
+        }
+    }
+
+    /// Whether there was a GRANT.
+    pub(super) fn is_granted(&self) -> bool {
+        match &self.state {
+            State::Settled(settled) => settled.granted,
+            _ => self.grant().is_some(),
+        }
+    }
+
+    /// Whether a GRANT may state that these ranges are already present: if no earlier attempt was
+    /// mentioned, there are none, and for a download this end has what it stated.
+    pub(super) fn may_keep(&self, grant: &Grant) -> bool {
+        let said = self.request().and_then(|request| request.resume.as_ref());
+        grant.kept.iter().all(|range| {
+            said.is_some_and(|said| self.kind.is_to_server() || said.kept.iter().any(|kept| kept.contains(*range)))
+        })
+    }
+
+    const fn granted_sender(&self) -> Option<&GrantedSender> {
+        match &self.state {
+            State::Sending(SendingHalf::Granted(granted)) => Some(granted),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn sender(&mut self) -> Option<&mut Sender> {
         match &mut self.state {
-            HalfState::Receiving { receiver, .. } => receiver.as_mut(),
-            HalfState::Sending { .. } => None,
+            State::Sending(SendingHalf::Granted(granted)) => Some(&mut granted.sender),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn receiver(&mut self) -> Option<&mut Receiver> {
+        match &mut self.state {
+            State::Receiving(ReceivingHalf::Granted(granted)) => Some(&mut granted.receiver),
+            _ => None,
         }
     }
 
@@ -261,11 +263,7 @@ impl Operation {
     /// channel of the GRANT.
     pub(super) fn may_carry(&self, channel: ChannelId) -> bool {
         let first = channel == self.opening && !self.announcements.owes(Pending::GRANT);
-        let HalfState::Sending { life, sender: Some(_), everywhere, given_up: None, .. } = &self.state else {
-            return false;
-        };
-        let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
-        moving && (*everywhere || first)
+        self.granted_sender().is_some_and(|granted| granted.may_carry(first))
     }
 
     /// The sending half if it may send blocks on `channel`.
@@ -276,16 +274,7 @@ impl Operation {
     /// When a block may be retransmitted, where `others` tells whether a channel other than its own
     /// is free.
     pub(super) fn repeat_at(&self, others: impl Fn(ChannelId) -> bool) -> Option<Instant> {
-        match &self.state {
-            HalfState::Sending {
-                life: Sending::Moving | Sending::Checking | Sending::Finishing,
-                sender: Some(sender),
-                everywhere: true,
-                given_up: None,
-                ..
-            } => sender.repeat_at(others),
-            _ => None,
-        }
+        self.granted_sender().filter(|granted| granted.may_carry(false))?.sender.repeat_at(others)
     }
 
     /// Whether [`Self::repeat_at`] may return a time.
@@ -293,34 +282,33 @@ impl Operation {
         self.repeat_at(|_| true).is_some()
     }
 
-    pub(super) fn owes_ack(&self) -> bool {
-        self.announcements.owes(Pending::ACK)
-    }
-
     /// Whether a block has waited too long for its acknowledgement and may also be sent on
     /// `channel`.
     pub(super) fn repeats_on(&self, channel: ChannelId, now: Instant) -> bool {
-        match &self.state {
-            HalfState::Sending { sender: Some(sender), .. } => {
-                self.may_carry(channel) && sender.repeats_on(channel, now)
-            }
-            _ => false,
-        }
+        self.may_carry(channel) && self.granted_sender().is_some_and(|granted| granted.sender.repeats_on(channel, now))
     }
 
     /// The channel that its blocks must use, if there is one.
     pub(super) fn only_on(&self) -> Option<ChannelId> {
-        matches!(self.state, HalfState::Sending { everywhere: false, .. }).then_some(self.opening)
+        self.granted_sender().filter(|granted| !granted.everywhere).map(|_| self.opening)
     }
 
     /// Whether some channel could carry a block now.
     pub(super) fn has_work(&self) -> bool {
+        let first = !self.announcements.owes(Pending::GRANT);
+        self.granted_sender().is_some_and(|granted| granted.may_carry(first) && granted.sender.has_work())
+    }
+
+    /// When an acknowledgement of what was written is due; none while one is to be sent anyway, or
+    /// while no more blocks are awaited.
+    pub(super) fn ack_at(&self) -> Option<Instant> {
         match &self.state {
-            HalfState::Sending { life, sender: Some(sender), given_up: None, everywhere, .. } => {
-                let moving = matches!(life, Sending::Moving | Sending::Checking | Sending::Finishing);
-                moving && (*everywhere || !self.announcements.owes(Pending::GRANT)) && sender.has_work()
+            State::Receiving(ReceivingHalf::Granted(GrantedReceiver { life: Receiving::Moving, receiver, .. }))
+                if !self.announcements.owes(Pending::ACK) =>
+            {
+                receiver.ack_at()
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -328,19 +316,15 @@ impl Operation {
     /// answer.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         let waits = match &self.state {
-            HalfState::Sending { .. } => true,
-            HalfState::Receiving { life, .. } => !matches!(life, Receiving::Verifying | Receiving::Committing),
+            State::Receiving(half) => !matches!(half.life(), Receiving::Verifying | Receiving::Committing),
+            State::Sending(_) | State::Settled(_) => true,
         };
         if waits { self.announcements.retry_at(self.answered()) } else { None }
     }
 
     /// States that the other end has answered: its CREDIT acknowledges GRANT.
     fn answered(&self) -> Pending {
-        if matches!(self.state, HalfState::Sending { everywhere: true, .. }) {
-            Pending::GRANT
-        } else {
-            Pending::NOTHING
-        }
+        if self.granted_sender().is_some_and(|granted| granted.everywhere) { Pending::GRANT } else { Pending::NOTHING }
     }
 
     /// Resends the states that may not have been received.
@@ -351,34 +335,27 @@ impl Operation {
     /// A pending message is sent.
     pub(super) fn on_told(&mut self, owed: Pending, now: Instant) {
         self.announcements.on_sent(owed, now);
-        if let HalfState::Sending { finished, .. } = &mut self.state {
-            *finished |= owed == Pending::FINISH;
+        if let State::Sending(SendingHalf::Granted(granted)) = &mut self.state {
+            granted.finished |= owed == Pending::FINISH;
         }
     }
 
-    /// A channel is lost that may have carried the outcome, or the EOFR that reports that the peer
-    /// knows it: the peer answers with another EOFR. If an EOFR has arrived, the peer knows.
-    pub(super) fn outcome_again(&mut self) {
-        if self.ended.is_empty() && self.again_told < limits::OUTCOME_AGAIN_MAX {
-            self.again_told += 1;
-            self.announcements.send_again();
-        }
-    }
-
-    /// Drops everything of a settled operation that its outcome does not need.
-    pub(super) fn release(&mut self) {
-        self.request = None;
-        (self.again, self.proof, self.source) = (Vec::new(), ContentDigest::default(), None);
-        if let Some(grant) = &mut self.grant {
-            // That there was one, and its length, still counts.
-            (grant.ranges, grant.kept, grant.version) = (Vec::new(), Vec::new(), Vec::new());
-        }
+    /// A channel is lost whose messages the peer has not all processed.
+    pub(super) fn on_fenced(&mut self, lost_some: bool) {
         match &mut self.state {
-            HalfState::Sending { sender, .. } => *sender = None,
-            HalfState::Receiving { receiver, .. } => *receiver = None,
-        }
-        if let Some(Err(error)) = &mut self.outcome {
-            error.shorten();
+            // It may have carried the outcome, or the EOFR that reports that the peer knows it: the
+            // peer answers with another EOFR. If an EOFR has arrived, the peer knows.
+            State::Settled(settled) => {
+                if self.ended.is_empty() && settled.resent < limits::OUTCOME_AGAIN_MAX {
+                    settled.resent += 1;
+                    self.announcements.send_again();
+                }
+            }
+            State::Sending(_) | State::Receiving(_) => {
+                if lost_some {
+                    self.announcements.send_again();
+                }
+            }
         }
     }
 }

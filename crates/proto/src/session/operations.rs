@@ -5,9 +5,8 @@
 //! The summaries are derived from the operations, so two sets with the same operations are equal
 //! whatever is marked.
 
-use super::operation::{HalfState, Operation};
+use super::operation::Operation;
 use crate::base::{ChannelId, Instant, OperationId};
-use crate::channel::life::Receiving;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -34,19 +33,13 @@ pub(super) struct OperationFlags {
 
 impl OperationFlags {
     fn of(operation: &Operation) -> Self {
-        let ack_at = match &operation.state {
-            HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), .. } if !operation.owes_ack() => {
-                receiver.ack_at()
-            }
-            _ => None,
-        };
         Self {
             live: !operation.is_settled(),
             owes: operation.announcements.owes_any(),
             works: operation.has_work(),
             only: operation.only_on(),
             repeats: operation.may_repeat(),
-            due: [ack_at, operation.retry_at()].into_iter().flatten().min(),
+            due: [operation.ack_at(), operation.retry_at()].into_iter().flatten().min(),
         }
     }
 

@@ -3,8 +3,8 @@
 use super::Committed;
 use super::Session;
 use super::announcements::Pending;
-use super::group::PipelineMessage;
-use super::operation::{HalfState, Operation};
+use super::group::{Half, PipelineMessage};
+use super::operation::{Operation, Settled, State};
 use super::output::{Output, SessionEvent};
 use crate::base::{ChannelId, Error, OperationId};
 use crate::wire::control::Control;
@@ -16,29 +16,28 @@ impl Session {
         // Over already: the first outcome counts.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let ok = outcome.is_ok();
-        let settled = match &mut operation.state {
-            HalfState::Sending { life, .. } => life.on_settled(),
-            HalfState::Receiving { life, .. } => life.on_settled(),
+        let (half, outcome) = match (&operation.state, outcome) {
+            // The first outcome counts.
+            (State::Settled(_), _) => return,
+            // The reason that this end stated is better than its echo.
+            (State::Sending(half), Err(echo)) => (Half::Sending, Err(half.given_up().cloned().unwrap_or(echo))),
+            (State::Sending(_), outcome) => (Half::Sending, outcome),
+            (State::Receiving(_), outcome) => (Half::Receiving, outcome),
         };
-        if settled.is_err() {
-            return;
-        }
-        let (sending, member) = (operation.is_sending(), operation.is_member());
+        let (sending, member, granted) = (half == Half::Sending, operation.is_member(), operation.is_granted());
+        let ranges = operation.grant().map_or(0, |grant| grant.ranges.len());
         // The deciding end sends the outcome: the receiver, or a sender that could not open.
-        let decides = !member && (!sending || (operation.grant.is_none() && !operation.kind.is_to_server()));
+        let decides = !member && (!sending || (!granted && !operation.kind.is_to_server()));
         operation.announcements.conclude(match ok {
             _ if !decides => Pending::NOTHING,
             true => Pending::COMMITTED,
             false => Pending::EXCEPTION,
         });
-        let outcome = match (&operation.state, outcome) {
-            // The reason that this end stated is better than its echo.
-            (HalfState::Sending { given_up: Some(own), .. }, Err(_)) => Err(own.clone()),
-            (_, outcome) => outcome,
-        };
-        operation.outcome = Some(outcome.clone());
-        let ranges = operation.grant.as_ref().map_or(0, |grant| grant.ranges.len());
-        operation.release();
+        let mut kept = outcome.clone();
+        if let Err(error) = &mut kept {
+            error.shorten();
+        }
+        operation.state = State::Settled(Settled { half, granted, outcome: kept, resent: 0 });
         if !member {
             for index in 1..ranges {
                 let to = (usize::from(self.pipeline.0) + index) as u8 % self.limits.pipelines.max(1);

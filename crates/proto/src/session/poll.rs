@@ -3,14 +3,17 @@
 
 use super::announcements::Pending;
 use super::group::Part;
-use super::operation::{HalfState, Operation};
+use super::operation::{Operation, Settled, State};
 use super::operations::OperationFlags;
 use super::output::{Output, Payload};
+use super::receiving_half::ReceivingHalf;
+use super::sending_half::SendingHalf;
 use super::{Channel, ContentDigest, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, Level, OperationId};
 use crate::channel::Life;
 use crate::limits;
 use crate::wire::control::{Ack, Control, Finish, Safety};
+use crate::wire::request::Request;
 use crate::wire::{Event, Flags, Head};
 use alloc::vec::Vec;
 
@@ -177,7 +180,7 @@ impl Session {
 
     /// Both ends know the operation, so its messages may use any channel.
     fn may_tell_anywhere(&self, operation: &Operation) -> bool {
-        operation.grant.is_some() && !operation.announcements.owes(Pending::GRANT)
+        operation.is_granted() && !operation.announcements.owes(Pending::GRANT)
     }
 
     /// Until the server has replied, a client's messages about an operation follow the request on
@@ -193,7 +196,7 @@ impl Session {
             return channel == operation.opening || !self.channels.contains_key(&operation.opening);
         }
         let first =
-            operation.announcements.owes(Pending::REQUEST) || operation.grant.is_some() || self.role == Role::Server;
+            operation.announcements.owes(Pending::REQUEST) || operation.is_granted() || self.role == Role::Server;
         let alone = matches!(operation.part, Part::Member(..));
         let fenced = || self.fences.get(operation.opening).is_some_and(|fence| fence.heard);
         first || alone || channel == operation.opening || fenced()
@@ -202,7 +205,7 @@ impl Session {
     fn send_request(&mut self, channel: ChannelId, id: OperationId) -> bool {
         // Cannot fail: REQUEST is owed only while there is a request.
         let Some(operation) = self.operations.get_mut(&id) else { return false };
-        let Some(payload) = operation.request.as_ref().map(|request| request.encode()) else { return false };
+        let Some(payload) = operation.request().map(Request::encode) else { return false };
         let event = Session::block_event(operation);
         operation.opening = channel;
         self.send(channel, id, event, Flags::REQUEST, payload)
@@ -253,7 +256,8 @@ impl Session {
         // Cannot fail: both were found above.
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         *operation.carried.entry(channel).or_default() += 1;
-        let (level, event, round) = (operation.level, Session::block_event(operation), operation.round);
+        let State::Sending(SendingHalf::Granted(granted)) = &operation.state else { return false };
+        let (level, event, round) = (operation.terms.level, Session::block_event(operation), granted.round);
         let Some(state) = self.channels.get_mut(&channel) else { return false };
         let head = Head {
             event: state.send.block_event(id, event) as u8,
@@ -320,45 +324,48 @@ impl Operation {
     /// The present state as a message; none for the request and for calls, which have their own
     /// forms.
     fn message(&mut self, owed: Pending) -> Option<Control> {
-        let failed = || Error::new(ErrorKind::Cancelled, "cancelled");
-        Some(match owed {
-            Pending::EXCEPTION => Control::Exception(match (&self.outcome, &self.state) {
-                (Some(Err(error)), _) => error.clone(),
-                (_, HalfState::Sending { given_up: Some(error), .. }) => error.clone(),
-                _ => failed(),
-            }),
+        let keeps_root = self.keeps_root();
+        let cancelled = || Control::Exception(Error::new(ErrorKind::Cancelled, "cancelled"));
+        Some(match (owed, &mut self.state) {
+            (Pending::EXCEPTION, State::Settled(Settled { outcome: Err(error), .. })) => {
+                Control::Exception(error.clone())
+            }
+            (Pending::EXCEPTION, State::Sending(half)) => {
+                half.given_up().cloned().map_or_else(cancelled, Control::Exception)
+            }
+            (Pending::EXCEPTION, _) => cancelled(),
             // The reply itself.
-            Pending::COMMITTED if self.kind.calls().is_some() => return None,
-            Pending::COMMITTED => match &self.outcome {
-                Some(Ok(committed)) => Control::Committed {
-                    length: committed.length,
-                    safety: committed.safety,
-                    version: committed.version.clone(),
-                    root: committed.root,
-                },
-                _ => Control::Exception(failed()),
+            (Pending::COMMITTED, _) if self.kind.calls().is_some() => return None,
+            (Pending::COMMITTED, State::Settled(Settled { outcome: Ok(committed), .. })) => Control::Committed {
+                length: committed.length,
+                safety: committed.safety,
+                version: committed.version.clone(),
+                root: committed.root,
             },
-            Pending::GRANT => Control::Grant(self.grant.clone()?),
-            Pending::CREDIT => Control::Credit(self.receiver()?.credit_limit()),
-            Pending::CANCEL => Control::Cancel,
-            Pending::AGAIN => Control::Again { round: self.round, ranges: self.again.clone() },
-            Pending::ACK => {
-                let round = self.round;
-                let receiver = self.receiver()?;
-                let (low, ranges) = receiver.acknowledge();
+            (Pending::COMMITTED, _) => cancelled(),
+            (Pending::GRANT, State::Sending(half)) => Control::Grant(half.grant()?.clone()),
+            (Pending::GRANT, State::Receiving(half)) => Control::Grant(half.grant()?.clone()),
+            (Pending::CANCEL, _) => Control::Cancel,
+            (Pending::CREDIT, State::Receiving(ReceivingHalf::Granted(granted))) => {
+                Control::Credit(granted.receiver.credit_limit())
+            }
+            (Pending::AGAIN, State::Receiving(ReceivingHalf::Granted(granted))) => {
+                Control::Again { round: granted.round, ranges: granted.again.clone() }
+            }
+            (Pending::ACK, State::Receiving(ReceivingHalf::Granted(granted))) => {
+                let (low, ranges) = granted.receiver.acknowledge();
                 Control::Ack(Ack {
                     safety: Safety::Written,
                     contiguous: low,
-                    credit_limit: receiver.credit_limit(),
+                    credit_limit: granted.receiver.credit_limit(),
                     ranges,
-                    round,
+                    round: granted.round,
                 })
             }
-            Pending::FINISH => {
-                let length = self.length()?;
-                let ContentDigest { root, subtrees } = self.proof.clone();
-                let root = root.filter(|_| !self.keeps_root());
-                Control::Finish(Finish { length, round: self.round, root, subtrees })
+            (Pending::FINISH, State::Sending(SendingHalf::Granted(granted))) => {
+                let ContentDigest { root, subtrees } = granted.digest.clone();
+                let root = root.filter(|_| !keeps_root);
+                Control::Finish(Finish { length: granted.length()?, round: granted.round, root, subtrees })
             }
             _ => return None,
         })

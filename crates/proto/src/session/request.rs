@@ -2,9 +2,11 @@
 
 use super::announcements::Pending;
 use super::group::{Half, Part, PipelineMessage};
-use super::operation::{HalfState, Kind, Operation};
+use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, SessionEvent};
 use super::receiver::InvalidBlock;
+use super::receiving_half::{ReceivingHalf, Target};
+use super::sending_half::SendingHalf;
 use super::{Committed, Fault, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Level, OperationId, PipelineId};
 use crate::plan;
@@ -32,16 +34,20 @@ impl Session {
             // Sent again after a channel was lost.
             return Ok(());
         }
-        let half = if upload { Half::Receiving } else { Half::Sending };
-        let mut operation = Operation::new(id, Kind::of_request(upload, &request), half, channel);
-        operation.level = request.level.max(self.limits.floor);
-        operation.block = if request.block == 0 {
+        let level = request.level.max(self.limits.floor);
+        let block = if request.block == 0 {
             self.limits.block
         } else {
-            plan::block(request.block, operation.level, self.limits.channels).min(self.limits.block)
+            plan::block(request.block, level, self.limits.channels).min(self.limits.block)
         };
-        (operation.durable, operation.hash, operation.reread) = (request.durable, request.hash, request.reread);
-        operation.request = Some(request.clone());
+        let terms = Terms { level, block, ..Terms::of_request(&request) };
+        let state = if upload {
+            let (length, resumes, blinds) = (request.length, request.resume.is_some(), request.unverified);
+            State::Receiving(ReceivingHalf::staging(Target::Upload { length, resumes, blinds }))
+        } else {
+            State::Sending(SendingHalf::opening(request.clone()))
+        };
+        let operation = Operation::new(id, Kind::of_request(upload, &request), state, channel, terms);
         let closing = self.closing;
         // The client may open the next operation as soon as it knows an outcome, which this end may
         // not have received yet.
@@ -67,15 +73,15 @@ impl Session {
         let most = self.limits.control_level;
         // It ended while the host looked for its object.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        if operation.grant.is_some() || floor <= operation.level {
+        if operation.is_granted() || floor <= operation.terms.level {
             return;
         }
         if floor > most {
             let text = format!("protection '{}' is required and not offered in this session", floor.name());
             return self.settle(id, Err(Error::new(ErrorKind::Unsupported, text)));
         }
-        operation.level = floor;
-        operation.block = plan::block(operation.block, floor, self.limits.channels);
+        operation.terms.level = floor;
+        operation.terms.block = plan::block(operation.terms.block, floor, self.limits.channels);
     }
 
     /// Whether this request is the first with its number. Requests on different channels overtake
@@ -113,17 +119,17 @@ impl Session {
         let limits = &self.limits;
         // Over: a late copy of GRANT.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
-        if operation.grant.is_some() || operation.is_settled() {
+        if operation.is_granted() || operation.is_settled() {
             return Ok(());
         }
-        let levels = operation.level..=limits.control_level;
+        let levels = operation.terms.level..=limits.control_level;
         if !levels.contains(&grant.level) || grant.ranges.len() > usize::from(limits.pipelines) {
             return Err(Fault::Level(grant.level));
         }
         if grant.block > limits.block {
             return Err(Fault::Block(InvalidBlock::Length));
         }
-        let fits = operation.request.as_ref().is_none_or(|request| match grant.length {
+        let fits = operation.request().is_none_or(|request| match grant.length {
             _ if operation.kind.is_digest() => true,
             granted if operation.kind == Kind::Upload => granted == request.length,
             granted => granted.is_some() && request.length.is_none_or(|wanted| granted == Some(wanted)),
@@ -132,44 +138,34 @@ impl Session {
             return Err(Fault::Wire(WireError::Invalid("length of GRANT")));
         }
         promises(operation, &grant)?;
-        operation.level = grant.level;
-        operation.block = grant.block;
+        operation.terms.level = grant.level;
+        operation.terms.block = grant.block;
         operation.announcements.withdraw(Pending::REQUEST);
-        operation.grant = Some(grant.clone());
         let moves_nothing = operation.kind.is_digest();
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
         let span = self.limits.span(grant.block);
         // Cannot fail: it was found above.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         match &mut operation.state {
-            HalfState::Sending { life, sender, given_up, credited, .. } => {
-                life.on_granted()?;
-                let first = grant.ranges.first().copied().unwrap_or_default();
-                // An unknown length means one range with an open end.
-                let end = grant.length.map(|_| first.end());
-                let mut fresh = super::Sender::new(first.offset(), end, grant.block, grant.credit_limit.max(*credited))
-                    .within(span);
-                fresh = fresh.keeping(plan::within(&grant.kept, first));
-                if let Some((available, ended)) = operation.source {
-                    fresh.on_source(available, ended);
-                }
-                *sender = Some(fresh);
-                if given_up.is_none() {
+            State::Sending(half) => {
+                half.on_granted(grant.clone(), span)?;
+                if half.given_up().is_none() {
                     self.begin_hash(id, &grant);
                     self.start_members(id, Half::Sending, &grant);
                 }
                 self.after_sending(id);
             }
-            HalfState::Receiving { life, .. } => {
-                life.on_granted()?;
+            State::Receiving(half) => {
+                let request = half.on_granted(grant.clone())?;
                 if moves_nothing {
                     let (safety, root) = (crate::wire::control::Safety::Received, grant.sum);
                     self.settle(id, Ok(Committed { length: 0, safety, version: grant.version, root, reread: false }));
                 } else {
-                    let request = operation.request.clone();
                     self.outputs.push_back(Output::Stage { operation: id, request, grant: Some(grant) });
                 }
             }
+            // Looked at above.
+            State::Settled(_) => {}
         }
         Ok(())
     }
@@ -202,9 +198,9 @@ impl Session {
 
 /// Whether a GRANT promises what was requested and claims only what it may claim.
 fn promises(operation: &Operation, grant: &Grant) -> Result<(), Fault> {
-    let request = operation.request.as_ref();
+    let request = operation.request();
     let wrong = |field| Err(Fault::Wire(WireError::Invalid(field)));
-    if (grant.hash, grant.sum.is_some()) != (operation.hash, operation.kind.is_digest()) {
+    if (grant.hash, grant.sum.is_some()) != (operation.terms.hash, operation.kind.is_digest()) {
         // A promise that was not requested, or a missing one: nothing weaker is accepted silently.
         return wrong("hash of GRANT");
     }

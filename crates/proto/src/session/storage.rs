@@ -2,14 +2,15 @@
 
 use super::announcements::Pending;
 use super::group::{Half, Part, PipelineMessage};
-use super::operation::HalfState;
+use super::operation::{Operation, State, Terms};
 use super::output::{Output, SessionEvent};
 use super::receiver::Receiver;
-use super::sender::Sender;
+use super::receiving_half::{GrantedReceiver, ReceivingHalf, Target};
+use super::sending_half::{Asked, GrantedSender, Opening, SendingHalf};
 use super::{Committed, Session};
-use crate::base::{Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
+use crate::base::{Digest, Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
 use crate::channel::Life;
-use crate::channel::life::{Receiving, Sending};
+use crate::channel::life::Receiving;
 use crate::wire::control::{Grant, Safety};
 use crate::{limits, plan};
 use alloc::format;
@@ -59,51 +60,26 @@ impl Session {
             Ok(facts) => facts,
             Err(error) => return self.settle(id, Err(error)),
         };
-        let limits = self.limits.clone();
-        let operation = self.operations.get_mut(&id);
-        let asked = operation.and_then(|operation| operation.request.take().map(|request| (operation, request)));
-        let Some((operation, request)) = asked else {
+        let granted = match self.operations.get(&id) {
+            Some(Operation { state: State::Sending(SendingHalf::Opening(opening)), terms, kind, .. }) => {
+                grant_download(opening, *terms, kind.digest(), facts, self.limits.pipelines)
+            }
             // Cancelled in the meantime; perhaps both sides know that.
-            return self.outputs.push_back(Output::Abort { operation: id, keep: false });
+            _ => return self.outputs.push_back(Output::Abort { operation: id, keep: false }),
         };
-        let length = match transfer_length(&request, &facts) {
-            Ok(length) => length,
+        let grant = match granted {
+            Ok(grant) => grant,
             Err(error) => return self.settle(id, Err(error)),
         };
-        // What came from a copy counts if it is compared with the source.
-        let copy = operation.hash && operation.resembles;
-        let same = |source: &Vec<u8>| !facts.version.is_empty() && (*source == facts.version || copy);
-        let said = request.resume.as_ref().filter(|resume| same(&resume.source));
-        let kept = said.map_or_else(Vec::new, |resume| whole(&resume.kept, length, operation.block, operation.hash));
-        let doubt = request.unverified || said.is_some_and(|resume| resume.source != facts.version);
-        let grant = Grant {
-            level: operation.level,
-            block: operation.block,
-            credit_limit: 0,
-            length: Some(length),
-            ranges: plan::split(length, operation.block, limits.pipelines),
-            size: facts.size,
-            mode: facts.mode,
-            modified: facts.modified,
-            version: facts.version,
-            kept,
-            hash: operation.hash,
-            unverified: doubt && operation.hash,
-            sum: operation.kind.digest(),
-            ..Grant::default()
-        };
-        // Cannot fail: only the sending half opens a source.
-        let HalfState::Sending { life, sender, credited, .. } = &mut operation.state else { return };
-        if life.on_granted().is_err() {
+        let span = self.limits.span(grant.block);
+        // Cannot fail: it was found above, and it is opening its source.
+        let Some(operation) = self.operations.get_mut(&id) else { return };
+        let State::Sending(half) = &mut operation.state else { return };
+        if half.on_granted(grant.clone(), span).is_err() {
             return;
         }
-        let first = grant.ranges.first().copied().unwrap_or_default();
-        let credit = request.credit.max(*credited);
-        let fresh = Sender::new(first.offset(), Some(first.end()), grant.block, credit);
-        *sender = Some(fresh.within(limits.span(grant.block)).keeping(plan::within(&grant.kept, first)));
         operation.announcements.owe(Pending::GRANT);
-        operation.grant = Some(grant.clone());
-        if !request.sum {
+        if !operation.kind.is_digest() {
             self.begin_hash(id, &grant);
             self.start_members(id, Half::Sending, &grant);
             self.after_sending(id);
@@ -119,18 +95,28 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else {
             return self.outputs.push_back(Output::Abort { operation: id, keep: true });
         };
-        // Cannot fail: only the receiving half has a stage.
-        let HalfState::Receiving { life, abandoned, .. } = &mut operation.state else { return };
-        if let Some(error) = abandoned.take() {
-            self.outputs.push_back(Output::Abort { operation: id, keep: error.kind.leaves_part() });
-            return self.settle(id, Err(error));
+        let half = operation.half();
+        let staging = match &mut operation.state {
+            State::Receiving(ReceivingHalf::Staging(staging)) => staging,
+            // Cannot be: only the receiving half has a stage.
+            _ if half == Half::Sending => return,
+            // Over while the stage was prepared.
+            _ => return self.outputs.push_back(Output::Abort { operation: id, keep: true }),
+        };
+        if let Some(error) = staging.abandoned.take() {
+            return self.drop_stage(id, error);
         }
-        if life.on_staged().is_err() {
-            return self.outputs.push_back(Output::Abort { operation: id, keep: true });
-        }
-        match operation.grant.clone() {
-            Some(grant) => self.receive_granted(id, &grant, &facts),
-            None => self.grant_upload(id, &facts),
+        match &staging.target {
+            Target::Download { grant, credit } => {
+                let (grant, credit) = (grant.clone(), *credit);
+                self.receive_granted(id, grant, credit, &facts);
+            }
+            Target::Upload { length, resumes, blinds } => {
+                let (length, resumes, blinds) = (*length, *resumes, *blinds);
+                self.grant_upload(id, length, resumes, blinds, &facts);
+            }
+            // Cannot be: a batch has no stage.
+            Target::Calls => return,
         }
         // The kept ranges may be the whole transfer.
         self.after_writing(id);
@@ -138,23 +124,25 @@ impl Session {
         self.resume_parked();
     }
 
-    /// The target of a download is ready: blocks may arrive.
-    fn receive_granted(&mut self, id: OperationId, grant: &Grant, facts: &StageFacts) {
+    /// The target of a download is ready: blocks may arrive, the first ones with the `credit` of the
+    /// request.
+    fn receive_granted(&mut self, id: OperationId, grant: Grant, credit: u64, facts: &StageFacts) {
         if !grant.kept.iter().all(|range| facts.kept.iter().any(|kept| kept.contains(*range))) {
             // Ranges that the server will not send were removed in the meantime.
             let error = Error::new(ErrorKind::Busy, "what an earlier attempt had left is gone; copy the file again");
-            return self.abandon(id, error);
+            return self.drop_stage(id, error);
         }
         let window = facts.window.unwrap_or_else(|| self.limits.span(grant.block));
-        // Cannot fail: the caller has found it, and that it receives.
+        // Cannot fail: the caller has found it, and that its stage was prepared.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        // The first blocks use the credit of the request.
-        let credit = operation.request.as_ref().map_or(0, |request| request.credit);
-        (operation.ordered, operation.reread) = (facts.window.is_some(), operation.reread && facts.reread);
-        let HalfState::Receiving { receiver, .. } = &mut operation.state else { return };
+        let State::Receiving(half) = &mut operation.state else { return };
         let first = grant.ranges.first().copied().unwrap_or_default();
-        let fresh = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit));
-        *receiver = Some(fresh.keeping(plan::within(&grant.kept, first)));
+        let receiver = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit));
+        let receiver = receiver.keeping(plan::within(&grant.kept, first));
+        if half.on_staged(grant.clone(), receiver, facts.window.is_some()).is_err() {
+            return;
+        }
+        operation.terms.reread &= facts.reread;
         // One block uses the request's credit and channel: unless one was lost, both ends know it.
         let there = self.channels.get(&operation.opening).is_some_and(|opening| opening.life == Life::Up);
         let alone = there
@@ -166,25 +154,20 @@ impl Session {
         } else {
             operation.announcements.owe(Pending::CREDIT);
         }
-        self.begin_hash(id, grant);
-        self.start_members(id, Half::Receiving, grant);
+        self.begin_hash(id, &grant);
+        self.start_members(id, Half::Receiving, &grant);
     }
 
     /// The target of an upload is ready: the GRANT tells the client how to send.
-    fn grant_upload(&mut self, id: OperationId, facts: &StageFacts) {
+    fn grant_upload(&mut self, id: OperationId, length: Option<u64>, resumes: bool, blinds: bool, facts: &StageFacts) {
         // A target written in order has one pipeline: ranges far ahead would need buffers.
         let pipelines = if facts.window.is_some() { 1 } else { self.limits.pipelines };
-        // Cannot fail: the caller has found it, and that it receives.
+        // Cannot fail: the caller has found it, and that its stage was prepared.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let (level, block, hash) = (operation.level, operation.block, operation.hash);
-        (operation.ordered, operation.reread) = (facts.window.is_some(), operation.reread && facts.reread);
-        let reread = operation.reread;
+        let State::Receiving(half) = &mut operation.state else { return };
+        operation.terms.reread &= facts.reread;
+        let Terms { level, block, hash, reread, .. } = operation.terms;
         let window = facts.window.unwrap_or_else(|| self.limits.span(block));
-        let HalfState::Receiving { receiver, .. } = &mut operation.state else { return };
-        let request = operation.request.take();
-        let length = request.as_ref().and_then(|request| request.length);
-        let resumes = request.as_ref().is_some_and(|request| request.resume.is_some());
-        let blinds = request.is_some_and(|request| request.unverified);
         let ranges = length.map_or_else(Vec::new, |length| plan::split(length, block, pipelines));
         let first = ranges.first().copied().unwrap_or_default();
         let kept = match length.filter(|_| resumes) {
@@ -192,12 +175,12 @@ impl Session {
             None => Vec::new(),
         };
         let doubt = hash && facts.unverified && !kept.is_empty();
-        let fresh = Receiver::new(0, length.map(|_| first.end()), block, window);
-        let fresh = fresh.keeping(plan::within(&kept, first));
+        let receiver = Receiver::new(0, length.map(|_| first.end()), block, window);
+        let receiver = receiver.keeping(plan::within(&kept, first));
         let grant = Grant {
             level,
             block,
-            credit_limit: fresh.credit_limit(),
+            credit_limit: receiver.credit_limit(),
             length,
             ranges,
             version: facts.replaces.clone(),
@@ -208,9 +191,10 @@ impl Session {
             blinded: doubt && blinds,
             ..Grant::default()
         };
-        *receiver = Some(fresh);
+        if half.on_staged(grant.clone(), receiver, facts.window.is_some()).is_err() {
+            return;
+        }
         operation.announcements.owe(Pending::GRANT);
-        operation.grant = Some(grant.clone());
         self.begin_hash(id, &grant);
         self.start_members(id, Half::Receiving, &grant);
     }
@@ -219,12 +203,11 @@ impl Session {
     fn check_early_finish(&mut self, id: OperationId) {
         // Given up, and forgotten, by the step before.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let known = operation.grant.as_ref().and_then(|grant| grant.length);
+        let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
+        let known = granted.granted_length();
         // It did not.
-        let HalfState::Receiving { receiver: Some(receiver), finish: Some(finish), .. } = &mut operation.state else {
-            return;
-        };
-        let fits = known.map_or_else(|| receiver.on_end(*finish), |known| known == *finish);
+        let Some(length) = granted.finish.as_ref().map(|finish| finish.length) else { return };
+        let fits = known.map_or_else(|| granted.receiver.on_end(length), |known| known == length);
         if fits {
             self.after_writing(id);
         } else {
@@ -257,10 +240,9 @@ impl Session {
     pub fn on_source(&mut self, id: OperationId, available: u64, ended: bool) {
         // Over: the reader of the source was ahead.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        match operation.sender() {
-            Some(sender) => sender.on_source(available, ended),
-            None => operation.source = Some((available, ended)),
-        }
+        // Over, as above.
+        let State::Sending(half) = &mut operation.state else { return };
+        half.on_source(available, ended);
         self.after_sending(id);
     }
 
@@ -272,7 +254,11 @@ impl Session {
                 // Over while the source was checked.
                 let Some(operation) = self.operations.get_mut(&id) else { return };
                 // Given up while the source was checked: the receiver decides.
-                let HalfState::Sending { life, given_up: None, .. } = &mut operation.state else { return };
+                let State::Sending(SendingHalf::Granted(GrantedSender { life, given_up: None, .. })) =
+                    &mut operation.state
+                else {
+                    return;
+                };
                 if life.on_checked().is_ok() {
                     operation.announcements.owe(Pending::FINISH);
                 }
@@ -285,9 +271,9 @@ impl Session {
         // Cannot fail: an operation is kept while it commits.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // Cannot fail: only the receiving half commits.
-        let HalfState::Receiving { finish, .. } = &operation.state else { return };
-        let length = finish.or(operation.grant.as_ref().and_then(|grant| grant.length)).unwrap_or(0);
-        let (root, reread) = (operation.root, operation.reread);
+        let State::Receiving(ReceivingHalf::Granted(granted)) = &operation.state else { return };
+        let length = granted.length().unwrap_or(0);
+        let (root, reread) = (granted.root, operation.terms.reread);
         let committed =
             |facts: TargetFacts| Committed { length, safety: facts.safety, version: facts.version, root, reread };
         self.settle(id, result.map(committed));
@@ -307,10 +293,17 @@ impl Session {
             return self.end_channels_when_done();
         }
         match &mut operation.state {
-            HalfState::Receiving { .. } => self.abandon(id, error),
-            HalfState::Sending { life: Sending::Settled, .. } | HalfState::Sending { given_up: Some(_), .. } => {}
-            HalfState::Sending { life: Sending::Opening, .. } => self.settle(id, Err(error)),
-            HalfState::Sending { given_up, .. } => {
+            State::Receiving(_) => self.abandon(id, error),
+            State::Settled(_) => {}
+            State::Sending(SendingHalf::Opening(_)) => self.settle(id, Err(error)),
+            // It has given up already: the first reason counts.
+            State::Sending(
+                SendingHalf::Asked(Asked { given_up: Some(_), .. })
+                | SendingHalf::Granted(GrantedSender { given_up: Some(_), .. }),
+            ) => {}
+            State::Sending(
+                SendingHalf::Asked(Asked { given_up, .. }) | SendingHalf::Granted(GrantedSender { given_up, .. }),
+            ) => {
                 // The receiver decides: it may have committed already.
                 let cancelled = error.kind == ErrorKind::Cancelled;
                 *given_up = Some(error);
@@ -333,23 +326,26 @@ impl Session {
     pub(super) fn abandon(&mut self, id: OperationId, error: Error) {
         // Over: nothing is left that could be given up.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        // Cannot fail: every caller has checked the half.
-        let HalfState::Receiving { life, abandoned, .. } = &mut operation.state else { return };
-        match life {
-            Receiving::Committing | Receiving::Settled => {}
+        match &mut operation.state {
+            State::Receiving(ReceivingHalf::Asked(_)) => self.settle(id, Err(error)),
             // The stage may become ready at any moment: it is dropped then.
-            Receiving::Staging => {
-                let first = abandoned.replace(error).is_none();
+            State::Receiving(ReceivingHalf::Staging(staging)) => {
+                let first = staging.abandoned.replace(error).is_none();
                 if first && operation.kind.calls().is_some() {
                     self.outputs.push_back(Output::Abort { operation: id, keep: false });
                 }
             }
-            Receiving::Asked => self.settle(id, Err(error)),
-            Receiving::Moving | Receiving::Verifying => {
-                self.outputs.push_back(Output::Abort { operation: id, keep: error.kind.leaves_part() });
-                self.settle(id, Err(error));
-            }
+            State::Receiving(ReceivingHalf::Granted(GrantedReceiver { life: Receiving::Committing, .. })) => {}
+            State::Receiving(ReceivingHalf::Granted(_)) => self.drop_stage(id, error),
+            // Over; or every caller has checked the half.
+            State::Settled(_) | State::Sending(_) => {}
         }
+    }
+
+    /// The stage is there, and the operation has failed.
+    fn drop_stage(&mut self, id: OperationId, error: Error) {
+        self.outputs.push_back(Output::Abort { operation: id, keep: error.kind.leaves_part() });
+        self.settle(id, Err(error));
     }
 
     /// At exact cover and FINISH, commits, or compares the content first.
@@ -357,7 +353,9 @@ impl Session {
         // Over, as in `on_written`.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It is not covered while it waits for a stage, compares or commits.
-        let HalfState::Receiving { life: Receiving::Moving, receiver: Some(receiver), finish, .. } = &operation.state
+        let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
+            life: Receiving::Moving, receiver, finish, ..
+        })) = &operation.state
         else {
             return;
         };
@@ -379,12 +377,10 @@ impl Session {
     pub(super) fn commit_now(&mut self, id: OperationId) {
         // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let known = operation.grant.as_ref().and_then(|grant| grant.length);
-        let HalfState::Receiving { life, finish, receiver, .. } = &mut operation.state else { return };
-        // Cannot fail: what is covered has a receiver.
-        let Some(length) = finish.or(known).or(receiver.as_ref().map(Receiver::contiguous)) else { return };
-        if life.on_covered().is_ok() {
-            let durable = operation.durable;
+        let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
+        let length = granted.length().unwrap_or_else(|| granted.receiver.contiguous());
+        if granted.life.on_covered().is_ok() {
+            let durable = operation.terms.durable;
             self.outputs.push_back(Output::Commit { operation: id, length, durable });
         }
     }
@@ -394,6 +390,40 @@ impl Session {
 fn whole(kept: &[Extent], length: u64, block: u32, hash: bool) -> Vec<Extent> {
     let whole = plan::whole_blocks(kept, length, block);
     if hash { plan::longest(whole, limits::KEPT_HASHED_MAX) } else { whole }
+}
+
+/// What a server grants for the source that it has opened.
+fn grant_download(
+    opening: &Opening,
+    terms: Terms,
+    sum: Option<Digest>,
+    facts: SourceFacts,
+    pipelines: u8,
+) -> Result<Grant, Error> {
+    let (request, Terms { level, block, hash, .. }) = (&opening.request, terms);
+    let length = transfer_length(request, &facts)?;
+    // What came from a copy counts if it is compared with the source.
+    let copy = hash && opening.resembles;
+    let same = |source: &Vec<u8>| !facts.version.is_empty() && (*source == facts.version || copy);
+    let said = request.resume.as_ref().filter(|resume| same(&resume.source));
+    let kept = said.map_or_else(Vec::new, |resume| whole(&resume.kept, length, block, hash));
+    let doubt = request.unverified || said.is_some_and(|resume| resume.source != facts.version);
+    Ok(Grant {
+        level,
+        block,
+        credit_limit: 0,
+        length: Some(length),
+        ranges: plan::split(length, block, pipelines),
+        size: facts.size,
+        mode: facts.mode,
+        modified: facts.modified,
+        version: facts.version,
+        kept,
+        hash,
+        unverified: doubt && hash,
+        sum,
+        ..Grant::default()
+    })
 }
 
 /// Length of a download: the requested range, within the size of the source.

@@ -3,12 +3,15 @@
 //! P-66). Hashes are opaque here; the driver of the session computes and compares them.
 
 use super::announcements::Pending;
-use super::operation::{HalfState, Kind, Operation};
+use super::operation::{Kind, Operation, State};
 use super::output::Output;
 use super::receiver::Receiver;
+use super::receiving_half::{Finished, GrantedReceiver, ReceivingHalf};
 use super::sender::Sender;
+use super::sending_half::SendingHalf;
 use super::{Committed, Fault, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, OperationId, Subtree};
+use crate::channel::life::Receiving;
 use crate::wire::control::Grant;
 use crate::{limits, plan};
 use alloc::format;
@@ -54,8 +57,10 @@ impl Comparison {
 impl Session {
     /// The digest of what this end sent, set before `on_checked`. (Of a transfer with a hash.)
     pub fn prove(&mut self, id: OperationId, proof: ContentDigest) {
-        if let Some(operation) = self.operations.get_mut(&id).filter(|operation| operation.hash) {
-            operation.proof = proof;
+        let operation = self.operations.get_mut(&id).filter(|operation| operation.terms.hash);
+        // Otherwise it ended while its content was hashed.
+        if let Some(State::Sending(SendingHalf::Granted(granted))) = operation.map(|operation| &mut operation.state) {
+            granted.digest = proof;
         }
     }
 
@@ -71,8 +76,10 @@ impl Session {
     /// The source of a download may be a copy of the one that the client's bytes came from; set
     /// before `on_opened`.
     pub fn resembles(&mut self, id: OperationId) {
-        if let Some(operation) = self.operations.get_mut(&id) {
-            operation.resembles = true;
+        let operation = self.operations.get_mut(&id);
+        // Otherwise it ended while the source was opened.
+        if let Some(State::Sending(SendingHalf::Opening(opening))) = operation.map(|operation| &mut operation.state) {
+            opening.resembles = true;
         }
     }
 
@@ -90,13 +97,17 @@ impl Session {
     pub(super) fn verify_now(&mut self, id: OperationId) {
         // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        if !operation.hash {
+        if !operation.terms.hash {
             return self.commit_now(id);
         }
-        let (reread, sent) = (operation.reread, operation.proof.clone());
+        let reread = operation.terms.reread;
         // Cannot fail: everything is written only after FINISH.
-        let HalfState::Receiving { life, finish: Some(length), .. } = &mut operation.state else { return };
-        let length = *length;
+        let State::Receiving(ReceivingHalf::Granted(GrantedReceiver { life, finish: Some(finish), .. })) =
+            &mut operation.state
+        else {
+            return;
+        };
+        let Finished { length, digest: sent } = finish.clone();
         if life.on_complete().is_ok() {
             self.outputs.push_back(Output::Verify { operation: id, length, reread, sent });
         }
@@ -107,15 +118,21 @@ impl Session {
         // Ended while its content was compared.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // Given up meanwhile: the outcome is another one.
-        let HalfState::Receiving { life: crate::channel::life::Receiving::Verifying, .. } = &operation.state else {
+        let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
+            life: Receiving::Verifying,
+            finish: Some(finish),
+            root,
+            ..
+        })) = &mut operation.state
+        else {
             return;
         };
         let found = match result {
             Ok(found) => found,
             Err(error) => return self.abandon(id, error),
         };
-        if found.agrees_with(&operation.proof) {
-            operation.root = found.root;
+        if found.agrees_with(&finish.digest) {
+            *root = found.root;
             return self.commit_now(id);
         }
         self.ask_again(id, &found);
@@ -126,23 +143,22 @@ impl Session {
     fn ask_again(&mut self, id: OperationId, found: &Comparison) {
         // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let known = operation.grant.as_ref().and_then(|grant| grant.length);
-        let (round, block) = (operation.round, operation.block);
+        let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
+        let (known, round, block) = (granted.granted_length(), granted.round, operation.terms.block);
         let bad = blocks_of(&found.bad, known.unwrap_or(0), block);
-        let repeatable = !operation.ordered && round < limits::AGAIN_MAX && !bad.is_empty();
+        let repeatable = !granted.ordered && round < limits::AGAIN_MAX && !bad.is_empty();
         if !repeatable {
             return self.abandon(id, differs(found, round));
         }
-        let HalfState::Receiving { life, receiver, finish, .. } = &mut operation.state else { return };
-        if life.on_again().is_err() {
+        if granted.life.on_again().is_err() {
             return;
         }
         // The granted edge stays valid: what is requested lies below it.
-        let fresh = Receiver::new(0, known, block, EVERYTHING);
-        *receiver = Some(fresh.keeping(without(&bad, known.unwrap_or(0))));
-        *finish = None;
-        operation.round = round + 1;
-        operation.again = bad.clone();
+        let receiver = Receiver::new(0, known, block, EVERYTHING);
+        granted.receiver = receiver.keeping(without(&bad, known.unwrap_or(0)));
+        granted.finish = None;
+        granted.round = round + 1;
+        granted.again = bad.clone();
         operation.announcements.postpone(Pending::ACK);
         operation.announcements.owe(Pending::AGAIN);
         self.outputs.push_back(Output::Again { operation: id, ranges: bad });
@@ -153,23 +169,25 @@ impl Session {
         let limits = self.limits.clone();
         // Cannot fail: the caller has found it, and that it sends.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
-        let known = operation.grant.as_ref().and_then(|grant| grant.length);
-        let (now, block, hash) = (operation.round, operation.block, operation.hash);
-        let HalfState::Sending { life, sender, everywhere, given_up, finished, .. } = &mut operation.state else {
-            return Ok(());
-        };
-        if round <= now || given_up.is_some() || *life == crate::channel::life::Sending::Settled {
+        let (block, hash) = (operation.terms.block, operation.terms.hash);
+        // Over: nothing is sent any more.
+        let State::Sending(half) = &mut operation.state else { return Ok(()) };
+        let now = half.round();
+        if round <= now || half.given_up().is_some() {
             return Ok(());
         }
+        // Nothing was sent before it was granted.
+        let SendingHalf::Granted(granted) = half else { return Err(Fault::Again) };
+        let known = granted.granted_length();
         let length = known.filter(|_| hash && round == now + 1 && round <= limits::AGAIN_MAX).ok_or(Fault::Again)?;
         if ranges.is_empty() || !plan::are_whole_blocks(&ranges, Some(length), block) {
             return Err(Fault::Again);
         }
-        life.on_again().map_err(|_| Fault::Again)?;
-        let fresh = Sender::new(0, Some(length), block, u64::MAX).within(limits.span(block));
-        *sender = Some(fresh.keeping(without(&ranges, length)));
-        (*everywhere, *finished) = (true, false);
-        operation.round = round;
+        granted.life.on_again().map_err(|_| Fault::Again)?;
+        let sender = Sender::new(0, Some(length), block, u64::MAX).within(limits.span(block));
+        granted.sender = sender.keeping(without(&ranges, length));
+        (granted.everywhere, granted.finished) = (true, false);
+        granted.round = round;
         operation.announcements.withdraw(Pending::FINISH);
         self.outputs.push_back(Output::Again { operation: id, ranges });
         Ok(())
@@ -181,7 +199,7 @@ impl Operation {
     /// of this end that were not sent, and FINISH tells it nothing about them that it did not know
     /// before.
     pub(super) fn keeps_root(&self) -> bool {
-        self.kind.is_to_server() && self.grant.as_ref().is_some_and(|grant| !grant.kept.is_empty())
+        self.kind.is_to_server() && self.grant().is_some_and(|grant| !grant.kept.is_empty())
     }
 
     /// What COMMITTED means for the sender (P-36, P-66): a receiver cannot have all bytes before
@@ -195,10 +213,11 @@ impl Operation {
             // The reply was the hash alone, in GRANT: there is no FINISH.
             return if committed.length == 0 { Ok(Ok(committed)) } else { Err(Fault::Committed) };
         }
-        if !matches!(self.state, HalfState::Sending { finished: true, .. }) || Some(committed.length) != self.length() {
+        let State::Sending(SendingHalf::Granted(granted)) = &self.state else { return Err(Fault::Committed) };
+        if !granted.finished || Some(committed.length) != granted.length() {
             return Err(Fault::Committed);
         }
-        match (self.proof.root, committed.root) {
+        match (granted.digest.root, committed.root) {
             (Some(_), None) => Err(Fault::Committed),
             (Some(own), Some(root)) if own != root => Ok(Err(Error::new(
                 ErrorKind::Corrupted,

@@ -150,8 +150,8 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "what arrived is committed without a comparison with the hash of what was sent",
         edits: &[edit(
             VERIFY,
-            "if found.agrees_with(&operation.proof) {",
-            "if BUG || found.agrees_with(&operation.proof) {",
+            "if found.agrees_with(&finish.digest) {",
+            "if BUG || found.agrees_with(&finish.digest) {",
         )],
         runs: &[
             run(&MODEL, "upload, altered", CONTENT),

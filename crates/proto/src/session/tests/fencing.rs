@@ -4,7 +4,7 @@
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
 use crate::limits;
-use crate::session::operation::HalfState;
+use crate::session::operation::{Settled, State};
 use crate::session::{ContentDigest, Fault};
 use crate::wire::request::{Request, Resume};
 use crate::wire::{Control, Event};
@@ -101,12 +101,12 @@ fn of_an_operation_that_is_over_its_outcome_is_kept_and_nothing_else() {
         pair.ends[side][0].on_committed(id, Err(long));
         pair.turn();
         let kept = pair.ends[side][0].operations().find(|operation| operation.id == id).unwrap();
-        assert!(kept.is_settled() && kept.request.is_none());
-        assert_eq!((&kept.proof, kept.again.len()), (&ContentDigest::default(), 0));
-        let grant = kept.grant.as_ref().unwrap();
-        assert_eq!((grant.kept.len(), grant.ranges.len(), grant.version.len()), (0, 0, 0));
-        assert!(matches!(&kept.state, HalfState::Receiving { receiver: None, .. }));
-        let outcome = kept.outcome.as_ref().unwrap().as_ref().unwrap_err();
+        assert!(kept.is_settled() && kept.request().is_none());
+        // The state has neither digests, nor ranges, nor what was granted, nor a receiver.
+        let State::Settled(Settled { granted: true, outcome: Err(outcome), .. }) = &kept.state else {
+            panic!("{kept:?}");
+        };
+        assert!(kept.grant().is_none());
         assert_eq!(outcome.message.len(), Error::MESSAGE_BYTES_MAX);
     }
 }

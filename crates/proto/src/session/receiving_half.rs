@@ -1,0 +1,212 @@
+//! The half of an operation that receives: what it has in each state of its life cycle.
+//!
+//! The table of [`Receiving`] decides which change is possible; the data of a state is in that
+//! state's variant, so that a change moves what is still needed and drops the rest.
+
+use super::receiver::Receiver;
+use super::verify::ContentDigest;
+use crate::base::{Digest, Error, Extent};
+use crate::channel::life::{Receiving, Refused};
+use crate::wire::control::Grant;
+use crate::wire::request::Request;
+use alloc::vec::Vec;
+
+/// The receiving half of an operation whose outcome is not known.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum ReceivingHalf {
+    /// The request is under way (download).
+    Asked(Asked),
+    /// The stage is being prepared, or a batch is executed.
+    Staging(Staging),
+    /// There is a receiver: blocks flow, or have flowed.
+    Granted(GrantedReceiver),
+}
+
+/// The server has not answered the request of a download.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Asked {
+    /// The request, which may have to be sent again.
+    pub(super) request: Request,
+    /// FINISH that has overtaken GRANT (P-41).
+    pub(super) finish: Option<Finished>,
+}
+
+/// The stage is being prepared.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Staging {
+    /// What it is prepared for.
+    pub(super) target: Target,
+    /// FINISH that has arrived before the stage is ready.
+    pub(super) finish: Option<Finished>,
+    /// Why the stage must be dropped as soon as it exists.
+    pub(super) abandoned: Option<Error>,
+}
+
+/// What a stage is prepared for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Target {
+    /// What a client sends; it is granted once the stage is ready.
+    Upload {
+        /// Its length, if the client knows it.
+        length: Option<u64>,
+        /// It may resume an earlier attempt.
+        resumes: bool,
+        /// The client can send blinded hashes.
+        blinds: bool,
+    },
+    /// What a server has granted.
+    Download {
+        /// What was granted.
+        grant: Grant,
+        /// The credit of the request, which the first blocks use.
+        credit: u64,
+    },
+    /// The reply to a batch.
+    Calls,
+}
+
+/// What FINISH states.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Finished {
+    /// Length of the transfer.
+    pub(super) length: u64,
+    /// The digest of what was sent.
+    pub(super) digest: ContentDigest,
+}
+
+/// The receiving half that has a receiver.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct GrantedReceiver {
+    /// `Moving`, `Verifying` or `Committing`.
+    pub(super) life: Receiving,
+    /// What was granted; none for a member, which knows its range alone.
+    pub(super) grant: Option<Grant>,
+    /// The blocks.
+    pub(super) receiver: Receiver,
+    /// FINISH of the present round.
+    pub(super) finish: Option<Finished>,
+    /// The target accepts bytes in order only: none can be sent again.
+    pub(super) ordered: bool,
+    /// Number of AGAIN messages.
+    pub(super) round: u16,
+    /// The ranges of the last AGAIN.
+    pub(super) again: Vec<Extent>,
+    /// Hash of the content that is committed.
+    pub(super) root: Option<Digest>,
+}
+
+impl ReceivingHalf {
+    /// The client asks.
+    pub(super) const fn asked(request: Request) -> Self {
+        Self::Asked(Asked { request, finish: None })
+    }
+
+    /// The server prepares a stage, or executes a batch.
+    pub(super) const fn staging(target: Target) -> Self {
+        Self::Staging(Staging { target, finish: None, abandoned: None })
+    }
+
+    /// A member receives its range.
+    pub(super) const fn member(receiver: Receiver) -> Self {
+        Self::Granted(GrantedReceiver::new(Receiving::Moving, None, receiver, None, false))
+    }
+
+    /// Its state in the table.
+    pub(super) const fn life(&self) -> Receiving {
+        match self {
+            Self::Asked(_) => Receiving::Asked,
+            Self::Staging(_) => Receiving::Staging,
+            Self::Granted(granted) => granted.life,
+        }
+    }
+
+    /// What was granted.
+    pub(super) const fn grant(&self) -> Option<&Grant> {
+        match self {
+            Self::Granted(GrantedReceiver { grant, .. }) => grant.as_ref(),
+            Self::Staging(Staging { target: Target::Download { grant, .. }, .. }) => Some(grant),
+            Self::Asked(_) | Self::Staging(_) => None,
+        }
+    }
+
+    /// Number of AGAIN messages.
+    pub(super) const fn round(&self) -> u16 {
+        match self {
+            Self::Granted(granted) => granted.round,
+            Self::Asked(_) | Self::Staging(_) => 0,
+        }
+    }
+
+    /// FINISH of the present round.
+    pub(super) const fn finish(&self) -> Option<&Finished> {
+        match self {
+            Self::Asked(Asked { finish, .. })
+            | Self::Staging(Staging { finish, .. })
+            | Self::Granted(GrantedReceiver { finish, .. }) => finish.as_ref(),
+        }
+    }
+
+    /// FINISH of the present round has arrived. Returns false if it contradicts what is known.
+    #[must_use]
+    pub(super) fn on_finish(&mut self, finished: Finished) -> bool {
+        let fits = match (self.grant().and_then(|grant| grant.length), &mut *self) {
+            (Some(known), _) => known == finished.length,
+            (None, Self::Granted(granted)) => granted.receiver.on_end(finished.length),
+            // The GRANT was overtaken while in flight; `on_staged` checks for it.
+            (None, Self::Asked(_) | Self::Staging(_)) => true,
+        };
+        let (Self::Asked(Asked { finish, .. })
+        | Self::Staging(Staging { finish, .. })
+        | Self::Granted(GrantedReceiver { finish, .. })) = self;
+        let valid = fits && finish.is_none();
+        if valid {
+            *finish = Some(finished);
+        }
+        valid
+    }
+
+    /// The server has granted a download: a stage is prepared for it, by the request that is
+    /// returned.
+    pub(super) fn on_granted(&mut self, grant: Grant) -> Result<Option<Request>, Refused> {
+        self.life().on_granted()?;
+        // Cannot fail: the table allows it in this state alone.
+        let Self::Asked(Asked { request, finish }) = self else { return Ok(None) };
+        let (request, finish) = (core::mem::take(request), finish.take());
+        let target = Target::Download { grant, credit: request.credit };
+        *self = Self::Staging(Staging { target, finish, abandoned: None });
+        Ok(Some(request))
+    }
+
+    /// The stage is ready, and blocks may arrive.
+    pub(super) fn on_staged(&mut self, grant: Grant, receiver: Receiver, ordered: bool) -> Result<(), Refused> {
+        let mut life = self.life();
+        life.on_staged()?;
+        // Cannot fail: the table allows it in this state alone.
+        let Self::Staging(staging) = self else { return Ok(()) };
+        let finish = staging.finish.take();
+        *self = Self::Granted(GrantedReceiver::new(life, Some(grant), receiver, finish, ordered));
+        Ok(())
+    }
+}
+
+impl GrantedReceiver {
+    const fn new(
+        life: Receiving,
+        grant: Option<Grant>,
+        receiver: Receiver,
+        finish: Option<Finished>,
+        ordered: bool,
+    ) -> Self {
+        Self { life, grant, receiver, finish, ordered, round: 0, again: Vec::new(), root: None }
+    }
+
+    /// Length of the transfer, if it was granted.
+    pub(super) fn granted_length(&self) -> Option<u64> {
+        self.grant.as_ref().and_then(|grant| grant.length)
+    }
+
+    /// Length of the transfer, if FINISH or GRANT has stated it.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.finish.as_ref().map(|finish| finish.length).or_else(|| self.granted_length())
+    }
+}

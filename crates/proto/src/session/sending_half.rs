@@ -1,0 +1,194 @@
+//! The half of an operation that sends: what it has in each state of its life cycle.
+//!
+//! The table of [`Sending`] decides which change is possible; the data of a state is in that
+//! state's variant, so that a change moves what is still needed and drops the rest.
+
+use super::sender::Sender;
+use super::verify::ContentDigest;
+use crate::base::Error;
+use crate::channel::life::{Refused, Sending};
+use crate::plan;
+use crate::wire::control::Grant;
+use crate::wire::request::Request;
+
+/// The sending half of an operation whose outcome is not known.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum SendingHalf {
+    /// The request is under way (upload, calls).
+    Asked(Asked),
+    /// The source is being opened (download).
+    Opening(Opening),
+    /// There is a sender: blocks flow, or have flowed.
+    Granted(GrantedSender),
+}
+
+/// The server has not answered the request of an upload or of a batch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Asked {
+    /// The request, which may have to be sent again; none of a batch, which the driver holds.
+    pub(super) request: Option<Request>,
+    /// The CREDIT that has arrived; it counts from GRANT on.
+    pub(super) credit: u64,
+    /// How far a source that is read in order is, and whether it has ended.
+    pub(super) source: Option<(u64, bool)>,
+    /// See [`GrantedSender::given_up`].
+    pub(super) given_up: Option<Error>,
+}
+
+/// The source of a download is being opened.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Opening {
+    /// What was requested.
+    pub(super) request: Request,
+    /// The CREDIT that has arrived; it counts from GRANT on, on the channel of GRANT (P-30).
+    pub(super) credit: u64,
+    /// The source may be a copy of the one that the request names.
+    pub(super) resembles: bool,
+}
+
+/// The sending half that has a sender.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct GrantedSender {
+    /// `Moving`, `Checking` or `Finishing`.
+    pub(super) life: Sending,
+    /// What was granted; none for a member, which knows its range alone.
+    pub(super) grant: Option<Grant>,
+    /// The blocks.
+    pub(super) sender: Sender,
+    /// Blocks may use every channel, not only the one that opened the operation.
+    pub(super) everywhere: bool,
+    /// Number of AGAIN messages that have arrived.
+    pub(super) round: u16,
+    /// The digest of what was sent.
+    pub(super) digest: ContentDigest,
+    /// FINISH of the present round was sent: the receiver may have committed.
+    pub(super) finished: bool,
+    /// Why the sender gave up; the receiver decides the outcome.
+    pub(super) given_up: Option<Error>,
+}
+
+impl SendingHalf {
+    /// The client asks; `request` is none of a batch.
+    pub(super) const fn asked(request: Option<Request>) -> Self {
+        Self::Asked(Asked { request, credit: 0, source: None, given_up: None })
+    }
+
+    /// The server opens what is requested.
+    pub(super) const fn opening(request: Request) -> Self {
+        Self::Opening(Opening { request, credit: 0, resembles: false })
+    }
+
+    /// A member sends its range.
+    pub(super) fn member(sender: Sender) -> Self {
+        Self::Granted(GrantedSender::new(Sending::Moving, None, sender, true))
+    }
+
+    /// Its state in the table.
+    pub(super) const fn life(&self) -> Sending {
+        match self {
+            Self::Asked(_) => Sending::Asked,
+            Self::Opening(_) => Sending::Opening,
+            Self::Granted(granted) => granted.life,
+        }
+    }
+
+    /// Number of AGAIN messages that have arrived.
+    pub(super) const fn round(&self) -> u16 {
+        match self {
+            Self::Granted(granted) => granted.round,
+            Self::Asked(_) | Self::Opening(_) => 0,
+        }
+    }
+
+    /// What was granted.
+    pub(super) const fn grant(&self) -> Option<&Grant> {
+        match self {
+            Self::Granted(granted) => granted.grant.as_ref(),
+            Self::Asked(_) | Self::Opening(_) => None,
+        }
+    }
+
+    /// Why the sender gave up.
+    pub(super) const fn given_up(&self) -> Option<&Error> {
+        match self {
+            Self::Asked(Asked { given_up, .. }) | Self::Granted(GrantedSender { given_up, .. }) => given_up.as_ref(),
+            Self::Opening(_) => None,
+        }
+    }
+
+    /// The session ends, and whether the receiver has learnt that the sender gave up is unknown:
+    /// its reason is not that of the outcome.
+    pub(super) fn forget_why(&mut self) {
+        match self {
+            Self::Asked(Asked { given_up, .. }) | Self::Granted(GrantedSender { given_up, .. }) => *given_up = None,
+            // It has not given up.
+            Self::Opening(_) => {}
+        }
+    }
+
+    /// It was granted: blocks may flow, with at most `span` unacknowledged bytes.
+    pub(super) fn on_granted(&mut self, grant: Grant, span: u64) -> Result<(), Refused> {
+        let mut life = self.life();
+        life.on_granted()?;
+        let (credit, source, everywhere, given_up) = match self {
+            Self::Asked(asked) => (grant.credit_limit.max(asked.credit), asked.source, true, asked.given_up.take()),
+            Self::Opening(opening) => (opening.request.credit.max(opening.credit), None, false, None),
+            // Cannot be: the table has refused it.
+            Self::Granted(_) => return Ok(()),
+        };
+        let first = grant.ranges.first().copied().unwrap_or_default();
+        // An unknown length means one range with an open end.
+        let end = grant.length.map(|_| first.end());
+        let sender = Sender::new(first.offset(), end, grant.block, credit).within(span);
+        let mut sender = sender.keeping(plan::within(&grant.kept, first));
+        if let Some((available, ended)) = source {
+            sender.on_source(available, ended);
+        }
+        *self = Self::Granted(GrantedSender { given_up, ..GrantedSender::new(life, Some(grant), sender, everywhere) });
+        Ok(())
+    }
+
+    /// The receiver grants up to `edge`, and its CREDIT makes every channel usable.
+    pub(super) fn on_credit(&mut self, edge: u64) {
+        match self {
+            Self::Asked(Asked { credit, .. }) | Self::Opening(Opening { credit, .. }) => *credit = edge.max(*credit),
+            Self::Granted(granted) => {
+                granted.sender.on_edge(edge);
+                granted.everywhere = true;
+            }
+        }
+    }
+
+    /// A source that is read in order has bytes up to `available`.
+    pub(super) fn on_source(&mut self, available: u64, ended: bool) {
+        match self {
+            Self::Asked(asked) => asked.source = Some((available, ended)),
+            Self::Granted(granted) => granted.sender.on_source(available, ended),
+            // A server reads no source before it has granted it.
+            Self::Opening(_) => {}
+        }
+    }
+}
+
+impl GrantedSender {
+    fn new(life: Sending, grant: Option<Grant>, sender: Sender, everywhere: bool) -> Self {
+        let digest = ContentDigest::default();
+        Self { life, grant, sender, everywhere, round: 0, digest, finished: false, given_up: None }
+    }
+
+    /// Length of the transfer, if it was granted.
+    pub(super) fn granted_length(&self) -> Option<u64> {
+        self.grant.as_ref().and_then(|grant| grant.length)
+    }
+
+    /// Length of what is sent, once it is known: the value that FINISH states.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.granted_length().or_else(|| self.sender.end())
+    }
+
+    /// Whether its blocks may use a channel, where `is_first` tells whether it is the one that
+    /// carried GRANT.
+    pub(super) const fn may_carry(&self, is_first: bool) -> bool {
+        self.given_up.is_none() && (self.everywhere || is_first)
+    }
+}
