@@ -55,18 +55,6 @@ pub(super) const TYPES: &[ManyFields] = &[
         why: "the attributes of the protocol, which are a message",
     },
     ManyFields {
-        path: "crates/proto/src/session/operation.rs",
-        name: "Operation",
-        fields: 26,
-        why: "to be split: states of a transfer that are options beside each other",
-    },
-    ManyFields {
-        path: "crates/proto/src/session/mod.rs",
-        name: "Session",
-        fields: 24,
-        why: "to be split: the operations and the channels of a pipeline",
-    },
-    ManyFields {
         path: "crates/server/src/admit/limits.rs",
         name: "ServerLimits",
         fields: 21,

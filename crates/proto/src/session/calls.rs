@@ -92,13 +92,13 @@ impl Session {
         let take = Ok(HeadVerdict::Calls { operation: id, length: head.length });
         if head.flags.has(Flags::REQUEST) {
             self.from(Role::Client, service.event())?;
-            if !self.coordinates(id) {
+            if !self.numbers.coordinates(id) {
                 return Err(Fault::Operation);
             }
             if self.owes_many_marks() {
                 return Ok(HeadVerdict::Park);
             }
-            let repeated = id.0 <= self.highest && !self.skipped.contains(&id);
+            let repeated = !self.numbers.is_unused(id);
             return if repeated { Ok(HeadVerdict::Skip) } else { take };
         }
         self.from(Role::Server, service.event())?;
@@ -149,7 +149,7 @@ impl Session {
         self.operations.insert(id, Operation::new(id, kind, state, channel, terms));
         if busy {
             self.settle(id, Err(Error::new(ErrorKind::Busy, "too many operations at a time in this session")));
-        } else if self.closing {
+        } else if self.closure.is_closing() {
             self.settle(id, Err(Error::new(ErrorKind::Draining, "the server is shutting down; try again later")));
         } else {
             self.outputs.push_back(Output::Execute { operation: id, channel });

@@ -2,6 +2,7 @@
 //! reports thousands that never were.
 
 use crate::base::ChannelId;
+use crate::limits;
 use alloc::collections::{BTreeMap, BTreeSet};
 
 /// A lost channel: what was sent and received about it.
@@ -22,6 +23,8 @@ pub(super) struct Fences {
     untold: BTreeSet<ChannelId>,
     /// The channel on which this end's FENCE was sent.
     told_on: BTreeMap<ChannelId, ChannelId>,
+    /// How many of them are about channels that were never up here.
+    unknown: u16,
 }
 
 impl Fences {
@@ -45,6 +48,18 @@ impl Fences {
     pub(super) fn insert(&mut self, lost: ChannelId, fence: Fence) {
         self.all.insert(lost, fence);
         self.tell_again(lost);
+    }
+
+    /// The peer has lost a channel that was never up here, and waits to be told. Returns false if
+    /// there were too many of these.
+    #[must_use]
+    pub(super) fn insert_unknown(&mut self, lost: ChannelId) -> bool {
+        if self.unknown >= limits::FENCES_UNKNOWN_MAX {
+            return false;
+        }
+        self.unknown += 1;
+        self.insert(lost, Fence { processed: 0, sent: 0, heard: true });
+        true
     }
 
     /// The peer is to be told once more.

@@ -70,9 +70,8 @@ impl Session {
 
     /// The operation was opened, as far as this pipeline can know.
     pub(super) fn check_opened(&self, operation: OperationId) -> Result<(), Fault> {
-        let own = self.coordinates(operation);
-        let unknown = own && (operation.0 > self.highest || self.skipped.contains(&operation));
-        if operation.0 == 0 || unknown { Err(Fault::Operation) } else { Ok(()) }
+        let unused = self.numbers.is_unused(operation);
+        if operation.0 == 0 || unused { Err(Fault::Operation) } else { Ok(()) }
     }
 
     fn judge_block(&mut self, event: Event, head: &Head) -> Result<HeadVerdict, Fault> {

@@ -56,9 +56,8 @@ impl Session {
         let Some(state) = self.channels.get_mut(&channel) else { return };
         if !flags.has(Flags::ASK) {
             state.pinged = false;
-        } else if !state.own.iter().any(|(_, control, _)| *control == Control::Nothing) {
-            state.own.push_back((OperationId(0), Control::Nothing, false));
-            self.own_waiting += 1;
+        } else if !state.own().any(|control| *control == Control::Nothing) {
+            self.channels.push_own(&channel, (OperationId(0), Control::Nothing, false));
         }
     }
 
@@ -82,7 +81,7 @@ impl Session {
             }
         } else {
             state.life.on_end_received()?;
-            (self.closing, self.ending, self.peer_ended) = (true, true, true);
+            self.closure.on_peer_end();
             self.end_channels_when_done();
         }
         Ok(())
@@ -155,7 +154,7 @@ impl Session {
     /// The operation is over here, or another pipeline has not yet reported that it begins.
     fn on_control_of_unknown(&mut self, channel: ChannelId, id: OperationId, control: Control) {
         match control {
-            Control::Credit(edge) if !self.coordinates(id) => self.remember_credit(id, edge),
+            Control::Credit(edge) if !self.numbers.coordinates(id) => self.remember_credit(id, edge),
             // The peer has not learnt that this end knows: our EOFR was lost with its channel.
             Control::Committed { .. } | Control::Exception(_) if !self.owes_many_marks() => {
                 self.push_end_of_range(channel, id, 0);

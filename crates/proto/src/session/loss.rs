@@ -27,10 +27,8 @@ impl Session {
             return;
         }
         let fence = Fence { processed: state.receive.records, sent: state.send.records, heard: false };
-        self.own_waiting -= state.own.len();
         self.channels.remove(&channel);
         self.resume_parked();
-        self.idle.retain(|idle| *idle != channel);
         self.credit_elsewhere();
         self.fences.insert(channel, fence);
         // What was sent about other channels on this one is sent again at once: waiting for this
@@ -40,7 +38,7 @@ impl Session {
         self.event(SessionEvent::ChannelLost { channel, error: error.clone() });
         if self.channels.is_empty() {
             // If everything was already sent and received, a peer that disconnects is no loss.
-            let done = self.closing && !self.needs_channels();
+            let done = self.closure.is_closing() && !self.needs_channels();
             return self.end((!done).then(|| lost_all(&error)));
         }
         if self.first_up().is_none() && self.needs_channels() {
@@ -72,7 +70,7 @@ impl Session {
         self.on_lost(channel, Error::new(ErrorKind::ConnectionLost, "the peer lost the channel"));
         let Some(fence) = self.fences.get_mut(channel) else {
             // Unless it ended in an orderly way here before the peer noticed the loss.
-            return if self.closed.contains(&channel) { Ok(()) } else { self.on_fence_of_unknown(channel) };
+            return if self.channels.has_closed(channel) { Ok(()) } else { self.on_fence_of_unknown(channel) };
         };
         if fence.heard {
             return Ok(());
@@ -95,11 +93,9 @@ impl Session {
     /// after its JOIN was processed, and anything it sends about it later is void. An EOFR that was
     /// lost with it is resent by the retransmission timer (P-48): no outcome is sent again.
     fn on_fence_of_unknown(&mut self, channel: ChannelId) -> Result<(), Fault> {
-        if self.unknown >= limits::FENCES_UNKNOWN_MAX {
+        if !self.fences.insert_unknown(channel) {
             return Err(Fault::Channel);
         }
-        self.unknown += 1;
-        self.fences.insert(channel, Fence { processed: 0, sent: 0, heard: true });
         let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
         self.outputs.push_back(Output::Close { channel, error: Some(error) });
         self.credit_elsewhere();
@@ -109,13 +105,10 @@ impl Session {
     /// Both EOFT were exchanged on the channel.
     pub(super) fn closed(&mut self, channel: ChannelId) {
         // Cannot fail: the caller has found it.
-        let Some(mut state) = self.channels.remove(&channel) else { return };
+        let Some(mut state) = self.channels.close(channel) else { return };
         let _ = state.life.on_end_complete();
-        self.closed.insert(channel);
         self.credit_elsewhere();
-        self.own_waiting -= state.own.len();
         self.resume_parked();
-        self.idle.retain(|idle| *idle != channel);
         self.outputs.push_back(Output::Close { channel, error: None });
         if self.channels.is_empty() {
             let lost = self
@@ -127,21 +120,18 @@ impl Session {
 
     /// The session is over: operations that are not settled fail, and every channel closes.
     pub fn end(&mut self, error: Option<Error>) {
-        if self.over {
+        if !self.closure.finish() {
             return;
         }
-        self.over = true;
         let why = error.clone().unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session was closed"));
         let live: Vec<OperationId> =
             self.operations.values().filter(|operation| !operation.is_settled()).map(Operation::id).collect();
         for id in live {
             self.end_operation(id, &why);
         }
-        for channel in core::mem::take(&mut self.channels).into_keys() {
+        for channel in self.channels.take_all() {
             self.outputs.push_back(Output::Close { channel, error: error.clone() });
         }
-        self.idle.clear();
-        self.own_waiting = 0;
         self.event(SessionEvent::Over { error });
     }
 
@@ -150,7 +140,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let calls = operation.kind.calls().is_some();
         if operation.is_member() {
-            if !self.peer_ended {
+            if !self.closure.has_peer_ended() {
                 self.fail_member(id, why.clone());
             }
             return;
@@ -181,15 +171,15 @@ impl Session {
 
     /// Whether a channel is free to report why the session ends.
     pub fn can_tell(&self) -> bool {
-        !self.idle.is_empty()
+        !self.channels.idle.is_empty()
     }
 
     /// This end ends the session: the reason is sent to the peer if a channel is free.
     pub fn end_telling(&mut self, error: Error) {
-        if self.over {
+        if self.closure.is_over() {
             return;
         }
-        if let Some(channel) = self.idle.front().copied() {
+        if let Some(channel) = self.channels.idle.front().copied() {
             self.send_control(channel, OperationId(0), &Control::Exception(error.clone()), false);
         }
         self.end(Some(error));
@@ -216,26 +206,28 @@ impl Session {
                 operation.retry(now);
             }
         }
-        let busy = self.is_at_work() || self.closing;
+        let busy = self.is_at_work() || self.closure.is_closing();
         let stall = self.limits.stall;
         // After the peer's last message on one channel everything is known: the others need not be
         // waited for.
-        let said = self.ending && !self.closed.is_empty() && !self.needs_channels();
+        let said = self.closure.is_ending() && self.channels.has_closed_any() && !self.needs_channels();
         let last = if said { limits::LAST_WORDS.min(stall) } else { stall };
-        let mut stalled = Vec::new();
-        for (id, channel) in &mut self.channels {
+        let (mut stalled, mut quiet) = (Vec::new(), Vec::new());
+        for (id, channel) in self.channels.iter_mut() {
             let waiting = channel.open.is_some() || channel.pinged || (channel.life != Life::Up && !channel.busy);
             if channel.busy && now.since(channel.sent_at) >= last {
-                stalled.push((*id, "the peer takes no bytes"));
+                stalled.push((id, "the peer takes no bytes"));
             } else if waiting && !channel.parked && now.since(channel.heard_at.max(channel.sent_at)) >= last {
                 // While the peer accepts bytes it is alive: the reply to a probe may be queued
                 // behind a block on a slow path.
-                stalled.push((*id, "nothing arrives"));
+                stalled.push((id, "nothing arrives"));
             } else if busy && channel.life == Life::Up && !channel.pinged && now.since(channel.heard_at) >= stall / 2 {
                 channel.pinged = true;
-                channel.own.push_back((OperationId(0), Control::Nothing, true));
-                self.own_waiting += 1;
+                quiet.push(id);
             }
+        }
+        for channel in quiet {
+            self.channels.push_own(&channel, (OperationId(0), Control::Nothing, true));
         }
         for (channel, why) in stalled {
             let text = format!("channel {channel} stalled: {why} for {} ms", last.as_millis());
@@ -292,7 +284,7 @@ impl Session {
                 // A range that is already present needs no block to end.
                 self.after_sending(operation);
                 self.after_writing(operation);
-                if self.over {
+                if self.closure.is_over() {
                     let why = Error::new(ErrorKind::ConnectionLost, "all channels of a pipeline were lost");
                     self.end_operation(operation, &why);
                 }

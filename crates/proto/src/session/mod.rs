@@ -27,12 +27,16 @@
 
 mod announcements;
 mod calls;
+mod channels;
+mod closure;
 mod fault;
 mod fences;
 mod group;
 mod heads;
 mod input;
 mod loss;
+mod messages;
+mod numbers;
 mod operation;
 mod operations;
 mod outcome;
@@ -45,16 +49,19 @@ mod retransmit;
 mod sender;
 mod sending_half;
 mod storage;
-mod telling;
 #[cfg(test)]
 mod tests;
 mod verify;
 
 use announcements::Pending;
 pub use calls::CallService;
+use channels::{Channel, Channels};
+use closure::Closure;
 pub use fault::Fault;
 use fences::{Fence, Fences};
 pub use group::{Half, PipelineMessage};
+use messages::SessionMessages;
+use numbers::Numbers;
 pub use operation::{Committed, Operation};
 use operation::{Kind, State, Terms};
 use operations::Operations;
@@ -67,13 +74,10 @@ pub use storage::{SourceFacts, StageFacts, TargetFacts};
 pub use verify::{Comparison, ContentDigest, Mismatch};
 
 use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, KeyLimits, Level, OperationId, PipelineId};
-use crate::channel::{Flow, Life};
-use crate::notices::PendingNotices;
-use crate::wire::control::{ChannelGrant, Control};
+use crate::wire::Event;
 use crate::wire::request::Request;
-use crate::wire::{Event, Head};
 use crate::{limits, plan};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 
 /// The role of this end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -156,71 +160,27 @@ pub enum HeadVerdict {
     Park,
 }
 
-/// A channel of this pipeline.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Channel {
-    life: Life,
-    send: Flow,
-    receive: Flow,
-    /// A record has been handed to the transport.
-    busy: bool,
-    /// Messages bound to this channel: EOFR, NOOP, EOFT.
-    own: VecDeque<(OperationId, Control, bool)>,
-    /// Head whose payload is arriving.
-    open: Option<Head>,
-    /// A head is parked until `Resume`.
-    parked: bool,
-    heard_at: Instant,
-    sent_at: Instant,
-    /// A NOOP that requests a reply has been sent.
-    pinged: bool,
-}
-
 /// The session state machine of one pipeline, for both ends and both directions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Session {
     role: Role,
     limits: SessionLimits,
     pipeline: PipelineId,
-    channels: BTreeMap<ChannelId, Channel>,
+    channels: Channels,
+    /// The channels that are lost.
     fences: Fences,
-    /// How many of them are about channels that were never up here.
-    unknown: u16,
-    /// Channels that ended in an orderly way.
-    closed: BTreeSet<ChannelId>,
     operations: Operations,
-    /// Highest number of the operations that this pipeline coordinates, opened or requested.
-    highest: u32,
-    /// Server: numbers below it whose request is still in flight on another channel, or was
-    /// abandoned before it was sent.
-    skipped: BTreeSet<OperationId>,
+    /// Numbers of the operations that this pipeline coordinates.
+    numbers: Numbers,
     /// CREDIT for operations of other pipelines that have not yet asked this one to take part,
     /// oldest first.
     early: VecDeque<(OperationId, u64)>,
-    outputs: VecDeque<Output>,
-    /// Channels that are up and have no record with the transport, longest idle first.
-    idle: VecDeque<ChannelId>,
     /// Operation that sent a block last; the next one takes its turn after it.
     last_scheduled: OperationId,
-    /// A request for this many more channels is to be sent.
-    wants: Option<u16>,
-    /// Grants for more channels that are to be sent.
-    grants: VecDeque<ChannelGrant>,
-    /// DRAIN is to be sent.
-    drain: Option<u32>,
-    /// Handles whose leases are recalled, to be sent.
-    recalls: VecDeque<u64>,
-    /// Changes of names that the client watches, to be sent.
-    notices: PendingNotices,
-    /// Accept no new operation.
-    closing: bool,
-    /// Send EOFT once the present operations are over.
-    ending: bool,
-    /// The peer's EOFT arrived on some channel: it requests nothing more.
-    peer_ended: bool,
-    over: bool,
-    /// Messages in all `Channel::own` queues.
-    own_waiting: usize,
+    /// What is to be sent about the session itself.
+    messages: SessionMessages,
+    closure: Closure,
+    outputs: VecDeque<Output>,
 }
 
 impl Session {
@@ -228,29 +188,17 @@ impl Session {
     pub fn new(role: Role, pipeline: PipelineId, limits: SessionLimits) -> Self {
         Self {
             role,
-            limits,
             pipeline,
-            channels: BTreeMap::new(),
+            channels: Channels::default(),
             fences: Fences::default(),
-            unknown: 0,
-            closed: BTreeSet::new(),
             operations: Operations::default(),
-            highest: 0,
-            skipped: BTreeSet::new(),
+            numbers: Numbers::new(pipeline, limits.pipelines),
             early: VecDeque::new(),
-            outputs: VecDeque::new(),
-            idle: VecDeque::new(),
             last_scheduled: OperationId(0),
-            wants: None,
-            grants: VecDeque::new(),
-            drain: None,
-            recalls: VecDeque::new(),
-            notices: PendingNotices::default(),
-            closing: false,
-            ending: false,
-            peer_ended: false,
-            over: false,
-            own_waiting: 0,
+            messages: SessionMessages::default(),
+            closure: Closure::default(),
+            outputs: VecDeque::new(),
+            limits,
         }
     }
 
@@ -260,39 +208,11 @@ impl Session {
         PipelineId((channel.0.saturating_sub(1) % pipelines) as u8)
     }
 
-    /// Whether this pipeline coordinates an operation: numbers are assigned round-robin, so two
-    /// pipelines never share one.
-    fn coordinates(&self, operation: OperationId) -> bool {
-        let pipelines = u32::from(self.limits.pipelines.max(1));
-        operation.0 > 0 && (operation.0 - 1) % pipelines == u32::from(self.pipeline.0)
-    }
-
-    /// The next number after `last` among those that this pipeline coordinates; none when they are
-    /// used up.
-    fn number_after(&self, last: u32) -> Option<u32> {
-        match last {
-            0 => Some(u32::from(self.pipeline.0) + 1),
-            last => last.checked_add(u32::from(self.limits.pipelines.max(1))),
-        }
-    }
-
     /// A channel is up: connected, authenticated and attached.
     pub fn on_channel(&mut self, channel: ChannelId, now: Instant) {
-        let fresh = Channel {
-            life: Life::Up,
-            send: Flow::new(now),
-            receive: Flow::new(now),
-            busy: false,
-            own: VecDeque::new(),
-            open: None,
-            parked: false,
-            heard_at: now,
-            sent_at: now,
-            pinged: false,
-        };
         // A channel number is used once in a session's life; the driver's grants ensure that.
         debug_assert!(!self.channels.contains_key(&channel));
-        if self.over {
+        if self.closure.is_over() {
             return self.outputs.push_back(Output::Close { channel, error: None });
         }
         if self.fences.contains(channel) {
@@ -300,8 +220,7 @@ impl Session {
             let error = Error::new(ErrorKind::ConnectionLost, "the peer lost the channel");
             return self.outputs.push_back(Output::Close { channel, error: Some(error) });
         }
-        self.channels.insert(channel, fresh);
-        self.idle.push_back(channel);
+        self.channels.insert(channel, now);
         self.end_channels_when_done();
     }
 
@@ -330,17 +249,15 @@ impl Session {
         if self.role != Role::Client {
             return Err(Error::new(ErrorKind::Protocol, "only the client opens operations"));
         }
-        if self.closing || self.over {
+        if self.closure.is_closing() || self.closure.is_over() {
             return Err(Error::new(ErrorKind::ConnectionLost, "the session is closed"));
         }
         if self.live_coordinated() >= self.limits.operations_max {
             return Err(Error::new(ErrorKind::LimitExceeded, "too many operations at a time in this session"));
         }
-        let number = self.number_after(self.highest).ok_or_else(|| {
+        self.numbers.use_next().ok_or_else(|| {
             Error::new(ErrorKind::LimitExceeded, "this session has used up its operation numbers: open another")
-        })?;
-        self.highest = number;
-        Ok(OperationId(number))
+        })
     }
 
     /// The first operation travelled inside the handshake: it counts as requested on channel 1.
@@ -358,7 +275,7 @@ impl Session {
     pub fn close(&mut self) {
         match self.role {
             Role::Client => {
-                (self.closing, self.ending) = (true, true);
+                self.closure.end();
                 self.end_channels_when_done();
             }
             Role::Server => self.drain(0),
@@ -367,34 +284,25 @@ impl Session {
 
     /// The server shuts down: notify the client and accept no new operation.
     pub fn drain(&mut self, retry_after_ms: u32) {
-        self.closing = true;
-        self.drain = Some(retry_after_ms);
+        self.closure.close();
+        self.messages.drain(retry_after_ms);
     }
 
     /// The server shuts down. (Client.)
     fn on_drain(&mut self, retry_after_ms: u32) {
-        self.closing = true;
-        // With several pipelines only the application knows when none of them is needed any more.
-        self.ending |= self.limits.pipelines <= 1;
+        if self.limits.pipelines <= 1 {
+            self.closure.end();
+        } else {
+            // Only the application knows when none of them is needed any more.
+            self.closure.close();
+        }
         self.event(SessionEvent::Draining { retry_after_ms });
         self.end_channels_when_done();
     }
 
-    /// Requests more channels. (Client.)
-    pub fn want_channels(&mut self, count: u16) {
-        self.wants = Some(self.wants.unwrap_or(0).saturating_add(count));
-    }
-
-    /// Grants more channels. (Server.)
-    pub fn give_channels(&mut self, grant: ChannelGrant) {
-        if self.grants.len() < usize::from(limits::PIPELINES_MAX) {
-            self.grants.push_back(grant);
-        }
-    }
-
     /// Channels that are up.
     pub fn channels_up(&self) -> usize {
-        self.channels.values().filter(|channel| channel.life == Life::Up).count()
+        self.channels.up().count()
     }
 
     /// Whether there are any [`Self::live_operations`].
@@ -419,7 +327,7 @@ impl Session {
 
     /// Whether the session has ended.
     pub fn is_over(&self) -> bool {
-        self.over
+        self.closure.is_over()
     }
 
     /// Whether another record may arrive on the channel: the peer's EOFT is the last one.
@@ -429,7 +337,7 @@ impl Session {
 
     /// Whether the session is ending in an orderly way.
     pub fn is_closing(&self) -> bool {
-        self.closing
+        self.closure.is_closing()
     }
 
     /// The negotiated values.
@@ -438,8 +346,7 @@ impl Session {
     }
 
     fn first_up(&self) -> Option<ChannelId> {
-        let up = self.channels.iter().find(|(_, channel)| channel.life == Life::Up);
-        up.map(|(id, _)| *id)
+        self.channels.up().next()
     }
 
     fn event(&mut self, event: SessionEvent) {
@@ -447,10 +354,10 @@ impl Session {
     }
 
     fn resume_parked(&mut self) {
-        for (id, channel) in &mut self.channels {
+        for (id, channel) in self.channels.iter_mut() {
             if channel.parked {
                 channel.parked = false;
-                self.outputs.push_back(Output::Resume { channel: *id });
+                self.outputs.push_back(Output::Resume { channel: id });
             }
         }
     }
@@ -458,7 +365,7 @@ impl Session {
     /// Whether some operation still has to receive something. A peer that ends knows every outcome,
     /// and the operations that other pipelines coordinate learn theirs from those pipelines.
     fn needs_channels(&self) -> bool {
-        if self.peer_ended { self.live_coordinated() > 0 } else { self.is_at_work() }
+        if self.closure.has_peer_ended() { self.live_coordinated() > 0 } else { self.is_at_work() }
     }
 
     /// Sends EOFT on every channel once nothing is left to do. A client waits until the server is
@@ -468,18 +375,10 @@ impl Session {
         let unknown = |operation: &Operation| !operation.is_member() && operation.ended.is_empty();
         let waits = match self.role {
             Role::Client => self.needs_channels() || self.operations.values().any(unknown),
-            Role::Server => self.needs_channels() || !self.peer_ended,
+            Role::Server => self.needs_channels() || !self.closure.has_peer_ended(),
         };
-        if !self.ending || waits {
-            return;
-        }
-        for channel in self.channels.values_mut() {
-            let marked = channel.send.has_ended()
-                || channel.own.iter().any(|(_, control, _)| matches!(control, Control::EndOfTransfer { .. }));
-            if matches!(channel.life, Life::Up | Life::Leaving) && !marked {
-                channel.own.push_back((OperationId(0), Control::EndOfTransfer { records: 0 }, false));
-                self.own_waiting += 1;
-            }
+        if self.closure.is_ending() && !waits {
+            self.channels.push_ends();
         }
     }
 

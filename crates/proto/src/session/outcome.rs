@@ -7,7 +7,6 @@ use super::group::{Half, PipelineMessage};
 use super::operation::{Operation, Settled, State};
 use super::output::{Output, SessionEvent};
 use crate::base::{ChannelId, Error, OperationId};
-use crate::wire::control::Control;
 use alloc::vec::Vec;
 
 impl Session {
@@ -64,7 +63,7 @@ impl Session {
     /// the receiver has replied.
     pub(super) fn push_ends_of_range(&mut self, id: OperationId) {
         // A busy channel may be a stalled one.
-        let fallback = self.idle.front().copied().or_else(|| self.first_up());
+        let fallback = self.channels.idle.front().copied().or_else(|| self.first_up());
         // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get(&id) else { return };
         let up = |channel: &ChannelId| self.channels.get(channel).is_some_and(|state| !state.send.has_ended());
@@ -84,18 +83,12 @@ impl Session {
 
     /// More end marks are waiting than an honest peer causes: no more are accepted for now.
     pub(super) fn owes_many_marks(&self) -> bool {
-        self.own_waiting >= LINGERING * self.limits.operations_max
+        self.channels.own_waiting() >= LINGERING * self.limits.operations_max
     }
 
     /// Queues EOFR of an operation on this channel, unless the channel ends anyway.
     pub(super) fn push_end_of_range(&mut self, channel: ChannelId, id: OperationId, blocks: u64) {
-        // The channel ends, which says the same to the peer.
-        let Some(state) = self.channels.get_mut(&channel).filter(|state| !state.send.has_ended()) else { return };
-        let mark = (id, Control::EndOfRange { blocks }, false);
-        if !state.own.contains(&mark) {
-            state.own.push_back(mark);
-            self.own_waiting += 1;
-        }
+        self.channels.push_end_of_range(&channel, id, blocks);
     }
 
     /// Settled operations are kept until the peer is known to know their outcome. An honest peer

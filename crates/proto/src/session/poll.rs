@@ -23,16 +23,16 @@ impl Session {
         if let Some(output) = self.outputs.pop_front() {
             return Some(output);
         }
-        for _ in 0..self.idle.len() {
+        for _ in 0..self.channels.idle.len() {
             self.operations.mark();
-            let channel = self.idle.pop_front()?;
+            let channel = self.channels.idle.pop_front()?;
             if self.feed(channel, now) {
                 if let Some(state) = self.channels.get_mut(&channel) {
                     state.sent_at = now;
                 }
                 return self.outputs.pop_front();
             }
-            self.idle.push_back(channel);
+            self.channels.idle.push_back(channel);
             if !self.more_for_others(now) {
                 break;
             }
@@ -47,15 +47,15 @@ impl Session {
         if let Some(output) = self.outputs.pop_front() {
             return Some(output);
         }
-        for _ in 0..self.idle.len() {
-            let channel = self.idle.pop_front()?;
+        for _ in 0..self.channels.idle.len() {
+            let channel = self.channels.idle.pop_front()?;
             if self.feed_rekey(channel, now) || self.feed_session(channel) {
                 if let Some(state) = self.channels.get_mut(&channel) {
                     state.sent_at = now;
                 }
                 return self.outputs.pop_front();
             }
-            self.idle.push_back(channel);
+            self.channels.idle.push_back(channel);
         }
         None
     }
@@ -69,7 +69,7 @@ impl Session {
         match state.life {
             Life::Ending if state.receive.has_ended() => self.closed(channel),
             Life::Leaving if state.send.has_ended() => self.closed(channel),
-            Life::Up | Life::Leaving => self.idle.push_back(channel),
+            Life::Up | Life::Leaving => self.channels.idle.push_back(channel),
             _ => {}
         }
     }
@@ -80,8 +80,9 @@ impl Session {
     fn more_for_others(&self, now: Instant) -> bool {
         let idle = self.idle_up();
         let due = |id| self.repeat_at(id, &idle).is_some_and(|at| at <= now);
-        let works = |mark: OperationFlags| mark.works && mark.only.is_none_or(|only| self.idle.contains(&only));
-        self.own_waiting > 0
+        let works =
+            |mark: OperationFlags| mark.works && mark.only.is_none_or(|only| self.channels.idle.contains(&only));
+        self.channels.own_waiting() > 0
             || self.fences.has_untold()
             || self.operations.marks().any(|(id, mark)| mark.owes || works(mark) || (mark.repeats && due(id)))
     }
@@ -94,7 +95,7 @@ impl Session {
     /// The idle channels that may carry blocks.
     pub(super) fn idle_up(&self) -> IdleUp {
         let up = |idle: &ChannelId| self.channels.get(idle).is_some_and(|state| state.life == Life::Up);
-        let mut all = self.idle.iter().copied().filter(up);
+        let mut all = self.channels.idle.iter().copied().filter(up);
         IdleUp([all.next(), all.next()])
     }
 
@@ -131,17 +132,7 @@ impl Session {
         if let Some((lost, processed)) = self.fences.tell_next(channel) {
             return self.send_control(channel, OperationId(0), &Control::Fence { channel: lost, processed }, false);
         }
-        let control = if let Some(grant) = self.grants.pop_front() {
-            Control::Channels(grant)
-        } else if let Some(count) = self.wants.take() {
-            Control::WantChannels(count)
-        } else if let Some(retry_after_ms) = self.drain.take() {
-            Control::Drain { retry_after_ms }
-        } else if let Some(told) = self.next_told() {
-            told
-        } else {
-            return false;
-        };
+        let Some(control) = self.messages.next() else { return false };
         self.send_control(channel, OperationId(0), &control, false)
     }
 
@@ -175,7 +166,7 @@ impl Session {
             let other = self.channels.get(other).filter(|state| state.life == Life::Up);
             other.is_some_and(|other| other.heard_at.since(heard_at) >= limits::QUIET)
         };
-        now.since(heard_at) >= limits::QUIET && self.idle.iter().any(spoke)
+        now.since(heard_at) >= limits::QUIET && self.channels.idle.iter().any(spoke)
     }
 
     /// Both ends know the operation, so its messages may use any channel.
@@ -214,9 +205,7 @@ impl Session {
     /// Messages bound to this channel.
     fn feed_own(&mut self, channel: ChannelId) -> bool {
         let many = self.owes_many_marks();
-        let Some(state) = self.channels.get_mut(&channel) else { return false };
-        let Some((operation, control, ask)) = state.own.pop_front() else { return false };
-        self.own_waiting -= 1;
+        let Some((operation, control, ask)) = self.channels.pop_own(&channel) else { return false };
         if many {
             self.resume_parked();
         }

@@ -2,6 +2,7 @@
 
 use super::announcements::Pending;
 use super::group::{Half, Part, PipelineMessage};
+use super::numbers::NotInOrder;
 use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, SessionEvent};
 use super::receiver::InvalidBlock;
@@ -48,7 +49,7 @@ impl Session {
             State::Sending(SendingHalf::opening(request.clone()))
         };
         let operation = Operation::new(id, Kind::of_request(upload, &request), state, channel, terms);
-        let closing = self.closing;
+        let closing = self.closure.is_closing();
         // The client may open the next operation as soon as it knows an outcome, which this end may
         // not have received yet.
         let most = 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
@@ -87,27 +88,9 @@ impl Session {
     /// Whether this request is the first with its number. Requests on different channels overtake
     /// each other.
     pub(super) fn is_new(&mut self, id: OperationId) -> Result<bool, Fault> {
-        if !self.coordinates(id) {
-            return Err(Fault::Operation);
-        }
-        if id.0 <= self.highest {
-            return Ok(self.skipped.remove(&id));
-        }
         // As many as can be in flight, and as many again for those that were abandoned before they
         // were sent.
-        let most = 2 * self.limits.operations_max;
-        for _ in 0..=most {
-            let number = self.number_after(self.highest).ok_or(Fault::Operation)?;
-            self.highest = number;
-            if number == id.0 {
-                while self.skipped.len() > most {
-                    self.skipped.pop_first();
-                }
-                return Ok(true);
-            }
-            self.skipped.insert(OperationId(number));
-        }
-        Err(Fault::Operation)
+        self.numbers.use_requested(id, 2 * self.limits.operations_max).map_err(|NotInOrder| Fault::Operation)
     }
 
     /// The first operation arrived inside the handshake, as if on channel 1. (Server.)

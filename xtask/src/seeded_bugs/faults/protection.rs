@@ -113,7 +113,7 @@ pub(super) const FAULTS: &[Fault] = &[
         edits: &[edit(
             "crates/proto/src/session/loss.rs",
             "        self.end(Some(error));\n    }\n\n    /// Bytes moved on a channel",
-            "        if BUG && self.channels.len() > 1 {\n            return self.on_lost(ChannelId(1), error);\n        }\n        self.end(Some(error));\n    }\n\n    /// Bytes moved on a channel",
+            "        if BUG && self.channels.iter().count() > 1 {\n            return self.on_lost(ChannelId(1), error);\n        }\n        self.end(Some(error));\n    }\n\n    /// Bytes moved on a channel",
         )],
         runs: &[run(&MODEL, "revoked, upload", EFFECT)],
     },

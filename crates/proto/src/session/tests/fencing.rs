@@ -15,7 +15,7 @@ impl Pair {
     /// The client sends this on channel 1, whatever its machine does.
     fn client_says(&mut self, id: OperationId, control: &Control) {
         let client = self.client();
-        client.idle.retain(|idle| *idle != ChannelId(1));
+        client.channels.idle.retain(|idle| *idle != ChannelId(1));
         assert!(client.send_control(ChannelId(1), id, control, false));
         self.turn();
     }
