@@ -200,6 +200,16 @@ mod tests {
     }
 
     #[test]
+    fn an_operation_may_settle_in_every_state_and_once() {
+        for life in Sending::STATES {
+            assert_eq!(life.clone().on_settled().is_ok(), *life != Sending::Settled, "{life:?}");
+        }
+        for life in Receiving::STATES {
+            assert_eq!(life.clone().on_settled().is_ok(), *life != Receiving::Settled, "{life:?}");
+        }
+    }
+
+    #[test]
     fn nothing_leads_out_of_a_final_state() {
         let leaves = |table: &[Row], state: &str| table.iter().any(|row| row.from == state);
         assert!(!leaves(Life::TABLE, "Closed") && !leaves(Life::TABLE, "Lost"));

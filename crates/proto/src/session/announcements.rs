@@ -149,3 +149,30 @@ impl Announcements {
         self.timer.on_retry(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits;
+
+    #[test]
+    fn a_state_is_sent_again_until_it_is_answered_or_withdrawn() {
+        let mut told = Announcements::default();
+        told.owe(Pending::CREDIT);
+        told.owe(Pending::GRANT);
+        assert_eq!((told.next(), told.retry_at(Pending::NOTHING)), (Some(Pending::GRANT), None));
+        told.on_sent(Pending::GRANT, Instant(5));
+        told.on_sent(Pending::CREDIT, Instant(5));
+        assert!(!told.owes_any() && told.has_sent(Pending::GRANT));
+        assert_eq!(told.retry_at(Pending::NOTHING), Some(Instant(5).after(limits::QUIET)));
+        told.withdraw(Pending::CREDIT);
+        assert_eq!(told.retry_at(Pending::GRANT), None, "what is answered is not repeated");
+        told.send_again();
+        assert!(told.owes(Pending::GRANT) && !told.owes(Pending::CREDIT));
+        told.conclude(Pending::COMMITTED);
+        assert_eq!(told.next(), Some(Pending::COMMITTED));
+        told.on_sent(Pending::COMMITTED, Instant(6));
+        told.send_again();
+        assert_eq!(told.next(), Some(Pending::COMMITTED), "of what was said before, nothing");
+    }
+}

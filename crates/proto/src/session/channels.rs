@@ -175,3 +175,31 @@ impl Channels {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_bound_to_channels_is_counted_until_it_is_sent_or_gone() {
+        let ids = [1, 2, 3].map(ChannelId);
+        let mut channels = Channels::default();
+        for id in ids {
+            channels.insert(id, Instant(0));
+            channels.push_end_of_range(&id, OperationId(1), 4);
+            channels.push_end_of_range(&id, OperationId(1), 4);
+        }
+        assert_eq!(channels.own_waiting(), 3, "an end mark is queued once");
+        channels.push_ends();
+        channels.push_ends();
+        assert_eq!(channels.own_waiting(), 6, "and so is the end");
+        assert_eq!(channels.pop_own(&ids[0]), Some((OperationId(1), Control::EndOfRange { blocks: 4 }, false)));
+        assert!(channels.remove(&ids[1]).is_some() && channels.close(ids[2]).is_some());
+        assert_eq!((channels.own_waiting(), channels.idle.iter().copied().collect()), (1, alloc::vec![ids[0]]));
+        assert!(channels.has_closed(ids[2]) && !channels.has_closed(ids[1]));
+        channels.push_end_of_range(&ids[1], OperationId(1), 4);
+        assert_eq!(channels.own_waiting(), 1, "what is lost carries nothing");
+        assert_eq!(channels.take_all().collect::<alloc::vec::Vec<_>>(), [ids[0]]);
+        assert_eq!((channels.own_waiting(), channels.idle.len()), (0, 0));
+    }
+}

@@ -240,7 +240,7 @@ impl Session {
         };
         let late = matches!(half.life(), Receiving::Verifying | Receiving::Committing);
         if late || round < half.round() || half.finish().is_some_and(|finish| finish.length == length) {
-            // A copy.
+            // A copy, which may be late.
             return Ok(());
         }
         if round > half.round() || (!operation.terms.hash && (root.is_some() || !subtrees.is_empty())) {

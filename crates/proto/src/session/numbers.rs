@@ -68,3 +68,29 @@ impl Numbers {
         Err(NotInOrder)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipelines_share_no_number_and_none_is_requested_twice() {
+        let mut second = Numbers::new(PipelineId(1), 3);
+        assert_eq!([(); 3].map(|()| second.use_next()), [2, 5, 8].map(|number| Some(OperationId(number))));
+        let mut server = Numbers::new(PipelineId(1), 3);
+        assert_eq!(server.use_requested(OperationId(3), 4), Err(NotInOrder), "of another pipeline");
+        assert_eq!(server.use_requested(OperationId(8), 4), Ok(true));
+        assert!(server.is_unused(OperationId(2)) && server.is_unused(OperationId(11)));
+        assert!(!server.is_unused(OperationId(8)) && !server.is_unused(OperationId(3)));
+        assert_eq!(server.use_requested(OperationId(5), 4), Ok(true), "it was overtaken");
+        assert_eq!(server.use_requested(OperationId(5), 4), Ok(false));
+        assert_eq!(server.use_requested(OperationId(8 + 6 * 3), 4), Err(NotInOrder), "too far ahead");
+    }
+
+    #[test]
+    fn numbers_end_and_do_not_begin_again() {
+        let mut last = Numbers { highest: u32::MAX - 1, ..Numbers::new(PipelineId(0), 1) };
+        assert_eq!(last.use_next(), Some(OperationId(u32::MAX)));
+        assert_eq!([last.use_next(), last.use_next()], [None; 2]);
+    }
+}

@@ -240,7 +240,7 @@ impl Session {
     pub fn on_source(&mut self, id: OperationId, available: u64, ended: bool) {
         // Over: the reader of the source was ahead.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        // Over, as above.
+        // Over, and not forgotten yet.
         let State::Sending(half) = &mut operation.state else { return };
         half.on_source(available, ended);
         self.after_sending(id);
@@ -296,14 +296,13 @@ impl Session {
             State::Receiving(_) => self.abandon(id, error),
             State::Settled(_) => {}
             State::Sending(SendingHalf::Opening(_)) => self.settle(id, Err(error)),
-            // It has given up already: the first reason counts.
-            State::Sending(
-                SendingHalf::Asked(Asked { given_up: Some(_), .. })
-                | SendingHalf::Granted(GrantedSender { given_up: Some(_), .. }),
-            ) => {}
             State::Sending(
                 SendingHalf::Asked(Asked { given_up, .. }) | SendingHalf::Granted(GrantedSender { given_up, .. }),
             ) => {
+                if given_up.is_some() {
+                    // The first reason counts.
+                    return;
+                }
                 // The receiver decides: it may have committed already.
                 let cancelled = error.kind == ErrorKind::Cancelled;
                 *given_up = Some(error);
