@@ -40,7 +40,7 @@ pub struct Args {
     /// The xdfs binary; beside this program, or target/release/xdfs, unless given.
     #[arg(long)]
     pub xdfs: Option<PathBuf>,
-    /// The xdfs binary of another build, which the shape `memory` runs beside in the same rounds.
+    /// The xdfs binary of another build: whatever `xdfs cp` does in a cell, it does in the same rounds.
     #[arg(long, value_name = "BINARY")]
     pub before: Option<PathBuf>,
     /// One more argument for `xdfs serve` (may be repeated).

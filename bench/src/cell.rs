@@ -113,7 +113,9 @@ struct Contestant<'a> {
 /// Runs a cell. A system that fails is left out from then on; only Ctrl-C ends the cell.
 pub fn run(world: &World, cell: &Cell) -> Result<CellReport> {
     let mut contestants = Vec::new();
-    for system in cell.systems.iter().filter(|system| system.can(&cell.work)) {
+    let before = world.args.before.iter().flat_map(|_| cell.systems.iter().filter_map(|system| system.before()));
+    let before: Vec<_> = before.collect();
+    for system in cell.systems.iter().chain(&before).filter(|system| system.can(&cell.work)) {
         contestants.push(admit(world, cell, system.as_ref())?);
     }
     let count = contestants.len();

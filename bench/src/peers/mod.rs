@@ -157,6 +157,11 @@ pub trait System {
     /// Name in the tables.
     fn label(&self) -> String;
 
+    /// The same by the build that `--before` names.
+    fn before(&self) -> Option<Box<dyn System>> {
+        None
+    }
+
     /// Programs it needs, with the Debian package of each; an empty package means "not from Debian".
     fn programs(&self) -> &'static [(&'static str, &'static str)];
 

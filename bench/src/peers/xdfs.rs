@@ -92,6 +92,10 @@ impl System for Xdfs {
         PeerName::Xdfs
     }
 
+    fn before(&self) -> Option<Box<dyn System>> {
+        Some(Box::new(Self { before: true, ..*self }))
+    }
+
     fn label(&self) -> String {
         let channels = self.channels.map(|channels| format!(" -P {channels}")).unwrap_or_default();
         let other = |value: &str, usual: &str| if value == usual { String::new() } else { format!(" {value}") };

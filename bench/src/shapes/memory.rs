@@ -34,9 +34,6 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
             if channels > 1 && names.contains(&PeerName::Xdfs) {
                 systems.insert(1, Box::new(Xdfs { channels: Some(1), ..Xdfs::default() }));
             }
-            if args.before.is_some() && names.contains(&PeerName::Xdfs) {
-                systems.push(Box::new(Xdfs { before: true, ..Xdfs::default() }));
-            }
             let plain = cell(args, Shape::Memory, "memory to memory", (*direction, channels, bytes), systems);
             let warm =
                 (channels >= WARM_FROM).then(|| (warm.path().to_owned(), u64::from(channels) * WARM_PER_CHANNEL));
