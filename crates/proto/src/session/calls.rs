@@ -8,6 +8,7 @@
 //! calls are executed once.
 
 use super::announcements::Pending;
+use super::call_service::{CallService, Calls};
 use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, Payload};
 use super::receiving_half::{ReceivingHalf, Target};
@@ -19,42 +20,6 @@ use crate::limits;
 use crate::wire::control::Safety;
 use crate::wire::{Event, Flags, Head, WireError};
 use alloc::vec::Vec;
-
-/// What the calls of a batch are about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CallService {
-    /// Names: xPathM.
-    Path,
-    /// An open file: xDFSM.
-    File,
-}
-
-impl CallService {
-    /// The event of its batches and replies.
-    pub const fn event(self) -> Event {
-        match self {
-            Self::Path => Event::Path,
-            Self::File => Event::File,
-        }
-    }
-
-    /// The service of an event; none if that carries no calls.
-    pub const fn of(event: Event) -> Option<Self> {
-        match event {
-            Event::Path => Some(Self::Path),
-            Event::File => Some(Self::File),
-            _ => None,
-        }
-    }
-}
-
-/// The state of a batch or its reply.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Calls {
-    pub(super) service: CallService,
-    /// Length of what this end sends: the batch, or the reply once there is one.
-    pub(super) bytes: u32,
-}
 
 impl Session {
     /// Longest batch or reply of this session.

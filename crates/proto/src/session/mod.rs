@@ -26,9 +26,11 @@
 //! harmless.
 
 mod announcements;
+mod call_service;
 mod calls;
 mod channels;
 mod closure;
+mod content_digest;
 mod fault;
 mod fences;
 mod group;
@@ -54,9 +56,10 @@ mod tests;
 mod verify;
 
 use announcements::Pending;
-pub use calls::CallService;
+pub use call_service::CallService;
 use channels::{Channel, Channels};
 use closure::Closure;
+pub use content_digest::{Comparison, ContentDigest, Mismatch};
 pub use fault::Fault;
 use fences::{Fence, Fences};
 pub use group::{Half, PipelineMessage};
@@ -71,7 +74,6 @@ use receiving_half::ReceivingHalf;
 pub use sender::{AckBeyondSent, Sender};
 use sending_half::SendingHalf;
 pub use storage::{SourceFacts, StageFacts, TargetFacts};
-pub use verify::{Comparison, ContentDigest, Mismatch};
 
 use crate::base::{ChannelId, Duration, Error, ErrorKind, Instant, KeyLimits, Level, OperationId, PipelineId};
 use crate::wire::Event;

@@ -1,7 +1,7 @@
 //! One operation as one pipeline sees it: its half, the messages still to be sent, and its outcome.
 
 use super::announcements::{Announcements, Pending};
-use super::calls::Calls;
+use super::call_service::Calls;
 use super::group::{Half, Part};
 use super::receiver::Receiver;
 use super::receiving_half::{GrantedReceiver, ReceivingHalf};

@@ -1,8 +1,8 @@
 //! Outputs of the session, in the order in which they must be carried out.
 
+use super::content_digest::ContentDigest;
 use super::group::PipelineMessage;
 use super::operation::Committed;
-use super::verify::ContentDigest;
 use crate::base::{ChannelId, Error, Extent, Level, OperationId, PipelineId};
 use crate::wire::Head;
 use crate::wire::control::{ChannelGrant, Grant};

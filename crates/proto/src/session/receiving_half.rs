@@ -3,8 +3,8 @@
 //! The table of [`Receiving`] decides which change is possible; the data of a state is in that
 //! state's variant, so that a change moves what is still needed and drops the rest.
 
+use super::content_digest::ContentDigest;
 use super::receiver::Receiver;
-use super::verify::ContentDigest;
 use crate::base::{Digest, Error, Extent};
 use crate::channel::life::{Receiving, Refused};
 use crate::wire::control::Grant;

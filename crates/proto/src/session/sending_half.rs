@@ -3,8 +3,8 @@
 //! The table of [`Sending`] decides which change is possible; the data of a state is in that
 //! state's variant, so that a change moves what is still needed and drops the rest.
 
+use super::content_digest::ContentDigest;
 use super::sender::Sender;
-use super::verify::ContentDigest;
 use crate::base::Error;
 use crate::channel::life::{Refused, Sending};
 use crate::plan;

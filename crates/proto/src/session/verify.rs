@@ -3,6 +3,7 @@
 //! P-66). Hashes are opaque here; the driver of the session computes and compares them.
 
 use super::announcements::Pending;
+use super::content_digest::{Comparison, ContentDigest, Mismatch};
 use super::operation::{Kind, Operation, State};
 use super::output::Output;
 use super::receiver::Receiver;
@@ -10,49 +11,12 @@ use super::receiving_half::{Finished, GrantedReceiver, ReceivingHalf};
 use super::sender::Sender;
 use super::sending_half::SendingHalf;
 use super::{Committed, Fault, Session};
-use crate::base::{Digest, Error, ErrorKind, Extent, OperationId, Subtree};
+use crate::base::{Digest, Error, ErrorKind, Extent, OperationId};
 use crate::channel::life::Receiving;
 use crate::wire::control::Grant;
 use crate::{limits, plan};
 use alloc::format;
 use alloc::vec::Vec;
-
-/// What a sender knows about the content that it sent.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct ContentDigest {
-    /// The hash of the whole transfer, if it knows all of it.
-    pub root: Option<Digest>,
-    /// The subtrees of what it hashed.
-    pub subtrees: Vec<Subtree>,
-}
-
-/// Where content changed, as far as the receiver can tell.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Mismatch {
-    /// Before it arrived: in transit, or at the sender.
-    #[default]
-    OnTheWay,
-    /// After it arrived: storage reads back something other than what was written.
-    InStorage,
-}
-
-/// The receiver's result of the comparison.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Comparison {
-    /// The hash of the complete content, if it is known.
-    pub root: Option<Digest>,
-    /// Where it differs from what was sent, ascending.
-    pub bad: Vec<Extent>,
-    /// Where the change happened.
-    pub place: Mismatch,
-}
-
-impl Comparison {
-    /// Whether the content is identical to what was sent.
-    pub fn agrees_with(&self, sent: &ContentDigest) -> bool {
-        self.bad.is_empty() && sent.root.is_none_or(|root| self.root == Some(root))
-    }
-}
 
 impl Session {
     /// The digest of what this end sent, set before `on_checked`. (Of a transfer with a hash.)

@@ -210,12 +210,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
         why: "to be turned round: are_none says what an error number means for names and belongs to xattr_names",
     },
     Circle {
-        folder: "crates/proto/src/session",
-        modules: &["calls", "operation", "output", "request", "verify"],
-        arrows: &[("operation", "calls"), ("operation", "verify"), ("output", "verify")],
-        why: "to be turned round: Calls and ContentDigest are fields of an Operation and belong to operation",
-    },
-    Circle {
         folder: "crates/proto/src/wire",
         modules: &["control", "request"],
         arrows: &[("request", "control")],
@@ -256,7 +250,7 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
     },
     Circle {
         folder: "crates/server/src",
-        modules: &["calls", "files", "sessions"],
+        modules: &["calls", "files", "session_context"],
         arrows: &[("files", "calls")],
         why: "to be turned round: what calls on names and on files share (BatchOwner, failure, reply_writer, \
               attributes_of, file_at) belongs to a module below both",
