@@ -1,18 +1,24 @@
-//! Messages to the listener, from pipelines and from handles of other threads. Each wakes it.
+//! Messages to the listener, from pipelines and from handles of other threads, each of which wakes it; and the ends of a
+//! pipeline's own mailbox.
 
 use crate::admit::ServerLimits;
 use crate::metrics::Figures;
-use crate::sessions::PumpMessage;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use xdfs_engine::host::Ending;
+use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_io::dispatch::{DescriptorWaker, Wake};
 use xdfs_io::transport::Link;
 use xdfs_proto::base::SessionId;
 use xdfs_proto::negotiate::Policy;
 use xdfs_secure::handshake::tls::ServerIdentity;
 use xdfs_secure::policy::Principal;
+
+/// Sends to a pipeline's thread.
+pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
+/// What a pipeline's thread reads.
+pub(crate) type PumpMessage = Receiver<Message<Link>>;
 
 /// Messages that may wait: one per pipeline that ends, and a few commands.
 const WAITING_MAX: usize = 8192;

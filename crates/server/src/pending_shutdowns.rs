@@ -4,7 +4,7 @@
 //! It must not wait: the listener serves others. It retries until the pipeline was notified or is
 //! gone.
 
-use crate::sessions::PumpSender;
+use crate::mailbox::PumpSender;
 use std::time::Duration;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_proto::base::{Error, Instant};

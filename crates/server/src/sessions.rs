@@ -2,16 +2,16 @@
 //! while it is idle, on a thread of its own while it moves data). [`xdfs_proto::registry`] decides
 //! which connections may join them.
 
+use crate::mailbox::PumpSender;
 use crate::pending_shutdowns::PendingShutdowns;
 use crate::session_context::SessionContext;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use xdfs_engine::mailbox::{Command, MailboxSender, Message};
+use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::pipeline::PipelineChannel;
-use xdfs_io::dispatch::{DescriptorWaker, Detached, Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId};
+use xdfs_io::dispatch::{Detached, Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId};
 use xdfs_io::transport::Link;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::registry::Registry;
@@ -21,11 +21,6 @@ use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
 use xdfs_secure::record::{Limits, Opener, Sealer};
-
-/// Sends to a pipeline's thread.
-pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
-/// What a pipeline's thread reads.
-pub(crate) type PumpMessage = Receiver<Message<Link>>;
 
 /// The sessions of a server.
 pub(crate) struct SessionTable {

@@ -2,8 +2,7 @@
 
 use super::leases::AccessGuard;
 use super::shares::Sharing;
-use super::syncs::NameSync;
-use super::{FileGrant, Handle, Object, SessionFiles, hidden, lock, stale};
+use super::{FileGrant, Handle, NameSync, Object, SessionFiles, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
 use crate::calls::attributes_of;
 use std::sync::atomic::Ordering;

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
 use std::time::{Duration, Instant};
-use syncs::{FailedSyncs, NameSync, SyncState};
+use syncs::{FailedSyncs, SyncState};
 use waiting::Waiting;
 use xdfs_io::store::{OpenFile, OpenRequest};
 use xdfs_proto::base::{Error, ErrorKind, SessionId};
@@ -138,6 +138,17 @@ enum Object {
     File(FileState),
     /// One end of a FIFO.
     Pipe(Pipe),
+}
+
+/// Whether a directory has the name of a file on stable storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum NameSync {
+    /// It has, or it is not for this handle to see to.
+    Synced,
+    /// Not yet: the handle has created the file.
+    Created,
+    /// Nobody knows: the file was opened before in another session.
+    Unknown,
 }
 
 /// What the server keeps of an open regular file, besides its descriptor.

@@ -2,7 +2,7 @@
 //! succeeds and proves nothing. So everybody who had the file open then is told at each sync until he closes it.
 
 use super::call::FileCalls;
-use super::{Handle, Object, OpenFiles, SessionFiles, lock, stale};
+use super::{Handle, NameSync, Object, OpenFiles, SessionFiles, lock, stale};
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -20,17 +20,6 @@ pub(super) struct SyncState {
     name: Mutex<NameSync>,
     /// Why not all that was written is on stable storage, and never will be.
     failed: OnceLock<Error>,
-}
-
-/// Whether a directory has the name of a file on stable storage.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NameSync {
-    /// It has, or it is not for this handle to see to.
-    Synced,
-    /// Not yet: the handle has created the file.
-    Created,
-    /// Nobody knows: the file was opened before in another session.
-    Unknown,
 }
 
 impl SyncState {
