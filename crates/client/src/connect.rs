@@ -3,8 +3,7 @@
 //! It must not choose keys or decide about a server: the options contain the offers and the check
 //! to call.
 
-use crate::options::ConnectOptions;
-use std::sync::Arc;
+use crate::options::{ConnectOptions, Offer};
 use std::thread::JoinHandle;
 use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
@@ -14,62 +13,8 @@ use xdfs_proto::base::{Error, ErrorKind, Instant, Suite};
 use xdfs_proto::features;
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::Open;
-use xdfs_secure::handshake::{HostCheck, Shown};
-use xdfs_secure::identity::Signer;
-use xdfs_secure::login::{Offered, Password, Stretched};
+use xdfs_secure::login::Stretched;
 use xdfs_secure::random;
-
-/// A credential to log in with.
-#[derive(Clone)]
-pub enum Offer {
-    /// A key of the user, wherever its private half is.
-    Key(Arc<dyn Signer>),
-    /// A token.
-    Token(Arc<dyn Signer>),
-    /// The user's password.
-    Password(Arc<Password>),
-    /// No credential: as a visitor, if the server admits visitors.
-    Anonymous,
-}
-
-impl std::fmt::Debug for Offer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Key(key) => write!(f, "Key({:?})", key.public()),
-            Self::Token(key) => write!(f, "Token({:?})", key.public()),
-            Self::Password(_) => f.write_str("Password(..)"),
-            Self::Anonymous => f.write_str("Anonymous"),
-        }
-    }
-}
-
-impl Offer {
-    fn offered(&self) -> Offered {
-        match self {
-            Self::Key(key) => Offered::Key(key.public()),
-            Self::Token(key) => Offered::Token(key.public()),
-            Self::Password(password) => Offered::Password(password.copy()),
-            Self::Anonymous => Offered::Anonymous,
-        }
-    }
-
-    fn signer(&self) -> Option<&Arc<dyn Signer>> {
-        match self {
-            Self::Key(signer) | Self::Token(signer) => Some(signer),
-            Self::Password(_) | Self::Anonymous => None,
-        }
-    }
-}
-
-/// Trusts no server at all.
-pub(crate) struct TrustsNothing;
-
-impl HostCheck for TrustsNothing {
-    fn check(&self, host: &str, port: u16, shown: &Shown) -> Result<(), Error> {
-        let text = format!("the key of {host}:{port} ({}) is not known here", shown.fingerprint);
-        Err(Error::new(ErrorKind::Refused, text))
-    }
-}
 
 /// Channel 1 after its opening.
 pub(crate) struct Connected {

@@ -72,10 +72,10 @@ pub mod trust;
 pub mod watch;
 
 pub use calls::{Batch, Facts, Opener, Openers, Page, Pages, PendingReply, Reply, failed, in_full, when_permitted};
-pub use connect::{Offer, has_no_way, was_lost_in_opening};
+pub use connect::{has_no_way, was_lost_in_opening};
 pub use endpoints::{Content, Payload, Staging, Target};
 pub use journal::{authenticated, use_journal_key};
-pub use options::{ConnectOptions, GetOptions, PutOptions, Verify};
+pub use options::{ConnectOptions, GetOptions, Offer, PutOptions, Verify};
 pub use session::{Session, SessionFacts};
 pub use transfer::{RemoteFile, Report, Transfer};
 pub use xdfs_engine::pace::{Limit, rate};

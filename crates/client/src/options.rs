@@ -1,6 +1,5 @@
 //! Options of connections and of single transfers.
 
-use crate::connect::{Offer, TrustsNothing};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +7,64 @@ use xdfs_engine::pace::Limit;
 use xdfs_engine::pump::DiskMode;
 use xdfs_io::stack::Over;
 use xdfs_io::transport::Address;
-use xdfs_proto::base::{Level, Suite};
-use xdfs_secure::handshake::HostCheck;
+use xdfs_proto::base::{Error, ErrorKind, Level, Suite};
 use xdfs_secure::handshake::tls::Certificates;
+use xdfs_secure::handshake::{HostCheck, Shown};
+use xdfs_secure::identity::Signer;
+use xdfs_secure::login::{Offered, Password};
 use xdfs_secure::record::Limits;
+
+/// A credential to log in with.
+#[derive(Clone)]
+pub enum Offer {
+    /// A key of the user, wherever its private half is.
+    Key(Arc<dyn Signer>),
+    /// A token.
+    Token(Arc<dyn Signer>),
+    /// The user's password.
+    Password(Arc<Password>),
+    /// No credential: as a visitor, if the server admits visitors.
+    Anonymous,
+}
+
+impl std::fmt::Debug for Offer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Key(key) => write!(f, "Key({:?})", key.public()),
+            Self::Token(key) => write!(f, "Token({:?})", key.public()),
+            Self::Password(_) => f.write_str("Password(..)"),
+            Self::Anonymous => f.write_str("Anonymous"),
+        }
+    }
+}
+
+impl Offer {
+    pub(crate) fn offered(&self) -> Offered {
+        match self {
+            Self::Key(key) => Offered::Key(key.public()),
+            Self::Token(key) => Offered::Token(key.public()),
+            Self::Password(password) => Offered::Password(password.copy()),
+            Self::Anonymous => Offered::Anonymous,
+        }
+    }
+
+    pub(crate) fn signer(&self) -> Option<&Arc<dyn Signer>> {
+        match self {
+            Self::Key(signer) | Self::Token(signer) => Some(signer),
+            Self::Password(_) | Self::Anonymous => None,
+        }
+    }
+}
+
+/// Trusts no server at all.
+struct TrustsNothing;
+
+impl HostCheck for TrustsNothing {
+    fn check(&self, host: &str, port: u16, shown: &Shown) -> Result<(), Error> {
+        let text = format!("the key of {host}:{port} ({}) is not known here", shown.fingerprint);
+        Err(Error::new(ErrorKind::Refused, text))
+    }
+}
 
 /// How to connect.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! Extended attributes, where the export has them.
 
 use super::lost_answers::Fate;
+use super::xattr_names::are_none;
 use super::xattr_names::{is_of_security, shown};
 use super::{Outcomes, Tree, last, unexpected};
 use crate::kernel::Answer;
@@ -15,11 +16,6 @@ const VALUE_BYTES: usize = 66 << 10;
 /// Whether a file that has this attribute lists it. Some file systems have others of their own that they do not list.
 fn is_listed_if_there(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_")
-}
-
-/// A failure that says that there are no such attributes on this file.
-pub(super) fn are_none(errno: Errno) -> bool {
-    matches!(errno, Errno::PERM | Errno::OPNOTSUPP)
 }
 
 impl Tree {

@@ -220,11 +220,16 @@ impl Tree {
     }
 }
 
+/// A failure that says that there are no such attributes on this file.
+pub(super) fn are_none(errno: Errno) -> bool {
+    matches!(errno, Errno::PERM | Errno::OPNOTSUPP)
+}
+
 /// What a file answers beside others. Everything that is not told here is asked for alone, which tells why.
 fn names_of(outcome: Result<Told<'_>, Failure>) -> Names {
     let names = match outcome {
         Ok(Told::Names(names)) => shown(names),
-        Err(failure) if super::xattr::are_none(refused(&failed(failure, ""))) => Vec::new(),
+        Err(failure) if are_none(refused(&failed(failure, ""))) => Vec::new(),
         _ => return None,
     };
     (names.len() <= NAMES_BYTES).then(|| names.into())

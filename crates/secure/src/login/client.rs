@@ -8,46 +8,13 @@ use std::collections::VecDeque;
 
 use base64ct::{Base64Unpadded, Encoding};
 use xdfs_proto::wire::login::{KeyLogin, LoginKind, TokenLogin};
-use zeroize::Zeroizing;
 
 use super::scram::{Challenged, Expected, ScramClient, client_first};
-use super::{Binding, NONCE_BYTES, Stretched, Stretching, TRIES_MAX};
+use super::{Binding, NONCE_BYTES, Password, Stretched, Stretching, TRIES_MAX};
 use crate::Error;
 use crate::identity::SIGNATURE_BYTES;
-use crate::identity::password::{ROUNDS, Salts, prepared};
+use crate::identity::password::{ROUNDS, Salts};
 use crate::policy::{Method, PublicKey};
-
-/// A password: wiped when it is dropped, never printed.
-pub struct Password(Zeroizing<String>);
-
-impl Password {
-    /// The password as typed.
-    pub fn new(text: Zeroizing<String>) -> Self {
-        Self(text)
-    }
-
-    /// The same once more, for another session.
-    pub fn copy(&self) -> Self {
-        Self(self.0.clone())
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-
-    /// The same in the form in which it counts; none where that is how it was typed.
-    fn prepared(&self) -> Option<Self> {
-        let form = prepared(self.bytes());
-        let text = core::str::from_utf8(&form).ok().filter(|text| **text != *self.0)?;
-        Some(Self(Zeroizing::new(text.to_owned())))
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(..)")
-    }
-}
 
 /// A credential of the client.
 #[derive(Debug)]

@@ -12,11 +12,13 @@
 
 mod client;
 pub mod messages;
+mod password;
 mod scram;
 mod server;
 mod stretch;
 
-pub use client::{ClientLogin, LoginStep, Offered, Password};
+pub use client::{ClientLogin, LoginStep, Offered};
+pub use password::Password;
 pub use server::{Decoy, FailedLogin, LoginDecision, ServerLogin};
 pub use stretch::{Stretched, Stretching};
 

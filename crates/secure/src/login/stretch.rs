@@ -7,7 +7,7 @@
 use core::fmt;
 use core::num::NonZeroU32;
 
-use super::Password;
+use super::password::Password;
 use crate::identity::password::salted;
 use crate::secret::Secret;
 

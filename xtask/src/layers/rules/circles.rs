@@ -76,23 +76,11 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               session and belong below it; calls, watch and requests give Session its methods and stay above",
     },
     Circle {
-        folder: "crates/client/src",
-        modules: &["connect", "options"],
-        arrows: &[("options", "connect")],
-        why: "to be turned round: Offer and TrustsNothing are options and belong there",
-    },
-    Circle {
         folder: "crates/client/src/file",
         modules: &["ahead", "core", "flight", "leases", "remote"],
         arrows: &[("ahead", "core"), ("flight", "core"), ("leases", "core")],
         why: "to be split: Ahead, Flown and Keeper are parts that a Core or its Remote holds, and belong below; \
               what reads, opens and renews through a Core is in the same three files and belongs above",
-    },
-    Circle {
-        folder: "crates/client/src/file/core",
-        modules: &["syncs", "writes"],
-        arrows: &[("writes", "syncs")],
-        why: "to be turned round: PendingSync is a field of Behind and belongs to writes",
     },
     Circle {
         folder: "crates/client/src/tree",
@@ -107,18 +95,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
         arrows: &[("replies", "scheduler")],
         why: "to be turned round: what replies works on (TreeCopy, PendingJob, Flow) belongs below it, and above \
               it the loop that calls it",
-    },
-    Circle {
-        folder: "crates/client/src/tree/down",
-        modules: &["links", "local"],
-        arrows: &[("local", "links")],
-        why: "to be turned round: remove_all is a call on a local tree and belongs to local",
-    },
-    Circle {
-        folder: "crates/client/src/tree/up",
-        modules: &["clearing", "links"],
-        arrows: &[("clearing", "links")],
-        why: "to be turned round: is_locked judges an error of any call and belongs to a module below both",
     },
     Circle {
         folder: "crates/engine/src/transfer",
@@ -204,12 +180,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
         why: "to be turned round: the trait FileSystem belongs to a module below both",
     },
     Circle {
-        folder: "crates/mount/src/tree",
-        modules: &["xattr", "xattr_names"],
-        arrows: &[("xattr_names", "xattr")],
-        why: "to be turned round: are_none says what an error number means for names and belongs to xattr_names",
-    },
-    Circle {
         folder: "crates/proto/src/wire",
         modules: &["control", "request"],
         arrows: &[("request", "control")],
@@ -241,12 +211,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
         modules: &["certificate", "chain", "trust"],
         arrows: &[("certificate", "chain")],
         why: "to be turned round: ProxyKind is read from a certificate and belongs there",
-    },
-    Circle {
-        folder: "crates/secure/src/login",
-        modules: &["client", "stretch"],
-        arrows: &[("stretch", "client")],
-        why: "to be turned round: Password belongs to a module below both",
     },
     Circle {
         folder: "crates/server/src",

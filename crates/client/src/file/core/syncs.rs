@@ -1,7 +1,7 @@
 //! Stable storage: waits for it, and bounds what is kept because it is not there yet.
 
-use super::writes::Behind;
-use super::{Core, Reply, Sent, lock};
+use super::writes::{Behind, PendingSync};
+use super::{Core, Reply, lock};
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileCall, Verifier};
@@ -12,13 +12,6 @@ const UNSYNCED_BYTES_MAX: usize = 64 << 20;
 
 /// For less a sync that nobody waits for is not started: many small files would have the server sync all the time.
 const SYNC_BESIDE_BYTES_MIN: usize = 4 << 20;
-
-/// A sync that nobody waits for, while more is written.
-pub(super) struct PendingSync {
-    /// It covers the changes up to this one.
-    last: u64,
-    sent: Sent,
-}
 
 fn verifier_of(answer: &FileAnswer<'_>) -> Option<Verifier> {
     match answer {

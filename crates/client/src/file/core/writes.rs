@@ -1,7 +1,6 @@
 //! Changes of an open file: sent without waiting, answered in order, kept until they are synced.
 
 use super::super::unsynced::{Change, Unsynced};
-use super::syncs::PendingSync;
 use super::{Connection, Core, Reply, Sent, change_number, is_lost, lock, restarts};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -9,6 +8,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use xdfs_proto::base::Error;
 use xdfs_proto::wire::file::{FileBatch, FileCall, LeaseCall};
+
+/// A sync that nobody waits for, while more is written.
+pub(super) struct PendingSync {
+    /// It covers the changes up to this one.
+    pub(super) last: u64,
+    pub(super) sent: Sent,
+}
 
 /// A write that is to be sent.
 #[derive(Clone, Copy)]

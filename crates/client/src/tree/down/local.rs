@@ -1,6 +1,5 @@
 //! Local operations: directories, links, attributes, and existing entries.
 
-use super::links::remove_all;
 use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, XATTR_ROOM, known_here, parse};
 use crate::tree::compare::TargetState;
 use crate::tree::directories::{DirectoryId, Presence};
@@ -10,10 +9,10 @@ use crate::tree::one_file::SET_ID;
 use crate::tree::plan::{Facts, Pair, compare};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::state::full_directory;
-use crate::tree::{NotKept, TreeOptions, noted, same_time};
+use crate::tree::{NotKept, TreeOptions, join, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
-use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special, is_reserved};
+use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Special, is_reserved};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 use xdfs_proto::wire::path::{Attributes, FileType};
 
@@ -315,4 +314,70 @@ pub(super) fn clear_for(
         },
     };
     if gone { Ok(true) } else { Err(full_directory()) }
+}
+
+/// Names of a directory that are removed at a time.
+const TAKEN: usize = 1024;
+
+/// A directory that is being emptied: where its listing continues (`None` at its end), and whether
+/// an entry stays.
+struct Emptied {
+    path: RelPath,
+    cursor: Option<Cursor>,
+    kept: bool,
+}
+
+/// Removes a name; for a directory, all its entries first, except those that are filtered out.
+/// False if something stays. It recurses as deep as a path may be.
+pub(super) fn remove_all(tree: &dyn Local, path: &RelPath, options: &TreeOptions) -> Result<bool, Error> {
+    if tree.node(path)?.kind != NodeKind::Directory {
+        return tree.remove(path).map(|()| true);
+    }
+    let emptied = |path: RelPath| Emptied { path, cursor: Some(Cursor::new()), kept: false };
+    let mut below = vec![emptied(path.clone())];
+    let mut gone = true;
+    while let Some(directory) = below.last_mut() {
+        let Some(cursor) = directory.cursor.take() else {
+            gone = !directory.kept;
+            if gone {
+                tree.remove_directory(&directory.path).or_else(unless_gone)?;
+            }
+            below.pop();
+            if let Some(above) = below.last_mut() {
+                above.kept |= !gone;
+            }
+            continue;
+        };
+        tree.unlock(&directory.path);
+        let (mut files, mut inner) = (Vec::new(), None);
+        let at = directory.path.as_bytes();
+        let listed = tree.list(&directory.path, &cursor, &mut |name, node| {
+            if inner.is_some() || files.len() == TAKEN {
+                return ListControl::Stop;
+            }
+            // A staging directory is never removed by name; its parent is removed only if no other
+            // process uses it.
+            if is_reserved(name) {
+                return ListControl::More;
+            }
+            let (name, is_directory) = (join(at, name), node.kind == NodeKind::Directory);
+            match (options.takes(&name, is_directory), is_directory) {
+                (false, _) => directory.kept = true,
+                (true, true) => inner = Some(name),
+                (true, false) => files.push(name),
+            }
+            ListControl::More
+        });
+        directory.cursor = match listed {
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            listed => listed?,
+        };
+        for name in &files {
+            tree.remove(&parse(name)?).or_else(unless_gone)?;
+        }
+        if let Some(name) = inner {
+            below.push(emptied(parse(&name)?));
+        }
+    }
+    Ok(gone)
 }

@@ -6,11 +6,11 @@
 //! copy that ends early leaves of it, the next one removes.
 
 use super::Upload;
-use super::links::is_locked;
 use super::task::{Unlocked, UploadEntry, UploadTask};
 use crate::tree::directories::DirectoryId;
 use crate::tree::endpoints::Remote;
 use crate::tree::events::{EntryAction, Observer};
+use crate::tree::read_only::EACCES;
 use crate::tree::replies::wait_for_descriptors;
 use crate::tree::scheduler::{Flow, LIST_ROOM, TreeCopy, Turn};
 use crate::tree::state::full_directory;
@@ -299,4 +299,9 @@ impl Upload {
 pub(super) fn above(path: &[u8]) -> &[u8] {
     let slash = path.iter().rposition(|&byte| byte == b'/');
     slash.and_then(|at| path.get(..at)).unwrap_or_default()
+}
+
+/// Whether the mode of the directory may be why a name in it cannot be changed.
+pub(super) fn is_locked(error: &Error) -> bool {
+    error.kind == ErrorKind::PermissionDenied && error.errno == EACCES
 }

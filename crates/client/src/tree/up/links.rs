@@ -1,7 +1,8 @@
 //! Further names of files, and other tasks that have to wait for everything else.
 
 use super::Upload;
-use super::clearing::above;
+use super::clearing::{above, is_locked};
+
 use super::task::{Link, Unlocked, UploadEntry, UploadTask};
 use super::walk::is_special;
 use crate::tree::compare::{Inode, TargetState};
@@ -10,7 +11,6 @@ use crate::tree::endpoints::Remote;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::hard_links::{Partner, are_impossible, temporary};
 use crate::tree::plan::{FirstStep, first_step};
-use crate::tree::read_only::EACCES;
 use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
 use crate::tree::state::{full_directory, is_in_the_way};
 use crate::tree::temp_list::{Drain, TempList};
@@ -416,11 +416,6 @@ impl Upload {
         }
         false
     }
-}
-
-/// Whether the mode of the directory may be why a name in it cannot be changed.
-pub(super) fn is_locked(error: &Error) -> bool {
-    error.kind == ErrorKind::PermissionDenied && error.errno == EACCES
 }
 
 /// The file that an answer is about.
