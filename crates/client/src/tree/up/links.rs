@@ -24,17 +24,39 @@ use xdfs_proto::wire::path::{Answer, Call, FileType, NewTime, Wanted};
 /// Tasks that are taken from a list at a time.
 const TAKEN: usize = 256;
 
-/// Tasks that are done after everything else, in this order.
+/// Tasks that are done after everything else.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
+    /// Further names of files: the first one, and the further one.
     links: TempList,
-    linking: Option<Drain>,
-    /// The key of temporary names.
-    key: RandomState,
     /// Directories that got a further name, and directories that were unlocked, with their modes.
     touched: TempList,
-    touching: Option<Drain>,
-    removing: Option<Drain>,
+    /// The key of temporary names.
+    key: RandomState,
+    phase: LatePhase,
+}
+
+/// Which of these are being done, with the rest of their list.
+#[derive(Debug, Default)]
+enum LatePhase {
+    #[default]
+    Before,
+    /// Further names are made.
+    Linking(Drain),
+    /// What the source does not have is removed.
+    Removing(Drain),
+    /// Directories get their times and modes again.
+    Touching(Drain),
+}
+
+impl LatePhase {
+    /// The next pairs of the list; none at its end.
+    fn take(&mut self) -> Vec<Result<(Vec<u8>, Vec<u8>), Error>> {
+        match self {
+            Self::Before => Vec::new(),
+            Self::Linking(list) | Self::Removing(list) | Self::Touching(list) => list.take(TAKEN).collect(),
+        }
+    }
 }
 
 impl Upload {
@@ -76,51 +98,52 @@ impl Upload {
         if self.options.dry_run {
             return self.tell_late(observer);
         }
-        if self.late.linking.is_none() {
-            self.late.linking = Some(self.state.drained(observer, &mut self.late.links));
-        }
-        let links: Vec<_> = self.late.linking.iter_mut().flatten().take(TAKEN).collect();
-        for pair in links {
-            // Else it is told already.
-            let Some((first, path)) = self.state.read_back(observer, pair) else { continue };
-            let link = Link { first, path, there: None, staged: false, unlock: false, tries: 0 };
-            self.scheduler.tasks.push(UploadTask::Link(link));
-        }
-        if !self.scheduler.tasks.is_empty() {
-            return true;
-        }
-        if self.late.removing.is_none() {
-            self.late.removing = Some(match self.may_delete(observer) {
-                true => self.state.drained(observer, &mut self.surplus),
-                false => Drain::default(),
-            });
-        }
-        let surplus: Vec<_> = self.late.removing.iter_mut().flatten().take(TAKEN).collect();
-        for pair in surplus {
-            // Else it is told already.
-            let Some((path, kind)) = self.state.read_back(observer, pair) else { continue };
-            // The source may have got it since the target was listed, and then it has been sent.
-            if self.is_absent(&path, observer) {
-                self.scheduler.tasks.push(if kind == b"d" {
-                    UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false }
-                } else {
-                    UploadTask::Remove { path, unlock: false }
-                });
+        while self.scheduler.tasks.is_empty() {
+            let taken = self.late.phase.take();
+            if taken.is_empty() && !self.next_late_phase(observer) {
+                return false;
+            }
+            for pair in taken {
+                // Else it is told already.
+                let Some((first, second)) = self.state.read_back(observer, pair) else { continue };
+                let task = self.late_task(observer, first, second);
+                self.scheduler.tasks.extend(task);
             }
         }
-        if !self.scheduler.tasks.is_empty() {
-            return true;
+        true
+    }
+
+    /// Goes on to the next kind of late tasks; false after the last one.
+    fn next_late_phase(&mut self, observer: &mut dyn Observer) -> bool {
+        self.late.phase = match self.late.phase {
+            LatePhase::Before => LatePhase::Linking(self.state.drained(observer, &mut self.late.links)),
+            LatePhase::Linking(_) => LatePhase::Removing(match self.may_delete(observer) {
+                true => self.state.drained(observer, &mut self.surplus),
+                false => Drain::default(),
+            }),
+            LatePhase::Removing(_) => LatePhase::Touching(self.state.drained(observer, &mut self.late.touched)),
+            LatePhase::Touching(_) => return false,
+        };
+        true
+    }
+
+    /// The task that a pair of the present list stands for; none if it has become superfluous.
+    fn late_task(&mut self, observer: &mut dyn Observer, first: Vec<u8>, second: Vec<u8>) -> Option<UploadTask> {
+        match self.late.phase {
+            // There is no list yet.
+            LatePhase::Before => None,
+            LatePhase::Linking(_) => {
+                let link = Link { first, path: second, there: None, staged: false, unlock: false, tries: 0 };
+                Some(UploadTask::Link(link))
+            }
+            // The source may have got it since the target was listed, and then it has been sent.
+            LatePhase::Removing(_) if !self.is_absent(&first, observer) => None,
+            LatePhase::Removing(_) if second == b"d" => {
+                Some(UploadTask::RemoveAll { path: first, cursor: Vec::new(), unlock: false })
+            }
+            LatePhase::Removing(_) => Some(UploadTask::Remove { path: first, unlock: false }),
+            LatePhase::Touching(_) => Some(UploadTask::Retouch { path: first, mode: Unlocked::parse(&second) }),
         }
-        if self.late.touching.is_none() {
-            self.late.touching = Some(self.state.drained(observer, &mut self.late.touched));
-        }
-        let touched: Vec<_> = self.late.touching.iter_mut().flatten().take(TAKEN).collect();
-        for pair in touched {
-            // Else it is told already.
-            let Some((path, kind)) = self.state.read_back(observer, pair) else { continue };
-            self.scheduler.tasks.push(UploadTask::Retouch { path, mode: Unlocked::parse(&kind) });
-        }
-        !self.scheduler.tasks.is_empty()
     }
 
     /// Takes on tasks that are done after everything else.
