@@ -1,5 +1,5 @@
-//! Channels that are lost, and which of them the peer has not been told of. Must not: visit all of them for a message: a peer
-//! reports thousands that never were.
+//! Channels that are lost, and which of them the peer has not been told of. It must not visit all of
+//! them for a message: a peer reports thousands that never were.
 
 use crate::base::ChannelId;
 use crate::limits;

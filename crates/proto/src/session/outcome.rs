@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 impl Session {
     /// The outcome is known at this end.
     pub(super) fn settle(&mut self, id: OperationId, outcome: Result<Committed, Error>) {
-        // Over already: the first outcome counts.
+        // Over already, and forgotten.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let ok = outcome.is_ok();
         let (half, outcome) = match (&operation.state, outcome) {

@@ -178,7 +178,6 @@ impl Session {
     /// its channel, so that they cannot arrive before the request; if that channel is lost, they
     /// follow the fence. The server's reply to a download also uses the request's channel as long
     /// as it exists, because the first blocks follow it there. A copy may use another channel.
-    /// elsewhere.
     fn may_tell(&self, operation: &Operation, channel: ChannelId) -> bool {
         if operation.announcements.owes(Pending::GRANT)
             && !operation.kind.is_to_server()

@@ -118,9 +118,9 @@ impl Session {
             // Cannot be: a batch has no stage.
             Target::Calls => return,
         }
+        self.check_early_finish(id);
         // The kept ranges may be the whole transfer.
         self.after_writing(id);
-        self.check_early_finish(id);
         self.resume_parked();
     }
 

@@ -1,9 +1,9 @@
 //! What a receiver may claim, and which claims the sender accepts.
 
-use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
+use super::pair::{BLOCK, CLIENT, Pair, SERVER, Side, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId, Safety};
 use crate::session::{Comparison, ContentDigest, Fault};
-use crate::wire::control::Grant;
+use crate::wire::control::{Finish, Grant};
 use crate::wire::request::{Request, Resume};
 use crate::wire::{Control, Event, Flags, Head, WireError};
 use alloc::vec;
@@ -19,7 +19,11 @@ impl Pair {
     /// The server sends this on channel 1, whatever its machine does; returns how the client
     /// handles it.
     fn server_says(&mut self, id: OperationId, control: &Control) -> Result<(), Fault> {
-        let sealed = self.epochs.entry((SERVER, ChannelId(1))).or_default();
+        self.says(SERVER, id, control)
+    }
+
+    fn says(&mut self, side: Side, id: OperationId, control: &Control) -> Result<(), Fault> {
+        let sealed = self.epochs.entry((side, ChannelId(1))).or_default();
         let payload = control.encode();
         let head = Head {
             event: control.event() as u8,
@@ -33,8 +37,9 @@ impl Pair {
         };
         sealed.records += 1;
         let now = self.now;
-        self.client().on_head(ChannelId(1), &head, now)?;
-        self.client().on_control(ChannelId(1), &payload, now)
+        let other = if side == SERVER { self.client() } else { self.server() };
+        other.on_head(ChannelId(1), &head, now)?;
+        other.on_control(ChannelId(1), &payload, now)
     }
 
     /// The outcome at the client, after the message has been processed.
@@ -62,6 +67,21 @@ fn uploading(hash: bool, finished: bool) -> (Pair, OperationId) {
         assert_eq!(pair.sent[&Event::Finish], 1);
     }
     (pair, id)
+}
+
+#[test]
+fn a_finish_before_the_grant_that_states_another_length_commits_nothing() {
+    let mut pair = Pair::new(1, 1);
+    pair.hold(SERVER, Step::Stage);
+    let id = pair.upload(Some(0));
+    pair.turn();
+    let finish = Finish { length: 1, ..Finish::default() };
+    assert_eq!(pair.says(CLIENT, id, &Control::Finish(finish)), Ok(()));
+    pair.release(SERVER, Step::Stage);
+    pair.drain();
+    assert_eq!(pair.story(SERVER, id).committed, None);
+    let outcome = pair.story(SERVER, id).outcome.clone().unwrap();
+    assert_eq!(outcome.map_err(|error| error.kind), Err(ErrorKind::Protocol));
 }
 
 #[test]
