@@ -44,8 +44,8 @@ pub struct Watcher {
     wake: OwnedFd,
 }
 
-/// Directories that the kernel watches for the user of this process, in all; where it does not say, the
-/// fewest that one grants which was not told otherwise.
+/// Directories that the kernel watches for the user of this process, in all; a usual number where
+/// `/proc/sys` is hidden.
 pub fn directories_max() -> usize {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let read = || {
@@ -54,8 +54,11 @@ pub fn directories_max() -> usize {
         let count = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut text)).ok()?;
         std::str::from_utf8(text.get(..count)?).ok()?.trim().parse().ok()
     };
-    read().unwrap_or(8_192)
+    read().unwrap_or(DIRECTORIES_USUAL)
 }
+
+/// What a kernel that was not told otherwise grants on a machine of 8 GiB; it counts with its memory.
+const DIRECTORIES_USUAL: usize = 65_536;
 
 /// Changes of a directory that is watched for its names.
 const DIRECTORY: WatchFlags = WatchFlags::MODIFY

@@ -346,7 +346,7 @@ impl StagedFile for LocalStage {
             let (from, part, to) = (staged.directory(), &staged.names.part, &self.place.parent);
             self.must_be_own(from.look(part))?;
             let named = match self.place.existing {
-                Existing::Replace | Existing::ReplaceOther { .. } => from.rename(part, to, &self.place.name),
+                Existing::Replace | Existing::ReplaceOther { .. } => from.rename(part, to, &self.place.name).map(drop),
                 Existing::Keep => from.keep(part, to, &self.place.name),
             };
             named.map_err(|errno| self.words(errno))?;

@@ -2,6 +2,7 @@
 
 use crate::store::Result;
 use crate::store::errors::{self, Verb};
+use crate::store::resolve::is_on_disk;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -20,15 +21,11 @@ pub(in crate::store) fn in_memory(file: &OwnedFd) -> bool {
 /// Whether `fstat` on the open file returns without waiting for another machine: its file system is
 /// on a device of this machine, or in memory.
 pub(in crate::store) fn at_hand(file: &OwnedFd) -> bool {
-    let known = |magic: u64| magic == TMPFS_MAGIC || DISK_MAGIC.contains(&magic);
-    rustix::fs::fstatfs(file).is_ok_and(|file_system| known(file_system.f_type as u64))
+    in_memory(file) || is_on_disk(file)
 }
 
 /// Magic number of tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
-
-/// Magic numbers of ext4 (with ext2 and ext3), XFS and Btrfs.
-pub(super) const DISK_MAGIC: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
 /// Makes sure that `size` bytes fit into `file`, and preallocates them where that makes writing
 /// faster.

@@ -398,7 +398,7 @@ impl LocalMember {
             }
             match &self.kind {
                 SmallFileState::Part(part) if only_new => part.directory().keep(&part.names.part, parent, name),
-                SmallFileState::Part(part) => part.directory().rename(&part.names.part, parent, name),
+                SmallFileState::Part(part) => part.directory().rename(&part.names.part, parent, name).map(drop),
                 _ if only_new => named,
                 _ => return self.link_and_replace(store, file),
             }
@@ -423,7 +423,7 @@ impl LocalMember {
         let staged = Staged { directory, names, sealer: Sealer::default() };
         let name = file.target.name().unwrap_or_default();
         let renamed = match linked {
-            true => staged.directory().rename(&staged.names.part, &self.parent, name),
+            true => staged.directory().rename(&staged.names.part, &self.parent, name).map(drop),
             false => Err(Errno::EXIST),
         };
         renamed.map_err(|errno| {

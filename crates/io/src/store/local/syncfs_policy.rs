@@ -2,7 +2,7 @@
 //! only for ours: in parallel with another program that writes it took ten times as long as a sync
 //! of each file (measured; docs/decisions/0004-small-files.md).
 
-use super::preallocate::DISK_MAGIC;
+use crate::store::resolve::is_on_disk;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -41,7 +41,7 @@ pub(super) fn serves<'f>(files: impl Iterator<Item = &'f OwnedFd> + Clone) -> bo
 /// Whether a sync of the file system reports every failed write of a file in it, as a sync of each
 /// file does.
 fn covers(file: &OwnedFd) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|system| DISK_MAGIC.contains(&(system.f_type as u64))) && memory().is_some()
+    is_on_disk(file) && memory().is_some()
 }
 
 /// Whether little data waits for any device.

@@ -149,13 +149,15 @@ impl Tree for LocalStore {
         let directory = source.kind_of(name) == Ok(Some(FileType::Directory));
         let mut list = self.fresh.lock();
         let outcome = match existing {
-            Existing::Replace | Existing::ReplaceOther { .. } => source.rename(name, &target, new),
-            Existing::Keep => source.rename_to_free(name, &target, new),
+            Existing::Replace | Existing::ReplaceOther { .. } => source.rename(name, &target, new).map(Some),
+            Existing::Keep => source.rename_to_free(name, &target, new).map(|()| None),
         };
         if outcome.is_ok() && directory {
             list.moved(to);
         }
-        outcome.map_err(|errno| self.between(Verb::Rename, from, to, errno))
+        // What was replaced may take minutes to free: whoever waits for the list goes first.
+        drop(list);
+        outcome.map(drop).map_err(|errno| self.between(Verb::Rename, from, to, errno))
     }
 
     fn link(&self, of: &RelPath, name: &RelPath) -> Result<()> {

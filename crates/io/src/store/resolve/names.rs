@@ -1,7 +1,7 @@
 //! The operations of a tree as calls on an open directory and one single component, or on an open
 //! file itself.
 
-use super::{Blocked, Parent, Root, parent::single};
+use super::{Blocked, Parent, Root, is_on_disk, parent::single};
 use crate::store::tree::{AttributeChange, ListControl, Special};
 use rustix::buffer::{SpareCapacity, spare_capacity};
 use rustix::fs::{
@@ -141,6 +141,23 @@ pub(in crate::store) fn lists(directory: &OwnedFd, name: &[u8]) -> bool {
     false
 }
 
+/// A file whose name belongs to another one now, held so that it is freed when this is dropped.
+///
+/// A file of very many extents takes minutes to free. Within the rename the kernel would keep both
+/// directories locked for as long, and with them every other rename of the file system.
+#[must_use = "dropping it may take minutes: not under a lock"]
+pub(in crate::store) struct Replaced(#[expect(dead_code, reason = "held until it is dropped")] Option<OwnedFd>);
+
+impl Replaced {
+    /// On disks of this machine alone: an NFS client renames a file that is held, in a step of its own,
+    /// before it replaces it. Without a descriptor left the kernel frees the file at once.
+    fn hold(parent: &Parent, name: &[u8]) -> Self {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::openat(&parent.directory, name, flags, Mode::empty());
+        Self(held.ok().filter(is_on_disk))
+    }
+}
+
 impl Parent {
     /// Creates the directory `name`, which must not exist.
     pub(in crate::store) fn make_directory(&self, name: &[u8], mode: Mode) -> Result<(), Errno> {
@@ -154,19 +171,14 @@ impl Parent {
         rustix::fs::unlinkat(&self.directory, name, AtFlags::REMOVEDIR)
     }
 
-    /// Renames `name` to `target` in `to`, atomically, replacing whatever the kernel allows.
-    pub(in crate::store) fn rename(&self, name: &[u8], to: &Self, target: &[u8]) -> Result<(), Errno> {
+    /// Renames `name` to `target` in `to`, atomically, replacing whatever the kernel allows. Returns what
+    /// was replaced, to be dropped where nobody waits for it.
+    pub(in crate::store) fn rename(&self, name: &[u8], to: &Self, target: &[u8]) -> Result<Replaced, Errno> {
         single(name)?;
         single(target)?;
-        // What is replaced is freed when nobody holds it any more. For a file of very many extents that
-        // takes minutes, and within the call the kernel would keep both directories locked, and with them
-        // every other rename of the file system. So it is freed after the call; where it cannot be held
-        // (no descriptor is left), within.
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let replaced = rustix::fs::openat(&to.directory, target, flags, Mode::empty());
-        let renamed = rustix::fs::renameat(&self.directory, name, &to.directory, target);
-        drop(replaced);
-        renamed
+        let replaced = Replaced::hold(to, target);
+        rustix::fs::renameat(&self.directory, name, &to.directory, target)?;
+        Ok(replaced)
     }
 
     /// The same if `target` does not exist.
