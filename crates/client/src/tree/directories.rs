@@ -19,13 +19,14 @@ pub(super) enum Presence {
         /// Something else has its name and is removed before.
         in_its_way: bool,
         /// As in `Made`.
-        repeated: bool,
+        odd_mode: bool,
     },
     /// This copy has made it: nothing in it has to be compared.
     Made {
-        /// It was asked for more than once: where that failed, one in it that was made with its
-        /// parents may have given it another mode.
-        repeated: bool,
+        /// It may have another mode than it was asked for with: it was asked for more than once, and
+        /// where that failed, one in it that was made with its parents may have given it another; or
+        /// it was unlocked after it was made.
+        odd_mode: bool,
     },
     /// It could not be made, so nothing in it can be.
     Failed,
@@ -41,25 +42,27 @@ pub(super) enum Presence {
 }
 
 impl Presence {
-    /// Of one that this copy has made.
-    pub(super) const MADE: Self = Self::Made { repeated: false };
-
     /// Of a directory of the source whose name has this state at the target.
     pub(super) fn of(there: Option<TargetState>) -> Self {
         match there {
             Some(there) if there.is_locked() => Self::Locked { unlisted: false },
             Some(there) if there.is_directory() => Self::Existed,
-            _ => Self::Missing { in_its_way: there == Some(TargetState::OtherKind), repeated: false },
+            _ => Self::Missing { in_its_way: there == Some(TargetState::OtherKind), odd_mode: false },
         }
     }
 
     /// Of a directory of this machine that is there by now.
     pub(super) const fn local(made: bool, unlocked: bool) -> Self {
         match (made, unlocked) {
-            (true, _) => Self::MADE,
+            (true, odd_mode) => Self::Made { odd_mode },
             (false, true) => Self::Unlocked,
             (false, false) => Self::Existed,
         }
+    }
+
+    /// Whether this copy has made it.
+    pub(super) const fn is_new(self) -> bool {
+        matches!(self, Self::Made { .. })
     }
 
     /// Whether entries of it may be changed, or a try to make that so has failed.
@@ -73,7 +76,7 @@ impl Presence {
     /// Whether it may have another mode than it was, or is, asked for with.
     pub(super) const fn has_other_mode(self) -> bool {
         match self {
-            Self::Missing { repeated, .. } | Self::Made { repeated } => repeated,
+            Self::Missing { odd_mode, .. } | Self::Made { odd_mode } => odd_mode,
             Self::Unlocked => true,
             Self::Failed | Self::Existed | Self::Locked { .. } => false,
         }
@@ -82,8 +85,8 @@ impl Presence {
     /// The call that makes or unlocks it is sent again.
     const fn asked_again(self) -> Self {
         match self {
-            Self::Missing { in_its_way, .. } => Self::Missing { in_its_way, repeated: true },
-            Self::Made { .. } => Self::Made { repeated: true },
+            Self::Missing { in_its_way, .. } => Self::Missing { in_its_way, odd_mode: true },
+            Self::Made { .. } => Self::Made { odd_mode: true },
             Self::Failed | Self::Existed | Self::Locked { .. } | Self::Unlocked => self,
         }
     }
@@ -264,9 +267,9 @@ mod tests {
         let inner = all.enter(directory("a", Some(top)));
         let innermost = all.enter(directory("a/b", Some(inner)));
         assert_eq!(all.missing(innermost), [top, inner, innermost]);
-        all.get_mut(top).unwrap().presence = Presence::MADE;
+        all.get_mut(top).unwrap().presence = Presence::local(true, false);
         assert_eq!(all.missing(innermost), [inner, innermost]);
-        all.get_mut(innermost).unwrap().presence = Presence::MADE;
+        all.get_mut(innermost).unwrap().presence = Presence::local(true, false);
         assert_eq!(all.missing(innermost), [] as [DirectoryId; 0]);
     }
 }

@@ -402,8 +402,7 @@ impl Download {
 
     /// Makes a directory, or enters the existing one.
     fn enter(&mut self, observer: &mut dyn Observer, parent: Option<DirectoryId>, path: Vec<u8>, source: &SourceEntry) {
-        let alone =
-            parent.and_then(|id| self.state.directories.get(id)).is_some_and(|above| above.presence == Presence::MADE);
+        let alone = parent.and_then(|id| self.state.directories.get(id)).is_some_and(|above| above.presence.is_new());
         let made = self.make_directory(&path, source, alone);
         let settled = |this: &mut Self| parent.into_iter().for_each(|id| this.settle(id));
         let fresh = match made {

@@ -3,7 +3,7 @@
 use super::small_writes::SmallWrites;
 use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, XATTR_ROOM, XATTR_ROOM_MAX, parse};
 use crate::tree::compare::{Names, TargetState};
-use crate::tree::directories::{DirectoryId, Presence};
+use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::plan::{EntryPlan, FirstStep, plan};
 use crate::tree::scheduler::TreeCopy;
@@ -124,7 +124,7 @@ impl Download {
     fn listed(&mut self, observer: &mut dyn Observer, id: DirectoryId, listing: &Listing<'_>) {
         // A directory is known as long as anything waits for it.
         let Some(directory) = self.state.directories.get(id) else { return };
-        let (above, fresh) = (directory.path.clone(), directory.presence == Presence::MADE);
+        let (above, fresh) = (directory.path.clone(), directory.presence.is_new());
         let more = !listing.complete;
         let stuck = is_stuck(listing);
         if more {

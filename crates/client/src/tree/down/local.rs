@@ -2,7 +2,7 @@
 
 use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, XATTR_ROOM, known_here, parse};
 use crate::tree::compare::TargetState;
-use crate::tree::directories::{DirectoryId, Presence};
+use crate::tree::directories::DirectoryId;
 use crate::tree::endpoints::Local;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::one_file::SET_ID;
@@ -218,7 +218,7 @@ impl Download {
         let Some(directory) = self.state.directories.get(id).cloned() else { return };
         if !self.options.dry_run && directory.touched {
             let keep = self.options.keep;
-            let mode = (keep.modes || directory.presence == Presence::Unlocked || directory.mode & 0o700 != 0o700)
+            let mode = (keep.modes || directory.presence.has_other_mode() || directory.mode & 0o700 != 0o700)
                 .then_some(directory.mode);
             self.change(observer, &directory.path, directory.owner, mode);
             self.set_time(observer, &directory.path, directory.modified);

@@ -172,8 +172,8 @@ impl Upload {
         // A directory is known as long as anything waits for it.
         let Some(directory) = self.state.directories.get_mut(id) else { return };
         match (directory.presence, error) {
-            (Presence::Missing { repeated, .. }, None) => {
-                directory.presence = Presence::Made { repeated };
+            (Presence::Missing { odd_mode, .. }, None) => {
+                directory.presence = Presence::Made { odd_mode };
                 self.state.summary.directories += 1;
                 observer.done(&directory.path, EntryAction::Made);
             }
