@@ -206,6 +206,9 @@ fn memory(cell: &CellReport, goals: &mut Vec<Goal>) {
 /// The rate of a system over that of the same by the build before. The best rounds decide: medians move by tens of
 /// percent where this machine's memory is slow at its first touch.
 fn kept(cell: &CellReport, system: &SystemReport) -> Option<Goal> {
+    if system.name != PeerName::Xdfs || system.label.starts_with(BEFORE) {
+        return None;
+    }
     let before = system.label.replacen("xdfs", BEFORE, 1);
     let before = cell.systems.iter().find(|other| other.label == before)?.summary.as_ref()?;
     let own = system.summary.as_ref()?;
