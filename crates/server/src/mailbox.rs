@@ -18,15 +18,15 @@ use xdfs_secure::policy::Principal;
 /// Sends to a pipeline's thread.
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 /// What a pipeline's thread reads.
-pub(crate) type PumpMessage = Receiver<Message<Link>>;
+pub(crate) type PumpMailbox = Receiver<Message<Link>>;
 
-/// Messages that may wait: one per pipeline that ends, and a few commands.
+/// Messages to the listener that may wait: one per pipeline that ends, and a few commands.
 const WAITING_MAX: usize = 8192;
 
 /// A message to the listener, from a pipeline or a handle.
 pub(crate) enum ServerMessage {
     /// A pipeline's thread has ended.
-    Ended { session: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMessage },
+    Ended { session: SessionId, pipeline: u8, ending: Ending<Link>, mailbox: PumpMailbox },
     /// A client wants more channels: the number in `wanted` when this is read.
     WantChannels { session: SessionId, pipeline: u8, wanted: Arc<AtomicU64> },
     /// The leases of these handles are recalled.

@@ -34,8 +34,8 @@ where
             _ => None,
         };
         let post = self.mail.peers.get(usize::from(to.0)).and_then(Option::as_ref);
-        let letter = Message::Group { from: self.settings.pipeline, message, shared };
-        let sent = post.is_some_and(|post| post.send(letter).is_ok());
+        let message = Message::Group { from: self.settings.pipeline, message, shared };
+        let sent = post.is_some_and(|post| post.send(message).is_ok());
         if let (false, Some(operation)) = (sent, start) {
             let error = Error::new(ErrorKind::ConnectionLost, "a pipeline of the session has ended");
             self.session.on_group(to, PipelineMessage::Failed(operation, error));

@@ -4,7 +4,7 @@ use super::Server;
 use crate::admit::{Drop, ServerLimits};
 use crate::files::leases::Leases;
 use crate::log::LogEvent;
-use crate::mailbox::PumpMessage;
+use crate::mailbox::PumpMailbox;
 use crate::mailbox::{ListenerSender, ServerMessage};
 use crate::sessions::{IdleChannel, PipelineState};
 use crate::severity::has_left;
@@ -35,7 +35,7 @@ impl Server {
         id: SessionId,
         pipeline: u8,
         ending: Ending<Link>,
-        mailbox: PumpMessage,
+        mailbox: PumpMailbox,
     ) {
         let index = usize::from(pipeline);
         match ending {
@@ -51,7 +51,7 @@ impl Server {
         }
     }
 
-    fn keep(&mut self, id: SessionId, index: usize, group: Pipeline<Link>, mailbox: PumpMessage) {
+    fn keep(&mut self, id: SessionId, index: usize, group: Pipeline<Link>, mailbox: PumpMailbox) {
         if !self.sessions.running.contains_key(&id) {
             return;
         }

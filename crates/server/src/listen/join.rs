@@ -6,7 +6,7 @@ use crate::files::SessionFiles;
 use crate::host::ServerHost;
 use crate::log::LogEvent;
 use crate::mailbox::ServerMessage;
-use crate::mailbox::{PumpMessage, PumpSender};
+use crate::mailbox::{PumpMailbox, PumpSender};
 use crate::pending_login::GrantedSession;
 use crate::rates::SessionRates;
 use crate::session_context::{Metrics, SessionContext};
@@ -294,11 +294,11 @@ struct Prepared {
     index: usize,
     dispatch: Dispatcher,
     post: PumpSender,
-    mailbox: PumpMessage,
+    mailbox: PumpMailbox,
     group: Pipeline<Link>,
 }
 
-fn serve(parts: Parts<Dispatcher, ServerHost>, group: Pipeline<Link>) -> (Ending<Link>, PumpMessage) {
+fn serve(parts: Parts<Dispatcher, ServerHost>, group: Pipeline<Link>) -> (Ending<Link>, PumpMailbox) {
     match Pump::new(parts, group) {
         Ok(pump) => {
             let (ending, _host, mailbox) = pump.run();

@@ -62,7 +62,7 @@ struct Usage {
 /// The watches of all sessions.
 #[derive(Default)]
 pub(super) struct Table {
-    /// Directories that the kernel watches for this process.
+    /// Directories that the kernel watches for the server's user.
     marks_max: usize,
     /// None while the kernel is asked.
     watches: BTreeMap<Key, (Arc<Entry>, Option<Vec<Mark>>)>,
