@@ -6,7 +6,7 @@
 //! the peer has closed: within bounds, since the peer is not trusted.
 
 use super::channel_io::{Arriving, ChannelIo};
-use super::{Host, Pump};
+use super::{EndState, Host, Pump};
 use crate::bounds;
 use xdfs_io::dispatch::{Completion, Dispatch, HEAD_BYTES, Op, Side, SocketId};
 use xdfs_proto::base::{Error, Instant};
@@ -33,7 +33,25 @@ where
         }
         let until = self.dispatch.now().after(bounds::LAST_WORDS);
         self.timers.next_tick = self.timers.next_tick.min(until);
-        self.end.abandoned.get_or_insert((error, until));
+        // The first reason stays.
+        if let EndState::Running = self.end.state {
+            self.end.state = EndState::Abandoned { reason: error, until };
+        }
+    }
+
+    /// A channel is free to send the reason for which this side ends the session, if it does. Returns
+    /// whether that is so.
+    pub(super) fn end_if_abandoned(&mut self) -> bool {
+        match std::mem::take(&mut self.end.state) {
+            EndState::Abandoned { reason, .. } => {
+                self.session.end_telling(reason);
+                true
+            }
+            other => {
+                self.end.state = other;
+                false
+            }
+        }
     }
 
     /// The channel's last record, which carries the reason, is with the transport.
@@ -50,14 +68,19 @@ where
 
     /// The earliest deadline of a lingering socket or a pending reason.
     pub(super) fn leaving_until(&self) -> Option<Instant> {
-        let abandoned = self.end.abandoned.as_ref().map(|(_, until)| *until);
+        let abandoned = match self.end.state {
+            EndState::Abandoned { until, .. } => Some(until),
+            EndState::Running | EndState::Over(_) => None,
+        };
         self.end.lingering.values().map(|leaving| leaving.until).chain(abandoned).min()
     }
 
     /// Ends everything whose deadline has passed.
     pub(super) fn end_late_leaving(&mut self, now: Instant) {
-        if let Some((error, _)) = self.end.abandoned.take_if(|(_, until)| now >= *until) {
-            self.session.end_telling(error);
+        if let EndState::Abandoned { until, .. } = self.end.state
+            && now >= until
+        {
+            self.end_if_abandoned();
         }
         let late = self.end.lingering.iter().filter(|(_, leaving)| now >= leaving.until);
         let late: Vec<_> = late.map(|(socket, _)| *socket).collect();

@@ -166,12 +166,20 @@ struct Timers {
 /// How the session ends.
 #[derive(Default)]
 struct SessionEnd {
-    /// It is over, for this reason or cleanly.
-    reached: Option<Option<Error>>,
-    /// It ends for this reason when a channel is free to send it, and at this time in any case.
-    abandoned: Option<(Error, Instant)>,
+    state: EndState,
     /// Sockets on which the reason is still being sent.
     lingering: BTreeMap<SocketId, Lingering>,
+}
+
+/// See [`SessionEnd`].
+#[derive(Default)]
+enum EndState {
+    #[default]
+    Running,
+    /// It ends for this reason when a channel is free to send it, and at this time in any case.
+    Abandoned { reason: Error, until: Instant },
+    /// It is over, for this reason or cleanly.
+    Over(Option<Error>),
 }
 
 impl<D, H> Pump<D, H>
@@ -380,7 +388,7 @@ where
             SessionEvent::Settled { operation, outcome } => self.settle_transfer(operation, outcome),
             SessionEvent::Acknowledged { operation, below } => self.on_acknowledged(operation, below),
             SessionEvent::Over { ref error } => {
-                self.end.reached = Some(error.clone());
+                self.end.state = EndState::Over(error.clone());
                 self.host.event(event);
             }
             SessionEvent::ChannelLost { channel, error } if self.session.is_closing() && !self.session.is_at_work() => {

@@ -5,7 +5,7 @@
 //! An operation that is cancelled meanwhile never starts: it is not authorised and not logged, or
 //! cancelling would be a way past the pace.
 
-use super::{CallLane, Host, Pump};
+use super::{CallLane, EndState, Host, Pump};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use xdfs_io::dispatch::{Dispatch, Pace, Side};
@@ -66,7 +66,7 @@ where
     /// Starts the operations that have waited long enough; all of them if the session is over,
     /// since each must complete.
     pub(super) fn begin_waiting(&mut self, now: Instant) {
-        let over = self.end.reached.is_some();
+        let over = matches!(self.end.state, EndState::Over(_));
         if !over && self.starts.deadline().is_none_or(|until| now < until) {
             return;
         }

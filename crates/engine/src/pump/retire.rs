@@ -2,7 +2,7 @@
 //! listener.
 
 use super::channel_io::ChannelIo;
-use super::{Host, Pump};
+use super::{EndState, Host, Pump};
 use crate::bounds;
 use crate::host::Ending;
 use crate::pipeline::{Pipeline, PipelineChannel};
@@ -21,10 +21,10 @@ where
     }
 
     pub(super) fn ending(&mut self) -> Option<Ending<D::Link>> {
-        if let Some(error) = self.end.reached.clone() {
+        if let EndState::Over(error) = &self.end.state {
             // A running commit completes, and the session's reaction to it is processed.
             let done = !self.is_storing() && !self.session.is_at_work() && self.end.lingering.is_empty();
-            return done.then(|| Ending::Over(error));
+            return done.then(|| Ending::Over(error.clone()));
         }
         let now = self.dispatch.now();
         let due = self.timers.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));

@@ -209,10 +209,9 @@ where
             }
         }
         self.session.on_sent(channel, self.dispatch.now());
-        if let Some((error, _)) = self.end.abandoned.take() {
-            return self.session.end_telling(error);
+        if !self.end_if_abandoned() {
+            self.serve_waiting_sends();
         }
-        self.serve_waiting_sends();
     }
 
     /// The transport returns a buffer: to the stream that still needs its bytes, or to the pool.
