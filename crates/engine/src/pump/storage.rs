@@ -8,7 +8,7 @@ use crate::mailbox::Message;
 use crate::schedule::QuotaClass;
 use crate::transfer::hashing::Hashed;
 use crate::transfer::reader::Stream;
-use crate::transfer::{Phase, ReadMode, Reading, SharedFile, SourceSide, Transfer, Writing};
+use crate::transfer::{Phase, ReadMode, Reading, SharedEnd, SharedFile, SourceSide, Transfer, Writing};
 use std::collections::btree_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -196,9 +196,10 @@ where
     pub(super) fn shared_of(&self, operation: OperationId) -> Option<SharedFile> {
         let transfer = self.transfers.get(&operation)?;
         let source = transfer.reading().and_then(|reading| reading.mode.source());
-        let stage = transfer.writing().map(|writing| Arc::clone(writing.mode.stage()));
+        let source = source.map(|(source, offset)| SharedEnd::Source(source, offset));
+        let stage = || transfer.writing().map(|writing| SharedEnd::Stage(Arc::clone(writing.mode.stage())));
         let hashing = transfer.hashed.as_ref().map(|hashed| Arc::clone(&hashed.hashing));
-        Some(SharedFile { source, stage, hashing, share: transfer.share.clone() })
+        Some(SharedFile { end: source.or_else(stage)?, hashing, share: transfer.share.clone() })
     }
 
     /// Takes part in an operation that another pipeline coordinates.
@@ -208,12 +209,13 @@ where
     /// Where the coordinator has nothing to share any more, or this pipeline cannot write.
     pub(super) fn adopt_shared(&mut self, operation: OperationId, shared: Option<SharedFile>) -> Result<(), Error> {
         let ended = || Error::new(ErrorKind::Cancelled, "the transfer ended before every pipeline took part");
-        let SharedFile { source, stage, hashing, share } = shared.ok_or_else(ended)?;
-        let phase = match (source, stage) {
-            (Some((source, offset)), _) => Phase::Reading(Reading::new(route(&mut self.dispatch, source, offset))),
+        let SharedFile { end, hashing, share } = shared.ok_or_else(ended)?;
+        let phase = match end {
+            SharedEnd::Source(source, offset) => {
+                Phase::Reading(Reading::new(route(&mut self.dispatch, source, offset)))
+            }
             // Its coordinator commits it.
-            (None, Some(stage)) => Phase::Writing(Writing::new(self.write_mode(stage)?, 0, None)),
-            (None, None) => return Err(ended()),
+            SharedEnd::Stage(stage) => Phase::Writing(Writing::new(self.write_mode(stage)?, 0, None)),
         };
         let adopted = |hashing| Hashed { hashing, length: None, beside: None, inline: false, waiting: None };
         let hashed = hashing.map(adopted);

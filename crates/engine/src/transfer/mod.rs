@@ -34,14 +34,21 @@ pub enum SourceSide {
 /// A source or stage that several pipelines use.
 #[derive(Clone, Debug)]
 pub struct SharedFile {
-    /// The source, and the offset of byte 0 of the transfer in it.
-    pub source: Option<(Arc<Source>, u64)>,
-    /// The stage that is written.
-    pub stage: Option<Arc<Stage>>,
+    /// The file.
+    pub end: SharedEnd,
     /// The hashes so far.
     pub hashing: Option<Arc<hashing::Hashing>>,
     /// The user and export of the work.
     pub share: QuotaClass,
+}
+
+/// See [`SharedFile`].
+#[derive(Clone, Debug)]
+pub enum SharedEnd {
+    /// The source, and the offset of byte 0 of the transfer in it.
+    Source(Arc<Source>, u64),
+    /// The stage that is written.
+    Stage(Arc<Stage>),
 }
 
 /// What an operation moved on this side.
