@@ -10,7 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Calls by which a file is received, and what each may say instead of being made, in turn: errors, and of writes that nothing was
 /// taken.
 pub const CALLS: &[(&str, &[&str])] = &[
-    ("pwrite64", &["retval=0", "error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=ESTALE"]),
+    // Seven: with six, which have a divisor in common with the slices, every second slice has no write that takes nothing.
+    (
+        "pwrite64",
+        &["retval=0", "error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=ESTALE", "error=EROFS"],
+    ),
     ("fsync", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=ESTALE"]),
     ("fdatasync", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EINTR", "error=ESTALE"]),
     ("renameat", &["error=EIO", "error=ENOSPC", "error=EDQUOT", "error=EROFS", "error=ESTALE"]),
@@ -213,6 +217,16 @@ mod tests {
             let mut all: Vec<usize> = days.flat_map(|walk| calls(walk).take_while(|index| *index <= 100)).collect();
             all.sort_unstable();
             assert_eq!(all, (1..=100).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_writes_of_every_slice_say_every_error() {
+        let (_, errors) = CALLS[0];
+        for walk in (20_000..20_000 + 4 * SLICES).map(Walk) {
+            let calls = std::iter::successors(Some(walk.after(0, 0)), |&at| Some(walk.after(0, at)));
+            let said = calls.take(errors.len()).map(|index| walk.injection(Strike::Error, 0, index));
+            assert_eq!(said.collect::<BTreeSet<_>>().len(), errors.len());
         }
     }
 
