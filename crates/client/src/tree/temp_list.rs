@@ -85,8 +85,11 @@ pub(super) struct Drain {
     left: u64,
 }
 
+/// What is read back of a list.
+pub(super) type DrainedPair = Result<(Vec<u8>, Vec<u8>), Error>;
+
 impl Iterator for Drain {
-    type Item = Result<(Vec<u8>, Vec<u8>), Error>;
+    type Item = DrainedPair;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;

@@ -13,7 +13,7 @@ use crate::tree::hard_links::{Partner, are_impossible, temporary};
 use crate::tree::plan::{FirstStep, first_step};
 use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
 use crate::tree::state::{full_directory, is_in_the_way};
-use crate::tree::temp_list::{Drain, TempList};
+use crate::tree::temp_list::{Drain, DrainedPair, TempList};
 use crate::tree::{NotKept, parse};
 use std::hash::RandomState;
 use xdfs_engine::kinds;
@@ -51,7 +51,7 @@ enum LatePhase {
 
 impl LatePhase {
     /// The next pairs of the list; none at its end.
-    fn take(&mut self) -> Vec<Result<(Vec<u8>, Vec<u8>), Error>> {
+    fn take(&mut self) -> Vec<DrainedPair> {
         match self {
             Self::Before => Vec::new(),
             Self::Linking(list) | Self::Removing(list) | Self::Touching(list) => list.take(TAKEN).collect(),
