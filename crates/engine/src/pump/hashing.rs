@@ -9,7 +9,8 @@ use crate::blocking::Slice;
 use crate::bounds;
 use crate::host::{Opened, StorageJob};
 use crate::mailbox::Message;
-use crate::transfer::hashing::{Hashed, Hashing, Waiting, between, leaf, piece_bytes};
+use crate::transfer::hashed::{Beside, Hashed, Waiting};
+use crate::transfer::hashing::{Hashing, between, leaf, piece_bytes};
 use crate::transfer::parallel::{From, ParallelHash, Ranges};
 use crate::transfer::stored::StoredCheck;
 use crate::transfer::sum::RangeHash;
@@ -46,7 +47,7 @@ where
     /// The blocks of an operation are hashed from now on.
     pub(super) fn on_hash(&mut self, wish: HashRequest) {
         let block = self.session.limits().block;
-        let helpers = self.transfers.values().filter(|one| one.hashed.as_ref().is_some_and(|it| it.beside.is_some()));
+        let helpers = self.transfers.values().filter(|one| one.hashed.as_ref().is_some_and(|it| it.beside.runs()));
         let room = helpers.count() < bounds::HASHERS_MAX;
         // It has ended meanwhile, and moves nothing that could be hashed.
         let Some(transfer) = self.transfers.get_mut(&wish.operation) else { return };
@@ -88,7 +89,7 @@ where
             _ => return,
         };
         let inline = transfer.reading().is_some_and(|reading| reading.buffered);
-        transfer.hashed = Some(Hashed { hashing, length: wish.length, beside: None, inline, waiting: None });
+        transfer.hashed = Some(Hashed { hashing, length: wish.length, inline, beside: Beside::Idle });
         if let Some(from) = from {
             self.hash_beside(wish.operation, from, ranges, paced);
         }
@@ -102,9 +103,9 @@ where
         let Some(hashed) = hashed.filter(|_| !ranges.is_empty()) else { return };
         let tell = move |result| drop(post.send(Message::Hashed(operation, result)));
         let what = Ranges { from, ranges, into: Arc::clone(&hashed.hashing), paced };
-        hashed.beside = ParallelHash::start(&self.storage.blocking, share, what, Box::new(tell));
-        if hashed.beside.is_none() {
-            return self.session.fail(operation, busy());
+        match ParallelHash::start(&self.storage.blocking, share, what, Box::new(tell)) {
+            Some(job) => hashed.beside.begin(job),
+            None => return self.session.fail(operation, busy()),
         }
         self.storage.pending += 1;
     }
@@ -115,28 +116,23 @@ where
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
         // The transfer has ended.
         let Some(hashed) = hashed else { return };
-        hashed.beside = None;
+        let ended = std::mem::take(&mut hashed.beside);
         if let Err(error) = result {
             return self.session.fail(operation, error);
         }
-        match hashed.waiting.take() {
-            Some(Waiting::Check) => self.on_check(operation),
-            Some(Waiting::Group(to, message)) => self.forward(to, message),
-            Some(Waiting::Verify { length, reread, sent }) => self.on_verify(operation, length, reread, sent),
-            None => {}
+        // Nothing has to wait for it yet.
+        let Beside::Awaited(_, step) = ended else { return };
+        match step {
+            Waiting::Check => self.on_check(operation),
+            Waiting::Group(to, message) => self.forward(to, message),
+            Waiting::Verify { length, reread, sent } => self.on_verify(operation, length, reread, sent),
         }
     }
 
     /// Defers a step that needs all hashes until the parallel job has them. Returns whether it did.
-    fn waits(&mut self, operation: OperationId, waiting: Waiting) -> bool {
+    fn waits(&mut self, operation: OperationId, step: Waiting) -> bool {
         let hashed = self.transfers.get_mut(&operation).and_then(|transfer| transfer.hashed.as_mut());
-        let Some(hashed) = hashed.filter(|hashed| hashed.beside.is_some()) else { return false };
-        if let Some(beside) = &hashed.beside {
-            // Nothing more will be sent, so the job need not keep pace.
-            beside.sent(u64::MAX);
-        }
-        hashed.waiting = Some(waiting);
-        true
+        hashed.is_some_and(|hashed| hashed.beside.put_off(step))
     }
 
     /// Whether the end of a member's range waits for its hashes.
@@ -278,8 +274,8 @@ pub(super) fn hash_leaving(hashed: Option<&Hashed>, extent: Extent, bytes: &[u8]
 
 /// A block is with the kernel, which does not expose its bytes: it is hashed in parallel.
 pub(super) fn passed(hashed: Option<&Hashed>, extent: Extent) {
-    if let Some(beside) = hashed.and_then(|hashed| hashed.beside.as_ref()) {
-        beside.sent(extent.end());
+    if let Some(hashed) = hashed {
+        hashed.beside.sent(extent.end());
     }
 }
 

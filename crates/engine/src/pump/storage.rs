@@ -6,7 +6,7 @@ use crate::bounds;
 use crate::host::Opened;
 use crate::mailbox::Message;
 use crate::schedule::QuotaClass;
-use crate::transfer::hashing::Hashed;
+use crate::transfer::hashed::{Beside, Hashed};
 use crate::transfer::reader::Stream;
 use crate::transfer::{Phase, ReadMode, Reading, SharedEnd, SharedFile, SourceSide, Transfer, Writing};
 use std::collections::btree_map::Entry;
@@ -217,7 +217,7 @@ where
             // Its coordinator commits it.
             SharedEnd::Stage(stage) => Phase::Writing(Writing::new(self.write_mode(stage)?, 0, None)),
         };
-        let adopted = |hashing| Hashed { hashing, length: None, beside: None, inline: false, waiting: None };
+        let adopted = |hashing| Hashed { hashing, length: None, inline: false, beside: Beside::Idle };
         let hashed = hashing.map(adopted);
         self.transfers.insert(operation, Transfer { hashed, ..Transfer::new(share, phase) });
         Ok(())

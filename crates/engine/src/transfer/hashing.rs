@@ -1,15 +1,14 @@
 //! The hashes of one operation on one side: what was hashed so far, shared by the pipelines that
-//! move it, and what this side has to do about them.
+//! move it.
 //!
 //! A block is hashed where its bytes pass: from the buffer that is sent, or that arrived. If the
 //! kernel moves them, a job of the pool hashes the page cache in parallel ([`super::parallel`]).
 
-use super::parallel::ParallelHash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xdfs_io::buf::Buffer;
 use xdfs_io::store::{Hashes, VerifiedRange};
-use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, PipelineId, Subtree};
-use xdfs_proto::session::{Comparison, ContentDigest, Mismatch, PipelineMessage};
+use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, Subtree};
+use xdfs_proto::session::{Comparison, ContentDigest, Mismatch};
 use xdfs_proto::{limits, plan};
 use xdfs_secure::content::{Leaf, Tree, blinded, differences};
 
@@ -313,39 +312,6 @@ impl Iterator for Pieces {
 /// A piece's hash; a piece that fits no tree is a bug, and fails the transfer.
 pub fn leaf(bytes: &[u8], offset: u64) -> Result<Leaf, Error> {
     Leaf::of(bytes, offset).map_err(|misplaced| Error::new(ErrorKind::Protocol, misplaced.to_string()))
-}
-
-/// A step that waits until everything is hashed.
-#[derive(Debug)]
-pub enum Waiting {
-    /// Check the source again.
-    Check,
-    /// Report to the coordinator that this pipeline's range is complete.
-    Group(PipelineId, PipelineMessage),
-    /// Compare what arrived.
-    Verify {
-        /// Bytes of the transfer.
-        length: u64,
-        /// Compare what storage returns.
-        reread: bool,
-        /// The sender's digest.
-        sent: ContentDigest,
-    },
-}
-
-/// What a pipeline does about the hashes of an operation.
-#[derive(Debug)]
-pub struct Hashed {
-    /// Shared with the other pipelines.
-    pub hashing: std::sync::Arc<Hashing>,
-    /// Bytes of the transfer, if known; a pipeline that only takes part need not know.
-    pub length: Option<u64>,
-    /// The job that hashes what passes through no buffer here.
-    pub beside: Option<ParallelHash>,
-    /// Blocks are hashed as they leave.
-    pub inline: bool,
-    /// The step that follows when that is complete.
-    pub waiting: Option<Waiting>,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The local source or target of an operation.
 
 pub mod commit;
+pub mod hashed;
 pub mod hashing;
 pub mod parallel;
 pub mod phase;

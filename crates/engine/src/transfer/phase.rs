@@ -1,7 +1,7 @@
 //! What one side holds for an operation, and in which phase: the data of a phase exist in that
 //! phase alone (docs/decisions/0012-transfers.md). Nothing here calls the machine or the kernel.
 
-use super::hashing::Hashed;
+use super::hashed::Hashed;
 use super::{Block, ReadMode, TransferStats, WriteMode};
 use crate::bounds;
 use crate::schedule::QuotaClass;

@@ -97,13 +97,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               it the loop that calls it",
     },
     Circle {
-        folder: "crates/engine/src/transfer",
-        modules: &["hashing", "parallel"],
-        arrows: &[("hashing", "parallel")],
-        why: "to be turned round: ParallelHash says what is to be hashed and belongs to hashing; the job stays \
-              above",
-    },
-    Circle {
         folder: "crates/gridftp/src/client",
         modules: &["gsi", "security"],
         arrows: &[("gsi", "security")],
