@@ -1,4 +1,4 @@
-//! One channel as the pump sees it: its socket, its keys, and the record that is arriving.
+//! One channel as the pump sees it: its socket, its keys, what is arriving and what is leaving.
 
 use crate::bounds;
 use xdfs_io::dispatch::{HEAD_BYTES, SocketId};
@@ -91,6 +91,18 @@ pub(super) enum BufferOrigin {
     Stream,
 }
 
+/// What is leaving.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Leaving {
+    /// The transport has nothing of this channel.
+    #[default]
+    Nothing,
+    /// A record that is no block, or one that waits for a buffer before it is passed on.
+    Record,
+    /// A block that is with the transport.
+    Block(SendingBlock),
+}
+
 /// A block that is with the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SendingBlock {
@@ -99,22 +111,19 @@ pub(super) struct SendingBlock {
     pub origin: BufferOrigin,
 }
 
-/// One channel of the pump: its socket, its keys and the record that is arriving.
+/// One channel of the pump: its socket, its keys, what is arriving and what is leaving.
 #[derive(Debug)]
 pub(super) struct ChannelIo {
     pub socket: SocketId,
     pub sealer: Sealer,
     pub opener: Opener,
     pub arriving: Arriving,
-    /// The block that is with the transport.
-    pub sending: Option<SendingBlock>,
-    /// A record is with the transport, or waits for a buffer before that.
-    pub busy: bool,
+    pub leaving: Leaving,
 }
 
 impl ChannelIo {
     pub(super) fn new(socket: SocketId, sealer: Sealer, opener: Opener) -> Self {
-        Self { socket, sealer, opener, arriving: Arriving::Nothing, sending: None, busy: false }
+        Self { socket, sealer, opener, arriving: Arriving::Nothing, leaving: Leaving::Nothing }
     }
 
     /// The memory of a long control payload that is arriving.
@@ -127,7 +136,15 @@ impl ChannelIo {
 
     /// Whether the channel is between two records in both directions.
     pub(super) fn at_boundary(&self) -> bool {
-        !self.busy && matches!(self.arriving, Arriving::Head)
+        self.leaving == Leaving::Nothing && matches!(self.arriving, Arriving::Head)
+    }
+
+    /// The block that is with the transport.
+    pub(super) const fn leaving_block(&self) -> Option<SendingBlock> {
+        match self.leaving {
+            Leaving::Block(block) => Some(block),
+            Leaving::Nothing | Leaving::Record => None,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! between two records, nothing follows it, and whatever still arrives is read and discarded until
 //! the peer has closed: within bounds, since the peer is not trusted.
 
-use super::channel_io::{Arriving, ChannelIo};
+use super::channel_io::{Arriving, ChannelIo, Leaving};
 use super::{EndState, Host, Pump};
 use crate::bounds;
 use xdfs_io::dispatch::{Completion, Dispatch, HEAD_BYTES, Op, Side, SocketId};
@@ -28,7 +28,7 @@ where
     /// Ends the session for a reason of this side. If every channel is in the middle of a record,
     /// the first one that has finished its record sends the reason.
     pub(super) fn abandon(&mut self, error: Error) {
-        if self.session.can_tell() || !self.channels.lines.values().any(|line| line.busy) {
+        if self.session.can_tell() || !self.channels.lines.values().any(|line| line.leaving != Leaving::Nothing) {
             return self.session.end_telling(error);
         }
         let until = self.dispatch.now().after(bounds::LAST_WORDS);

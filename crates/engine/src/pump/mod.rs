@@ -39,7 +39,7 @@ use crate::transfer::reader::Filled;
 use crate::transfer::{AfterDetach, Transfer, Writer};
 use buffers::Buffers;
 use calls::Batches;
-use channel_io::{Arriving, ChannelIo, SendingBlock};
+use channel_io::{Arriving, ChannelIo, Leaving, SendingBlock};
 use hashing::HashRequest;
 use lingering::Lingering;
 use pacing::{QueuedStart, StartQueue};
@@ -334,7 +334,7 @@ where
     fn on_ended(&mut self, socket: SocketId, side: Side, cause: End, buffer: Option<Buffer>) {
         // It was closed by what came before in this turn.
         let Some((channel, line)) = self.channels.of_socket(socket) else { return };
-        let sending = line.sending;
+        let sending = line.leaving_block();
         let error = match cause {
             End::Closed => Error::new(ErrorKind::ConnectionLost, PEER_CLOSED),
             End::Failed(errno) => {
@@ -406,7 +406,7 @@ where
         let waited = self.buffers.want_send.len();
         self.buffers.want_send.retain(|(waiting, ..)| *waiting != channel);
         let submitted = waited == self.buffers.want_send.len();
-        if self.session.is_over() && line.busy && line.sending.is_none() && submitted {
+        if self.session.is_over() && line.leaving == Leaving::Record && submitted {
             return self.let_leave(&line);
         }
         let _ = self.dispatch.detach(line.socket, &mut self.buffers.returned);
@@ -415,7 +415,7 @@ where
         if matches!(line.arriving, Arriving::Filling { .. }) {
             back.by_ref().take(1).for_each(|buffer| self.buffers.receive.give(buffer));
         }
-        if let Some(sending) = line.sending {
+        if let Leaving::Block(sending) = line.leaving {
             back.for_each(|buffer| self.return_sent(sending, buffer));
             self.on_record_left(sending.operation);
         }

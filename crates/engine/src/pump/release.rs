@@ -128,7 +128,12 @@ where
     }
 
     pub(super) fn close_when_sent(&mut self, operation: OperationId, file: FileId) {
-        if self.channels.lines.values().any(|line| line.sending.is_some_and(|sending| sending.operation == operation)) {
+        if self
+            .channels
+            .lines
+            .values()
+            .any(|line| line.leaving_block().is_some_and(|sending| sending.operation == operation))
+        {
             return;
         }
         self.dispatch.close_file(file);

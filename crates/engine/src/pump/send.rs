@@ -1,7 +1,7 @@
 //! Outgoing records: sealed, then passed to the dispatcher by the route that was chosen when the
 //! source was opened.
 
-use super::channel_io::{Arriving, BufferOrigin, SendingBlock};
+use super::channel_io::{Arriving, BufferOrigin, Leaving, SendingBlock};
 use super::hashing::{hash_leaving, passed};
 use super::storage::stream_of;
 use super::{Host, Pump};
@@ -22,7 +22,7 @@ where
 {
     pub(super) fn on_send(&mut self, channel: ChannelId, head: Head, payload: Payload) {
         if let Some(line) = self.channels.lines.get_mut(&channel) {
-            line.busy = true;
+            line.leaving = Leaving::Record;
         }
         match payload {
             Payload::Control(payload) => self.send_control(channel, &head, &payload),
@@ -137,7 +137,7 @@ where
     ) {
         match (self.channels.lines.get_mut(&channel), sealed) {
             (Some(line), Ok(tag)) => {
-                line.sending = Some(sending);
+                line.leaving = Leaving::Block(sending);
                 self.dispatch.submit(Op::Send { socket: line.socket, head: Some(control::with_tag(head, &tag)), body });
             }
             (_, sealed) => {
@@ -189,8 +189,7 @@ where
     pub(super) fn on_sent(&mut self, socket: SocketId, buffer: Option<Buffer>, short_by: u64) {
         // It was closed by what came before in this turn.
         let Some((channel, line)) = self.channels.of_socket(socket) else { return };
-        line.busy = false;
-        if let Some(sending) = line.sending.take() {
+        if let Leaving::Block(sending) = std::mem::take(&mut line.leaving) {
             let mut ended = None;
             if let Some(transfer) = self.transfers.get_mut(&sending.operation) {
                 transfer.stats.add(channel, sending.extent.length());
@@ -247,8 +246,9 @@ where
                 }
             }
             Side::Send => {
-                // A control message, which holds nothing.
-                let Some(sending) = line.and_then(|line| line.sending.take()) else { return };
+                // Otherwise a control message, which holds nothing.
+                let left = line.map(|line| std::mem::take(&mut line.leaving));
+                let Some(Leaving::Block(sending)) = left else { return };
                 if let Some(buffer) = buffer {
                     self.return_sent(sending, buffer);
                 }
