@@ -10,6 +10,17 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A message that is bound to its channel: EOFR, NOOP, EOFT; and whether it asks for a reply.
 pub(super) type OwnMessage = (OperationId, Control, bool);
 
+/// The record that a channel is receiving.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Arriving {
+    /// The next one has not begun.
+    Nothing,
+    /// Its head is parked until `Resume`.
+    Parked,
+    /// Its payload, behind this head.
+    Payload(Head),
+}
+
 /// A channel of this pipeline.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Channel {
@@ -20,10 +31,7 @@ pub(super) struct Channel {
     pub(super) busy: bool,
     /// Messages bound to this channel.
     own: VecDeque<OwnMessage>,
-    /// Head whose payload is arriving.
-    pub(super) open: Option<Head>,
-    /// A head is parked until `Resume`.
-    pub(super) parked: bool,
+    pub(super) arriving: Arriving,
     pub(super) heard_at: Instant,
     pub(super) sent_at: Instant,
     /// A NOOP that requests a reply has been sent.
@@ -39,8 +47,7 @@ impl Channel {
             receive: Flow::new(now),
             busy: false,
             own: VecDeque::new(),
-            open: None,
-            parked: false,
+            arriving: Arriving::Nothing,
             heard_at: now,
             sent_at: now,
             pinged: false,

@@ -1,5 +1,6 @@
 //! Heads of records that arrive: what may follow them, and what a complete block means.
 
+use super::channels::Arriving;
 use super::operation::State;
 use super::receiver::BlockDecision;
 use super::receiving_half::{GrantedReceiver, ReceivingHalf};
@@ -28,10 +29,10 @@ impl Session {
         }
         let verdict = self.judge(head)?;
         let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
-        match verdict {
-            HeadVerdict::Park => state.parked = true,
-            _ => state.open = Some(*head),
-        }
+        state.arriving = match verdict {
+            HeadVerdict::Park => Arriving::Parked,
+            _ => Arriving::Payload(*head),
+        };
         Ok(verdict)
     }
 
@@ -163,7 +164,8 @@ impl Session {
 
     pub(super) fn complete(&mut self, channel: ChannelId) -> Result<Head, Fault> {
         let state = self.channels.get_mut(&channel).ok_or(Fault::Channel)?;
-        let head = state.open.take().ok_or(Fault::Channel)?;
+        let Arriving::Payload(head) = state.arriving else { return Err(Fault::Channel) };
+        state.arriving = Arriving::Nothing;
         state.receive.count();
         Ok(head)
     }

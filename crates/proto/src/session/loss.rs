@@ -1,6 +1,7 @@
 //! Channels that break or stall, fences, the end of the session, timers, and the other pipelines.
 
 use super::announcements::Pending;
+use super::channels::Arriving;
 use super::group::{Half, Part, PipelineMessage};
 use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, SessionEvent};
@@ -214,10 +215,12 @@ impl Session {
         let last = if said { limits::LAST_WORDS.min(stall) } else { stall };
         let (mut stalled, mut quiet) = (Vec::new(), Vec::new());
         for (id, channel) in self.channels.iter_mut() {
-            let waiting = channel.open.is_some() || channel.pinged || (channel.life != Life::Up && !channel.busy);
+            let parked = channel.arriving == Arriving::Parked;
+            let within = matches!(channel.arriving, Arriving::Payload(_));
+            let waiting = within || channel.pinged || (channel.life != Life::Up && !channel.busy);
             if channel.busy && now.since(channel.sent_at) >= last {
                 stalled.push((id, "the peer takes no bytes"));
-            } else if waiting && !channel.parked && now.since(channel.heard_at.max(channel.sent_at)) >= last {
+            } else if waiting && !parked && now.since(channel.heard_at.max(channel.sent_at)) >= last {
                 // While the peer accepts bytes it is alive: the reply to a probe may be queued
                 // behind a block on a slow path.
                 stalled.push((id, "nothing arrives"));

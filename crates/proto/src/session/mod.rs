@@ -57,7 +57,7 @@ mod verify;
 
 use announcements::Pending;
 pub use call_service::CallService;
-use channels::{Channel, Channels};
+use channels::{Arriving, Channel, Channels};
 use closure::Closure;
 pub use content_digest::{Comparison, ContentDigest, Mismatch};
 pub use fault::Fault;
@@ -357,8 +357,8 @@ impl Session {
 
     fn resume_parked(&mut self) {
         for (id, channel) in self.channels.iter_mut() {
-            if channel.parked {
-                channel.parked = false;
+            if channel.arriving == Arriving::Parked {
+                channel.arriving = Arriving::Nothing;
                 self.outputs.push_back(Output::Resume { channel: id });
             }
         }
