@@ -28,12 +28,25 @@ pub(super) struct Pipe {
     _slot: Slot,
 }
 
-#[derive(Default)]
 struct EndState {
-    /// None where it is to write and nobody has read yet; and once the handle has ended.
-    end: Option<Arc<PipeEnd>>,
+    end: End,
     /// Bytes that went through this handle.
     passed: u64,
+}
+
+/// The descriptor of one end.
+enum End {
+    /// It is to write, and nobody has the other end open to read.
+    Unconnected,
+    Open(Arc<PipeEnd>),
+    /// The handle has ended, and opens nothing again.
+    Closed,
+}
+
+impl End {
+    fn of(opened: Option<PipeEnd>) -> Self {
+        opened.map_or(Self::Unconnected, |end| Self::Open(Arc::new(end)))
+    }
 }
 
 impl Pipe {
@@ -47,7 +60,7 @@ impl Handle {
     /// Closes its end of a FIFO; returns the descriptor, which is closed outside of every lock.
     pub(super) fn end_pipe(&self) -> Option<Arc<PipeEnd>> {
         let Object::Pipe(pipe) = &self.object else { return None }; // A file has no end.
-        let connected = lock(&pipe.end).end.is_some();
+        let connected = matches!(lock(&pipe.end).end, End::Open(_));
         if connected && self.grant.sharing.write && !pipe.closed.load(Ordering::Relaxed) {
             // Before the end is closed: whoever finds the end of the data finds this.
             let all: Vec<_> =
@@ -59,7 +72,10 @@ impl Handle {
                 }
             }
         }
-        lock(&pipe.end).end.take()
+        match std::mem::replace(&mut lock(&pipe.end).end, End::Closed) {
+            End::Open(end) => Some(end),
+            End::Unconnected | End::Closed => None,
+        }
     }
 
     fn pipe(&self, write: bool) -> Result<&Pipe, Error> {
@@ -87,7 +103,7 @@ impl FileCalls {
         if !lock(&self.files.server.shares).open(&identity, sharing) {
             return Err(Error::new(ErrorKind::Locked, "somebody else has the file open; try again later"));
         }
-        let end = Mutex::new(EndState { end: opened.end.map(Arc::new), passed: 0 });
+        let end = Mutex::new(EndState { end: End::of(opened.end), passed: 0 });
         let pipe = Pipe { end, closed: AtomicBool::new(false), cut: AtomicBool::new(false), _slot: slot };
         let grant = FileGrant::new(open.path, identity, sharing, false);
         self.adopt(Arc::new(Handle::new(&self.files, id, grant, Object::Pipe(pipe), reserved)));
@@ -110,7 +126,7 @@ impl FileCalls {
             return Err(Error::new(ErrorKind::LimitExceeded, text));
         }
         let mut state = lock(&pipe.end);
-        let end = state.end.as_ref().ok_or_else(|| stale("it is closed"))?;
+        let End::Open(end) = &state.end else { return Err(stale("it is closed")) };
         let (mut bytes, offset) = (vec![0; length as usize], state.passed);
         let found = if length == 0 { PipeRead::Empty } else { end.read(&mut bytes)? };
         let taken = if let PipeRead::Bytes(taken) = found { taken } else { 0 };
@@ -129,15 +145,17 @@ impl FileCalls {
     pub(super) fn write_pipe(&self, offset: u64, data: &[u8]) -> Result<FileAnswer<'static>, Error> {
         let (handle, pipe, at) = self.pipe_handle(true)?;
         let mut state = lock(&pipe.end);
-        if state.end.is_none() {
+        if let End::Unconnected = state.end {
             let opened = at.store().open_pipe(at.path(), true)?;
             if opened.identity != handle.grant.identity {
                 return Err(stale("its name belongs to another file now"));
             }
-            state.end = opened.end.map(Arc::new);
+            state.end = End::of(opened.end);
         }
-        let Some(end) = state.end.clone() else {
-            return Ok(FileAnswer::WrotePipe { open: false, taken: state.passed });
+        let end = match &state.end {
+            End::Open(end) => Arc::clone(end),
+            End::Unconnected => return Ok(FileAnswer::WrotePipe { open: false, taken: state.passed }),
+            End::Closed => return Err(stale("it is closed")),
         };
         if offset == state.passed {
             let mut rest = data;
