@@ -27,7 +27,7 @@ use links::Deferred;
 pub(super) use sending::Extras;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use task::{UploadEntry, UploadSource, UploadTask};
+use task::{LinkAnswer, UploadEntry, UploadSource, UploadTask};
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_io::store::tree::{Node, NodeKind};
 use xdfs_io::store::{LocalStore, SmallReader};
@@ -52,10 +52,8 @@ pub struct Upload {
     /// What the target has in directories that are not walked yet.
     there: BTreeMap<DirectoryId, Names>,
     partners: HardLinks<(u64, u64), Inode>,
-    /// The file that the first name of the link being compared refers to.
-    first: Option<Inode>,
-    /// Why a link could not be made under a temporary name, for the link that is answered next.
-    temp: Option<Error>,
+    /// For the link that is answered next.
+    link_answer: LinkAnswer,
     late: Deferred,
     /// Names to delete.
     surplus: TempList,
@@ -89,8 +87,7 @@ impl Upload {
             reading: SmallReader::default(),
             there: BTreeMap::new(),
             partners: HardLinks::default(),
-            first: None,
-            temp: None,
+            link_answer: LinkAnswer::None,
             late: Deferred::default(),
             surplus: TempList::default(),
             total: None,

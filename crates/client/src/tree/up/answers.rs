@@ -2,7 +2,7 @@
 
 use super::Upload;
 use super::links::inode_of;
-use super::task::{UploadEntry, UploadTask};
+use super::task::{LinkAnswer, UploadEntry, UploadTask};
 use super::walk::is_special;
 use crate::tree::directories::{DirectoryId, Presence};
 use crate::tree::events::{EntryAction, Observer};
@@ -62,11 +62,11 @@ impl Upload {
             }
             (UploadTask::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
             (UploadTask::Link(link), outcome) => self.linked(observer, link, outcome.err()),
-            (UploadTask::LinkTemp, outcome) => self.temp = outcome.err(),
+            (UploadTask::LinkTemp, outcome) => self.link_answer = LinkAnswer::staged(outcome.err()),
             (UploadTask::LinkStage(link), outcome) => self.link_staged(observer, link, outcome.err()),
             (UploadTask::Unlock { path, mode, then }, outcome) => self.unlocking(path, mode, then, outcome),
             (UploadTask::Retouch { path, mode: Some(mode) }, outcome) => self.retouched(path, mode, outcome),
-            (UploadTask::LinkFirst, outcome) => self.first = inode_of(outcome),
+            (UploadTask::LinkFirst, outcome) => self.link_answer = LinkAnswer::first(inode_of(outcome)),
             (UploadTask::LinkLook(link), outcome) => self.link_looked(observer, link, outcome),
             (UploadTask::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
             (

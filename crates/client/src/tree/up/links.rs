@@ -2,8 +2,7 @@
 
 use super::Upload;
 use super::clearing::{above, is_locked};
-
-use super::task::{Link, Unlocked, UploadEntry, UploadTask};
+use super::task::{Link, LinkAnswer, LinkPlace, Unlocked, UploadEntry, UploadTask};
 use super::walk::is_special;
 use crate::tree::compare::{Inode, TargetState};
 use crate::tree::directories::{DirectoryId, FINISHED};
@@ -133,7 +132,7 @@ impl Upload {
             // There is no list yet.
             LatePhase::Before => None,
             LatePhase::Linking(_) => {
-                let link = Link { first, path: second, there: None, staged: false, unlock: false, tries: 0 };
+                let link = Link { first, path: second, place: LinkPlace::Free, unlock: false, tries: 0 };
                 Some(UploadTask::Link(link))
             }
             // The source may have got it since the target was listed, and then it has been sent.
@@ -218,7 +217,7 @@ impl Upload {
             self.link_failed(observer, &link.path, &error);
             return Ok(Turn::Taken);
         }
-        if link.staged {
+        if link.place == LinkPlace::Staged {
             // The directory that has its name has to be removed first.
             self.scheduler.flush(remote);
             if self.scheduler.has_calls() {
@@ -230,16 +229,17 @@ impl Upload {
             return Ok(Turn::Later(UploadTask::Link(link)));
         }
         let batch = &mut self.scheduler.batch;
-        if link.there.is_none() {
-            batch.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
-            return Ok(Turn::Taken);
-        }
-        // The existing entry keeps the name until there is a link to replace it.
-        if !link.staged {
-            batch.push(&Call::Link { path: &first, to: &temp }, UploadTask::LinkTemp);
-        } else if self.options.delete.is_none() {
+        match link.place {
+            LinkPlace::Free => {
+                batch.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
+                return Ok(Turn::Taken);
+            }
+            LinkPlace::Taken(_) => batch.push(&Call::Link { path: &first, to: &temp }, UploadTask::LinkTemp),
             // An empty one makes room; another one stays, and the rename fails.
-            batch.push(&Call::RemoveDirectory { path: &path }, UploadTask::Step);
+            LinkPlace::Staged if self.options.delete.is_none() => {
+                batch.push(&Call::RemoveDirectory { path: &path }, UploadTask::Step);
+            }
+            LinkPlace::Staged => {}
         }
         let rename = Call::Rename { path: &temp, to: &path, keep_existing: false };
         batch.push(&rename, UploadTask::Link(link));
@@ -250,8 +250,11 @@ impl Upload {
 
     pub(super) fn linked(&mut self, observer: &mut dyn Observer, link: Link, error: Option<Error>) {
         // Why there was nothing to rename.
-        let temp = if link.there.is_some() && !link.staged { self.temp.take() } else { None };
-        let Some(error) = temp.or(error) else {
+        let unmade = match (link.place, std::mem::take(&mut self.link_answer)) {
+            (LinkPlace::Taken(_), LinkAnswer::Unmade(error)) => Some(error),
+            _ => None,
+        };
+        let Some(error) = unmade.or(error) else {
             self.touch_late(&link.path);
             return self.link_done(observer, &link.path, EntryAction::Made);
         };
@@ -263,13 +266,17 @@ impl Upload {
             }
             ErrorKind::AlreadyExists if link.tries < TRIES_MAX => self.look_at(link),
             // It was renamed before a session was lost, or another process removed it.
-            ErrorKind::NotFound if link.staged && link.tries < TRIES_MAX => self.look_at(link),
-            ErrorKind::IsDirectory if link.staged => self.link_failed(observer, &link.path, &full_directory()),
+            ErrorKind::NotFound if link.place == LinkPlace::Staged && link.tries < TRIES_MAX => self.look_at(link),
+            ErrorKind::IsDirectory if link.place == LinkPlace::Staged => {
+                self.link_failed(observer, &link.path, &full_directory());
+            }
             _ if is_locked(&error) && !link.unlock => {
                 let at = above(&link.path).to_vec();
                 self.unlock(&at, UploadTask::Link(Link { unlock: true, ..link }));
             }
-            _ if are_impossible(&error) && !link.staged => self.copy_of_its_own(observer, link, &error),
+            _ if are_impossible(&error) && link.place != LinkPlace::Staged => {
+                self.copy_of_its_own(observer, link, &error);
+            }
             // What was not granted is counted, as for its first name.
             ErrorKind::NotFound if self.is_special_here(&link.first) => self.state.summary.reduce(NotKept::SPECIAL),
             _ => self.link_failed(observer, &link.path, &error),
@@ -277,7 +284,7 @@ impl Upload {
     }
 
     fn look_at(&mut self, link: Link) {
-        let link = Link { there: None, staged: false, tries: link.tries + 1, ..link };
+        let link = Link { place: LinkPlace::Free, tries: link.tries + 1, ..link };
         self.scheduler.tasks.push(UploadTask::LinkLook(link));
     }
 
@@ -293,12 +300,12 @@ impl Upload {
                 }
                 // It is counted again if a copy replaces it.
                 self.state.cleared = self.state.cleared.saturating_sub(u64::from(self.options.delete.is_some()));
-                self.temp = None;
+                self.link_answer = LinkAnswer::None;
                 self.linked(observer, link, Some(error));
             }
             _ => {
                 let path = link.path.clone();
-                self.scheduler.tasks.push(UploadTask::Link(Link { staged: true, ..link }));
+                self.scheduler.tasks.push(UploadTask::Link(Link { place: LinkPlace::Staged, ..link }));
                 if self.options.delete.is_some() {
                     self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
                 }
@@ -309,7 +316,11 @@ impl Upload {
     /// No link can be made there: the name becomes a separate file, as without links.
     fn copy_of_its_own(&mut self, observer: &mut dyn Observer, link: Link, error: &Error) {
         self.state.no_links(observer, &link.path, error);
-        if link.there == Some(TargetState::Same) {
+        let there = match link.place {
+            LinkPlace::Taken(state) => Some(state),
+            LinkPlace::Free | LinkPlace::Staged => None,
+        };
+        if there == Some(TargetState::Same) {
             return self.link_done(observer, &link.path, EntryAction::Skipped);
         }
         match parse(&link.path).and_then(|at| self.store.node(&at)) {
@@ -317,9 +328,9 @@ impl Upload {
                 self.touch_late(&link.path);
                 let above = above(&link.path).to_vec();
                 let entry = UploadEntry::of(FINISHED, link.path, Box::new(node));
-                let step = first_step(kinds::told(entry.detail.node.kind), link.there, &self.options);
+                let step = first_step(kinds::told(entry.detail.node.kind), there, &self.options);
                 // Nobody has looked at what has its name.
-                let unknown = link.there.is_none() && step == FirstStep::Send;
+                let unknown = there.is_none() && step == FirstStep::Send;
                 self.unlock(&above, if unknown { UploadTask::Look(entry) } else { UploadTask::first(entry, step) });
             }
             Err(error) => self.link_failed(observer, &link.path, &error),
@@ -328,6 +339,7 @@ impl Upload {
 
     /// The name of a link is taken, perhaps by the same file if another copy made it.
     pub(super) fn link_looked(&mut self, observer: &mut dyn Observer, link: Link, outcome: Result<Answer<'_>, Error>) {
+        let first = std::mem::take(&mut self.link_answer);
         match outcome {
             Ok(Answer::Attributes(told)) if told.kind == FileType::Directory => {
                 if let Some(most) = self.options.delete
@@ -335,10 +347,10 @@ impl Upload {
                 {
                     return self.link_failed(observer, &link.path, &error);
                 }
-                let there = Some(TargetState::Directory);
-                self.scheduler.tasks.push(UploadTask::LinkStage(Link { there, ..link }));
+                let place = LinkPlace::Taken(TargetState::Directory);
+                self.scheduler.tasks.push(UploadTask::LinkStage(Link { place, ..link }));
             }
-            Ok(Answer::Attributes(told)) if told.inode.is_some() && told.inode == self.first => {
+            Ok(Answer::Attributes(told)) if told.inode.is_some_and(|inode| first == LinkAnswer::First(inode)) => {
                 // A session that was lost may have made it after its directory was finished.
                 self.touch_late(&link.path);
                 self.link_done(observer, &link.path, EntryAction::Skipped);
@@ -346,10 +358,10 @@ impl Upload {
             Err(error) if error.kind != ErrorKind::NotFound => self.link_failed(observer, &link.path, &error),
             Ok(Answer::Attributes(told)) => {
                 let name = link.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-                let there = self.judge(above(&link.path), name, &told).or(Some(TargetState::OtherKind));
-                self.scheduler.tasks.push(UploadTask::Link(Link { there, ..link }));
+                let there = self.judge(above(&link.path), name, &told).unwrap_or(TargetState::OtherKind);
+                self.scheduler.tasks.push(UploadTask::Link(Link { place: LinkPlace::Taken(there), ..link }));
             }
-            _ => self.scheduler.tasks.push(UploadTask::Link(Link { there: None, ..link })),
+            _ => self.scheduler.tasks.push(UploadTask::Link(Link { place: LinkPlace::Free, ..link })),
         }
     }
 

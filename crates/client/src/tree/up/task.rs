@@ -1,12 +1,12 @@
 //! The steps of an upload of a tree; each is pending or waits for its answer.
 
 use crate::tree::NotKept;
-use crate::tree::compare::TargetState;
+use crate::tree::compare::{Inode, TargetState};
 use crate::tree::directories::DirectoryId;
 use crate::tree::plan::FirstStep;
 use crate::tree::scheduler::Entry;
 use xdfs_io::store::tree::Node;
-use xdfs_proto::base::Timestamp;
+use xdfs_proto::base::{Error, Timestamp};
 
 /// A task that is pending or in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,14 +96,46 @@ impl Unlocked {
 pub(in crate::tree) struct Link {
     pub(super) first: Vec<u8>,
     pub(super) path: Vec<u8>,
-    /// The existing entry, which is removed once the link is made under a temporary name.
-    pub(super) there: Option<TargetState>,
-    /// It is made under a temporary name.
-    pub(super) staged: bool,
+    pub(super) place: LinkPlace,
     /// The directory was unlocked.
     pub(super) unlock: bool,
     /// How often it was tried.
     pub(super) tries: u8,
+}
+
+/// What has the name that a link is to get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::tree) enum LinkPlace {
+    /// Nothing, as far as is known.
+    Free,
+    /// An entry, which keeps the name until there is a link to replace it.
+    Taken(TargetState),
+    /// A directory, which is removed: the link exists under a temporary name.
+    Staged,
+}
+
+/// What the call before that of a link, in the same batch, has answered.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(in crate::tree) enum LinkAnswer {
+    /// Nothing that matters.
+    #[default]
+    None,
+    /// Why the link does not exist under a temporary name.
+    Unmade(Error),
+    /// The file that the first name refers to.
+    First(Inode),
+}
+
+impl LinkAnswer {
+    /// The link was to be made under a temporary name.
+    pub(super) fn staged(error: Option<Error>) -> Self {
+        error.map_or(Self::None, Self::Unmade)
+    }
+
+    /// The first name was looked at.
+    pub(super) fn first(inode: Option<Inode>) -> Self {
+        inode.map_or(Self::None, Self::First)
+    }
 }
 
 /// What an upload knows of a name that is not a directory.
