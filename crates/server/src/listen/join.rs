@@ -41,6 +41,7 @@ impl Server {
         if !self.sessions.registry.begin(session.id) {
             return self.disconnect(socket, "what it logged in with was revoked");
         }
+        // It is there: its answer has just left.
         let Some(guest) = self.logins.take(socket) else { return };
         let GrantedSession { id, secret, grant, granted, open, principal, farewell } = session;
         let limits = SessionLimits {
@@ -59,8 +60,6 @@ impl Server {
             channels: BTreeMap::new(),
         };
         let pipes = (0..granted.pipelines).map(pipe).collect();
-        self.tell_opened(id, &guest.peer, &principal, (&granted, open.channels));
-        let context = self.context_of(id, principal, granted.floor);
         let agreed = SessionGrant {
             peer: guest.peer,
             opened: now,
@@ -68,14 +67,18 @@ impl Server {
             window: u32::try_from(granted.window).unwrap_or(0),
             secret,
         };
-        let mut entry = SessionEntry::new(agreed, context, pipes);
-        let keys =
-            entry.grant.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
-        let Ok((sealer, opener)) = keys else {
-            self.sessions.registry.end(id);
-            self.dispatch.detach(socket, &mut Vec::new());
-            return;
+        let keys = agreed.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
+        let (sealer, opener) = match keys {
+            Ok(keys) => keys,
+            Err(error) => {
+                self.sessions.registry.end(id);
+                self.dispatch.detach(socket, &mut Vec::new());
+                return self.tell_refusal(agreed.peer, error.to_string());
+            }
         };
+        self.tell_opened(id, &agreed.peer, &principal, (&granted, open.channels));
+        let context = self.context_of(id, principal, granted.floor);
+        let mut entry = SessionEntry::new(agreed, context, pipes);
         self.apply_window(socket, &entry.grant);
         entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
         let mut first_failed = None;

@@ -84,8 +84,14 @@ impl Server {
             Ok(link) => link,
             Err(error) => return self.tell_refusal(peer, format!("the stack cannot take the connection: {error}")),
         };
-        let nonce = random::array();
-        let (Ok(socket), Ok(nonce)) = (self.dispatch.attach(link, &[]), nonce) else { return };
+        let nonce = match random::array() {
+            Ok(nonce) => nonce,
+            Err(error) => return self.tell_refusal(peer, error.to_string()),
+        };
+        let socket = match self.dispatch.attach(link, &[]) {
+            Ok(socket) => socket,
+            Err(error) => return self.tell_refusal(peer, format!("cannot watch the connection: {error}")),
+        };
         if let Some(victim) = self.logins.admission.arrive(socket, source, now) {
             self.disconnect(victim, "made room for newer connections");
         }
