@@ -29,7 +29,6 @@ use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
 use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId};
-use xdfs_proto::lease::Access;
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::path::Batch;
@@ -171,7 +170,7 @@ impl Host for ServerHost {
         };
         Box::new(move || {
             let file = judged?;
-            let reading = files.access(|| file_at(&file), None, Access::Look)?;
+            let reading = files.download(|| file_at(&file))?;
             let opened = open(&file, offset, before.as_deref())?;
             let _ = access.set(reading);
             Ok(opened)

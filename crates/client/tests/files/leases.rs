@@ -3,8 +3,9 @@
 
 use super::support::relay::{Cut, Relay};
 use super::support::serving::{Serving, Setup};
-use super::support::{PATIENCE, within};
+use super::support::{PATIENCE, pipe_target, within};
 use super::{BOTH, remote};
+use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
@@ -323,6 +324,21 @@ fn who_lists_a_directory_has_all_its_leases_recalled_and_not_one_after_the_other
     heard.recv_timeout(PATIENCE).expect("the other one is still recalled while the first one holds");
     drop(silent);
     lists.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_download_that_does_not_end_keeps_nobody_from_a_lease_on_another_file() {
+    let serving = serving(LONG);
+    serving.directory.write("read", &vec![7; 64 << 20]);
+    let session = serving.connect(1);
+    let (target, mut reader) = pipe_target();
+    let download = session.get("data/read", target, &GetOptions::default()).unwrap();
+    // It has begun, and goes on when somebody reads.
+    reader.read_exact(&mut [0]).unwrap();
+    let _file = leased(&serving, LeaseKind::Write);
+    let read = File::open(&remote(&serving), "data/read", &BOTH).unwrap();
+    assert_eq!(read.lease(LeaseKind::Write).unwrap(), None, "somebody reads it");
+    drop((reader, download));
 }
 
 #[test]

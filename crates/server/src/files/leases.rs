@@ -1,7 +1,7 @@
 //! Leases on open files: the table of `proto/lease` with a clock, and what every access asks it.
 //!
 //! Nothing waits here: an access that a lease excludes is an error, and whoever has the lease is told.
-//! As long as nobody has one, an access costs a count. It must not open files.
+//! As long as nobody has one, an access costs a count, but for a download. It must not open files.
 
 use super::{Handle, OpenFiles, lock};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -148,7 +148,12 @@ impl Leases {
             return (Ok(Begun::Unasked), Vec::new());
         }
         self.unasked.fetch_sub(1, Ordering::SeqCst);
-        let Some(file) = file() else { return (Ok(Begun::Nothing), Vec::new()) };
+        self.ask(file(), by, access)
+    }
+
+    /// Asks the table, whether there are leases or not.
+    fn ask(&self, file: Option<FileKey>, by: Option<&Who>, access: Access) -> (Result<Begun, Error>, Vec<u64>) {
+        let Some(file) = file else { return (Ok(Begun::Nothing), Vec::new()) };
         let begun = self.with(|table, now| table.leases.begin(&file, by, access, now));
         let Some((begun, recalled)) = begun else { return (Ok(Begun::Nothing), Vec::new()) };
         (begun.map(|()| Begun::Asked(file, access)).map_err(|_| must_wait()), recalled)
@@ -171,6 +176,15 @@ impl OpenFiles {
         access: Access,
     ) -> Result<AccessGuard, Error> {
         let (begun, recalled) = self.leases.begin(file, by.map(Handle::holder).as_ref(), access);
+        self.tell_recalled(recalled);
+        Ok(AccessGuard { server: Arc::clone(self), begun: begun? })
+    }
+
+    /// Somebody reads the file for as long as he likes. The table knows of that even if there are no
+    /// leases: nobody else has to wait for its end to have one on another file.
+    pub(crate) fn download(self: &Arc<Self>, file: impl FnOnce() -> Option<FileKey>) -> Result<AccessGuard, Error> {
+        let key = if self.has_leases() { file() } else { None };
+        let (begun, recalled) = self.leases.ask(key, None, Access::Look);
         self.tell_recalled(recalled);
         Ok(AccessGuard { server: Arc::clone(self), begun: begun? })
     }
