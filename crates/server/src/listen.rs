@@ -188,7 +188,7 @@ impl Server {
 
     /// A handle to control it from other threads.
     pub fn handle(&self) -> Handle {
-        Handle::new(self.services.authority.clone(), self.services.listener.clone())
+        Handle::new(self.services.authority.clone(), Arc::clone(&self.services.files), self.services.listener.clone())
     }
 
     /// Serves until it is stopped.

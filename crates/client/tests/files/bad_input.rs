@@ -123,6 +123,37 @@ fn rights_that_end_while_a_file_is_open_end_for_its_next_call() {
     assert_eq!(serving.directory.read("f"), b"Content");
 }
 
+#[test]
+fn a_reload_that_gives_an_export_another_directory_closes_what_is_open_on_the_old_one() {
+    let serving = Serving::with(Setup::default());
+    serving.directory.write("f", b"content");
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("f"), b"another").unwrap();
+    let reload = |path| {
+        let store = Arc::new(LocalStore::open_root(path, true).unwrap());
+        let exports = vec![Export::open_to_all("data", store, true)];
+        serving.handle.reload(exports, Setup::default().limits, Policy::default());
+    };
+    let open = || File::open(&remote(&serving), "data/f", &BOTH).unwrap();
+    let content = |file: &File| {
+        let mut read = [0; 7];
+        file.read_at(&mut read, 0).map(|_| read)
+    };
+    let (file, locked) = (open(), open());
+    locked.try_lock(true).unwrap();
+    reload(serving.directory.path());
+    assert_eq!(content(&file).unwrap(), *b"content", "it is the same directory");
+    reload(other.path());
+    // The server is in this process.
+    let kept = serving.directory.path().join("f");
+    let mut descriptors = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let is_kept = |path: std::path::PathBuf| std::fs::read_link(path).is_ok_and(|name| name == kept);
+    assert!(!descriptors.any(|one| is_kept(one.path())), "the server has closed them");
+    assert_eq!(content(&file).unwrap_err().kind, ErrorKind::Stale);
+    assert_eq!(content(&locked).unwrap_err().kind, ErrorKind::Stale);
+    assert_eq!(content(&open()).unwrap(), *b"another");
+}
+
 /// An export where visitors may read and create, and nothing else.
 fn inbox() -> (tempfile::TempDir, Export) {
     let scratch = tempfile::tempdir().unwrap();

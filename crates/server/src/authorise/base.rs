@@ -94,6 +94,7 @@ impl Base {
             path,
             existing,
             floor: Level::Private,
+            root: self.export.root(),
             load: Arc::clone(self.export.load()),
         })
     }

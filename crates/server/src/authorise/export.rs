@@ -5,6 +5,7 @@ use super::{Access, Anonymous};
 use crate::traffic::ExportLoad;
 use std::sync::Arc;
 use xdfs_io::store::{Recovered, Store};
+use xdfs_proto::base::RelPath;
 
 /// What a server serves under one name.
 #[derive(Clone, Debug)]
@@ -13,14 +14,28 @@ pub struct Export {
     access: Access,
     /// Private: a file can be reached only with authorisation.
     store: Arc<dyn Store>,
+    /// The directory that it has.
+    root: Root,
     /// What all sessions that use it share.
     load: Arc<ExportLoad>,
+}
+
+/// Device and inode of an export's directory; none of a store that has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Root(Option<(u64, u64)>);
+
+#[cfg(test)]
+impl Root {
+    /// That of a store without directories.
+    pub(crate) const NONE: Self = Self(None);
 }
 
 impl Export {
     /// The files of `store` under `name`, the first component of every name below it.
     pub fn new(name: impl Into<String>, store: Arc<dyn Store>, access: Access) -> Self {
-        Self { name: name.into(), access, store, load: Arc::new(ExportLoad::new(0)) }
+        let node = store.tree().and_then(|tree| tree.node(&RelPath::default()));
+        let root = Root(node.ok().map(|node| node.identity));
+        Self { name: name.into(), access, store, root, load: Arc::new(ExportLoad::new(0)) }
     }
 
     /// The same with a limit of bandwidth, in bytes per second; 0 is none.
@@ -44,6 +59,11 @@ impl Export {
     /// Its access rules.
     pub fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// The directory that it has.
+    pub(crate) fn root(&self) -> Root {
+        self.root
     }
 
     /// What all sessions that use it share.

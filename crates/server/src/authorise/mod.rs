@@ -19,6 +19,7 @@ pub use access::{Access, Anonymous, Keep, Users};
 pub(crate) use access::{Rights, rights_of};
 pub(crate) use base::Base;
 pub use export::Export;
+pub(crate) use export::Root;
 pub(crate) use stages::{Stages, wire_path};
 
 use crate::log::LoggedName;
@@ -59,6 +60,7 @@ pub(crate) struct Authorized {
     path: RelPath,
     existing: Existing,
     floor: Level,
+    root: Root,
     load: Arc<ExportLoad>,
 }
 
@@ -92,6 +94,11 @@ impl Authorized {
     /// The lowest level at which the bytes may be sent.
     pub fn floor(&self) -> Level {
         self.floor
+    }
+
+    /// The export's directory, which a reload may have changed.
+    pub fn root(&self) -> Root {
+        self.root
     }
 
     /// What the sessions on the export share.
@@ -147,7 +154,15 @@ impl Authority {
             path,
             existing,
             floor: export.access().floor.max(self.floor),
+            root: export.root(),
             load: Arc::clone(export.load()),
+        })
+    }
+
+    /// Whether the export that `name` begins with has another directory than this one.
+    pub fn has_moved(&self, name: &[u8], root: Root) -> bool {
+        split(name).is_ok_and(|(first, _)| {
+            self.exports.iter().any(|export| export.name().as_bytes() == first && export.root() != root)
         })
     }
 

@@ -47,7 +47,7 @@ impl FileCalls {
         // Whoever takes the handle over waits for this call.
         let running = handle.as_ref().map(|handle| handle.retired.read().unwrap_or_else(PoisonError::into_inner));
         if running.as_deref() == Some(&true) {
-            return Err(stale("it was opened again in another session"));
+            return Err(stale("it was opened again in another session, or its export has another directory"));
         }
         match call {
             FileCall::Read { ranges } => return self.read(ranges, writer),
@@ -82,6 +82,15 @@ impl FileCalls {
 
     pub(super) fn authorise(&self, name: &[u8], want: Want) -> Result<Authorized, Error> {
         self.authority.authorise(&self.principal, name, want, self.now)
+    }
+
+    /// The same for what is open, which must still be below the export.
+    pub(super) fn authorise_open(&self, handle: &Handle, want: Want) -> Result<Authorized, Error> {
+        let at = self.authorise(&handle.grant.name, want)?;
+        if at.root() != handle.grant.root {
+            return Err(stale("its export has another directory now"));
+        }
+        Ok(at)
     }
 
     fn open(&mut self, open: &OpenCall<'_>) -> Result<OpenedFile, Error> {
@@ -129,7 +138,7 @@ impl FileCalls {
             None if created => NameSync::Created,
             None => NameSync::Synced,
         };
-        let grant = FileGrant::new(open.path, identity, sharing, own);
+        let grant = FileGrant::new(open.path, at.root(), identity, sharing, own);
         let handle = Arc::new(Handle::new(&self.files, id, grant, Object::file(name), reserved));
         if open.again.is_some() {
             self.claim_hidden(open.path, &handle);
@@ -189,7 +198,7 @@ impl FileCalls {
             _ if handle.grant.is_own() => (write, Want::Write { keep: true }),
             _ => (write, Want::Change),
         };
-        let at = self.authorise(&handle.grant.name, want)?;
+        let at = self.authorise_open(handle, want)?;
         if !granted {
             let text =
                 if want == Want::Read { "the handle is not open to read" } else { "the handle is not open to write" };

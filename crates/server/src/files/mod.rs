@@ -20,6 +20,7 @@ mod syncs;
 mod tests;
 mod waiting;
 
+use crate::authorise::{Authority, Root};
 use descriptors::Descriptors;
 use hidden::HiddenFiles;
 use leases::Leases;
@@ -124,6 +125,8 @@ pub(crate) struct Handle {
 struct FileGrant {
     /// `EXPORT/path`, as it was opened.
     name: Vec<u8>,
+    /// The directory that the export had.
+    root: Root,
     /// The file.
     identity: FileIdentity,
     /// What the handle does, and what it denies to others.
@@ -240,13 +243,21 @@ impl OpenFiles {
     fn take_over(&self, id: u64, user: &str) -> Result<(), Error> {
         let old = self.find(id);
         if let Some(old) = old.filter(|old| *old.reserved.user == *user) {
-            if matches!(old.retired.try_write(), Err(TryLockError::WouldBlock)) {
+            if !old.retire_unless_used() {
                 let text = "a call of the lost session still uses the file; try again later";
                 return Err(Error::new(ErrorKind::Busy, text));
             }
-            old.retire();
         }
         Ok(())
+    }
+
+    /// Closes what is open on exports that have another directory now. What a call uses at this moment is not waited for:
+    /// no later one may.
+    pub(crate) fn close_moved(&self, authority: &Authority) {
+        let all: Vec<_> = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
+        for handle in all.iter().filter(|one| authority.has_moved(&one.grant.name, one.grant.root)) {
+            handle.retire_unless_used();
+        }
     }
 
     fn reserve(self: &Arc<Self>, user: &Arc<str>, path_bytes: usize) -> Result<Reservation, Error> {
@@ -278,8 +289,8 @@ impl Drop for Reservation {
 }
 
 impl FileGrant {
-    fn new(name: &[u8], identity: FileIdentity, sharing: Sharing, own: bool) -> Self {
-        Self { name: name.to_vec(), identity, sharing, own: AtomicBool::new(own) }
+    fn new(name: &[u8], root: Root, identity: FileIdentity, sharing: Sharing, own: bool) -> Self {
+        Self { name: name.to_vec(), root, identity, sharing, own: AtomicBool::new(own) }
     }
 
     /// Whether the file was created by this handle.
@@ -345,6 +356,15 @@ impl Handle {
     fn keep(&self, file: Arc<OpenFile>) {
         let closed = self.descriptors().keep(self.id, &self.reserved.user, file);
         drop(closed);
+    }
+
+    /// Lets no call begin any more, unless one uses it now. Returns whether it did.
+    fn retire_unless_used(&self) -> bool {
+        let used = matches!(self.retired.try_write(), Err(TryLockError::WouldBlock));
+        if !used {
+            self.retire();
+        }
+        !used
     }
 
     /// Waits for the calls that use it, and lets no other one begin.

@@ -105,14 +105,14 @@ impl FileCalls {
         }
         let end = Mutex::new(EndState { end: End::of(opened.end), passed: 0 });
         let pipe = Pipe { end, closed: AtomicBool::new(false), cut: AtomicBool::new(false), _slot: slot };
-        let grant = FileGrant::new(open.path, identity, sharing, false);
+        let grant = FileGrant::new(open.path, at.root(), identity, sharing, false);
         self.adopt(Arc::new(Handle::new(&self.files, id, grant, Object::Pipe(pipe), reserved)));
         Ok(OpenedFile { handle: id, identity, verifier: self.files.server.verifier, size: 0, change: 0 })
     }
 
     fn pipe_handle(&self, write: bool) -> Result<(&Handle, &Pipe, Authorized), Error> {
         let handle = self.handle.as_deref().ok_or_else(|| stale("it is closed"))?;
-        let at = self.authorise(&handle.grant.name, Want::Pipe { write })?;
+        let at = self.authorise_open(handle, Want::Pipe { write })?;
         Ok((handle, handle.pipe(write)?, at))
     }
 

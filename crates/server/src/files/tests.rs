@@ -28,7 +28,7 @@ impl Scene {
         assert!(lock(&self.server.shares).open(&[7; 24], sharing));
         let reserved = self.server.reserve(user, 6).unwrap();
         let session = SessionFiles::new(&self.server, SessionId([1; 16]), user);
-        let grant = FileGrant::new(b"data/f", [7; 24], sharing, false);
+        let grant = FileGrant::new(b"data/f", Root::NONE, [7; 24], sharing, false);
         let handle = Arc::new(Handle::new(&session, id, grant, Object::file(NameSync::Synced), reserved));
         handle.keep(self.file());
         handle

@@ -2,6 +2,7 @@
 
 use crate::admit::ServerLimits;
 use crate::authorise::{Authority, CurrentAuthority, Export};
+use crate::files::OpenFiles;
 use crate::mailbox::{ListenerSender, ServerMessage};
 use crate::metrics::Figures;
 use std::sync::Arc;
@@ -19,13 +20,15 @@ const FIGURES_WAIT: Duration = Duration::from_secs(2);
 pub struct Handle {
     /// The access rules, which a reload replaces.
     authority: CurrentAuthority,
+    /// What is open on the exports.
+    files: Arc<OpenFiles>,
     /// The way to the listener.
     listener: ListenerSender,
 }
 
 impl Handle {
-    pub(super) fn new(authority: CurrentAuthority, listener: ListenerSender) -> Self {
-        Self { authority, listener }
+    pub(super) fn new(authority: CurrentAuthority, files: Arc<OpenFiles>, listener: ListenerSender) -> Self {
+        Self { authority, files, listener }
     }
 
     /// Takes no new sessions and ends when the current ones are over, or at the drain deadline.
@@ -57,9 +60,11 @@ impl Handle {
     }
 
     /// Serves other exports, with other limits and another minimum level for all of them, from now
-    /// on. Running operations keep what they were granted, and current sessions continue.
+    /// on. Running operations keep what they were granted, and current sessions continue. Files that are open
+    /// on an export that has another directory now are closed.
     pub fn reload(&self, exports: Vec<Export>, limits: ServerLimits, policy: Policy) {
         self.authority.replace(Authority::new(exports, policy.floor));
+        self.files.close_moved(&self.authority.now());
         self.listener.send(ServerMessage::Reload(Box::new((limits, policy))));
     }
 
