@@ -42,7 +42,7 @@ impl<W: Wait> Sockets<W> {
         self.timed.remove(socket);
         if let Some(time) = due_in {
             let at = self.back.now().after(time);
-            self.timed.add(at, socket, side);
+            self.timed.add(None, at, socket, side);
         }
     }
 

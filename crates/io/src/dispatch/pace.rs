@@ -40,30 +40,48 @@ pub(super) struct Paced {
     pub(super) pace: Option<Arc<dyn Pace>>,
     /// It waits for the time that the limit named.
     pub(super) waits: bool,
+    /// Its place among those that wait, which it keeps until it may move bytes.
+    pub(super) place: Option<Place>,
 }
 
-/// Sides that wait for their limit, in the order in which they asked.
+/// A place in the order of those that wait: the lowest is first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Place(u64);
+
+/// Sides that wait for their limit. Whoever has to wait again, since another one was allowed to
+/// move bytes first, keeps its place: all get their turns.
 #[derive(Default)]
-pub(super) struct WaitingSides(Vec<(Instant, SocketId, Side)>);
+pub(super) struct WaitingSides {
+    /// By their places.
+    all: Vec<(Place, Instant, SocketId, Side)>,
+    next: u64,
+}
 
 impl WaitingSides {
-    pub(super) fn add(&mut self, at: Instant, socket: SocketId, side: Side) {
-        self.0.push((at, socket, side));
+    /// Adds one that waits until `at`; returns its place, which is the last one unless it had one.
+    pub(super) fn add(&mut self, place: Option<Place>, at: Instant, socket: SocketId, side: Side) -> Place {
+        let place = place.unwrap_or_else(|| {
+            self.next += 1;
+            Place(self.next)
+        });
+        let index = self.all.partition_point(|(other, ..)| *other < place);
+        self.all.insert(index, (place, at, socket, side));
+        place
     }
 
     pub(super) fn remove(&mut self, socket: SocketId) {
-        self.0.retain(|(_, waiting, _)| *waiting != socket);
+        self.all.retain(|(_, _, waiting, _)| *waiting != socket);
     }
 
     /// The first of these times and of `deadline`.
     pub(super) fn earliest(&self, deadline: Option<Instant>) -> Option<Instant> {
-        self.0.iter().map(|(at, ..)| *at).chain(deadline).min()
+        self.all.iter().map(|(_, at, ..)| *at).chain(deadline).min()
     }
 
     /// Takes out one whose time has come, the one that waited longest first.
     pub(super) fn due(&mut self, now: Instant) -> Option<(SocketId, Side)> {
-        let place = self.0.iter().position(|(at, ..)| *at <= now)?;
-        let (_, socket, side) = self.0.remove(place);
+        let index = self.all.iter().position(|(_, at, ..)| *at <= now)?;
+        let (_, _, socket, side) = self.all.remove(index);
         Some((socket, side))
     }
 }

@@ -158,10 +158,15 @@ impl<W: Wait> Sockets<W> {
         let slot = self.slot(socket);
         let Some(pace) = slot.pace(side) else { return Some(None) };
         match pace.ask(now) {
-            Allowance::Bytes(bytes) => Some(Some(usize::try_from(bytes).unwrap_or(usize::MAX))),
+            Allowance::Bytes(bytes) => {
+                slot.line.way(side).paced.place = None;
+                Some(Some(usize::try_from(bytes).unwrap_or(usize::MAX)))
+            }
             Allowance::From(at) => {
-                slot.line.way(side).paced.waits = true;
-                self.waiting.add(at, socket, side);
+                let place = slot.line.way(side).paced.place;
+                let place = self.waiting.add(place, at, socket, side);
+                let paced = &mut self.slot(socket).line.way(side).paced;
+                (paced.waits, paced.place) = (true, Some(place));
                 None
             }
         }

@@ -178,6 +178,60 @@ impl Pace for ThousandAtATime {
     }
 }
 
+/// Allows a thousand bytes at a time, and then nothing for as long as a question takes: the one that asks first again
+/// would be the one that moved bytes.
+#[derive(Debug, Default)]
+struct OneAtATime {
+    /// Who may move bytes next, and when.
+    next: std::sync::Mutex<Option<Instant>>,
+    moves: std::sync::Mutex<Vec<u8>>,
+}
+
+/// The way of one socket through it.
+#[derive(Debug)]
+struct OneWay(Arc<OneAtATime>, u8);
+
+impl Pace for OneWay {
+    fn ask(&self, now: Instant) -> Allowance {
+        let mut next = self.0.next.lock().unwrap();
+        let at = *next.get_or_insert_with(|| now.after(std::time::Duration::from_millis(1)));
+        if now < at {
+            return Allowance::From(at);
+        }
+        *next = None;
+        Allowance::Bytes(1000)
+    }
+
+    fn moved(&self, bytes: u64) {
+        if bytes > 0 {
+            self.0.moves.lock().unwrap().push(self.1);
+        }
+    }
+}
+
+#[test]
+fn sides_that_share_a_limit_move_bytes_in_turns() {
+    const BYTES: usize = 40_000;
+    let mut dispatcher = Epoll::<Link>::new().unwrap();
+    let shared = Arc::new(OneAtATime::default());
+    let mut peers = Vec::new();
+    for number in 0..3 {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let link = transport::connect(&listener.local_addr().unwrap().into(), &TransportOptions::default()).unwrap();
+        peers.push(listener.accept().unwrap().0);
+        let socket = dispatcher.attach(link, &[]).unwrap();
+        dispatcher.pace(socket, Side::Send, Some(Arc::new(OneWay(Arc::clone(&shared), number))));
+        dispatcher.submit(Op::Send { socket, head: None, body: Body::Zero { length: BYTES as u64 } });
+    }
+    for _ in 0..3 {
+        assert!(matches!(dispatcher.next(None).unwrap(), Completion::Sent { .. }));
+    }
+    let moves = shared.moves.lock().unwrap();
+    for few in moves[..60].chunks(6) {
+        assert!((0..3).all(|number| few.contains(&number)), "one of three had no turn in six: {moves:?}");
+    }
+}
+
 #[test]
 fn a_limited_side_moves_what_its_limit_allows_and_all_of_it_arrives() {
     const BYTES: usize = 200_000;
