@@ -4,7 +4,7 @@
 use xdfs_proto::base::{ChannelId, Extent, Instant, PipelineId};
 use xdfs_proto::limits::ACK_RANGES_MAX;
 use xdfs_proto::session::{
-    BlockDecision, InvalidBlock, Output, Payload, Receiver, Role, Session, SessionLimits, SourceFacts,
+    BlockDecision, BlockReceiver, InvalidBlock, Output, Payload, Role, Session, SessionLimits, SourceFacts,
 };
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::control::Control;
@@ -82,11 +82,11 @@ fn block(index: u64) -> Extent {
     Extent::new(index * u64::from(BLOCK), BLOCK.into()).unwrap()
 }
 
-fn receiver(blocks: u64) -> Receiver {
-    Receiver::new(0, Some(blocks * u64::from(BLOCK)), BLOCK, blocks * u64::from(BLOCK))
+fn receiver(blocks: u64) -> BlockReceiver {
+    BlockReceiver::new(0, Some(blocks * u64::from(BLOCK)), BLOCK, blocks * u64::from(BLOCK))
 }
 
-fn take(receiver: &mut Receiver, index: u64) -> Result<BlockDecision, InvalidBlock> {
+fn take(receiver: &mut BlockReceiver, index: u64) -> Result<BlockDecision, InvalidBlock> {
     let judged = receiver.judge(block(index).offset(), BLOCK)?;
     if judged == BlockDecision::Take {
         receiver.on_arrived(block(index).offset(), BLOCK)?;

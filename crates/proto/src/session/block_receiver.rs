@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 /// The receiving half of an operation on one pipeline.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Receiver {
+pub struct BlockReceiver {
     block: u32,
     start: u64,
     /// End of the range; none while it is not known.
@@ -63,7 +63,7 @@ pub enum InvalidBlock {
     OutsideCredit,
 }
 
-impl Receiver {
+impl BlockReceiver {
     /// Receives `[start, end)` in blocks of `block` bytes, at most `window` bytes ahead of the
     /// first gap.
     pub fn new(start: u64, end: Option<u64>, block: u32, window: u64) -> Self {
@@ -270,8 +270,8 @@ mod tests {
         Extent::new(offset, length).unwrap()
     }
 
-    fn receiver(end: Option<u64>) -> Receiver {
-        Receiver::new(0, end, 10, 40)
+    fn receiver(end: Option<u64>) -> BlockReceiver {
+        BlockReceiver::new(0, end, 10, 40)
     }
 
     #[test]
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn acknowledgements_wait_for_company_but_not_for_ever() {
-        let mut receiver = Receiver::new(0, Some(1000), 10, 400);
+        let mut receiver = BlockReceiver::new(0, Some(1000), 10, 400);
         receiver.on_written(extent(0, 10), Instant(5));
         assert!(!receiver.ack_due(Instant(5)));
         assert!(receiver.ack_due(Instant(5).after(limits::ACK_DELAY)));

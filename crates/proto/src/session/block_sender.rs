@@ -33,7 +33,7 @@ enum Slot {
 
 /// The sending half of an operation on one pipeline.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Sender {
+pub struct BlockSender {
     block: u32,
     start: u64,
     /// End of the range; none while the source's end is not known.
@@ -66,9 +66,9 @@ pub struct Sender {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckBeyondSent;
 
-impl Sender {
+impl BlockSender {
     /// Sends `[start, end)` in blocks of `block` bytes. `end` is none for a source of unknown
-    /// length; such a source is read in order, and [`Sender::on_source`] reports how far.
+    /// length; such a source is read in order, and [`BlockSender::on_source`] reports how far.
     pub fn new(start: u64, end: Option<u64>, block: u32, credit_limit: u64) -> Self {
         Self {
             block,
@@ -323,8 +323,8 @@ mod tests {
 
     const BLOCK: u32 = 10;
 
-    fn sender(end: u64, edge: u64) -> Sender {
-        Sender::new(0, Some(end), BLOCK, edge)
+    fn sender(end: u64, edge: u64) -> BlockSender {
+        BlockSender::new(0, Some(end), BLOCK, edge)
     }
 
     fn at(ms: u64) -> Instant {
@@ -397,7 +397,7 @@ mod tests {
         sender.on_ack(10, &[], at(1)).unwrap();
         assert_eq!(sender.pick(ChannelId(1), 200, at(1)), Some(extent(30, 10)));
         // Less than a block would mean nothing at all.
-        assert!(Sender::new(0, Some(10), BLOCK, 10).within(3).has_work());
+        assert!(BlockSender::new(0, Some(10), BLOCK, 10).within(3).has_work());
     }
 
     #[test]
@@ -416,13 +416,13 @@ mod tests {
         assert_eq!(sender.pick(ChannelId(2), 1, at(2)), Some(extent(80, 10)));
         sender.on_ack(95, &[], at(3)).unwrap();
         assert!(sender.all_acknowledged());
-        let whole = Sender::new(0, Some(95), BLOCK, 0).keeping(alloc::vec![extent(0, 95)]);
+        let whole = BlockSender::new(0, Some(95), BLOCK, 0).keeping(alloc::vec![extent(0, 95)]);
         assert!(whole.all_acknowledged());
     }
 
     #[test]
     fn kept_blocks_beyond_the_span_wait_and_the_receivers_count_may_be_ahead() {
-        let mut sender = Sender::new(0, Some(100), BLOCK, 1000).within(30);
+        let mut sender = BlockSender::new(0, Some(100), BLOCK, 1000).within(30);
         sender = sender.keeping(alloc::vec![extent(10, 80)]);
         assert_eq!(sender.pick(ChannelId(1), 0, at(0)), Some(extent(0, 10)));
         assert_eq!(sender.pick(ChannelId(1), 1, at(0)), None, "the span ends inside what is kept");
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_source_of_unknown_length_sends_what_it_has_and_ends_short() {
-        let mut sender = Sender::new(0, None, BLOCK, 100);
+        let mut sender = BlockSender::new(0, None, BLOCK, 100);
         sender.on_source(9, false);
         assert_eq!(sender.pick(ChannelId(1), 0, at(0)), None, "a block that is not full yet");
         sender.on_source(13, true);

@@ -1,7 +1,7 @@
 //! Protocol violations of an authenticated peer. Each ends the session, and its cause is reported
 //! to the peer.
 
-use super::receiver::InvalidBlock;
+use super::block_receiver::InvalidBlock;
 use crate::base::{Error, ErrorKind, Level};
 use crate::channel::life::Refused;
 use crate::wire::WireError;

@@ -1,8 +1,8 @@
 //! Heads of records that arrive: what may follow them, and what a complete block means.
 
+use super::block_receiver::BlockDecision;
 use super::channels::Arriving;
 use super::operation::State;
-use super::receiver::BlockDecision;
 use super::receiving_half::{GrantedReceiver, ReceivingHalf};
 use super::{CallService, Fault, HeadVerdict, Session};
 use crate::base::{ChannelId, Extent, Instant, OperationId};

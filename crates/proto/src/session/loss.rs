@@ -1,13 +1,13 @@
 //! Channels that break or stall, fences, the end of the session, timers, and the other pipelines.
 
 use super::announcements::Pending;
+use super::block_receiver::BlockReceiver;
+use super::block_sender::BlockSender;
 use super::channels::Arriving;
 use super::group::{Half, Part, PipelineMessage};
 use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, SessionEvent};
-use super::receiver::Receiver;
 use super::receiving_half::ReceivingHalf;
-use super::sender::Sender;
 use super::sending_half::SendingHalf;
 use super::{Fault, Fence, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId, PipelineId};
@@ -269,11 +269,11 @@ impl Session {
                     Half::Sending => {
                         // The receiving member reports how far by CREDIT, perhaps already.
                         let edge = self.take_credit(operation).unwrap_or(range.offset());
-                        let sender = Sender::new(range.offset(), Some(range.end()), block, edge);
+                        let sender = BlockSender::new(range.offset(), Some(range.end()), block, edge);
                         State::Sending(SendingHalf::member(sender.within(window).keeping(kept)))
                     }
                     Half::Receiving => {
-                        let receiver = Receiver::new(range.offset(), Some(range.end()), block, window);
+                        let receiver = BlockReceiver::new(range.offset(), Some(range.end()), block, window);
                         State::Receiving(ReceivingHalf::member(receiver.keeping(kept)))
                     }
                 };

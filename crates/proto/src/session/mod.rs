@@ -26,6 +26,8 @@
 //! harmless.
 
 mod announcements;
+mod block_receiver;
+mod block_sender;
 mod call_service;
 mod calls;
 mod channels;
@@ -40,15 +42,13 @@ mod loss;
 mod messages;
 mod numbers;
 mod operation;
-mod operations;
+mod operation_table;
 mod outcome;
 mod output;
 mod poll;
-mod receiver;
 mod receiving_half;
 mod request;
 mod retransmit;
-mod sender;
 mod sending_half;
 mod storage;
 #[cfg(test)]
@@ -56,6 +56,8 @@ mod tests;
 mod verify;
 
 use announcements::Pending;
+pub use block_receiver::{BlockDecision, BlockReceiver, InvalidBlock};
+pub use block_sender::{AckBeyondSent, BlockSender};
 pub use call_service::CallService;
 use channels::{Arriving, Channel, Channels};
 use closure::Closure;
@@ -67,11 +69,9 @@ use messages::SessionMessages;
 use numbers::Numbers;
 pub use operation::{Committed, Operation};
 use operation::{Kind, State, Terms};
-use operations::Operations;
+use operation_table::OperationTable;
 pub use output::{Output, Payload, SessionEvent};
-pub use receiver::{BlockDecision, InvalidBlock, Receiver};
 use receiving_half::ReceivingHalf;
-pub use sender::{AckBeyondSent, Sender};
 use sending_half::SendingHalf;
 pub use storage::{SourceFacts, StageFacts, TargetFacts};
 
@@ -171,7 +171,7 @@ pub struct Session {
     channels: Channels,
     /// The channels that are lost.
     fences: Fences,
-    operations: Operations,
+    operations: OperationTable,
     /// Numbers of the operations that this pipeline coordinates.
     numbers: Numbers,
     /// CREDIT for operations of other pipelines that have not yet asked this one to take part,
@@ -193,7 +193,7 @@ impl Session {
             pipeline,
             channels: Channels::default(),
             fences: Fences::default(),
-            operations: Operations::default(),
+            operations: OperationTable::default(),
             numbers: Numbers::new(pipeline, limits.pipelines),
             early: VecDeque::new(),
             last_scheduled: OperationId(0),

@@ -1,11 +1,11 @@
 //! One operation as one pipeline sees it: its half, the messages still to be sent, and its outcome.
 
 use super::announcements::{Announcements, Pending};
+use super::block_receiver::BlockReceiver;
+use super::block_sender::BlockSender;
 use super::call_service::Calls;
 use super::group::{Half, Part};
-use super::receiver::Receiver;
 use super::receiving_half::{GrantedReceiver, ReceivingHalf};
-use super::sender::Sender;
 use super::sending_half::{GrantedSender, SendingHalf};
 use crate::base::{ChannelId, Digest, Error, Instant, Level, OperationId};
 use crate::channel::life::Receiving;
@@ -245,14 +245,14 @@ impl Operation {
         }
     }
 
-    pub(super) const fn sender(&mut self) -> Option<&mut Sender> {
+    pub(super) const fn sender(&mut self) -> Option<&mut BlockSender> {
         match &mut self.state {
             State::Sending(SendingHalf::Granted(granted)) => Some(&mut granted.sender),
             _ => None,
         }
     }
 
-    pub(super) const fn receiver(&mut self) -> Option<&mut Receiver> {
+    pub(super) const fn receiver(&mut self) -> Option<&mut BlockReceiver> {
         match &mut self.state {
             State::Receiving(ReceivingHalf::Granted(granted)) => Some(&mut granted.receiver),
             _ => None,
@@ -267,7 +267,7 @@ impl Operation {
     }
 
     /// The sending half if it may send blocks on `channel`.
-    pub(super) fn bulk(&mut self, channel: ChannelId) -> Option<&mut Sender> {
+    pub(super) fn bulk(&mut self, channel: ChannelId) -> Option<&mut BlockSender> {
         if self.may_carry(channel) { self.sender() } else { None }
     }
 

@@ -51,7 +51,7 @@ impl OperationFlags {
 
 /// The operations of a session by number, with an index of those that have something to send.
 #[derive(Clone, Default)]
-pub(super) struct Operations {
+pub(super) struct OperationTable {
     /// Boxed: insertion and removal move the neighbours.
     all: BTreeMap<OperationId, Box<Operation>>,
     /// The summary of each operation, ascending, as of when it was last marked.
@@ -62,7 +62,7 @@ pub(super) struct Operations {
     all_changed: bool,
 }
 
-impl Operations {
+impl OperationTable {
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
@@ -137,21 +137,21 @@ impl Operations {
     }
 }
 
-impl PartialEq for Operations {
+impl PartialEq for OperationTable {
     fn eq(&self, other: &Self) -> bool {
         self.all == other.all
     }
 }
 
-impl Eq for Operations {}
+impl Eq for OperationTable {}
 
-impl Hash for Operations {
+impl Hash for OperationTable {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.all.hash(state);
     }
 }
 
-impl fmt::Debug for Operations {
+impl fmt::Debug for OperationTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.all.fmt(f)
     }

@@ -4,7 +4,7 @@
 use super::announcements::Pending;
 use super::group::Part;
 use super::operation::{Operation, Settled, State};
-use super::operations::OperationFlags;
+use super::operation_table::OperationFlags;
 use super::output::{Output, Payload};
 use super::receiving_half::ReceivingHalf;
 use super::sending_half::SendingHalf;

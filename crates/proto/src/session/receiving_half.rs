@@ -3,8 +3,8 @@
 //! The table of [`Receiving`] decides which change is possible; the data of a state is in that
 //! state's variant, so that a change moves what is still needed and drops the rest.
 
+use super::block_receiver::BlockReceiver;
 use super::content_digest::ContentDigest;
-use super::receiver::Receiver;
 use crate::base::{Digest, Error, Extent};
 use crate::channel::life::{Receiving, Refused};
 use crate::wire::control::Grant;
@@ -82,7 +82,7 @@ pub(super) struct GrantedReceiver {
     /// What was granted; none for a member, which knows its range alone.
     pub(super) grant: Option<Grant>,
     /// The blocks.
-    pub(super) receiver: Receiver,
+    pub(super) receiver: BlockReceiver,
     /// FINISH of the present round.
     pub(super) finish: Option<Finished>,
     /// The target accepts bytes in order only: none can be sent again.
@@ -107,7 +107,7 @@ impl ReceivingHalf {
     }
 
     /// A member receives its range.
-    pub(super) const fn member(receiver: Receiver) -> Self {
+    pub(super) const fn member(receiver: BlockReceiver) -> Self {
         Self::Granted(GrantedReceiver::new(Receiving::Moving, None, receiver, None, false))
     }
 
@@ -178,7 +178,7 @@ impl ReceivingHalf {
     }
 
     /// The stage is ready, and blocks may arrive.
-    pub(super) fn on_staged(&mut self, grant: Grant, receiver: Receiver, ordered: bool) -> Result<(), Refused> {
+    pub(super) fn on_staged(&mut self, grant: Grant, receiver: BlockReceiver, ordered: bool) -> Result<(), Refused> {
         let mut life = self.life();
         life.on_staged()?;
         // Cannot fail: the table allows it in this state alone.
@@ -193,7 +193,7 @@ impl GrantedReceiver {
     const fn new(
         life: Receiving,
         grant: Option<Grant>,
-        receiver: Receiver,
+        receiver: BlockReceiver,
         finish: Option<Finished>,
         ordered: bool,
     ) -> Self {

@@ -1,11 +1,11 @@
 //! Requests and their replies: how an operation is created at both ends.
 
 use super::announcements::Pending;
+use super::block_receiver::InvalidBlock;
 use super::group::{Half, Part, PipelineMessage};
 use super::numbers::NotInOrder;
 use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, SessionEvent};
-use super::receiver::InvalidBlock;
 use super::receiving_half::{ReceivingHalf, Target};
 use super::sending_half::SendingHalf;
 use super::{Committed, Fault, Role, Session};

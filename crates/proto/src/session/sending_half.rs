@@ -3,8 +3,8 @@
 //! The table of [`Sending`] decides which change is possible; the data of a state is in that
 //! state's variant, so that a change moves what is still needed and drops the rest.
 
+use super::block_sender::BlockSender;
 use super::content_digest::ContentDigest;
-use super::sender::Sender;
 use crate::base::Error;
 use crate::channel::life::{Refused, Sending};
 use crate::plan;
@@ -54,7 +54,7 @@ pub(super) struct GrantedSender {
     /// What was granted; none for a member, which knows its range alone.
     pub(super) grant: Option<Grant>,
     /// The blocks.
-    pub(super) sender: Sender,
+    pub(super) sender: BlockSender,
     /// Blocks may use every channel, not only the one that opened the operation.
     pub(super) everywhere: bool,
     /// Number of AGAIN messages that have arrived.
@@ -79,7 +79,7 @@ impl SendingHalf {
     }
 
     /// A member sends its range.
-    pub(super) fn member(sender: Sender) -> Self {
+    pub(super) fn member(sender: BlockSender) -> Self {
         Self::Granted(GrantedSender::new(Sending::Moving, None, sender, true))
     }
 
@@ -139,7 +139,7 @@ impl SendingHalf {
         let first = grant.ranges.first().copied().unwrap_or_default();
         // An unknown length means one range with an open end.
         let end = grant.length.map(|_| first.end());
-        let sender = Sender::new(first.offset(), end, grant.block, credit).within(span);
+        let sender = BlockSender::new(first.offset(), end, grant.block, credit).within(span);
         let mut sender = sender.keeping(plan::within(&grant.kept, first));
         if let Some((available, ended)) = source {
             sender.on_source(available, ended);
@@ -171,7 +171,7 @@ impl SendingHalf {
 }
 
 impl GrantedSender {
-    fn new(life: Sending, grant: Option<Grant>, sender: Sender, everywhere: bool) -> Self {
+    fn new(life: Sending, grant: Option<Grant>, sender: BlockSender, everywhere: bool) -> Self {
         let digest = ContentDigest::default();
         Self { life, grant, sender, everywhere, round: 0, digest, finished: false, given_up: None }
     }

@@ -1,10 +1,10 @@
 //! Completions of storage, and how operations fail because of them.
 
 use super::announcements::Pending;
+use super::block_receiver::BlockReceiver;
 use super::group::{Half, Part, PipelineMessage};
 use super::operation::{Operation, State, Terms};
 use super::output::{Output, SessionEvent};
-use super::receiver::Receiver;
 use super::receiving_half::{GrantedReceiver, ReceivingHalf, Target};
 use super::sending_half::{Asked, GrantedSender, Opening, SendingHalf};
 use super::{Committed, Session};
@@ -137,7 +137,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving(half) = &mut operation.state else { return };
         let first = grant.ranges.first().copied().unwrap_or_default();
-        let receiver = Receiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit));
+        let receiver = BlockReceiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit));
         let receiver = receiver.keeping(plan::within(&grant.kept, first));
         if half.on_staged(grant.clone(), receiver, facts.window.is_some()).is_err() {
             return;
@@ -175,7 +175,7 @@ impl Session {
             None => Vec::new(),
         };
         let doubt = hash && facts.unverified && !kept.is_empty();
-        let receiver = Receiver::new(0, length.map(|_| first.end()), block, window);
+        let receiver = BlockReceiver::new(0, length.map(|_| first.end()), block, window);
         let receiver = receiver.keeping(plan::within(&kept, first));
         let grant = Grant {
             level,

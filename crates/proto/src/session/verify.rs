@@ -3,12 +3,12 @@
 //! P-66). Hashes are opaque here; the driver of the session computes and compares them.
 
 use super::announcements::Pending;
+use super::block_receiver::BlockReceiver;
+use super::block_sender::BlockSender;
 use super::content_digest::{Comparison, ContentDigest, Mismatch};
 use super::operation::{Kind, Operation, State};
 use super::output::Output;
-use super::receiver::Receiver;
 use super::receiving_half::{Finished, GrantedReceiver, ReceivingHalf};
-use super::sender::Sender;
 use super::sending_half::SendingHalf;
 use super::{Committed, Fault, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, OperationId};
@@ -118,7 +118,7 @@ impl Session {
             return;
         }
         // The granted edge stays valid: what is requested lies below it.
-        let receiver = Receiver::new(0, known, block, EVERYTHING);
+        let receiver = BlockReceiver::new(0, known, block, EVERYTHING);
         granted.receiver = receiver.keeping(without(&bad, known.unwrap_or(0)));
         granted.finish = None;
         granted.round = round + 1;
@@ -148,7 +148,7 @@ impl Session {
             return Err(Fault::Again);
         }
         granted.life.on_again().map_err(|_| Fault::Again)?;
-        let sender = Sender::new(0, Some(length), block, u64::MAX).within(limits.span(block));
+        let sender = BlockSender::new(0, Some(length), block, u64::MAX).within(limits.span(block));
         granted.sender = sender.keeping(without(&ranges, length));
         (granted.everywhere, granted.finished) = (true, false);
         granted.round = round;

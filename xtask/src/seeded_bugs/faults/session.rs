@@ -22,8 +22,8 @@ const LASTS: &str = "the run does not end";
 const CALLS: &str = "crates/proto/src/session/calls.rs";
 const INPUT: &str = "crates/proto/src/session/input.rs";
 const LOSS: &str = "crates/proto/src/session/loss.rs";
-const RECEIVER: &str = "crates/proto/src/session/receiver.rs";
-const SENDER: &str = "crates/proto/src/session/sender.rs";
+const RECEIVER: &str = "crates/proto/src/session/block_receiver.rs";
+const SENDER: &str = "crates/proto/src/session/block_sender.rs";
 const STORAGE: &str = "crates/proto/src/session/storage.rs";
 const VERIFY: &str = "crates/proto/src/session/verify.rs";
 
