@@ -3,6 +3,7 @@
 
 mod durable;
 mod gridftp;
+mod kept;
 mod private;
 mod trees;
 
@@ -30,12 +31,6 @@ const SESSION_KIB_MAX: f64 = 24.0;
 
 /// Rate while one channel of eight stands still, over the rate without.
 const STALLED_RATE_MIN: f64 = 0.8;
-
-/// Rate over that of the build before.
-const RATE_KEPT_MIN: f64 = 0.97;
-
-/// How the labels of the build before begin.
-const BEFORE: &str = "xdfs before";
 
 /// CPU of a login over that of a handshake.
 const LOGIN_RATIO_MAX: f64 = 1.5;
@@ -88,8 +83,8 @@ pub fn check(report: &Report) -> Vec<Goal> {
             Shape::Trees => trees::check(cell, &mut goals),
             _ => {}
         }
-        goals.extend(cell.systems.iter().filter_map(|system| kept(cell, system)));
     }
+    goals.extend(kept::check(&report.cells));
     for one in &report.clients {
         if let Some(ratio) = one.ratio {
             let what = format!("{} clients against one session, {:?}: time", one.clients, one.direction);
@@ -201,20 +196,6 @@ fn memory(cell: &CellReport, goals: &mut Vec<Goal>) {
         }
         resident(cell, own, RSS_MIB_MAX, goals);
     }
-}
-
-/// The rate of a system over that of the same by the build before. The best rounds decide: medians move by tens of
-/// percent where this machine's memory is slow at its first touch.
-fn kept(cell: &CellReport, system: &SystemReport) -> Option<Goal> {
-    if system.name != PeerName::Xdfs || system.label.starts_with(BEFORE) {
-        return None;
-    }
-    let before = system.label.replacen("xdfs", BEFORE, 1);
-    let before = cell.systems.iter().find(|other| other.label == before)?.summary.as_ref()?;
-    let own = system.summary.as_ref()?;
-    let medians = own.gigabytes_per_second / before.gigabytes_per_second;
-    let what = format!("{}: {} / before, best rounds (medians {medians:.2})", cell.title, system.label);
-    Some(Goal::at_least(what, RATE_KEPT_MIN, own.range.1 / before.range.1))
 }
 
 fn file(cell: &CellReport, goals: &mut Vec<Goal>) {
