@@ -2,6 +2,7 @@
 //! a container file, checksums and the list of all that is built in. It must not install anything here.
 
 mod packages;
+mod pages;
 mod sbom;
 mod stage;
 

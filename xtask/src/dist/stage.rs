@@ -1,6 +1,6 @@
 //! The tree of files that a package unpacks.
 
-use super::Release;
+use super::{Release, pages};
 use crate::{Failure, process, tree};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -59,7 +59,8 @@ fn documents(staged: &Path) -> Result<(), Failure> {
     for picture in ["copy.svg", "resume.svg"] {
         copy(&format!("docs/pictures/{picture}"), &folder, &format!("docs/pictures/{picture}"))?;
     }
-    Ok(())
+    pages::drop_dead_links(&folder)?;
+    pages::drop_dead_links(&folder.join("docs"))
 }
 
 /// The man pages, as the program itself writes them.

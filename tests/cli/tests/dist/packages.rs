@@ -71,6 +71,22 @@ fn packages_hold_the_program_the_service_its_pages_and_completions() {
     assert!(version.starts_with("xdfs "), "{version}");
     let help = done(Command::new(root.join("usr/sbin/mount.xdfs")).arg("--help"));
     assert!(help.contains("Usage: xdfs mount "), "{help}");
+    let pages = root.join("usr/share/doc/xdfs");
+    assert!(links_lead_somewhere(&pages) > 0 && links_lead_somewhere(&pages.join("docs")) > 20);
+}
+
+/// The number of links to files in the pages of this folder; none is dead.
+fn links_lead_somewhere(folder: &Path) -> usize {
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+        let Ok(page) = std::fs::read_to_string(entry.path()) else { continue };
+        let targets = page.split("](").skip(1).filter_map(|behind| behind.split(')').next()?.split('#').next());
+        for target in targets.filter(|target| !target.is_empty() && !target.contains([' ', ':'])) {
+            assert!(folder.join(target).exists(), "{}: {target}", entry.path().display());
+            count += 1;
+        }
+    }
+    count
 }
 
 #[test]
