@@ -43,6 +43,11 @@ const ANSWERS: &[Answer] = &[
         "where a server listens is said with --listen ADDRESS:PORT, as in --listen '[::]:2800'",
     ),
     (
+        &["serve"],
+        &["--audit", "--audit-log", "--log", "--log-file"],
+        "the log goes to standard error; the audit log is a line in the file of --config: [log] audit = \"FILE\"",
+    ),
+    (
         &["ls", "stat", "cat", "find", "rm", "mkdir", "mv", "du", "df", "sum", "lock", "mount"],
         &["-P"],
         "a port is written in the URL, as in xdfs://HOST:PORT/EXPORT/path; the number of channels is for cp and sync",
@@ -91,7 +96,7 @@ const ANSWERS: &[Answer] = &[
         &["sync"],
         &["-r", "--recursive", "-u", "--update", "--size-only"],
         "sync takes directories with all they hold, and sends the files whose size or time differs (--checksum: whose content \
-         differs)",
+         differs), also where the target's is newer",
     ),
     (&["cp"], &["-R"], "directories are copied with -r"),
     (&["cp"], &["-u", "--update"], "'xdfs sync' sends what is missing or changed; 'xdfs cp -n' keeps what is there"),

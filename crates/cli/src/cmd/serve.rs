@@ -163,7 +163,14 @@ fn stack_of(offer: &ServerOffer) -> Result<Option<Arc<dyn Over>>, Failure> {
 /// The process that waits to take over, if a reload may need one.
 fn start_standby(plan: &ServePlan, fixed: &Fixed) -> Result<Option<Standby>, Failure> {
     let standby = (plan.config.is_some() && fixed.confinement != Confinement::Off).then(Standby::start);
-    standby.transpose().map_err(|error| local("the process that waits to take over", &error))
+    standby.transpose().map_err(|error| {
+        let failure = local("the process that waits to take over", &error);
+        if Path::new("/proc/self").exists() {
+            failure
+        } else {
+            failure.help("it needs /proc: mount -t proc proc /proc")
+        }
+    })
 }
 
 /// The audit log, the log, and the receiver of events that writes both.

@@ -107,16 +107,15 @@ impl Config {
 
     /// The server of a URL, whichever way the URL was typed.
     pub(crate) fn find(&self, url: &Url) -> Option<&HostSettings> {
-        let same = |host: &&HostSettings| {
-            let server = &host.server;
-            server.via == url.via
-                && server.host == url.host
-                && server.port == url.port
-                && (server.user.is_none() || url.user.is_none() || server.user == url.user)
+        let server = |host: &&HostSettings| {
+            (host.server.via, &host.server.host, host.server.port) == (url.via, &url.host, url.port)
         };
+        let same: Vec<_> = self.0.hosts.values().filter(server).collect();
         // One for this very user counts before one for anybody.
-        let exact = self.0.hosts.values().filter(same).find(|host| host.server.user == url.user);
-        exact.or_else(|| self.0.hosts.values().find(same))
+        let exact = same.iter().find(|host| host.server.user == url.user);
+        let open = || same.iter().find(|host| host.server.user.is_none() || url.user.is_none());
+        // The only one is meant by `bob@NAME:path`, too.
+        exact.or_else(open).or(if let [only] = &same[..] { Some(only) } else { None }).copied()
     }
 
     /// Where the file names the key of this URL: `FILE:LINE`, and the server's short name there.

@@ -69,6 +69,9 @@ fn a_server_is_found_by_its_address_and_user() {
     assert_eq!(channels("xdfs://carl@h/e/f"), None);
     assert_eq!(channels("xdfs://bob@h:1/e/f"), None);
     assert_eq!(channels("ssh:bob@h:f"), None);
+    let one = config("[hosts.a]\naddress = \"h\"\nuser = \"anna\"\nchannels = 2\n").unwrap();
+    let carl = Url::parse(OsStr::new("xdfs://carl@h/e/f")).unwrap();
+    assert_eq!(one.find(&carl).and_then(|host| host.channels), Some(2), "what carl@a:f stands for");
 }
 
 #[test]
