@@ -180,13 +180,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               levels",
     },
     Circle {
-        folder: "crates/proto/src/wire/path",
-        modules: &["call", "listing", "reply"],
-        arrows: &[("call", "reply"), ("listing", "reply")],
-        why: "to be turned round: REPLY_CALL_BYTES and Failure belong below call, and ListingWriter, which fills a \
-              ReplyWriter, to reply",
-    },
-    Circle {
         folder: "crates/secure/src",
         modules: &["identity", "policy"],
         arrows: &[("policy", "identity")],

@@ -8,7 +8,7 @@ use super::fields::{
     write_owners, write_times, xattr_name,
 };
 use super::openers::OPENERS_BYTES_MAX;
-use super::{FileType, REPLY_CALL_BYTES, Wanted, mode, number};
+use super::{FileType, Wanted, mode, number};
 use crate::limits;
 
 call_codes! {
@@ -66,6 +66,10 @@ call_codes! {
     /// Renames such a tree to its final name.
     PublishTree = 32, "publishtree", true;
 }
+
+/// Size reserved for the result of every call: its failure, its success if no bytes were requested,
+/// or an empty page with its cursor.
+pub const REPLY_CALL_BYTES: usize = 96;
 
 /// One call. Paths are below the batch's base, and the base itself if they are empty; none is
 /// followed if it is a link.

@@ -3,8 +3,7 @@
 
 use super::super::codec::{Reader, WireError};
 use super::attributes::Attributes;
-use super::reply::{Failure, ReplyWriter};
-use crate::base::{ErrorKind, path};
+use crate::base::path;
 use crate::limits;
 
 /// A name in a directory.
@@ -116,55 +115,4 @@ impl Eq for StringList<'_> {}
 
 fn word<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
     reader.bytes(limits::XATTR_NAME_BYTES_MAX, "name of an attribute")
-}
-
-/// Fills a page within its room. See [`ReplyWriter::listing`].
-#[derive(Debug)]
-pub struct ListingWriter<'w> {
-    pub(super) reply: &'w mut ReplyWriter,
-    /// Where the result begins.
-    pub(super) start: usize,
-    /// How long the reply may be with an entry.
-    pub(super) most: usize,
-    pub(super) entries: u32,
-    pub(super) refused: bool,
-}
-
-impl ListingWriter<'_> {
-    /// Appends an entry; false, and nothing happens, where it does not fit.
-    pub fn push(&mut self, entry: &ListEntry<'_>) -> bool {
-        let writer = &mut self.reply.writer;
-        let before = writer.as_bytes().len();
-        writer.bytes(entry.name);
-        entry.attributes.write(writer);
-        let fits = writer.as_bytes().len() <= self.most;
-        if fits {
-            self.entries += 1;
-        } else {
-            writer.truncate(before);
-            self.refused = true;
-        }
-        fits
-    }
-
-    /// Entries so far.
-    pub fn entries(&self) -> u32 {
-        self.entries
-    }
-
-    /// The last word of the page. A page without room for its first entry is a failure: the client
-    /// would ask for it for ever.
-    pub fn finish(self, complete: bool, cursor: &[u8]) {
-        if self.refused && self.entries == 0 {
-            return self.fail(Failure { kind: ErrorKind::LimitExceeded, errno: 0 });
-        }
-        self.reply.writer.bytes(&[]).integer(complete.into()).bytes(cursor);
-        self.reply.counted();
-    }
-
-    /// The directory cannot be read: there is no page.
-    pub fn fail(self, failure: Failure) {
-        self.reply.writer.truncate(self.start);
-        self.reply.fail(failure);
-    }
 }

@@ -17,12 +17,12 @@ mod tests;
 
 pub use attributes::{Attributes, FileType, Kept, Wanted};
 pub use batch::{Batch, BatchWriter};
-pub use call::{Call, Code};
+pub use call::{Call, Code, REPLY_CALL_BYTES};
 pub(super) use fields::path as read_path;
 pub use fields::{NewTime, Owner, Put, Watched, XattrRule};
-pub use listing::{Entries, ListEntry, Listing, ListingWriter, StringList};
+pub use listing::{Entries, ListEntry, Listing, StringList};
 pub use openers::{OpenedFor, Opener, Openers};
-pub use reply::{Answer, CallOutcome, Failure, FileSystem, REPLY_BYTES, REPLY_CALL_BYTES, Reply, ReplyWriter};
+pub use reply::{Answer, CallOutcome, Failure, FileSystem, ListingWriter, REPLY_BYTES, Reply, ReplyWriter};
 pub(super) use reply::{read_failure, read_reply_head};
 
 use super::codec::{Reader, WireError};

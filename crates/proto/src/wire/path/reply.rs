@@ -2,8 +2,8 @@
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::attributes::Attributes;
-use super::call::{Call, Code};
-use super::listing::{Listing, ListingWriter, StringList};
+use super::call::{Call, Code, REPLY_CALL_BYTES};
+use super::listing::{ListEntry, Listing, StringList};
 use super::openers::Openers;
 use crate::base::{Digest, ErrorKind, Safety};
 use crate::limits;
@@ -11,9 +11,6 @@ use alloc::vec::Vec;
 
 /// Size of a reply without its results.
 pub const REPLY_BYTES: usize = 8;
-/// Size reserved for the result of every call: its failure, its success if no bytes were requested,
-/// or an empty page with its cursor.
-pub const REPLY_CALL_BYTES: usize = 96;
 
 /// Why a call failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -179,7 +176,7 @@ fn read_outcome<'a>(reader: &mut Reader<'a>, code: u64) -> Result<CallOutcome<'a
 /// bytes, always has.
 #[derive(Clone, Debug)]
 pub struct ReplyWriter {
-    pub(super) writer: Writer,
+    writer: Writer,
     room: usize,
     /// Results that are still to come.
     left: usize,
@@ -238,7 +235,7 @@ impl ReplyWriter {
     }
 
     /// A result is complete.
-    pub(super) fn counted(&mut self) {
+    fn counted(&mut self) {
         self.left = self.left.saturating_sub(1);
         self.kept = 0;
     }
@@ -322,5 +319,58 @@ impl ReplyWriter {
             *first = safety as u8;
         }
         payload
+    }
+}
+
+/// Fills a page within its room. See [`ReplyWriter::listing`].
+#[derive(Debug)]
+pub struct ListingWriter<'w> {
+    reply: &'w mut ReplyWriter,
+    /// Where the result begins.
+    start: usize,
+    /// How long the reply may be with an entry.
+    most: usize,
+    /// Entries so far.
+    entries: u32,
+    /// One did not fit.
+    refused: bool,
+}
+
+impl ListingWriter<'_> {
+    /// Appends an entry; false, and nothing happens, where it does not fit.
+    pub fn push(&mut self, entry: &ListEntry<'_>) -> bool {
+        let writer = &mut self.reply.writer;
+        let before = writer.as_bytes().len();
+        writer.bytes(entry.name);
+        entry.attributes.write(writer);
+        let fits = writer.as_bytes().len() <= self.most;
+        if fits {
+            self.entries += 1;
+        } else {
+            writer.truncate(before);
+            self.refused = true;
+        }
+        fits
+    }
+
+    /// Entries so far.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// The last word of the page. A page without room for its first entry is a failure: the client
+    /// would ask for it for ever.
+    pub fn finish(self, complete: bool, cursor: &[u8]) {
+        if self.refused && self.entries == 0 {
+            return self.fail(Failure { kind: ErrorKind::LimitExceeded, errno: 0 });
+        }
+        self.reply.writer.bytes(&[]).integer(complete.into()).bytes(cursor);
+        self.reply.counted();
+    }
+
+    /// The directory cannot be read: there is no page.
+    pub fn fail(self, failure: Failure) {
+        self.reply.writer.truncate(self.start);
+        self.reply.fail(failure);
     }
 }
