@@ -4,11 +4,13 @@
 
 use super::codec::{Reader, WireError, Writer};
 use super::event::Event;
+use super::extents::{read_extents, write_extents};
 pub use super::finish::Finish;
 use super::finish::{read_digest, round, write_digest};
 use super::notice::{self, Notice};
 use super::recall;
-use super::request::{block, level, read_time, write_time};
+use super::request::{block, level};
+use super::times::{read_time, write_time};
 pub use crate::base::Safety;
 use crate::base::{ChannelId, Digest, Error, ErrorKind, Extent, Level, Retry, Timestamp};
 use crate::{limits, plan};
@@ -261,33 +263,6 @@ pub(super) fn read_error(reader: &mut Reader<'_>) -> Result<Error, WireError> {
     // A peer's text goes to terminals and logs: control bytes are removed.
     let message: String = message.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     Ok(Error { kind, retry, errno, message })
-}
-
-pub(super) fn write_extents(writer: &mut Writer, extents: &[Extent]) {
-    writer.integer(extents.len() as u64);
-    for extent in extents {
-        writer.integer(extent.offset()).integer(extent.length());
-    }
-}
-
-pub(super) fn read_extents(
-    reader: &mut Reader<'_>,
-    limit: usize,
-    field: &'static str,
-) -> Result<Vec<Extent>, WireError> {
-    let count = reader.integer_up_to(limit as u64, field)? as usize;
-    let mut extents = Vec::new();
-    let mut above = 0;
-    for _ in 0..count {
-        let (offset, length) = (reader.integer()?, reader.integer()?);
-        let extent = Extent::new(offset, length).map_err(|_| WireError::Invalid(field))?;
-        if offset < above {
-            return Err(WireError::Invalid(field));
-        }
-        above = extent.end();
-        extents.push(extent);
-    }
-    Ok(extents)
 }
 
 impl Ack {

@@ -5,6 +5,7 @@ mod call_codes;
 pub mod codec;
 pub mod control;
 pub mod event;
+mod extents;
 pub mod file;
 mod finish;
 pub mod handshake;
@@ -15,6 +16,7 @@ pub mod path;
 pub mod preface;
 mod recall;
 pub mod request;
+mod times;
 
 pub use codec::{Reader, WireError, Writer};
 pub use control::Control;

@@ -173,13 +173,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
         why: "to be turned round: the trait FileSystem belongs to a module below both",
     },
     Circle {
-        folder: "crates/proto/src/wire",
-        modules: &["control", "request"],
-        arrows: &[("request", "control")],
-        why: "to be turned round: the codes of extents belong to a module below both, as do those of times and \
-              levels",
-    },
-    Circle {
         folder: "crates/secure/src",
         modules: &["identity", "policy"],
         arrows: &[("policy", "identity")],

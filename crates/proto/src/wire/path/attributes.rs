@@ -1,7 +1,7 @@
 //! Attributes of a name. Each field is present if it was requested and is known.
 
 use super::super::codec::{INTEGER_MAX, Reader, WireError, Writer};
-use super::super::request::{read_time, write_time};
+use super::super::times::{read_time, write_time};
 use super::{mode, number};
 use crate::base::Timestamp;
 use crate::limits;

@@ -2,7 +2,7 @@
 
 use super::super::codec::{Reader, WireError, Writer};
 use super::super::finish::{read_digest, write_digest};
-use super::super::request::{read_time, write_time};
+use super::super::times::{read_time, write_time};
 use super::{mode, number};
 use crate::base::{Digest, Timestamp};
 use crate::limits;
