@@ -186,12 +186,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
         why: "to be turned round: JoinKey is one of the keys and belongs to keys",
     },
     Circle {
-        folder: "crates/secure/src/handshake/tls/gsi",
-        modules: &["certificate", "chain", "trust"],
-        arrows: &[("certificate", "chain")],
-        why: "to be turned round: ProxyKind is read from a certificate and belongs there",
-    },
-    Circle {
         folder: "crates/server/src",
         modules: &["calls", "files", "session_context"],
         arrows: &[("files", "calls")],

@@ -9,7 +9,6 @@ use x509_cert::der::{Decode, Encode, Reader, SliceReader};
 use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, KeyUsages, SubjectAltName};
 use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
-use super::chain::ProxyKind;
 use super::fault::GsiFault;
 use super::names::{last_common_name, one_line, same};
 
@@ -27,6 +26,19 @@ pub(super) struct Parsed {
     pub(super) certificate: Certificate,
     /// What is signed.
     signed: Vec<u8>,
+}
+
+/// What a proxy may do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ProxyKind {
+    /// It is no proxy, but somebody's own certificate.
+    None,
+    /// All that its signer may do.
+    Full,
+    /// The same, but start no programs.
+    Limited,
+    /// Nothing of what its signer may do.
+    Independent,
 }
 
 /// What a proxy says of itself.

@@ -1,25 +1,12 @@
 //! A chain with proxies: each was signed by the next certificate, and the first that is no proxy is somebody's own.
 
-use super::certificate::Parsed;
+use super::certificate::{Parsed, ProxyKind};
 use super::fault::GsiFault;
 use super::names::{is_below, same};
 use super::trust::{Role, TrustStore};
 
 /// Most proxies in a row: each delegation adds one.
 const PROXIES_MAX: usize = 16;
-
-/// What a proxy may do.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ProxyKind {
-    /// It is no proxy, but somebody's own certificate.
-    None,
-    /// All that its signer may do.
-    Full,
-    /// The same, but start no programs.
-    Limited,
-    /// Nothing of what its signer may do.
-    Independent,
-}
 
 /// Who stands behind a chain.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -14,8 +14,7 @@ use x509_cert::serial_number::SerialNumber;
 use x509_cert::spki::AlgorithmIdentifierOwned;
 use x509_cert::time::Validity;
 
-use super::certificate::{PROXY_INFO, Parsed, encoded_proxy_info, first_element, is_signed};
-use super::chain::ProxyKind;
+use super::certificate::{PROXY_INFO, Parsed, ProxyKind, encoded_proxy_info, first_element, is_signed};
 use super::credential::Credential;
 use super::fault::GsiFault;
 use super::names::COMMON_NAME;

@@ -26,7 +26,8 @@ mod verifier;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Holder, ProxyKind};
+pub use certificate::ProxyKind;
+pub use chain::Holder;
 pub use credential::Credential;
 pub use fault::GsiFault;
 pub use handshake::{Extent, Handshake};

@@ -18,8 +18,8 @@ use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
 use super::super::byte_stream::{StreamError, Tls};
-use super::certificate::Parsed;
-use super::chain::{self, Holder, ProxyKind};
+use super::certificate::{Parsed, ProxyKind};
+use super::chain::{self, Holder};
 use super::credential::Credential;
 use super::fault::GsiFault;
 use super::handshake::{Extent, Handshake};
