@@ -11,8 +11,6 @@ use aws_lc_rs::digest;
 use base64ct::{Base64Unpadded, Encoding};
 use xdfs_proto::base::RelPath;
 
-use crate::identity::password::Salts;
-
 /// Bytes of an Ed25519 public key.
 pub const PUBLIC_KEY_BYTES: usize = 32;
 
@@ -180,6 +178,26 @@ impl fmt::Display for Budget<'_> {
     }
 }
 
+/// Bytes of a new salt.
+pub const SALT_BYTES: usize = 16;
+
+/// How a server makes the salts of its users: from 16 random bytes of its own and the user's name.
+/// It tells them to every client, as it would tell each user's salt to whoever asks; so a client
+/// need not ask before it begins its work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Salts(pub [u8; SALT_BYTES]);
+
+impl Salts {
+    /// The salt of a new password of `user`.
+    pub fn of(&self, user: &str) -> [u8; SALT_BYTES] {
+        let mut context = digest::Context::new(&digest::SHA256);
+        [&b"xdfs password salt\0"[..], &self.0, user.as_bytes()].iter().for_each(|part| context.update(part));
+        let mut salt = [0; SALT_BYTES];
+        salt.copy_from_slice(&context.finish().as_ref()[..SALT_BYTES]);
+        salt
+    }
+}
+
 /// The stored form of a password on a server (RFC 5802, section 3): it can verify a proof but
 /// cannot make one.
 #[derive(Clone, PartialEq, Eq)]
@@ -296,5 +314,12 @@ mod tests {
         assert_eq!(PublicKey::from_spki(&key.spki()), Some(key));
         assert_eq!(PublicKey::from_spki(&key.spki()[1..]), None);
         assert_eq!(PublicKey::from_spki(&[key.spki(), vec![0]].concat()), None);
+    }
+
+    #[test]
+    fn each_user_of_each_server_has_another_salt_and_the_same_each_time() {
+        assert_eq!(Salts([1; 16]).of("ada"), Salts([1; 16]).of("ada"));
+        assert_ne!(Salts([1; 16]).of("ada"), Salts([1; 16]).of("eve"));
+        assert_ne!(Salts([1; 16]).of("ada"), Salts([2; 16]).of("ada"));
     }
 }

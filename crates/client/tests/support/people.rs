@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use xdfs_client::{Offer, Password};
 use xdfs_proto::base::RelPath;
-use xdfs_secure::identity::password::{ROUNDS, Salts, verifier};
+use xdfs_secure::identity::password::{ROUNDS, verifier};
 use xdfs_secure::identity::{KeyPair, Signer};
-use xdfs_secure::policy::{Directory, PasswordVerifier, PublicKey, Scope, TokenRecord};
+use xdfs_secure::policy::{Directory, PasswordVerifier, PublicKey, Salts, Scope, TokenRecord};
 
 /// The users of a test server. The value says whether visitors are allowed.
 pub struct People(pub bool);

@@ -12,10 +12,9 @@ use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES};
 use xdfs_secure::handshake::Shown;
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, Farewell, Stream};
 use xdfs_secure::identity::SIGNATURE_BYTES;
-use xdfs_secure::identity::password::Salts;
 use xdfs_secure::keys::JoinSecret;
 use xdfs_secure::login::{Binding, ClientLogin, LoginStep, NONCE_BYTES, Offered, Stretched, Stretching};
-use xdfs_secure::policy::{Method, PublicKey};
+use xdfs_secure::policy::{Method, PublicKey, Salts};
 
 /// A client's request for a session.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use base64ct::{Base64, Encoding};
 
 use zeroize::Zeroizing;
 
-use crate::policy::PasswordVerifier;
+use crate::policy::{PasswordVerifier, SALT_BYTES, Salts};
 use crate::secret::Secret;
 
 /// Rounds of a new password: OWASP's figure for PBKDF2-HMAC-SHA256 (600,000). They are the client's
@@ -33,9 +33,6 @@ pub const ROUNDS_MIN: u32 = 100_000;
 
 /// Most rounds that a client agrees to: about 2 seconds of work.
 pub const ROUNDS_MAX: u32 = 5_000_000;
-
-/// Bytes of a new salt.
-pub const SALT_BYTES: usize = 16;
 
 /// Longest salt, in bytes.
 pub const SALT_BYTES_MAX: usize = 64;
@@ -62,23 +59,6 @@ pub enum PasswordError {
     /// Not the text of a verifier, or one with rounds or lengths that cannot be.
     #[error("the stored password is damaged")]
     Verifier,
-}
-
-/// How a server makes the salts of its users: from 16 random bytes of its own and the user's name.
-/// It tells them to every client, as it would tell each user's salt to whoever asks; so a client
-/// need not ask before it begins its work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Salts(pub [u8; SALT_BYTES]);
-
-impl Salts {
-    /// The salt of a new password of `user`.
-    pub fn of(&self, user: &str) -> [u8; SALT_BYTES] {
-        let mut context = digest::Context::new(&digest::SHA256);
-        [&b"xdfs password salt\0"[..], &self.0, user.as_bytes()].iter().for_each(|part| context.update(part));
-        let mut salt = [0; SALT_BYTES];
-        salt.copy_from_slice(&context.finish().as_ref()[..SALT_BYTES]);
-        salt
-    }
 }
 
 /// Whether `password` is acceptable as a new password.
@@ -241,13 +221,6 @@ mod tests {
             assert_eq!(form(typed), counts, "{typed:?}");
         }
         assert_eq!(prepared(&[0xff, 0xfe])[..], [0xff, 0xfe]);
-    }
-
-    #[test]
-    fn each_user_of_each_server_has_another_salt_and_the_same_each_time() {
-        assert_eq!(Salts([1; 16]).of("ada"), Salts([1; 16]).of("ada"));
-        assert_ne!(Salts([1; 16]).of("ada"), Salts([1; 16]).of("eve"));
-        assert_ne!(Salts([1; 16]).of("ada"), Salts([2; 16]).of("ada"));
     }
 
     #[test]

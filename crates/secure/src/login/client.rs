@@ -13,8 +13,8 @@ use super::scram::{Challenged, Expected, ScramClient, client_first};
 use super::{Binding, NONCE_BYTES, Password, Stretched, Stretching, TRIES_MAX};
 use crate::Error;
 use crate::identity::SIGNATURE_BYTES;
-use crate::identity::password::{ROUNDS, Salts};
-use crate::policy::{Method, PublicKey};
+use crate::identity::password::ROUNDS;
+use crate::policy::{Method, PublicKey, Salts};
 
 /// A credential of the client.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use super::messages::ClientFirst;
 use super::scram::ScramServer;
 use super::{Binding, NONCE_BYTES, TRIES_MAX};
 use crate::Error;
-use crate::identity::password::{ROUNDS, SALT_BYTES, Salts};
+use crate::identity::password::ROUNDS;
 use crate::identity::{KeyPair, verify};
-use crate::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey};
+use crate::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, SALT_BYTES, Salts};
 use crate::secret::{Secret, expand, extract};
 
 /// Makes up the same verifier for the same name every time, from the server's own key, so that a

@@ -1,9 +1,9 @@
 //! Logins of both sides against each other.
 
 use super::*;
-use crate::identity::password::{ROUNDS, ROUNDS_MIN, Salts, verifier as password_verifier};
+use crate::identity::password::{ROUNDS, ROUNDS_MIN, verifier as password_verifier};
 use crate::identity::{KeyPair, verify};
-use crate::policy::{Directory, Method, PasswordVerifier, Principal, Scope, TokenRecord};
+use crate::policy::{Directory, Method, PasswordVerifier, Principal, Salts, Scope, TokenRecord};
 use xdfs_proto::base::RelPath;
 
 const SALTS: Salts = Salts([7; 16]);

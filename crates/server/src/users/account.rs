@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::identity::openssh::NamedKey;
-use xdfs_secure::identity::password::Salts;
-use xdfs_secure::policy::{Fingerprint, PasswordVerifier, PublicKey, Scope};
+use xdfs_secure::policy::{Fingerprint, PasswordVerifier, PublicKey, Salts, Scope};
 
 /// Longest name, in bytes: it is used in URLs, log lines and limits.
 const NAME_BYTES_MAX: usize = 64;

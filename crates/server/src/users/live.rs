@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use xdfs_io::store::{Folder, Secrecy, Stamp};
 use xdfs_proto::base::Error;
-use xdfs_secure::identity::password::Salts;
-use xdfs_secure::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, SessionEnds, TokenRecord};
+use xdfs_secure::policy::{Directory, Method, PasswordVerifier, Principal, PublicKey, Salts, SessionEnds, TokenRecord};
 
 /// Accounts and their indexes, as one value that a refresh replaces.
 #[derive(Debug, Default)]

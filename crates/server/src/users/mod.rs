@@ -26,8 +26,8 @@ use xdfs_io::store::{Folder, Secrecy};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::identity::openssh::{KeyFile, read_private, write_private, write_public};
-use xdfs_secure::identity::password::Salts;
 use xdfs_secure::journal::JournalKey;
+use xdfs_secure::policy::Salts;
 use xdfs_secure::random;
 
 /// The file of users.

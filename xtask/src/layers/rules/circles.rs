@@ -174,13 +174,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
     },
     Circle {
         folder: "crates/secure/src",
-        modules: &["identity", "policy"],
-        arrows: &[("policy", "identity")],
-        why: "to be turned round: Salts are what policy keeps of passwords and belong there, beside \
-              PasswordVerifier",
-    },
-    Circle {
-        folder: "crates/secure/src",
         modules: &["join", "keys"],
         arrows: &[("keys", "join")],
         why: "to be turned round: JoinKey is one of the keys and belongs to keys",
