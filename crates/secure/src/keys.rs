@@ -18,12 +18,16 @@
 //!
 //! It must not know where the join secret came from, nor keep a grant after its channel joined.
 
+mod join;
+
 use core::fmt;
 
 use xdfs_proto::base::{ChannelId, SessionId, Suite};
 
+pub use join::{JoinKey, PROOF_BYTES};
+
+use crate::Error;
 use crate::secret::{Secret, expand, extract};
-use crate::{Error, join::JoinKey};
 
 /// Bytes of a join secret and of a grant.
 pub const SECRET_BYTES: usize = 32;

@@ -1,8 +1,8 @@
 //! Keys, record sealing and the proofs of joining: the only crate of xdfs with cryptography.
 //!
 //! Purpose: a handshake yields a [`JoinSecret`](keys::JoinSecret); secret and grant give each
-//! channel its [keys](keys::ChannelKeys); these authenticate a JOIN ([`join`]) and seal and open
-//! [`record`]s in place.
+//! channel its [keys](keys::ChannelKeys); these authenticate a JOIN ([`JoinKey`](keys::JoinKey)) and
+//! seal and open [`record`]s in place.
 //!
 //! This crate must not read or write a socket or a file, read a clock, or allocate per record.
 //! Heads are opaque here: the protocol defines their fields. Randomness is drawn in one place,
@@ -17,7 +17,6 @@ pub mod content;
 pub mod error;
 pub mod handshake;
 pub mod identity;
-pub mod join;
 pub mod journal;
 pub mod keys;
 pub mod login;

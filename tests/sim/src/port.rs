@@ -10,8 +10,7 @@ use xdfs_proto::session::{Fault, Role};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::{JOIN_BYTES, Join};
 use xdfs_proto::wire::head::{HEAD_BYTES, Head, TAG_BYTES};
-use xdfs_secure::join::JoinKey;
-use xdfs_secure::keys::{self, ChannelKeys, Grant, JoinSecret};
+use xdfs_secure::keys::{self, ChannelKeys, Grant, JoinKey, JoinSecret};
 use xdfs_secure::record::{Limits, Opener, Sealer};
 
 /// The prefaces of every simulated connection; the handshake before JOIN has tests of its own.

@@ -5,8 +5,7 @@ use xdfs_proto::base::Error;
 use xdfs_proto::wire::Reader;
 use xdfs_proto::wire::handshake::{JOIN_ANSWER_BYTES, Join};
 use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES, ServerPreface, Status};
-use xdfs_secure::join::JoinKey;
-use xdfs_secure::keys::Role;
+use xdfs_secure::keys::{JoinKey, Role};
 
 /// The client's side of channels 2..n.
 #[derive(Debug)]

@@ -173,12 +173,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
         why: "to be turned round: the trait FileSystem belongs to a module below both",
     },
     Circle {
-        folder: "crates/secure/src",
-        modules: &["join", "keys"],
-        arrows: &[("keys", "join")],
-        why: "to be turned round: JoinKey is one of the keys and belongs to keys",
-    },
-    Circle {
         folder: "crates/server/src",
         modules: &["calls", "files", "session_context"],
         arrows: &[("files", "calls")],

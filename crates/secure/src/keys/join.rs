@@ -15,8 +15,8 @@ use core::fmt;
 
 use aws_lc_rs::{constant_time, hmac};
 
+use super::{KEY_BYTES, Role};
 use crate::Error;
-use crate::keys::{KEY_BYTES, Role};
 use crate::secret::Secret;
 
 /// Bytes of a proof.
