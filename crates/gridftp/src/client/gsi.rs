@@ -1,19 +1,14 @@
-//! GSI in a session: tokens before the login, wrapped commands and replies after it, and data channels on which both ends
-//! show who they are.
-
-use std::os::fd::AsFd;
+//! GSI in a session: what it proves and protects, tokens before the login, and wrapped commands and replies after it.
 
 use base64ct::{Base64, Encoding};
-use rustix::event::{PollFd, PollFlags};
 
 use xdfs_secure::handshake::tls::byte_stream::{StreamError, Taken, Tls};
 use xdfs_secure::handshake::tls::gsi::{Expected, Extent, Gsi, Handshake};
 
 use super::link::Link;
-use super::security::Channels;
-use super::{Client, Error, refused};
+use super::{Client, Error};
 use crate::command::Command;
-use crate::control::{Control, Event};
+use crate::control::Control;
 use crate::reply::{Class, Reply, ReplyReader};
 
 /// What protects data channels.
@@ -40,7 +35,8 @@ impl DataProtection {
         }
     }
 
-    fn extent(self) -> Option<Extent> {
+    /// How much of a data channel GSI protects; none if nobody shows who they are on it.
+    pub(super) fn extent(self) -> Option<Extent> {
         match self {
             Self::None => None,
             Self::Authenticated => Some(Extent::Flagged),
@@ -71,7 +67,8 @@ impl GsiPeer {
         Ok(())
     }
 
-    fn keep(link: &mut Link, tls: Tls, extent: Extent) {
+    /// Leaves TLS on the channel if it protects more than its beginning.
+    pub(super) fn keep(link: &mut Link, tls: Tls, extent: Extent) {
         if extent == Extent::Whole {
             link.carry(tls);
         }
@@ -79,50 +76,6 @@ impl GsiPeer {
 }
 
 impl Client {
-    /// What begins GSI on the control channel, if there is to be some.
-    pub(super) fn begin_gsi(&self) -> Result<Option<Handshake>, Error> {
-        let Channels::Gsi(peer) = &self.channels else { return Ok(None) };
-        let delegates = peer.data != DataProtection::None;
-        Ok(Some(peer.gsi.initiate(&peer.expected, Extent::Flagged, delegates)?))
-    }
-
-    /// Protects a data channel that we connected and whose transfer was asked for, if GSI is to protect it. The server
-    /// may refuse the transfer meanwhile: then nobody answers on the data channel. Returns whether it has opened.
-    pub(super) fn protect_connected(&mut self, data: &mut Link, command: &Command) -> Result<bool, Error> {
-        let mut is_opened = false;
-        let Channels::Gsi(peer) = &self.channels else { return Ok(is_opened) };
-        let Some(extent) = peer.data.extent() else { return Ok(is_opened) };
-        let handshake = peer.gsi.initiate(&Expected::Same, extent, false)?;
-        let tls = data.shake_hands(handshake, &mut |data| {
-            let deadline = self.waiting.deadline();
-            loop {
-                while let Some(event) = self.control.poll() {
-                    match event {
-                        Event::Opened => is_opened = true,
-                        Event::Refused(reply) => return Err(refused(command, &reply)),
-                        Event::Answered(reply) => {
-                            return Err(Error::Answer { verb: command.verb(), reply: reply.shown() });
-                        }
-                        _ => {}
-                    }
-                }
-                let fds = [data.as_fd(), self.link.as_fd()];
-                let mut waited = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-                self.waiting.until_ready(&mut waited, deadline)?;
-                if !waited[0].revents().is_empty() {
-                    return Ok(());
-                }
-                self.read_control(deadline)?;
-            }
-        });
-        match tls {
-            Ok(tls) => GsiPeer::keep(data, tls, extent),
-            Err(error @ Error::Lost(_)) => return Err(self.why(command, error)),
-            Err(error) => return Err(error),
-        }
-        Ok(is_opened)
-    }
-
     /// Answers a token of the server.
     pub(super) fn on_token(&mut self, handshake: Option<&mut Handshake>, token: &[u8]) -> Result<(), Error> {
         let Some(handshake) = handshake else { return Err(broken("a token that nobody asked for")) };

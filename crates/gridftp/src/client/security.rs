@@ -1,10 +1,14 @@
-//! What protects a session: nothing, or TLS on the control channel and on every data channel.
+//! What protects a session: nothing, or TLS or GSI on the control channel and on the data channels.
 
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
+
+use xdfs_secure::handshake::tls::gsi::{Expected, Extent, Handshake};
 use xdfs_secure::handshake::tls::related::{Authorities, RelatedConnections, Version};
 
-use super::gsi::GsiPeer;
+use super::gsi::{DataProtection, GsiPeer};
 use super::link::{Link, Waiting};
 use super::{Client, Error, refused};
 use crate::command::Command;
@@ -104,6 +108,50 @@ impl Channels {
 }
 
 impl Client {
+    /// What begins GSI on the control channel, if there is to be some.
+    pub(super) fn begin_gsi(&self) -> Result<Option<Handshake>, Error> {
+        let Channels::Gsi(peer) = &self.channels else { return Ok(None) };
+        let delegates = peer.data != DataProtection::None;
+        Ok(Some(peer.gsi.initiate(&peer.expected, Extent::Flagged, delegates)?))
+    }
+
+    /// Protects a data channel that we connected and whose transfer was asked for, if GSI is to protect it. The server
+    /// may refuse the transfer meanwhile: then nobody answers on the data channel. Returns whether it has opened.
+    pub(super) fn protect_connected(&mut self, data: &mut Link, command: &Command) -> Result<bool, Error> {
+        let mut is_opened = false;
+        let Channels::Gsi(peer) = &self.channels else { return Ok(is_opened) };
+        let Some(extent) = peer.data.extent() else { return Ok(is_opened) };
+        let handshake = peer.gsi.initiate(&Expected::Same, extent, false)?;
+        let tls = data.shake_hands(handshake, &mut |data| {
+            let deadline = self.waiting.deadline();
+            loop {
+                while let Some(event) = self.control.poll() {
+                    match event {
+                        Event::Opened => is_opened = true,
+                        Event::Refused(reply) => return Err(refused(command, &reply)),
+                        Event::Answered(reply) => {
+                            return Err(Error::Answer { verb: command.verb(), reply: reply.shown() });
+                        }
+                        _ => {}
+                    }
+                }
+                let fds = [data.as_fd(), self.link.as_fd()];
+                let mut waited = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                self.waiting.until_ready(&mut waited, deadline)?;
+                if !waited[0].revents().is_empty() {
+                    return Ok(());
+                }
+                self.read_control(deadline)?;
+            }
+        });
+        match tls {
+            Ok(tls) => GsiPeer::keep(data, tls, extent),
+            Err(error @ Error::Lost(_)) => return Err(self.why(command, error)),
+            Err(error) => return Err(error),
+        }
+        Ok(is_opened)
+    }
+
     /// Asks for the protection of data channels after the login.
     pub(super) fn ask_protection(&mut self) -> Result<(), Error> {
         let commands: &[Command] = match &self.channels {

@@ -97,13 +97,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               it the loop that calls it",
     },
     Circle {
-        folder: "crates/gridftp/src/client",
-        modules: &["gsi", "security"],
-        arrows: &[("gsi", "security")],
-        why: "to be turned round: what Client does with the channels of a GSI session belongs to security, GsiPeer \
-              stays below",
-    },
-    Circle {
         folder: "crates/io/src",
         modules: &["stack", "transport"],
         arrows: &[("stack", "transport")],
