@@ -3,8 +3,8 @@
 use super::abi::{self, init};
 use super::answer::Answer;
 use super::device::{read, send};
+use super::file_system::FileSystem;
 use super::request::{self, Operation};
-use super::serve::FileSystem;
 use rustix::io::Errno;
 use std::fs::File;
 

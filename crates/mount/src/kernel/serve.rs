@@ -7,9 +7,10 @@
 
 use super::abi;
 use super::agree::agree;
-use super::answer::{Answer, Newer};
-use super::device::{Kept, Kernel, Notifier, invalidate, read, send};
+use super::answer::Answer;
+use super::device::{Kept, Notifier, invalidate, read, send};
 use super::dying::is_dying;
+use super::file_system::{FileSystem, Outcome, Waiting};
 use super::in_flight::{InFlight, Waiter};
 use super::request::{self, Call, Operation};
 use rustix::fs::OFlags;
@@ -34,40 +35,6 @@ const WAITING_MAX: usize = 1024;
 /// How often a lock is tried: at first, and when it takes long.
 const ATTEMPT_MIN: Duration = Duration::from_millis(5);
 const ATTEMPT_MAX: Duration = Duration::from_millis(250);
-
-/// Something that is tried again until it succeeds.
-pub(crate) trait Waiting: Send {
-    /// Tries it; none if it is too early.
-    fn attempt(&mut self) -> Option<Result<Answer, Errno>>;
-    /// Nobody wants it any more, after it succeeded.
-    fn undo(&mut self);
-}
-
-/// What becomes of a call.
-pub(crate) enum Outcome {
-    Now(Result<Answer, Errno>),
-    Later(Box<dyn Waiting>),
-}
-
-/// What is mounted.
-pub(crate) trait FileSystem: Sync {
-    /// Makes a call.
-    fn call(&self, call: &Call<'_>) -> Outcome;
-    /// The answer to a call that needs nothing of the server; none if [`FileSystem::call`] has to be made. Must not wait.
-    fn at_once(&self, call: &Call<'_>) -> Option<Result<Answer, Errno>>;
-    /// The kernel forgets an inode that it looked up so often. Must not wait.
-    fn forget(&self, inode: u64, lookups: u64);
-    /// The kernel has dropped the attributes that were older.
-    fn dropped_older(&self, newer: Newer);
-    /// The kernel does not know of this answer.
-    fn undelivered(&self, answer: Answer);
-    /// Whether locks are for it to decide, and not for this machine's kernel alone.
-    fn locks(&self) -> bool;
-    /// What it does besides, until [`FileSystem::end_work`]: called once, in a thread of its own.
-    fn work(&self, kernel: &dyn Kernel);
-    /// Nothing is asked any more.
-    fn end_work(&self);
-}
 
 #[derive(Default)]
 struct Pool {

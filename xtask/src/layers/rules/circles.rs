@@ -160,12 +160,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               belongs to link",
     },
     Circle {
-        folder: "crates/mount/src/kernel",
-        modules: &["agree", "serve"],
-        arrows: &[("agree", "serve")],
-        why: "to be turned round: the trait FileSystem belongs to a module below both",
-    },
-    Circle {
         folder: "crates/server/src",
         modules: &["calls", "files", "session_context"],
         arrows: &[("files", "calls")],

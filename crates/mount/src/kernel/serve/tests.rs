@@ -1,5 +1,6 @@
 //! Calls that panic, and threads that find nothing to do. Nothing here mounts anything.
 
+use super::super::answer::Newer;
 use super::*;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
