@@ -1,9 +1,9 @@
 //! Attributes: of drivers, by their own names, and of the framework.
 
+use crate::drivers::{DRIVERS, registry};
 use crate::memory::{Out, Text};
 use crate::objects::{Id, Objects};
 use crate::results::{ResultCode, call};
-use crate::stacks::{DRIVERS, registry};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xdfs_xio::{AttributeInfo, Attributes, Error, ErrorKind, Options, Result, Timeouts, ValueKind};
 

@@ -1,10 +1,11 @@
 //! Handles: made, opened, commanded, cancelled and closed.
 
 use crate::attributes::{ATTRIBUTES, AttributeSet};
+use crate::drivers::DRIVERS;
 use crate::memory::{Out, Text, TextOut, UserArg};
 use crate::objects::{Id, Objects};
 use crate::results::{ResultCode, SUCCESS, call, result_of};
-use crate::stacks::{DRIVERS, Layers, STACKS, stack_of};
+use crate::stacks::{Layers, STACKS, stack_of};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_xio::{Accepted, Answer, Contact, Error, ErrorKind, Handle, Options, Result, Stack};

@@ -7,6 +7,7 @@
 
 mod attributes;
 mod descriptors;
+mod drivers;
 mod handles;
 mod memory;
 mod objects;
@@ -32,7 +33,7 @@ extern "C" fn xdfs_xio_deactivate() -> ResultCode {
             descriptors::DESCRIPTORS.clear();
             stacks::STACKS.clear();
             attributes::ATTRIBUTES.clear();
-            stacks::DRIVERS.clear();
+            drivers::DRIVERS.clear();
         }
         Ok(())
     })

@@ -1,31 +1,14 @@
-//! Drivers and stacks of them, by name.
+//! Stacks of drivers, by their names.
 
 use crate::attributes::AttributeSet;
-use crate::memory::{Out, Text};
+use crate::drivers::{DRIVERS, registry};
+use crate::memory::Out;
 use crate::objects::{Id, Objects};
 use crate::results::{ResultCode, call};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use xdfs_xio::{Registry, Result, Stack};
+use std::sync::{Mutex, PoisonError};
+use xdfs_xio::{Result, Stack};
 
-pub(crate) static DRIVERS: Objects<LoadedDriver> = Objects::new("driver");
 pub(crate) static STACKS: Objects<Layers> = Objects::new("stack");
-
-static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| {
-    let mut registry = Registry::with_installed();
-    // None of their names is that of another driver, as a test has it.
-    let _ = xdfs_gridftp::driver::add_to(&mut registry);
-    Arc::new(registry)
-});
-
-/// The drivers that there are.
-pub(crate) fn registry() -> &'static Arc<Registry> {
-    &REGISTRY
-}
-
-/// A driver that the caller has a name for.
-pub(crate) struct LoadedDriver {
-    pub(crate) name: String,
-}
 
 /// The names of a stack's drivers, bottom first. Attributes come with the opening.
 #[derive(Default)]
@@ -51,21 +34,6 @@ pub(crate) fn stack_of(names: &[String], attributes: Option<&AttributeSet>) -> R
         stack = stack.push(name, &text)?;
     }
     Ok(stack)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn xdfs_xio_driver_load(name: Text, driver: Out<Id>) -> ResultCode {
-    call(|| {
-        let name = name.required("the name of the driver")?;
-        registry().get(name)?;
-        driver.required()?.set(DRIVERS.add(LoadedDriver { name: name.to_owned() })?);
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn xdfs_xio_driver_unload(driver: Id) -> ResultCode {
-    call(|| DRIVERS.remove(driver).map(drop))
 }
 
 /// The stack takes no attributes: it has the parameter since programs pass NULL there.
