@@ -38,9 +38,8 @@ pub use network::Network;
 use super::sockets::Sockets;
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use super::{Instant, Wake};
-use link::SocketName;
 use std::io;
-use world::MemberId;
+use world::{MemberId, SocketName};
 
 /// The dispatcher over a [`Network`].
 pub type Sim = Sockets<SimWait>;

@@ -104,13 +104,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               layered::wanted belong to modules below all of them",
     },
     Circle {
-        folder: "crates/io/src/dispatch/sim",
-        modules: &["link", "network", "world"],
-        arrows: &[("network", "link"), ("world", "link")],
-        why: "to be turned round: SocketName belongs to world, and the methods of Network that make a SimLink to \
-              link",
-    },
-    Circle {
         folder: "crates/io/src/store",
         modules: &[
             "descriptors",

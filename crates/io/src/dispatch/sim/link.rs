@@ -1,17 +1,9 @@
 //! A simulated socket: the driver at the bottom of a stack in tests. Dropping it closes it.
 
 use super::network::Network;
+use super::world::SocketName;
 use crate::stack::{Driver, Room};
 use std::io::{self, IoSlice, IoSliceMut};
-
-/// Identifies a socket of a network.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum SocketName {
-    /// One end, 0 or 1, of a connection.
-    End { connection: usize, side: usize },
-    /// A listening socket.
-    Listener(usize),
-}
 
 /// One end of a simulated connection, or a listening socket.
 #[derive(Debug)]
@@ -21,7 +13,7 @@ pub struct SimLink {
 }
 
 impl SimLink {
-    pub(super) fn new(network: Network, name: SocketName) -> Self {
+    fn new(network: Network, name: SocketName) -> Self {
         Self { network, name }
     }
 
@@ -37,6 +29,41 @@ impl SimLink {
     /// Sends a FIN: the peer reads the bytes in flight and then the end.
     pub fn finish_sending(&self) {
         self.network.world().finish(self.name);
+    }
+}
+
+impl Network {
+    /// A connection that exists already.
+    pub fn pair(&self) -> (SimLink, SimLink) {
+        let connection = self.world().pair();
+        (self.link(SocketName::End { connection, side: 0 }), self.link(SocketName::End { connection, side: 1 }))
+    }
+
+    /// Listens at `port`, which may have one listener at a time.
+    pub fn listen(&self, port: u16) -> io::Result<SimLink> {
+        let listener = self.world().listen(port)?;
+        Ok(self.link(SocketName::Listener(listener)))
+    }
+
+    /// Starts connecting to `port`; [`crate::dispatch::Op::Connect`] reports the result.
+    pub fn connect(&self, port: u16) -> SimLink {
+        let connection = self.world().connect(port);
+        self.link(SocketName::End { connection, side: 0 })
+    }
+
+    /// Breaks a connection now: what was not delivered is lost, both ends fail.
+    pub fn cut(&self, link: &SimLink) {
+        self.world().cut(link.name());
+    }
+
+    /// Holds back what `link` sends from now on, or releases it: a path that stalls without
+    /// breaking.
+    pub fn hold(&self, link: &SimLink, held: bool) {
+        self.world().hold(link.name(), held);
+    }
+
+    fn link(&self, name: SocketName) -> SimLink {
+        SimLink::new(self.clone(), name)
     }
 }
 

@@ -1,10 +1,8 @@
 //! A handle to a simulated network, with which a test controls it from outside.
 
 use super::faults::{FaultCounts, Faults};
-use super::link::{SimLink, SocketName};
 use super::world::World;
 use crate::dispatch::Instant;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sockets in memory, their clock, and the dispatchers that serve them. Clones share the network.
@@ -15,35 +13,6 @@ impl Network {
     /// A network without sockets at time zero. Equal seeds, faults and calls give equal runs.
     pub fn new(seed: u64, faults: Faults) -> Self {
         Self(Arc::new(Mutex::new(World::new(seed, faults))))
-    }
-
-    /// A connection that exists already.
-    pub fn pair(&self) -> (SimLink, SimLink) {
-        let connection = self.world().pair();
-        (self.link(SocketName::End { connection, side: 0 }), self.link(SocketName::End { connection, side: 1 }))
-    }
-
-    /// Listens at `port`, which may have one listener at a time.
-    pub fn listen(&self, port: u16) -> io::Result<SimLink> {
-        let listener = self.world().listen(port)?;
-        Ok(self.link(SocketName::Listener(listener)))
-    }
-
-    /// Starts connecting to `port`; [`crate::dispatch::Op::Connect`] reports the result.
-    pub fn connect(&self, port: u16) -> SimLink {
-        let connection = self.world().connect(port);
-        self.link(SocketName::End { connection, side: 0 })
-    }
-
-    /// Breaks a connection now: what was not delivered is lost, both ends fail.
-    pub fn cut(&self, link: &SimLink) {
-        self.world().cut(link.name());
-    }
-
-    /// Holds back what `link` sends from now on, or releases it: a path that stalls without
-    /// breaking.
-    pub fn hold(&self, link: &SimLink, held: bool) {
-        self.world().hold(link.name(), held);
     }
 
     /// Changes the faults from now on.
@@ -66,10 +35,6 @@ impl Network {
     /// this handle changes that.
     pub fn is_stuck(&self) -> bool {
         self.world().is_stuck()
-    }
-
-    fn link(&self, name: SocketName) -> SimLink {
-        SimLink::new(self.clone(), name)
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {

@@ -3,7 +3,6 @@
 
 use super::connection::Connection;
 use super::faults::{FaultCounts, Faults, Random};
-use super::link::SocketName;
 use crate::dispatch::Instant;
 use crate::dispatch::wait::{Event, Interest};
 use crate::stack::Room;
@@ -14,6 +13,16 @@ use std::io::{self, IoSlice, IoSliceMut};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MemberId(usize);
 
+/// Identifies a socket of a network.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum SocketName {
+    /// One end, 0 or 1, of a connection.
+    End { connection: usize, side: usize },
+    /// A listening socket.
+    Listener(usize),
+}
+
+/// Sockets in memory, those who serve them, and their clock.
 pub(super) struct World {
     now: Instant,
     random: Random,
