@@ -1,7 +1,9 @@
 //! A socket that is not attached to a dispatcher: the bottom of every stack, and the interface for
 //! queries about a connection.
 
-use super::element::SocketFlow;
+mod socket_flow;
+
+use self::socket_flow::SocketFlow;
 use super::{Address, congestion};
 use crate::stack::{Driver, Layers, Over, Room};
 use crate::sys::{self, TcpInfo};

@@ -20,7 +20,6 @@
 //! Members: `tcp` and `unix`, in the table of [`crate::stack::registry`].
 
 mod congestion;
-mod element;
 mod error;
 mod link;
 pub mod tcp;

@@ -140,13 +140,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
         why: "to be turned round: TargetPlace belongs to a module below part, and KeptLimits to parts",
     },
     Circle {
-        folder: "crates/io/src/transport",
-        modules: &["element", "link"],
-        arrows: &[("link", "element")],
-        why: "a Link that passes through drivers makes a SocketFlow of itself, which holds the Link: the flow \
-              belongs to link",
-    },
-    Circle {
         folder: "crates/server/src",
         modules: &["calls", "files", "session_context"],
         arrows: &[("files", "calls")],
