@@ -18,14 +18,12 @@
 //! A caller must not assume that `send` accepts everything, or that a layer is called for bytes
 //! that the kernel moved directly: it is notified afterwards ([`Driver::moved_directly`]).
 //!
-//! Names chosen at run time are in [`registry`]. A stack that is put together at run time consists
-//! of [`Flow`]s; a link whose bytes pass through one says so by [`Driver::layers`], and who waits for
-//! it asks the [`Layers`] what for.
+//! A stack that is put together at run time consists of [`Flow`]s; a link whose bytes pass through one
+//! says so by [`Driver::layers`], and who waits for it asks the [`Layers`] what for.
 
 mod count;
 mod flow;
 mod layers;
-pub mod registry;
 mod trace;
 
 pub use crate::sys::{PollEntry, poll};

@@ -17,11 +17,12 @@
 //! for every link that it *accepted*: the congestion control depends on the peer, which a listener
 //! does not know.
 //!
-//! Members: `tcp` and `unix`, in the table of [`crate::stack::registry`].
+//! Members: `tcp` and `unix`, in the table of [`registry`].
 
 mod congestion;
 mod error;
 mod link;
+pub mod registry;
 pub mod tcp;
 pub mod unix;
 

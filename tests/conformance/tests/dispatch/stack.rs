@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{Body, Completion, Dispatch, Epoll, Op, SocketId};
-use xdfs_io::stack::{Count, Trace, TraceEvent, registry};
-use xdfs_io::transport::{Address, Link, TransportOptions};
+use xdfs_io::stack::{Count, Trace, TraceEvent};
+use xdfs_io::transport::{Address, Link, TransportOptions, registry};
 
 const LENGTH: usize = 1 << 20;
 

@@ -91,12 +91,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               it the loop that calls it",
     },
     Circle {
-        folder: "crates/io/src",
-        modules: &["stack", "transport"],
-        arrows: &[("stack", "transport")],
-        why: "to be turned round: stack::registry is the table of transports and belongs to transport",
-    },
-    Circle {
         folder: "crates/io/src/dispatch",
         modules: &["direct", "layered", "receive", "send", "slot", "sockets"],
         arrows: &[("direct", "send"), ("send", "receive"), ("slot", "layered")],

@@ -1,6 +1,6 @@
 //! The transports by name, in one readable table. No code runs before `main` to fill it.
 
-use crate::transport::{Address, Link, TransportError, TransportOptions, tcp, unix};
+use super::{Address, Link, TransportError, TransportOptions, tcp, unix};
 
 /// How a transport is opened.
 #[derive(Clone, Copy, Debug)]
