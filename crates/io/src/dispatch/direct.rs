@@ -10,7 +10,8 @@
 //! A splice to a connection that was reset raises SIGPIPE, and no flag prevents it: the program
 //! must ignore that signal, as every Rust program does by default.
 
-use super::send::{SendContext, head_first, memory, stopped};
+use super::lazy_buffer::LazyBuffer;
+use super::memory::{head_first, memory};
 use super::slot::{DriverState, IoStep, Moved, Outgoing, error_number};
 use super::{Body, End, FileId, Instant, SocketId};
 use crate::stack::Driver;
@@ -154,6 +155,19 @@ impl Pipe {
         }
         Ok(())
     }
+}
+
+/// Buffers needed for sending; one set per dispatcher.
+pub(super) struct SendContext {
+    /// What sends name by [`FileId`].
+    pub(super) files: Files,
+    /// What files are spliced through.
+    pub(super) pipe: PipeRoute,
+    /// Never written to.
+    pub(super) zeros: LazyBuffer,
+    /// Where received bytes wait for their caller; between two completions it is available for file
+    /// bytes.
+    pub(super) scratch: LazyBuffer,
 }
 
 /// One turn of a send whose body is a file. `told`: the back end reported that the socket has
@@ -344,7 +358,7 @@ fn moved_directly<L: Driver>(line: &mut DriverState<L>, count: usize, now: Insta
 }
 
 fn socket_failed<L: Driver>(line: &mut DriverState<L>, error: Errno) -> FileMoved {
-    stopped(line, &error.into()).map_or(FileMoved::Repeat, FileMoved::Stopped)
+    line.send_failed(&error.into()).map_or(FileMoved::Repeat, FileMoved::Stopped)
 }
 
 /// An error of the file on a route that has a fallback.

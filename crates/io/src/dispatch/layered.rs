@@ -7,15 +7,9 @@
 //! - A side that has opened the layers, or left decoded bytes in them, gives the other one a turn.
 
 use super::sockets::Sockets;
-use super::wait::{Interest, Wait};
+use super::wait::Wait;
 use super::{Side, SocketId};
-use crate::stack::{self, Driver, Layers};
-
-/// The directions of the socket for which operations on `asked` wait.
-pub(super) fn wanted(layers: &Layers, asked: Interest) -> Interest {
-    let wants = layers.wants(stack::Interest { read: asked.readable, write: asked.writable });
-    Interest { readable: wants.read, writable: wants.write }
-}
+use crate::stack::Driver;
 
 impl<W: Wait> Sockets<W> {
     /// Draws the conclusions from the turn that `side` had.

@@ -1,8 +1,8 @@
 //! The receiving operations, one turn at a time: they move bytes from a driver to the operation's
 //! destination.
 
-use super::send::LazyBuffer;
-use super::slot::{DriverState, IoStep, Moved, ReceiveState, SMALL_BYTES_MAX, Slot, Unread, error_number};
+use super::lazy_buffer::LazyBuffer;
+use super::slot::{DriverState, IoStep, Moved, ReceiveState, SMALL_BYTES_MAX, Slot, Turn, Unread, error_number};
 use super::{Completion, End, HEAD_BYTES, Instant, Side, SocketId};
 use crate::stack::Driver;
 use std::io::{self, IoSliceMut};
@@ -10,15 +10,6 @@ use std::io::{self, IoSliceMut};
 /// Cost of accepting a connection against a turn's budget, in bytes, so that a flood of connections
 /// takes turns as well.
 const ACCEPT_COST_BYTES: usize = 16 * 1024;
-
-/// The result of a turn.
-pub(super) enum Turn<L> {
-    Done(Completion<L>),
-    Again,
-    Blocked,
-    /// There was no operation.
-    Nothing,
-}
 
 /// Gives the receiving operation of `slot` one turn of about `budget` bytes.
 pub(super) fn turn<L: Driver>(

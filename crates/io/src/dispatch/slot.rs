@@ -1,13 +1,12 @@
 //! One attached socket: its driver, its outstanding operations, and bytes read ahead.
 
-use super::layered;
 use super::linger::LingerPolicy;
 use super::pace::Paced;
 use super::wait::Interest;
-use super::{AHEAD_BYTES, End, HEAD_BYTES, Instant, Op, Progress, Side, SocketId};
+use super::{AHEAD_BYTES, Completion, End, HEAD_BYTES, Instant, Op, Progress, Side, SocketId};
 use crate::buf::Buffer;
 use crate::dispatch::{Body, Pace};
-use crate::stack::Driver;
+use crate::stack::{self, Driver, Layers};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
@@ -83,7 +82,16 @@ pub(super) struct Outgoing {
     pub(super) short_by: u64,
 }
 
-/// Result of a turn.
+/// The result of a turn.
+pub(super) enum Turn<L> {
+    Done(Completion<L>),
+    Again,
+    Blocked,
+    /// There was no operation.
+    Nothing,
+}
+
+/// How far an operation came in a turn.
 pub(super) enum IoStep {
     /// The operation is complete.
     Done,
@@ -123,7 +131,7 @@ impl<L: Driver> Slot<L> {
             readable: self.receiving.is_some() && self.line.receive.waits(),
             writable: self.sending.is_some() && self.line.send.waits(),
         };
-        self.line.link.layers().map_or(asked, |layers| layered::wanted(layers, asked))
+        self.line.link.layers().map_or(asked, |layers| wanted_by(layers, asked))
     }
 
     /// The limit of the operation of `side`, if one holds for it.
@@ -158,6 +166,12 @@ impl<L: Driver> Slot<L> {
         way.told |= ready;
         ready
     }
+}
+
+/// The directions of the socket for which operations on `asked` wait.
+fn wanted_by(layers: &Layers, asked: Interest) -> Interest {
+    let wants = layers.wants(stack::Interest { read: asked.readable, write: asked.writable });
+    Interest { readable: wants.read, writable: wants.write }
 }
 
 impl IoDirection {
@@ -246,13 +260,23 @@ impl<L: Driver> DriverState<L> {
     }
 
     /// Remembers what ended the sending side.
-    pub(super) fn send_stopped(&mut self, moved: Moved) -> Moved {
+    fn send_stopped(&mut self, moved: Moved) -> Moved {
         match moved {
             Moved::Blocked => self.send.ready = false,
             Moved::Ended(end) => self.send.ended = Some(end),
             Moved::Bytes(_) => {}
         }
         moved
+    }
+
+    /// The effect of a call that returned an error on the sending side; none for a call that must be
+    /// repeated.
+    pub(super) fn send_failed(&mut self, error: &io::Error) -> Option<IoStep> {
+        let moved = self.failure(error)?;
+        Some(match self.send_stopped(moved) {
+            Moved::Ended(end) => IoStep::Ended(end),
+            _ => IoStep::Blocked,
+        })
     }
 
     /// Counts bytes that the transport accepted.

@@ -5,13 +5,13 @@
 //! before, gets turns in it until its budget is used up; the kernel is not queried again until the
 //! round is over. Per block this allocates nothing, takes no lock and counts no reference.
 
-use super::direct::{Files, PipeRoute};
+use super::direct::{Files, PipeRoute, SendContext};
+use super::lazy_buffer::LazyBuffer;
+use super::memory::ZERO_BLOCK_BYTES;
 use super::pace::{Allowance, Pace, WaitingSides};
-use super::receive::{self, Turn};
-use super::send::{self, LazyBuffer, SendContext, ZERO_BLOCK_BYTES};
-use super::slot::{ReceiveState, SendState, Slot, error_number};
+use super::slot::{ReceiveState, SendState, Slot, Turn, error_number};
 use super::wait::{Event, Interest, Until, Wait, Waited};
-use super::{Completion, Detached, Dispatch, End, FileId, Instant, Op, Progress, Side, SocketId};
+use super::{Completion, Detached, Dispatch, End, FileId, Instant, Op, Progress, Side, SocketId, receive, send};
 use crate::buf::Buffer;
 use crate::stack::Driver;
 use std::collections::VecDeque;

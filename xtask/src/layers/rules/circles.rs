@@ -91,13 +91,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               it the loop that calls it",
     },
     Circle {
-        folder: "crates/io/src/dispatch",
-        modules: &["direct", "layered", "receive", "send", "slot", "sockets"],
-        arrows: &[("direct", "send"), ("send", "receive"), ("slot", "layered")],
-        why: "to be turned round: the steps and the SendContext that direct shares with send, the result Turn and \
-              layered::wanted belong to modules below all of them",
-    },
-    Circle {
         folder: "crates/io/src/store",
         modules: &[
             "descriptors",
