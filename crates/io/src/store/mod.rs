@@ -57,7 +57,7 @@ pub mod zero;
 
 pub use export::MemoryExport;
 pub use fault::FaultStore;
-pub use local::kept::KeptLimits;
+pub use local::parts::KeptLimits;
 pub use local::read_back::ReadBack;
 pub use local::{Kept, LocalStore};
 pub use memory::MemoryStore;

@@ -121,12 +121,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               know parts of local, above local",
     },
     Circle {
-        folder: "crates/io/src/store/local",
-        modules: &["existing_target", "kept", "part", "parts"],
-        arrows: &[("existing_target", "part"), ("parts", "part"), ("parts", "kept")],
-        why: "to be turned round: TargetPlace belongs to a module below part, and KeptLimits to parts",
-    },
-    Circle {
         folder: "crates/server/src",
         modules: &["calls", "files", "session_context"],
         arrows: &[("files", "calls")],

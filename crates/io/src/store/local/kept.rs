@@ -1,27 +1,10 @@
-//! Limits on what is kept of interrupted transfers: a number of part files and bytes per owner, the
-//! oldest removed first.
+//! Holds the limits on what is kept of interrupted transfers: a number of part files and bytes per
+//! owner, the oldest removed first.
 
 use super::journal::JournalSubject;
-use super::parts::{NAMES_MAX, read};
+use super::parts::{KeptLimits, NAMES_MAX, read};
 use super::staging::{PartNames, Staged};
 use crate::store::resolve::leftovers::{is_held_by_nobody, is_still};
-
-/// Limits on what is kept for each owner in one staging directory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KeptLimits {
-    /// Part files.
-    pub parts: usize,
-    /// Bytes that they occupy.
-    pub bytes: u64,
-}
-
-impl Default for KeptLimits {
-    fn default() -> Self {
-        // Two sessions with the maximum of operations in flight; and what a fast disk takes in ten
-        // minutes, so that one user's interrupted transfers leave space for others.
-        Self { parts: 256, bytes: 1 << 40 }
-    }
-}
 
 /// A part file that is kept.
 struct KeptPart {

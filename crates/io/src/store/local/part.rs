@@ -6,21 +6,19 @@
 //! write as clean and the next sync would succeed.
 
 use super::existing_target::{capability_of, must_be_base};
-use super::kept::KeptLimits;
-use super::parts::Parts;
+use super::parts::{KeptLimits, Parts};
 use super::preallocate::{lacking, reserve};
 use super::progress::{Health, Lease, Progress};
 use super::read_back::ReadBack;
 use super::source::{attributes_of, version_of};
 use super::staging::Staged;
+use super::target_place::TargetPlace;
 use super::unchanged::stays;
-use super::unsynced_dirs::DirPath;
 use super::{holes, kept, must_admit};
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::{Stuck, write_full};
-use crate::store::resolve::Parent;
 use crate::store::verified_range::{Hashes, VerifiedRange};
-use crate::store::{Attributes, Base, CommitRequest, Existing, Result, StageCapability, StageRequest, StagedFile};
+use crate::store::{Attributes, CommitRequest, Existing, Result, StageCapability, StageRequest, StagedFile};
 use rustix::fs::{Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,34 +29,6 @@ use xdfs_proto::base::{Error, ErrorKind, Timestamp};
 /// Smaller part files are not worth keeping: sending the bytes again is faster than looking for
 /// them.
 const KEEP_BYTES_MIN: u64 = 1 << 20;
-
-/// The location of a new file, opened and checked.
-#[derive(Debug)]
-pub(super) struct TargetPlace {
-    /// The target's directory.
-    pub(super) parent: Arc<Parent>,
-    /// The target's name in it.
-    pub(super) name: Vec<u8>,
-    /// The target in messages.
-    pub(super) shown: String,
-    /// What to do if the target exists.
-    pub(super) existing: Existing,
-    /// The version that may be replaced, where specified.
-    pub(super) base: Option<Base>,
-    /// The umask applied to the mode.
-    pub(super) umask: u32,
-    /// The path to the directory; none where a group syncs it.
-    pub(super) way: Option<DirPath>,
-}
-
-impl TargetPlace {
-    /// Waits until the name is on stable storage, and the names of directories that were created
-    /// for it; `file` has the name.
-    pub(super) fn sync(&self, file: &OwnedFd) -> std::result::Result<(), Errno> {
-        self.parent.sync(file)?;
-        self.way.as_ref().map_or(Ok(()), |way| way.sync(file))
-    }
-}
 
 /// The location of the staged file.
 #[derive(Debug)]

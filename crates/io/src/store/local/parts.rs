@@ -8,10 +8,9 @@
 
 use super::claims::{Claims, Identity};
 use super::journal::{self, Journal, JournalSubject, Sealer};
-use super::kept::KeptLimits;
-use super::part::TargetPlace;
 use super::progress::{Health, Progress};
 use super::staging::{PartFile, PartNames, Staged, Staging, no_staging, target_prefix, unless_gone};
+use super::target_place::TargetPlace;
 use super::{Kept, ResumeMatch, boot};
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::read_full;
@@ -24,6 +23,23 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use xdfs_proto::base::{ErrorKind, RelPath};
+
+/// Limits on what is kept for each owner in one staging directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptLimits {
+    /// Part files.
+    pub parts: usize,
+    /// Bytes that they occupy.
+    pub bytes: u64,
+}
+
+impl Default for KeptLimits {
+    fn default() -> Self {
+        // Two sessions with the maximum of operations in flight; and what a fast disk takes in ten
+        // minutes, so that one user's interrupted transfers leave space for others.
+        Self { parts: 256, bytes: 1 << 40 }
+    }
+}
 
 /// The part files of a store. Clones share one table.
 #[derive(Clone, Debug)]

@@ -7,10 +7,11 @@
 
 use super::existing_target::{copy_of, must_be_base};
 use super::journal::Sealer;
-use super::part::{TargetPlace, give_mode, give_time, stuck_words};
+use super::part::{give_mode, give_time, stuck_words};
 use super::preallocate::lacking;
 use super::source::{LocalSource, version_of};
 use super::staging::{PartFile, PartNames, Staged, StagingDirectory, lock_new, no_staging};
+use super::target_place::TargetPlace;
 use super::unchanged::stays;
 use super::unsynced_dirs::{Above, Made};
 use super::{LocalStore, holes, must_admit, syncfs_policy};
