@@ -10,8 +10,7 @@ mod small;
 pub use plan::{Call, Fault, Plan, Rates};
 
 use super::errors::{self, Verb};
-use super::io_loops::{read_full, write_full};
-use super::local::part::stuck_words;
+use super::io_loops::{read_full, stuck_words, write_full};
 use super::{
     Attributes, Capability, CommitRequest, Hashes, ReadBack, Result, SmallFile, SmallGroup, Source, SourceCapability,
     SourceFile, Stage, StageCapability, StageRequest, StagedFile, Store, VerifiedRange,

@@ -3,7 +3,9 @@
 //!
 //! Shared by every member, so that the fault and sim members exercise the same loops as the disk.
 
+use super::errors::{self, Verb};
 use rustix::io::Errno;
+use xdfs_proto::base::{Error, ErrorKind};
 
 /// Consecutive interrupted calls before the error is reported. A signal storm is a fault in itself;
 /// without a bound the loop would be endless.
@@ -16,6 +18,14 @@ pub(super) enum Stuck {
     Errno(Errno),
     /// A write transferred nothing and returned no error.
     NoProgress,
+}
+
+/// The error of a write that made no progress.
+pub(super) fn stuck_words(shown: &str, stuck: Stuck) -> Error {
+    match stuck {
+        Stuck::Errno(errno) => errors::failed(Verb::Write, shown, errno),
+        Stuck::NoProgress => errors::refused(ErrorKind::Storage, Verb::Write, shown, "the storage took no bytes"),
+    }
 }
 
 /// Fills `buf` from `offset` by calls of `some`; fewer bytes are returned only at the end of the

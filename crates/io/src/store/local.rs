@@ -11,13 +11,12 @@ mod get;
 mod holes;
 mod journal;
 mod kept;
-pub(super) mod part;
+mod part;
 pub(super) mod parts;
 pub(super) mod preallocate;
 mod progress;
-pub(super) mod read_back;
 mod small;
-pub(super) mod source;
+mod source;
 mod staging;
 mod syncfs_policy;
 mod target_place;
@@ -32,6 +31,7 @@ pub use journal::feed as feed_journal;
 
 use super::errors::{self, Verb};
 use super::resolve::{Blocked, Cause, Parent, Root};
+use super::stat::attributes_of;
 use super::tree::{TreeKey, TreePlace};
 use super::verified_range::{JournalTags, VerifiedRange};
 use super::{
@@ -48,7 +48,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use target_place::TargetPlace;
-pub(super) use tree::node_of;
 use unsynced_dirs::{DirPath, UnsyncedDirs};
 use xdfs_proto::base::{ErrorKind, RelPath};
 
@@ -78,16 +77,6 @@ pub struct Kept {
     pub length: u64,
     /// The written ranges, ascending. A range that is not `proved` counts only if it is compared.
     pub noted: Vec<VerifiedRange>,
-}
-
-/// What an attempt has in common with the earlier one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ResumeMatch {
-    /// The version of the source; otherwise it is at best a copy.
-    pub(super) source: bool,
-    /// The boot of this machine and the key of the journal; otherwise there may have been a power
-    /// cut in between, or the journal was not written by this program.
-    pub(super) boot: bool,
 }
 
 impl LocalStore {
@@ -200,7 +189,7 @@ impl Store for LocalStore {
 
     fn attributes(&self, path: &RelPath) -> Result<Attributes> {
         let stat = self.root.look(path).map_err(|stop| self.blocked(Verb::Look, path, &stop))?;
-        Ok(source::attributes_of(&stat))
+        Ok(attributes_of(&stat))
     }
 
     fn open(&self, path: &RelPath) -> Result<Source> {

@@ -7,6 +7,7 @@
 use super::Result;
 use super::errors::{self, Verb};
 use super::io_loops::{Stuck, read_full, write_full};
+use super::stat::node_of;
 use super::tree::Node;
 use crate::sys::{self, LockRange};
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, SeekFrom, StatxFlags};
@@ -68,7 +69,7 @@ impl OpenFile {
     /// Its present attributes.
     pub fn node(&self) -> Result<Node> {
         let stat = rustix::fs::fstat(&self.file).map_err(|errno| self.failed(Verb::Look, errno))?;
-        Ok(super::local::node_of(&stat))
+        Ok(node_of(&stat))
     }
 
     /// Fills `buf` from `offset`; fewer bytes are read only at the end of the file.

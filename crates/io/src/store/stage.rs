@@ -1,7 +1,7 @@
 //! Write targets: what a member implements to be written, and the handle by which everybody writes.
 
 use super::errors::{self, Verb};
-use super::local::read_back::ReadBack;
+use super::read_back::ReadBack;
 use super::{Attributes, CommitRequest, Hashes, Order, Result, VerifiedRange};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -5,8 +5,7 @@
 //! has written.
 
 use super::errors::{self, Verb};
-use super::io_loops::{read_full, write_full};
-use super::local::part::stuck_words;
+use super::io_loops::{read_full, stuck_words, write_full};
 use super::{
     Attributes, CommitRequest, FileKind, Order, Result, Source, SourceCapability, SourceFile, Stage, StageCapability,
     StagedFile, Version,

@@ -1,7 +1,6 @@
 //! What an attempt leaves to the next one: the ranges of a part file that are written, and how far
 //! each of them can be trusted.
 
-use super::local;
 use xdfs_proto::base::{Digest, Extent, Subtree};
 
 /// A range that is on stable storage.
@@ -54,10 +53,20 @@ pub fn ranges(noted: &[VerifiedRange]) -> Vec<Extent> {
     ranges
 }
 
+/// What an attempt has in common with the earlier one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ResumeMatch {
+    /// The version of the source; otherwise it is at best a copy.
+    pub(super) source: bool,
+    /// The boot of this machine and the key of the journal; otherwise there may have been a power
+    /// cut in between, or the journal was not written by this program.
+    pub(super) boot: bool,
+}
+
 /// The ranges of `noted` that an attempt can resume from. With `hashed` the sender also hashes
 /// unverified ranges; without, only ranges that need no comparison count. Data from before a power
 /// cut must be read.
-pub(super) fn usable(noted: &[VerifiedRange], hashed: bool, same: local::ResumeMatch) -> Vec<VerifiedRange> {
+pub(super) fn usable(noted: &[VerifiedRange], hashed: bool, same: ResumeMatch) -> Vec<VerifiedRange> {
     let trusted = same.boot && same.source;
     let seen = noted.iter().map(|one| VerifiedRange {
         extent: one.extent,
@@ -94,7 +103,7 @@ mod tests {
     #[test]
     fn what_is_in_doubt_counts_only_where_it_is_compared() {
         let all = [noted(0, 10, None, true), noted(10, 20, Some(1), true), noted(30, 40, Some(2), false)];
-        let same = |source, boot| local::ResumeMatch { source, boot };
+        let same = |source, boot| ResumeMatch { source, boot };
         assert_eq!(usable(&all, true, same(true, true)), all);
         assert_eq!(usable(&all, false, same(true, true)), all[..2]);
         for (source, boot) in [(false, true), (true, false), (false, false)] {

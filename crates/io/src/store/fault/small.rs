@@ -4,8 +4,7 @@
 use super::{Call, Fault, SharedPlan, allowed, flipped};
 use crate::store::Result;
 use crate::store::errors::{self, Verb};
-use crate::store::io_loops::write_full;
-use crate::store::local::part::stuck_words;
+use crate::store::io_loops::{stuck_words, write_full};
 use crate::store::small::{SmallFile, SmallGroup};
 use std::borrow::Cow;
 use std::fmt;

@@ -1,12 +1,11 @@
 //! An existing target: what a retried copy may still replace, and the copy itself where it was
 //! committed already and only the result was lost.
 
-use super::read_back::ReadBack;
-use super::source::{attributes_of, version_of};
 use super::target_place::TargetPlace;
 use crate::store::errors::{self, Verb};
+use crate::store::stat::{attributes_of, version_of};
 use crate::store::verified_range::VerifiedRange;
-use crate::store::{Attributes, Base, CommitRequest, Result, StageCapability, StageRequest, StagedFile};
+use crate::store::{Attributes, Base, CommitRequest, ReadBack, Result, StageCapability, StageRequest, StagedFile};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;

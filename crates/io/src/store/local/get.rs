@@ -5,9 +5,9 @@
 //! which reports errors.
 
 use super::LocalStore;
-use super::source::attributes_of;
 use crate::store::Attributes;
 use crate::store::small::{HeldDirectory, SmallReader};
+use crate::store::stat::attributes_of;
 use crate::store::tree::{Node, NodeKind};
 use std::sync::Arc;
 use xdfs_proto::base::RelPath;

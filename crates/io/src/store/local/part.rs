@@ -9,16 +9,15 @@ use super::existing_target::{capability_of, must_be_base};
 use super::parts::{KeptLimits, Parts};
 use super::preallocate::{lacking, reserve};
 use super::progress::{Health, Lease, Progress};
-use super::read_back::ReadBack;
-use super::source::{attributes_of, version_of};
 use super::staging::Staged;
 use super::target_place::TargetPlace;
 use super::unchanged::stays;
 use super::{holes, kept, must_admit};
 use crate::store::errors::{self, Verb};
-use crate::store::io_loops::{Stuck, write_full};
+use crate::store::io_loops::{Stuck, stuck_words, write_full};
+use crate::store::stat::{attributes_of, version_of};
 use crate::store::verified_range::{Hashes, VerifiedRange};
-use crate::store::{Attributes, CommitRequest, Existing, Result, StageCapability, StageRequest, StagedFile};
+use crate::store::{Attributes, CommitRequest, Existing, ReadBack, Result, StageCapability, StageRequest, StagedFile};
 use rustix::fs::{Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -369,14 +368,6 @@ impl Drop for LocalStage {
             reign.over = true;
             staged.remove(self.progress.about.is_some());
         }
-    }
-}
-
-/// The error of a write that made no progress.
-pub(in crate::store) fn stuck_words(shown: &str, stuck: Stuck) -> Error {
-    match stuck {
-        Stuck::Errno(errno) => errors::failed(Verb::Write, shown, errno),
-        Stuck::NoProgress => errors::refused(ErrorKind::Storage, Verb::Write, shown, "the storage took no bytes"),
     }
 }
 

@@ -7,18 +7,19 @@
 
 use super::existing_target::{copy_of, must_be_base};
 use super::journal::Sealer;
-use super::part::{give_mode, give_time, stuck_words};
+use super::part::{give_mode, give_time};
 use super::preallocate::lacking;
-use super::source::{LocalSource, version_of};
+use super::source::LocalSource;
 use super::staging::{PartFile, PartNames, Staged, StagingDirectory, lock_new, no_staging};
 use super::target_place::TargetPlace;
 use super::unchanged::stays;
 use super::unsynced_dirs::{Above, Made};
 use super::{LocalStore, holes, must_admit, syncfs_policy};
 use crate::store::errors::{self, Verb};
-use crate::store::io_loops::{Stuck, write_full};
+use crate::store::io_loops::{Stuck, stuck_words, write_full};
 use crate::store::resolve::Parent;
 use crate::store::small::{SmallFile, SmallGroup, SmallReader, fresh_id, whole};
+use crate::store::stat::version_of;
 use crate::store::{Existing, Result, Source};
 use crate::sys;
 use rustix::fs::Mode;

@@ -1,22 +1,19 @@
 //! The operations of a tree on this machine: error messages around the calls of `resolve`.
 
 use super::preallocate::in_memory;
-use super::source::{nanoseconds, version_of};
 use super::{LocalStore, syncfs_policy};
 use crate::store::errors::{self, Verb};
 use crate::store::resolve::names::{self, Held};
 use crate::store::resolve::staging::is_staging;
 use crate::store::resolve::{Blocked, Cause, Parent};
+use crate::store::stat::node_of;
 use crate::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Space, Special, Tree, XATTR_BYTES_MAX};
 use crate::store::{Existing, Result};
-use rustix::fs::{FileType, Mode, Stat};
+use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
-
-/// Unit in which the kernel counts blocks, whatever the block size of the file system.
-const COUNTED_BLOCK: u64 = 512;
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
 
 impl LocalStore {
     fn failed(&self, verb: Verb, path: &RelPath, errno: Errno) -> Error {
@@ -302,32 +299,5 @@ impl LocalStore {
             _ => return self.failed(verb, from, errno),
         };
         self.refused(kind, verb, from, &because).with_errno(errors::number(errno))
-    }
-}
-
-/// The attributes of a `stat`.
-pub(in crate::store) fn node_of(stat: &Stat) -> Node {
-    Node {
-        kind: match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => NodeKind::Directory,
-            FileType::Symlink => NodeKind::Symlink,
-            FileType::Fifo => NodeKind::Fifo,
-            FileType::CharacterDevice => NodeKind::CharacterDevice,
-            FileType::BlockDevice => NodeKind::BlockDevice,
-            FileType::RegularFile => NodeKind::Regular,
-            // Linux has no other types; an unknown one could not be opened.
-            FileType::Socket | FileType::Unknown => NodeKind::Socket,
-        },
-        mode: stat.st_mode & 0o7777,
-        size: u64::try_from(stat.st_size).unwrap_or(0),
-        allocated: u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(COUNTED_BLOCK),
-        links: stat.st_nlink,
-        identity: (stat.st_dev, stat.st_ino),
-        owner: (stat.st_uid, stat.st_gid),
-        device: (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)),
-        accessed: Timestamp::new(stat.st_atime, nanoseconds(stat.st_atime_nsec)),
-        modified: Timestamp::new(stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
-        changed: Timestamp::new(stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
-        version: version_of(stat),
     }
 }

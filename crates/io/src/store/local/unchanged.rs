@@ -4,10 +4,10 @@
 //!
 //! It must not change anything: the caller decides.
 
-use super::source::{nanoseconds, version_of};
 use crate::store::Existing;
 use crate::store::io_loops::read_full;
 use crate::store::resolve::Parent;
+use crate::store::stat::{nanoseconds, version_of};
 use rustix::fs::{Advice, FileType, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;

@@ -5,10 +5,10 @@
 //! answer from a cache of its own, and a file system in memory has nothing but memory:
 //! `docs/durability.md` states what that proves.
 
+use super::Result;
+use super::errors::{self, Verb};
+use super::io_loops::read_full;
 use crate::buf::Buffer;
-use crate::store::Result;
-use crate::store::errors::{self, Verb};
-use crate::store::io_loops::read_full;
 use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
