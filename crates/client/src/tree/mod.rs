@@ -134,7 +134,7 @@ impl std::fmt::Debug for TreeOptions {
 
 /// Refuses a name that cannot be copied, on whichever side it is.
 fn must_not_be_reserved(name: &[u8]) -> Result<(), Error> {
-    if !xdfs_io::store::tree::is_reserved(name) {
+    if !xdfs_io::store::reserved::is_reserved(name) {
         return Ok(());
     }
     let text = format!("'{}' is a name that xdfs reserves for part files", name.escape_ascii());

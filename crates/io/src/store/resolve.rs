@@ -18,7 +18,6 @@ pub(super) mod names;
 mod opened;
 mod parent;
 mod pipe;
-pub(super) mod reserved;
 mod small;
 pub(super) mod staging;
 pub(super) mod trees;

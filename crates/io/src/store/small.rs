@@ -9,10 +9,10 @@
 //! Must not: decide about an order, touch a name.
 
 use super::errors::{self, Verb};
+use super::fresh_id::fresh_id;
 use super::resolve::{Parent, Root};
 use super::{Attributes, Base, CommitRequest, Existing, Placed, Result, Source, Stage, StageRequest, descriptors};
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use xdfs_proto::base::commit::{Commit, CommitStep, Member};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
@@ -133,12 +133,6 @@ impl SmallFile<'_> {
             holes: self.holes,
         }
     }
-}
-
-/// An id that no other file of any process has: it names a part file that is never resumed.
-pub(super) fn fresh_id() -> [u8; 16] {
-    let word = || RandomState::new().build_hasher().finish();
-    (u128::from(word()) << 64 | u128::from(word())).to_be_bytes()
 }
 
 /// Puts files in groups of at most [`MEMBERS_MAX`](xdfs_proto::base::commit::MEMBERS_MAX), fewer

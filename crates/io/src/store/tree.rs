@@ -212,9 +212,3 @@ pub trait Tree: Send + Sync {
     /// and returns whether they are: some storage has no stable medium.
     fn sync_files(&self, paths: &BTreeSet<RelPath>) -> Result<Safety>;
 }
-
-/// Whether a name is reserved for the directory in which this program stages files: no path may
-/// contain it.
-pub fn is_reserved(name: &[u8]) -> bool {
-    super::resolve::reserved::is_reserved(name)
-}

@@ -11,7 +11,8 @@ use xdfs_engine::blocking::Slice;
 use xdfs_engine::kinds;
 use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_io::store::owners;
-use xdfs_io::store::tree::{ListControl, Node, NodeKind, is_reserved};
+use xdfs_io::store::reserved::is_reserved;
+use xdfs_io::store::tree::{ListControl, Node, NodeKind};
 use xdfs_io::store::{self, FileKind};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{

@@ -6,7 +6,7 @@ use super::{Queue, lock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use xdfs_io::store::Watcher;
-use xdfs_io::store::tree::is_reserved;
+use xdfs_io::store::reserved::is_reserved;
 use xdfs_io::store::watch::{Happened, Mark};
 use xdfs_proto::base::SessionId;
 use xdfs_proto::notices;

@@ -10,7 +10,8 @@ use crate::tree::scheduler::TreeCopy;
 use crate::tree::{NotKept, STUCK, Summary, content, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::{BTreeSet, btree_map};
-use xdfs_io::store::tree::{ListControl, is_reserved};
+use xdfs_io::store::reserved::is_reserved;
+use xdfs_io::store::tree::ListControl;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::path::{Answer, FileType, ListEntry as Listed, Listing, StringList};
 

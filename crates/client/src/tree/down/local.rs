@@ -12,7 +12,8 @@ use crate::tree::state::full_directory;
 use crate::tree::{NotKept, TreeOptions, join, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
-use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Special, is_reserved};
+use xdfs_io::store::reserved::is_reserved;
+use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Special};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 use xdfs_proto::wire::path::{Attributes, FileType};
 

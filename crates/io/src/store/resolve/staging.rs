@@ -5,10 +5,10 @@
 //! name is not used. Must not: follow a link, accept a directory that other users can write to.
 
 use super::parent::single;
-use super::reserved::{STAGING, is_reserved};
 use super::{Blocked, Cause, Parent};
 use crate::store::errors;
-use crate::store::small::fresh_id;
+use crate::store::fresh_id::fresh_id;
+use crate::store::reserved::{STAGING, is_reserved};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;

@@ -7,6 +7,7 @@
 use super::Parent;
 use super::parent::single;
 use super::staging::is_staging;
+use crate::store::reserved::STAGING;
 use rustix::fs::{FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -169,7 +170,7 @@ impl Parent {
 /// Whether the staging directory itself has changed attributes: its file system gives every
 /// directory the same owner and mode.
 fn is_known_loose(staging: &Parent) -> bool {
-    rustix::fs::fstat(&staging.directory).is_ok_and(|stat| !is_staging(super::reserved::STAGING, &stat))
+    rustix::fs::fstat(&staging.directory).is_ok_and(|stat| !is_staging(STAGING, &stat))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ const MISSING_MAX: usize = 5;
 
 /// Whether `component` is a name that no path may contain: `.xdfs-staging`, optionally with a
 /// user's number, or any name that a file system may treat as the same.
-pub(in crate::store) fn is_reserved(component: &[u8]) -> bool {
+pub fn is_reserved(component: &[u8]) -> bool {
     // A separator for SMB servers.
     component.split(|byte| *byte == b'\\').any(|part| {
         // Fast path: every path is checked here.
