@@ -154,7 +154,7 @@ impl LocalStore {
     }
 
     fn blocked(&self, verb: Verb, path: &RelPath, blocked: &Blocked) -> xdfs_proto::base::Error {
-        errors::blocked(verb, &self.label, path, blocked)
+        blocked.error(verb, &self.label, path)
     }
 
     /// Whether names can be created in the directory `path`, according to its permissions and its

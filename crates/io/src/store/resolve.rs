@@ -12,6 +12,7 @@
 //! `typed`, with the kernel's usual rules, and so is the `folder` of a user's own settings.
 
 pub(super) mod append;
+mod blocked;
 pub(super) mod folder;
 pub(super) mod leftovers;
 pub(super) mod names;
@@ -24,6 +25,7 @@ pub(super) mod trees;
 pub(super) mod typed;
 mod watch;
 
+pub(super) use blocked::{Blocked, Cause};
 pub(super) use parent::Parent;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -42,28 +44,6 @@ const KERNEL_PATH_BYTES_MAX: usize = 4095;
 
 /// Magic number of sysfs, which the system call wrapper does not define; see [`is_generated`].
 const SYSFS_MAGIC: u64 = 0x6265_6572;
-
-/// Why a path could not be resolved.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Blocked {
-    /// Number of components up to and including the cause; all of them when it is the last one.
-    pub(super) depth: usize,
-    /// The cause.
-    pub(super) cause: Cause,
-}
-
-/// Why a component could not be resolved.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Cause {
-    /// An error of the operating system.
-    Errno(Errno),
-    /// A file of this type.
-    Kind(FileType),
-    /// A file that the kernel generates when it is read: its size is meaningless.
-    KernelFile,
-    /// A name that no path may contain.
-    Reserved,
-}
 
 /// What a symbolic link in the middle of a path means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -238,13 +218,6 @@ impl Root {
         }
         let at = held.as_ref().map_or(self.top.directory.as_fd(), AsFd::as_fd);
         self.open_component(at, last, flags).map_err(|errno| why(at, last, path.depth(), errno))
-    }
-}
-
-impl Blocked {
-    /// `errno` for the whole path.
-    fn at(path: &RelPath, errno: Errno) -> Self {
-        Self { depth: path.depth(), cause: Cause::Errno(errno) }
     }
 }
 
