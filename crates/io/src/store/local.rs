@@ -6,14 +6,15 @@
 
 mod boot;
 mod claims;
-pub(super) mod existing_target;
+mod existing_target;
 mod get;
 mod holes;
 mod journal;
 mod kept;
+mod leftovers;
 mod part;
 pub(super) mod parts;
-pub(super) mod preallocate;
+mod preallocate;
 mod progress;
 mod small;
 mod source;

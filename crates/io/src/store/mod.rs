@@ -38,6 +38,7 @@ mod fresh_id;
 mod io_loops;
 mod ledger;
 pub mod local;
+mod medium;
 pub mod memory;
 pub mod null;
 pub mod open_file;

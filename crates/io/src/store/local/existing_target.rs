@@ -3,6 +3,7 @@
 
 use super::target_place::TargetPlace;
 use crate::store::errors::{self, Verb};
+use crate::store::medium::in_memory;
 use crate::store::stat::{attributes_of, version_of};
 use crate::store::verified_range::VerifiedRange;
 use crate::store::{Attributes, Base, CommitRequest, ReadBack, Result, StageCapability, StageRequest, StagedFile};
@@ -147,7 +148,7 @@ impl StagedFile for ExistingTarget {
 
 /// What a stage on a file system declares: in memory (tmpfs) no sync makes anything durable.
 pub(super) fn capability_of(file: &OwnedFd) -> StageCapability {
-    let in_memory = super::preallocate::in_memory(file);
+    let in_memory = in_memory(file);
     let promises = if in_memory { Safety::Written } else { Safety::Durable };
     StageCapability { promises, in_memory, read_back: true, ..StageCapability::default() }
 }

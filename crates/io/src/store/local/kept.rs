@@ -3,8 +3,7 @@
 
 use super::journal::JournalSubject;
 use super::parts::{KeptLimits, NAMES_MAX, read};
-use super::staging::{PartNames, Staged};
-use crate::store::resolve::leftovers::{is_held_by_nobody, is_still};
+use super::staging::{PartNames, Staged, is_held_by_nobody};
 
 /// A part file that is kept.
 struct KeptPart {
@@ -40,7 +39,7 @@ pub(super) fn bound(own: &Staged, about: &JournalSubject, limits: KeptLimits) {
         // It may have been resumed meanwhile; while it is open here, no other session can resume it
         // before it is removed.
         let Ok(Some((file, stat))) = directory.open_own(&part.names.part) else { continue };
-        if is_held_by_nobody(&file) && is_still(directory, &part.names.part, &stat) {
+        if is_held_by_nobody(&file) && directory.is_still(&part.names.part, &stat) {
             let _ = directory.remove(&part.names.part);
             let _ = part.names.remove_journal(directory);
         }

@@ -9,16 +9,15 @@
 use super::claims::{Claims, Identity};
 use super::journal::{self, Journal, JournalSubject, Sealer};
 use super::progress::{Health, Progress};
-use super::staging::{PartFile, PartNames, Staged, Staging, no_staging, target_prefix, unless_gone};
+use super::staging::{PartFile, PartNames, Staged, Staging, is_held_by_nobody, no_staging, target_prefix, unless_gone};
 use super::target_place::TargetPlace;
 use super::{Kept, boot};
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::read_full;
 use crate::store::resolve::Parent;
-use crate::store::resolve::leftovers::{is_held_by_nobody, is_still};
 use crate::store::verified_range::{self, JournalTags, ResumeMatch, VerifiedRange, usable};
 use crate::store::{Result, Resume, StageRequest};
-use rustix::fs::{FileType, FlockOperation, Stat};
+use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -168,7 +167,7 @@ impl Parts {
             None => {
                 lock(&file, place)?;
                 // The previous holder may have removed it, or renamed it to the target.
-                if !is_still(staged.directory(), &staged.names.part, &stat) {
+                if !staged.directory().is_still(&staged.names.part, &stat) {
                     return Ok(None);
                 }
                 staged.names.remove_fresh_journal(staged.directory()).map_err(failed)?;
@@ -222,7 +221,7 @@ fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &Staged)
         let Some(_claim) = claims.try_claim(&names.part) else { continue };
         let Ok(Some((file, stat))) = directory.open_own(&names.part) else { continue };
         let live = claims.live(&identity(&stat)).is_some();
-        if live || !is_held_by_nobody(&file) || !is_still(directory, &names.part, &stat) {
+        if live || !is_held_by_nobody(&file) || !directory.is_still(&names.part, &stat) {
             continue;
         }
         let noted = directory.open_own(&names.journal).ok().flatten().and_then(|(file, _)| read(&file).ok().flatten());
@@ -416,7 +415,7 @@ pub(super) fn look(
 
 /// Whether a part file can be resumed at all, for statistics; returns the number of bytes in its
 /// journal.
-pub(in crate::store) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
+pub(super) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
     let journal = read(file).ok()??;
     let about = JournalSubject { boot: boot::id(), part: identity(part), ..journal.about.clone() };
     joins(&journal, &about, &Sealer::default())?;
@@ -424,13 +423,6 @@ pub(in crate::store) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
 }
 
 /// Whether a journal is about this part file.
-pub(in crate::store) fn is_about(file: &OwnedFd, part: &Stat) -> bool {
+pub(super) fn is_about(file: &OwnedFd, part: &Stat) -> bool {
     read(file).ok().flatten().is_some_and(|journal| journal.about.part.1 == part.st_ino)
-}
-
-/// A regular file of ours with a single link: it cannot have been planted from elsewhere.
-pub(in crate::store) fn is_own(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-        && stat.st_nlink == 1
-        && stat.st_uid == rustix::process::geteuid().as_raw()
 }

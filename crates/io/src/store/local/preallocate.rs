@@ -2,7 +2,7 @@
 
 use crate::store::Result;
 use crate::store::errors::{self, Verb};
-use crate::store::resolve::is_on_disk;
+use crate::store::medium::TMPFS_MAGIC;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -11,21 +11,6 @@ use xdfs_proto::base::{Error, ErrorKind, Extent};
 /// Below this size a reservation costs more than it can save; for such a small file, the write
 /// reports the error.
 const RESERVE_BYTES_MIN: u64 = 1 << 20;
-
-/// Whether the file is only in memory: writing it is copying, with no device and no delayed
-/// allocation.
-pub(in crate::store) fn in_memory(file: &OwnedFd) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|file_system| file_system.f_type as u64 == TMPFS_MAGIC)
-}
-
-/// Whether `fstat` on the open file returns without waiting for another machine: its file system is
-/// on a device of this machine, or in memory.
-pub(in crate::store) fn at_hand(file: &OwnedFd) -> bool {
-    in_memory(file) || is_on_disk(file)
-}
-
-/// Magic number of tmpfs.
-const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// Makes sure that `size` bytes fit into `file`, and preallocates them where that makes writing
 /// faster.

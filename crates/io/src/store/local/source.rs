@@ -2,6 +2,7 @@
 
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::read_full;
+use crate::store::medium::at_hand;
 use crate::store::stat::{attributes_of, likeness};
 use crate::store::{Attributes, Result, SourceCapability, SourceFile};
 use rustix::fs::Stat;
@@ -16,13 +17,13 @@ pub struct LocalSource {
     shown: String,
     /// The result of `fstat` right after the open.
     opened: Attributes,
-    /// See [`super::preallocate::at_hand`].
+    /// See [`at_hand`].
     at_hand: bool,
 }
 
 impl LocalSource {
     pub(in crate::store) fn new(file: OwnedFd, shown: String, stat: &Stat) -> Self {
-        let at_hand = super::preallocate::at_hand(&file);
+        let at_hand = at_hand(&file);
         Self { file, shown, opened: attributes_of(stat), at_hand }
     }
 }

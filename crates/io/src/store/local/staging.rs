@@ -9,7 +9,6 @@
 
 use super::journal::Sealer;
 use crate::store::errors::{self, Verb};
-use crate::store::resolve::leftovers::{self, Leftover};
 use crate::store::resolve::staging::{NoStaging, OpenStaging};
 use crate::store::resolve::{Parent, Root};
 use rustix::fs::{FlockOperation, Mode};
@@ -220,6 +219,11 @@ pub(super) fn lock_new(file: &OwnedFd) {
     let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
 }
 
+/// Whether the file has no writer; if so, no other writer can start while `file` is open.
+pub(super) fn is_held_by_nobody(file: &OwnedFd) -> bool {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
 /// Why a file for `shown` cannot be staged.
 pub(super) fn no_staging(shown: &str, why: NoStaging) -> Error {
     match why {
@@ -250,6 +254,34 @@ impl Staged {
             let _ = self.names.remove_journal(self.directory());
         }
     }
+}
+
+/// What a name in a staging directory stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Leftover {
+    /// A part file.
+    Part,
+    /// Its journal.
+    Journal,
+    /// A journal that is being written.
+    Fresh,
+}
+
+/// Parses `<16 hexadecimal digits>-<32 hexadecimal digits>.part` and the like; returns the name
+/// without its suffix.
+pub(super) fn kind_of(name: &[u8]) -> Option<(Leftover, &[u8])> {
+    let (stem, kind) = suffix_of(name)?;
+    let (target, transfer) = (stem.get(..16)?, stem.get(17..)?);
+    let hexadecimal = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    let formed = stem.len() == 49 && stem.get(16) == Some(&b'-') && hexadecimal(target) && hexadecimal(transfer);
+    formed.then_some((kind, stem))
+}
+
+/// What a name stands for by its suffix, and the name without it.
+pub(super) fn suffix_of(name: &[u8]) -> Option<(&[u8], Leftover)> {
+    let suffixes =
+        [(b".part".as_slice(), Leftover::Part), (b".journal", Leftover::Journal), (b".journal.new", Leftover::Fresh)];
+    suffixes.iter().find_map(|(suffix, kind)| Some((name.strip_suffix(*suffix)?, *kind)))
 }
 
 /// The names of a part file and its journal:
@@ -286,7 +318,7 @@ impl PartNames {
 
     /// The names for a part file that was found.
     pub(super) fn of_part(part: &[u8]) -> Option<Self> {
-        match leftovers::kind_of(part)? {
+        match kind_of(part)? {
             (Leftover::Part, stem) => Some(Self { part: part.to_vec(), journal: [stem, b".journal"].concat() }),
             _ => None,
         }
@@ -308,3 +340,25 @@ pub(super) fn target_prefix(target: &RelPath) -> String {
 /// The constants of FNV-1a with 64 bits.
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_part_files_are_taken_for_such() {
+        let (target, hex) = ("0123456789abcdef", "0123456789abcdef0123456789abcdef");
+        for (name, kind) in [
+            (format!("{target}-{hex}.part"), Some(Leftover::Part)),
+            (format!("{target}-{hex}.journal"), Some(Leftover::Journal)),
+            (format!("{target}-{hex}.journal.new"), Some(Leftover::Fresh)),
+            (format!("{target}.{hex}.part"), None),
+            (format!("{hex}.part"), None),
+            (format!("{target}-{hex}0.part"), None),
+            (format!("{target}-{}g.part", &hex[1..]), None),
+            (format!("{target}-{hex}.parts"), None),
+        ] {
+            assert_eq!(kind_of(name.as_bytes()).map(|(kind, _)| kind), kind, "{name}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! only for ours: in parallel with another program that writes it took ten times as long as a sync
 //! of each file (measured; docs/decisions/0004-small-files.md).
 
-use crate::store::resolve::is_on_disk;
+use crate::store::medium::is_on_disk;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;

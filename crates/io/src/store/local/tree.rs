@@ -1,8 +1,8 @@
 //! The operations of a tree on this machine: error messages around the calls of `resolve`.
 
-use super::preallocate::in_memory;
 use super::{LocalStore, syncfs_policy};
 use crate::store::errors::{self, Verb};
+use crate::store::medium::in_memory;
 use crate::store::resolve::names::{self, Held};
 use crate::store::resolve::staging::is_staging;
 use crate::store::resolve::{Blocked, Cause, Parent};

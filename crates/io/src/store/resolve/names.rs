@@ -1,7 +1,8 @@
 //! The operations of a tree as calls on an open directory and one single component, or on an open
 //! file itself.
 
-use super::{Blocked, Parent, Root, is_on_disk, parent::single};
+use super::{Blocked, Parent, Root, parent::single};
+use crate::store::medium::is_on_disk;
 use crate::store::tree::{AttributeChange, ListControl, Special};
 use rustix::buffer::{SpareCapacity, spare_capacity};
 use rustix::fs::{

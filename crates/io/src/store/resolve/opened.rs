@@ -1,6 +1,7 @@
 //! Opening a file to read and write it in place.
 
-use super::{Blocked, Root, is_generated, must_be_regular};
+use super::{Blocked, Root, must_be_regular};
+use crate::store::medium::is_generated;
 use crate::store::open_file::OpenRequest;
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;

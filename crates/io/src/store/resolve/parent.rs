@@ -1,7 +1,6 @@
 //! An open directory and the calls that change it: each takes single components, so no path is
 //! resolved twice and no link is followed.
 
-use super::super::local::parts::is_own;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +12,7 @@ pub(in crate::store) struct Parent {
 }
 
 impl Parent {
-    pub(super) fn new(directory: OwnedFd) -> Self {
+    pub(in crate::store) fn new(directory: OwnedFd) -> Self {
         Self { directory }
     }
 
@@ -40,6 +39,13 @@ impl Parent {
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Whether `name` still refers to the file with this `stat`. While its lock is held, that does not
+    /// change.
+    pub(in crate::store) fn is_still(&self, name: &[u8], stat: &Stat) -> bool {
+        let found = self.look(name).ok().flatten();
+        found.is_some_and(|found| (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino))
     }
 
     /// Opens the regular file `name` for reading; ESTALE if the name refers to something else.
@@ -167,4 +173,11 @@ pub(super) fn single(name: &[u8]) -> Result<(), Errno> {
         _ if name.contains(&b'/') => Err(Errno::INVAL),
         _ => Ok(()),
     }
+}
+
+/// A regular file of ours with a single link: it cannot have been planted from elsewhere.
+fn is_own(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_nlink == 1
+        && stat.st_uid == rustix::process::geteuid().as_raw()
 }

@@ -2,6 +2,7 @@
 
 use super::Parent;
 use super::parent::single;
+use crate::store::medium::in_memory;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -34,7 +35,7 @@ impl Parent {
 
     /// Whether files here are only in memory: writing them is copying, without a device.
     pub(in crate::store) fn in_memory(&self) -> bool {
-        super::super::local::preallocate::in_memory(&self.directory)
+        in_memory(&self.directory)
     }
 
     /// Opens a file that was just seen to be regular, for one read; the caller must check

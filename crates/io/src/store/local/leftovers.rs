@@ -5,37 +5,19 @@
 //! Earlier versions had part files next to their targets. None of them is resumed. One is removed
 //! if a journal of its own proves what it is; every other name of that form belongs to a user.
 
-use super::super::local::parts::{is_about, resumable};
-use super::super::{FileKind, Recovered};
-use super::reserved::is_reserved;
-use super::trees;
-use super::{Parent, Root};
-use rustix::fs::{Dir, FileType, FlockOperation, OFlags, Stat};
+use super::parts::{is_about, resumable};
+use super::staging::{Leftover, is_held_by_nobody, kind_of, suffix_of};
+use crate::store::errors::file_kind;
+use crate::store::reserved::is_reserved;
+use crate::store::resolve::{Parent, Root, trees};
+use crate::store::{FileKind, Recovered};
+use rustix::fs::{Dir, FileType, FlockOperation};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use xdfs_proto::base::RelPath;
 
-/// What a name in a staging directory stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::store) enum Leftover {
-    Part,
-    Journal,
-    /// A journal that is being written.
-    Fresh,
-}
-
 /// Maximum number of names of a staging directory that are checked: more than any server keeps.
 const NAMES_MAX: usize = 1 << 20;
-
-/// Parses `<16 hexadecimal digits>-<32 hexadecimal digits>.part` and the like; returns the name
-/// without its suffix.
-pub(in crate::store) fn kind_of(name: &[u8]) -> Option<(Leftover, &[u8])> {
-    let (stem, kind) = suffix_of(name)?;
-    let (target, transfer) = (stem.get(..16)?, stem.get(17..)?);
-    let hexadecimal = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
-    let formed = stem.len() == 49 && stem.get(16) == Some(&b'-') && hexadecimal(target) && hexadecimal(transfer);
-    formed.then_some((kind, stem))
-}
 
 /// Parses `.<name>.<32 hexadecimal digits>.part`, which earlier versions used next to the target;
 /// returns the name without its suffix.
@@ -46,21 +28,15 @@ fn former_part(name: &[u8]) -> Option<&[u8]> {
     (dotted && digits.iter().all(u8::is_ascii_hexdigit)).then_some(stem)
 }
 
-fn suffix_of(name: &[u8]) -> Option<(&[u8], Leftover)> {
-    let suffixes =
-        [(b".part".as_slice(), Leftover::Part), (b".journal", Leftover::Journal), (b".journal.new", Leftover::Fresh)];
-    suffixes.iter().find_map(|(suffix, kind)| Some((name.strip_suffix(*suffix)?, *kind)))
-}
-
 impl Root {
     /// Checks every directory below; what was last written before `expired` (seconds since 1970) is
     /// removed.
-    pub(in crate::store) fn recover(&self, expired: i64) -> Recovered {
+    pub(super) fn recover(&self, expired: i64) -> Recovered {
         self.look_through(expired, true)
     }
 
     /// The same for this directory only.
-    pub(in crate::store) fn recover_here(&self, expired: i64) -> Recovered {
+    pub(super) fn recover_here(&self, expired: i64) -> Recovered {
         self.look_through(expired, false)
     }
 
@@ -68,9 +44,8 @@ impl Root {
         let mut found = Recovered::default();
         let mut open = vec![RelPath::default()];
         while let Some(path) = open.pop() {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
             // An unreadable directory is skipped, and holds no part file of ours.
-            let Ok(directory) = self.beneath(&path, flags) else { continue };
+            let Ok(directory) = self.open_directory(&path) else { continue };
             let Ok(entries) = Dir::read_from(directory.as_fd()) else { continue };
             let parent = Parent::new(directory);
             let mut staging = false;
@@ -95,7 +70,7 @@ impl Root {
                 };
                 let mut inner = path.clone();
                 // At a depth beyond the path limit there is no target either.
-                if kind.map(super::super::errors::file_kind) == Some(FileKind::Directory) && inner.push(name).is_ok() {
+                if kind.map(file_kind) == Some(FileKind::Directory) && inner.push(name).is_ok() {
                     open.push(inner);
                 }
             }
@@ -110,7 +85,7 @@ impl Root {
 impl Parent {
     /// The same for the staging directories in this directory. One that is empty afterwards is
     /// removed.
-    pub(in crate::store) fn recover_staging(&self, expired: i64, found: &mut Recovered) {
+    pub(super) fn recover_staging(&self, expired: i64, found: &mut Recovered) {
         for staging in self.existing_staging() {
             for name in staging.directory.names(NAMES_MAX).unwrap_or_default() {
                 if let Some((kind, stem)) = kind_of(&name) {
@@ -126,7 +101,7 @@ impl Parent {
 
     /// Removes the staging directories in this directory with the part files that are not being
     /// written, if they contain nothing else.
-    pub(in crate::store) fn clear_staging(&self) {
+    pub(super) fn clear_staging(&self) {
         // More than a directory has of them.
         let names = self.names(4).unwrap_or_default();
         if !names.iter().all(|name| is_reserved(name)) {
@@ -160,23 +135,11 @@ impl Parent {
 fn remove_free(parent: &Parent, name: &[u8]) {
     if let Ok(Some((file, stat))) = parent.open_own(name)
         && is_free(&file)
-        && is_still(parent, name, &stat)
+        && parent.is_still(name, &stat)
     {
         // A file that cannot be removed keeps the directory, whose removal then reports the error.
         let _ = parent.remove(name);
     }
-}
-
-/// Whether `name` still refers to the file with this `stat`. While its lock is held, that does not
-/// change.
-pub(in crate::store) fn is_still(parent: &Parent, name: &[u8], stat: &Stat) -> bool {
-    let found = parent.look(name).ok().flatten();
-    found.is_some_and(|found| (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino))
-}
-
-/// Whether the file has no writer; if so, no other writer can start while `file` is open.
-pub(in crate::store) fn is_held_by_nobody(file: &OwnedFd) -> bool {
-    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
 /// Removes a part file of an earlier version that is old, is not being written, and has a journal
@@ -211,7 +174,7 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
             // locks, when they are old.
             if (old && !fresher && is_free(&file)) || (bytes.is_none() && is_held_by_nobody(&file)) {
                 // The part first: a journal alone is worthless.
-                if is_still(parent, name, &stat) && parent.remove(name).is_ok() {
+                if parent.is_still(name, &stat) && parent.remove(name).is_ok() {
                     found.expired += u64::from(old);
                     let _ = parent.remove(&of(b".journal.new"));
                     let _ = parent.remove(&of(b".journal"));
@@ -250,23 +213,6 @@ fn is_free(file: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_names_of_part_files_are_taken_for_such() {
-        let (target, hex) = ("0123456789abcdef", "0123456789abcdef0123456789abcdef");
-        for (name, kind) in [
-            (format!("{target}-{hex}.part"), Some(Leftover::Part)),
-            (format!("{target}-{hex}.journal"), Some(Leftover::Journal)),
-            (format!("{target}-{hex}.journal.new"), Some(Leftover::Fresh)),
-            (format!("{target}.{hex}.part"), None),
-            (format!("{hex}.part"), None),
-            (format!("{target}-{hex}0.part"), None),
-            (format!("{target}-{}g.part", &hex[1..]), None),
-            (format!("{target}-{hex}.parts"), None),
-        ] {
-            assert_eq!(kind_of(name.as_bytes()).map(|(kind, _)| kind), kind, "{name}");
-        }
-    }
 
     #[test]
     fn only_names_that_earlier_versions_gave_are_taken_for_theirs() {
