@@ -38,6 +38,7 @@ mod fresh_id;
 mod io_loops;
 mod ledger;
 pub mod local;
+mod local_place;
 mod medium;
 pub mod memory;
 pub mod null;
@@ -64,6 +65,7 @@ pub use export::MemoryExport;
 pub use fault::FaultStore;
 pub use local::parts::KeptLimits;
 pub use local::{Kept, LocalStore};
+pub use local_place::LocalPlace;
 pub use memory::MemoryStore;
 pub use open_file::{OpenFile, OpenRequest};
 pub use pipe::{OpenPipe, PipeEnd, PipeRead};
@@ -73,7 +75,6 @@ pub use resolve::append::append_named;
 pub use resolve::folder::{
     Folder, FolderLock, FoundRecord, Record, Secrecy, Stamp, create_named, leads_to, read_named, read_settings,
 };
-pub use resolve::typed::LocalPlace;
 pub use sim::SimStore;
 pub use small::{SmallFile, SmallGroup, SmallReader};
 pub use source::{Source, SourceCapability, SourceFile};

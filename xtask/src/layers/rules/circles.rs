@@ -91,36 +91,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               it the loop that calls it",
     },
     Circle {
-        folder: "crates/io/src/store",
-        modules: &[
-            "descriptors",
-            "errors",
-            "local",
-            "open_file",
-            "pipe",
-            "resolve",
-            "small",
-            "source",
-            "stage",
-            "stream",
-            "tree",
-            "verified_range",
-        ],
-        arrows: &[
-            ("errors", "resolve"),
-            ("tree", "resolve"),
-            ("resolve", "small"),
-            ("resolve", "local"),
-            ("open_file", "local"),
-            ("stage", "local"),
-            ("stream", "local"),
-            ("verified_range", "local"),
-        ],
-        why: "to be turned round: ReadBack, ResumeMatch, node_of and stuck_words belong to those who use them, \
-              errors::blocked to resolve, is_reserved and fresh_id below it; resolve::typed and leftovers, which \
-              know parts of local, above local",
-    },
-    Circle {
         folder: "crates/server/src",
         modules: &["calls", "files", "session_context"],
         arrows: &[("files", "calls")],
