@@ -19,7 +19,6 @@ mod handle;
 mod load;
 pub mod operations;
 mod pool;
-mod reactor;
 mod registry;
 #[cfg(any(feature = "futures", feature = "tokio"))]
 mod runtimes;

@@ -3,8 +3,8 @@
 use crate::driver::Listener;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::core::milliseconds_until;
+use crate::handle::reactor::Reactor;
 use crate::handle::{Handle, Options, deadline, may_wait};
-use crate::reactor::Reactor;
 use crate::stack::{Prepared, Stack};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;

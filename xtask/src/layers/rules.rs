@@ -215,7 +215,7 @@ const LINUX: &[(&str, &str)] = &[
     ("crates/xio/src/drivers/", "a driver serves the systems that it can"),
     ("crates/xio/src/handle/core.rs", "wakes the reactor"),
     ("crates/xio/src/load/blocking.rs", "tells the handle what its threads did"),
-    ("crates/xio/src/reactor.rs", "waits for descriptors as Linux does"),
+    ("crates/xio/src/handle/reactor.rs", "waits for descriptors as Linux does"),
     ("crates/xio/src/server.rs", "wakes the reactor"),
     ("crates/cli/src/cmd/cp/input.rs", "one pipe into another without a copy"),
     ("crates/cli/src/cmd/demo/bound.rs", "a bare socket copy to compare with, as fast as Linux can"),

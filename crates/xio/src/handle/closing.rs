@@ -1,11 +1,12 @@
 //! The close barrier: everything that is outstanding is finished or cancelled, and told, before the
 //! drivers are closed, and that is told last (XIO-41, XIO-42).
 
-use super::core::{CloseStep, Closing};
+use super::close_step::{CloseStep, too_slow};
+use super::core::Closing;
+use super::reactor::Reactor;
 use super::{Handle, deadline, may_wait};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::operations::{Lane, Owner};
-use crate::reactor::Reactor;
 use std::time::Instant;
 
 impl Handle {
@@ -87,8 +88,4 @@ impl Handle {
         Reactor::notify(shared);
         Ok(())
     }
-}
-
-pub(crate) fn too_slow() -> Error {
-    Error::new(ErrorKind::TimedOut, "the drivers could not send what they held in time; closed without it")
 }

@@ -5,18 +5,20 @@
 //! reactor, which calls its callback. Both kinds follow each other in one queue for each direction.
 
 mod buffers;
-pub(crate) mod closing;
+mod close_step;
+mod closing;
 pub(crate) mod core;
+pub(crate) mod reactor;
 mod registered;
-pub(crate) mod step;
+mod step;
 
 pub use buffers::{Buffers, Lent};
 
 use self::core::{Core, Shared};
+use self::reactor::Reactor;
 use self::step::Step;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operations::{Finished, Lane, OperationId, Outcome, Owner, Phase, Refused};
-use crate::reactor::{self, Reactor};
 use crate::stack::{Prepared, Stack};
 use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};

@@ -2,11 +2,11 @@
 //! `register_*` and one at a time.
 
 use super::core::Slot;
+use super::reactor::Reactor;
 use super::{Buffers, Callback, Completed, Handle, Options, check_wait_for, deadline};
 use crate::error::Result;
 use crate::operations::{Lane, OperationId, Owner, Phase};
 use crate::pool;
-use crate::reactor::Reactor;
 use crate::stack::{Prepared, Stack};
 use std::time::Instant;
 use xdfs_io::stack::{Flow, Interest, ReadInfo, WriteInfo};

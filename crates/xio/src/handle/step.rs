@@ -3,7 +3,6 @@
 //! least of all the reactor in a callback.
 
 use super::Buffers;
-use super::core::Shared;
 use crate::error::Error;
 use crate::operations::{Lane, Operations, Outstanding};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -106,29 +105,13 @@ pub(super) struct PooledCall {
 }
 
 impl PooledCall {
-    fn run(&mut self) -> Moved {
+    /// Makes it.
+    pub(super) fn run(&mut self) -> Moved {
         let Self { lane, front, flow, buffers, read, write, holds_back } = self;
         if *lane == Lane::Read {
             buffers.rest_mut(front.moved, |into| read_once(&mut **flow, into, read))
         } else {
             buffers.rest(front.moved, |from| write_once(&mut **flow, front, *holds_back, from, write))
-        }
-    }
-}
-
-/// Drives the registered operations of a handle without a descriptor, on a thread that may wait.
-pub(crate) fn drive_pooled(shared: &Shared) {
-    shared.lock().drive_lane(Lane::Open);
-    for lane in [Lane::Read, Lane::Write] {
-        for _ in 0..STEPS_PER_TURN {
-            let Some(mut call) = shared.lock().begin_call(lane) else { break };
-            let moved = call.run();
-            let mut core = shared.lock();
-            let again = core.end_call(call, moved);
-            shared.wake(&core);
-            if !again {
-                break;
-            }
         }
     }
 }

@@ -98,19 +98,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               attributes_of, file_at) belongs to a module below both",
     },
     Circle {
-        folder: "crates/xio/src",
-        modules: &["handle", "reactor"],
-        arrows: &[("handle", "reactor")],
-        why: "handles wake the reactor, which drives them: its queue belongs to a module below both, its loop \
-              above",
-    },
-    Circle {
-        folder: "crates/xio/src/handle",
-        modules: &["core", "step"],
-        arrows: &[("step", "core")],
-        why: "to be turned round: drive_pooled locks the shared handle and belongs to core",
-    },
-    Circle {
         folder: "crates/xio/src/load",
         modules: &["blocking", "listening"],
         arrows: &[("listening", "blocking")],

@@ -2,13 +2,12 @@
 //! (`epoll`, edge-triggered, one entry a handle), for deadlines and for handles that somebody
 //! changed; it never waits for a driver, a peer or a disk.
 
+use super::IN_CALLBACK;
+use super::close_step::{CloseStep, too_slow};
+use super::core::{Core, Shared, Watched, milliseconds_until};
+use super::step::STEPS_PER_TURN;
 use crate::error::{Error, Result};
-use crate::handle::IN_CALLBACK;
-use crate::handle::closing::too_slow;
-use crate::handle::core::CloseStep;
-use crate::handle::core::{Core, Shared, Watched, milliseconds_until};
-use crate::handle::step::drive_pooled;
-use crate::operations::Phase;
+use crate::operations::{Lane, Phase};
 use crate::pool;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -310,4 +309,21 @@ fn submit(shared: &Arc<Shared>) {
         shared.pooled.store(false, Ordering::Release);
         Reactor::notify(&shared);
     }));
+}
+
+/// Drives the registered operations of a handle without a descriptor, on a thread that may wait.
+fn drive_pooled(shared: &Shared) {
+    shared.lock().drive_lane(Lane::Open);
+    for lane in [Lane::Read, Lane::Write] {
+        for _ in 0..STEPS_PER_TURN {
+            let Some(mut call) = shared.lock().begin_call(lane) else { break };
+            let moved = call.run();
+            let mut core = shared.lock();
+            let again = core.end_call(call, moved);
+            shared.wake(&core);
+            if !again {
+                break;
+            }
+        }
+    }
 }
