@@ -5,12 +5,8 @@
 //! One counter is readable when there is something to read. The other is full, and so not writable, while
 //! there is something to write.
 
-use super::abi::{Blocking, Element, Listening, named, nonsense};
-use super::listening::BlockingListener;
+use super::abi::{Blocking, Element, named, nonsense};
 use super::machine::{Machine, Reading, Writing};
-use crate::attributes::{AttributeInfo, Attributes};
-use crate::contact::Contact;
-use crate::driver::{Below, Driver, Kind, Listener};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -39,46 +35,14 @@ static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 /// A counter that cannot take more.
 const FULL: u64 = u64::MAX - 1;
 
-/// The driver.
-pub(super) struct BlockingDriver {
-    pub(super) name: String,
-    pub(super) calls: Blocking,
-    /// Of one that can listen.
-    pub(super) listening: Option<Listening>,
-    pub(super) attributes: &'static [AttributeInfo],
-}
-
-impl Driver for BlockingDriver {
-    fn kind(&self) -> Kind {
-        Kind::Transport
-    }
-
-    fn attributes(&self) -> &'static [AttributeInfo] {
-        self.attributes
-    }
-
-    fn open(&self, _: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Flow>> {
-        let (contact, attributes) = (contact.text().to_owned(), attributes.as_text());
-        let connection = Arc::new(Connection::new(&self.name, self.calls)?);
-        let opening = connection.clone();
-        Ok(Box::new(connection.run(move || {
-            opening.on_open(opening.again(|| opening.calls.open(&contact, &attributes)));
-            opening.read();
-        })?))
-    }
-
-    fn listen(&self, _: &Below, contact: &Contact, attributes: &Attributes) -> Result<Box<dyn Listener>> {
-        let Some(listening) = self.listening else {
-            return Err(Error::new(ErrorKind::Unsupported, "it cannot listen"));
-        };
-        let listener = BlockingListener::start(
-            &self.name,
-            self.calls,
-            listening,
-            listening.listen(contact.text(), &attributes.as_text()).map_err(|error| named(error, &self.name))?,
-        )?;
-        Ok(Box::new(listener))
-    }
+/// An element of a connection that the driver opens.
+pub(super) fn opened(name: &str, calls: Blocking, contact: String, attributes: String) -> Result<Box<dyn Flow>> {
+    let connection = Arc::new(Connection::new(name, calls)?);
+    let opening = connection.clone();
+    Ok(Box::new(connection.run(move || {
+        opening.on_open(opening.again(|| opening.calls.open(&contact, &attributes)));
+        opening.read();
+    })?))
 }
 
 /// An element of a connection that the driver has accepted. It is closed where there is no room for it.

@@ -6,6 +6,7 @@
 
 mod abi;
 mod blocking;
+mod blocking_driver;
 mod listening;
 mod machine;
 mod transform;
@@ -105,7 +106,7 @@ fn load(name: &str, file: &Path) -> std::result::Result<Arc<dyn Driver>, String>
                 Some(raw) => Some(Listening::of(*raw).ok_or_else(missing)?),
                 None => None,
             };
-            Ok(Arc::new(blocking::BlockingDriver { name: name.to_owned(), calls, listening, attributes }))
+            Ok(Arc::new(blocking_driver::BlockingDriver { name: name.to_owned(), calls, listening, attributes }))
         }
         TRANSFORM => {
             let calls = transform.copied().and_then(Transform::of).ok_or_else(missing)?;

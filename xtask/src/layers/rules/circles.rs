@@ -97,10 +97,4 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
         why: "to be turned round: what calls on names and on files share (BatchOwner, failure, reply_writer, \
               attributes_of, file_at) belongs to a module below both",
     },
-    Circle {
-        folder: "crates/xio/src/load",
-        modules: &["blocking", "listening"],
-        arrows: &[("listening", "blocking")],
-        why: "to be turned round: the counters, the judging of errors and accepted belong to a module below both",
-    },
 ];
