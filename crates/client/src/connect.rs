@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use xdfs_engine::opening::{ClientOpened, ClientOpening, ClientStep, SessionRequest};
 use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, End, Op, SocketId};
 use xdfs_io::stack::Over;
-use xdfs_io::transport::{self, Link, TransportError, TransportOptions};
+use xdfs_io::transport::{self, Address, Link, TransportError, TransportOptions};
 use xdfs_proto::base::{Error, ErrorKind, Instant, Suite};
 use xdfs_proto::features;
 use xdfs_proto::wire::Event;
@@ -43,6 +43,29 @@ const NO_WAY: u16 = 101;
 /// Whether no network of this machine leads to the server.
 pub fn has_no_way(error: &Error) -> bool {
     error.kind == ErrorKind::ConnectionLost && error.errno == NO_WAY
+}
+
+/// Connects to one address of a host after the other, until a server answers.
+pub fn connect_any<T>(
+    addresses: impl IntoIterator<Item = Address>,
+    mut open: impl FnMut(Address) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut failed: Option<Error> = None;
+    for address in addresses {
+        match open(address) {
+            Err(error) if matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut) => {
+                // Who answered says more than who is silent, and that more than an address that leads nowhere.
+                let says =
+                    |error: &Error| (was_lost_in_opening(error), error.kind == ErrorKind::TimedOut, !has_no_way(error));
+                if failed.as_ref().is_none_or(|before| says(&error) > says(before)) {
+                    failed = Some(error);
+                }
+            }
+            // A server answered: another address of the same host would give the same answer.
+            outcome => return outcome,
+        }
+    }
+    Err(failed.unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the host has no address")))
 }
 
 /// The error of a connection that could not be made.

@@ -63,6 +63,7 @@ mod joining;
 mod journal;
 mod options;
 mod pipelines;
+pub mod pool;
 mod requests;
 pub mod retry;
 mod session;
@@ -72,7 +73,7 @@ pub mod trust;
 pub mod watch;
 
 pub use calls::{Batch, Facts, Opener, Openers, Page, Pages, PendingReply, Reply, failed, in_full, when_permitted};
-pub use connect::{has_no_way, was_lost_in_opening};
+pub use connect::{connect_any, has_no_way, was_lost_in_opening};
 pub use endpoints::{Content, Payload, Staging, Target};
 pub use journal::{authenticated, use_journal_key};
 pub use options::{ConnectOptions, GetOptions, Offer, PutOptions, Verify};

@@ -1,4 +1,4 @@
-//! What is worth another try, and how long to wait for it.
+//! What is worth another try, how long to wait for it, and the loops that make it.
 //!
 //! An error that passes by itself is retried; one that would come again is told at once.
 
@@ -40,6 +40,60 @@ pub(crate) fn is_busy(error: &Error) -> bool {
 /// Whether the same may succeed in a new session.
 pub(crate) fn is_lost(error: &Error) -> bool {
     is_outage(error.kind) || error.kind == ErrorKind::SessionUnknown
+}
+
+/// What a failure says of another attempt at the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailureClass {
+    /// That would fail, too.
+    Permanent,
+    /// That may succeed: a server had answered.
+    Transient,
+    /// No server answered. One that was there before may come back; one that never was is not waited for.
+    Unanswered,
+}
+
+impl FailureClass {
+    /// Of a copy that failed so, before or after a server had answered.
+    pub fn of_copy(kind: ErrorKind, answered: bool) -> Self {
+        match (passes(kind), answered) {
+            (false, _) => Self::Permanent,
+            (true, true) => Self::Transient,
+            (true, false) => Self::Unanswered,
+        }
+    }
+}
+
+/// Failures between which nothing moves are one outage, of which people want to hear once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outage {
+    /// This is its first failure.
+    Begins,
+    /// This is another one.
+    Lasts,
+}
+
+/// What is attempted until it succeeds, and whoever waits for that.
+pub trait Attempts {
+    /// What comes of it.
+    type Done;
+    /// Why it failed.
+    type Failure;
+
+    /// Makes one attempt. Those behind a loss need another session, and go on with what is there.
+    fn attempt(&mut self) -> Result<Self::Done, Self::Failure>;
+
+    /// What a failure says of the next attempt.
+    fn classify(&self, failure: &Self::Failure) -> FailureClass;
+
+    /// How far all attempts together have come.
+    fn progress(&self) -> u64;
+
+    /// Waits. False if another attempt is not wanted any more.
+    fn pause(&mut self, time: Duration) -> bool;
+
+    /// Another attempt follows.
+    fn on_retry(&mut self, failure: Self::Failure, outage: Outage);
 }
 
 /// Longer than anybody waits.
@@ -88,12 +142,56 @@ impl Backoff {
         self.attempts
     }
 
+    /// Makes attempts until one succeeds, or none is left. The last failure is that of all of them.
+    pub fn retry<A: Attempts>(&mut self, attempts: &mut A) -> Result<A::Done, A::Failure> {
+        loop {
+            let failure = match attempts.attempt() {
+                Ok(done) => return Ok(done),
+                Err(failure) => failure,
+            };
+            let (class, reached) = (attempts.classify(&failure), attempts.progress());
+            let outage = if self.is_first_loss(reached) { Outage::Begins } else { Outage::Lasts };
+            let pause = if self.is_worth_it(class) { self.next(reached, Instant::now()) } else { None };
+            if !pause.is_some_and(|pause| attempts.pause(pause)) {
+                return Err(failure);
+            }
+            attempts.on_retry(failure, outage);
+        }
+    }
+
+    /// Makes a call of a program, and again while its error is worth that.
+    pub(crate) fn retry_call<T>(
+        &mut self,
+        is_worth_it: impl Fn(&Error) -> bool,
+        mut call: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            match call() {
+                Err(error) if is_worth_it(&error) => self.wait(error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn is_worth_it(&self, class: FailureClass) -> bool {
+        match class {
+            FailureClass::Permanent => false,
+            FailureClass::Transient => true,
+            FailureClass::Unanswered => self.attempts > 0,
+        }
+    }
+
+    /// Nothing failed since something moved.
+    fn is_first_loss(&self, reached: u64) -> bool {
+        reached > self.reached || self.until.is_none()
+    }
+
     /// How long to wait before the next attempt, when so much was reached; none to give up.
-    pub fn next(&mut self, reached: u64, now: Instant) -> Option<Duration> {
+    fn next(&mut self, reached: u64, now: Instant) -> Option<Duration> {
         if self.limit.is_zero() {
             return None;
         }
-        if reached > self.reached || self.until.is_none() {
+        if self.is_first_loss(reached) {
             (self.until, self.pause) = (Some(after(now, self.limit)), self.pauses[0]);
             self.reached = self.reached.max(reached);
         }
@@ -125,6 +223,70 @@ impl Backoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Attempts that fail as they are told to, and then succeed.
+    struct Script {
+        /// The kind of each failure, and whether a server had answered; the last one is the first.
+        failures: Vec<(ErrorKind, bool)>,
+        /// What the attempt reaches that fails so late.
+        moves_at: usize,
+        /// What was told of each further attempt.
+        told: Vec<Outage>,
+    }
+
+    impl Script {
+        fn of(failures: &[(ErrorKind, bool)]) -> Self {
+            Self { failures: failures.iter().rev().copied().collect(), moves_at: 0, told: Vec::new() }
+        }
+
+        fn run(&mut self) -> Result<(), (ErrorKind, bool)> {
+            Backoff::since_progress(Duration::from_secs(60)).retry(self)
+        }
+    }
+
+    impl Attempts for Script {
+        type Done = ();
+        type Failure = (ErrorKind, bool);
+
+        fn attempt(&mut self) -> Result<(), Self::Failure> {
+            self.failures.pop().map_or(Ok(()), Err)
+        }
+
+        fn classify(&self, &(kind, answered): &Self::Failure) -> FailureClass {
+            FailureClass::of_copy(kind, answered)
+        }
+
+        fn progress(&self) -> u64 {
+            u64::from(self.failures.len() < self.moves_at)
+        }
+
+        fn pause(&mut self, _: Duration) -> bool {
+            true
+        }
+
+        fn on_retry(&mut self, _: Self::Failure, outage: Outage) {
+            self.told.push(outage);
+        }
+    }
+
+    #[test]
+    fn what_does_not_pass_or_never_began_is_not_tried_again() {
+        for failure in [(ErrorKind::ConnectionLost, false), (ErrorKind::NoSpace, true), (ErrorKind::Superseded, true)] {
+            let mut script = Script::of(&[failure]);
+            assert_eq!((script.run(), script.told.len()), (Err(failure), 0));
+        }
+        // The server is not back yet at the second attempt.
+        let mut script = Script::of(&[(ErrorKind::Draining, true), (ErrorKind::ConnectionLost, false)]);
+        assert_eq!((script.run(), script.told.len()), (Ok(()), 2));
+    }
+
+    #[test]
+    fn an_outage_lasts_until_something_moves() {
+        let mut script = Script::of(&[(ErrorKind::ConnectionLost, true); 4]);
+        script.moves_at = 2;
+        assert_eq!(script.run(), Ok(()));
+        assert_eq!(script.told, [Outage::Begins, Outage::Lasts, Outage::Begins, Outage::Lasts]);
+    }
 
     #[test]
     fn pauses_grow_to_a_bound_and_end_at_the_deadline() {

@@ -8,11 +8,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use xdfs_client::retry::Backoff;
+use xdfs_client::retry::{Attempts, Backoff, FailureClass, Outage};
 use xdfs_client::trust::{HostName, KeyRejection, KnownHosts, Remembered, Trust};
-use xdfs_client::{Certificates, ConnectOptions, Error, ErrorKind, Limit, Session, has_no_way, was_lost_in_opening};
+use xdfs_client::{
+    Address, Certificates, ConnectOptions, Error, ErrorKind, Limit, Session, connect_any, has_no_way,
+    was_lost_in_opening,
+};
 use xdfs_io::store::owners;
 use xdfs_secure::policy::Fingerprint;
 use xdfs_xio::Over;
@@ -100,7 +103,6 @@ pub(crate) fn connect<T>(
     offers.recall(typed, &host);
     let pinned = url.key.as_deref().and_then(|key| key.parse().ok());
     let roots = authorities::named(login).map_err(here)?;
-    let backoff = Backoff::since_progress(wishes.retry);
     let unattended = login.unattended;
     let connecting = Connecting {
         url,
@@ -114,7 +116,6 @@ pub(crate) fn connect<T>(
         offers,
         roots,
         typed,
-        backoff,
         unattended,
         config: &login.config,
     };
@@ -172,23 +173,69 @@ struct Connecting<'a> {
     typed: &'a TypedSecrets,
     /// The authorities that are trusted to certify the server's name if its key is unknown.
     roots: Option<Vec<Vec<u8>>>,
-    backoff: Backoff,
     /// Nobody is asked.
     unattended: bool,
     config: &'a Config,
 }
 
+/// Why an attempt to open a session failed.
+enum OpenError {
+    /// The host is not known.
+    NoAddress(Failure),
+    /// No session came of the connection.
+    Session(Error),
+}
+
+/// The attempts to open a session, of which none was refused.
+struct OpenAttempts<'c, 'a, T> {
+    connecting: &'c Connecting<'a>,
+    trust: &'c Arc<Trust>,
+    open: OpenFn<'c, T>,
+}
+
+impl<T> Attempts for OpenAttempts<'_, '_, T> {
+    type Done = T;
+    type Failure = OpenError;
+
+    fn attempt(&mut self) -> Result<T, OpenError> {
+        self.connecting.attempt_once(self.trust, self.open)
+    }
+
+    fn classify(&self, failure: &OpenError) -> FailureClass {
+        match failure {
+            OpenError::Session(error) if was_lost_in_opening(error) => FailureClass::Transient,
+            _ => FailureClass::Permanent,
+        }
+    }
+
+    fn progress(&self) -> u64 {
+        0
+    }
+
+    fn pause(&mut self, time: Duration) -> bool {
+        paused(time)
+    }
+
+    fn on_retry(&mut self, failure: OpenError, outage: Outage) {
+        if let (OpenError::Session(error), Outage::Begins) = (failure, outage) {
+            let same = if self.connecting.stack.is_some() { "; it needs the same drivers" } else { "" };
+            complain(&format!("{}: {error}{same}; trying again", self.connecting.host));
+        }
+    }
+}
+
 impl Connecting<'_> {
     fn run<T>(mut self, open: OpenFn<'_, T>) -> ConnectResult<T> {
-        let mut last = None;
+        let (mut last, mut backoff) = (None, Backoff::since_progress(self.wishes.retry));
         for _ in 0..CONNECTIONS_MAX {
             let trust = Arc::new(Trust::new(self.host.clone(), self.pinned, &self.known));
-            let error = match self.attempt(&trust, open) {
+            let error = match self.attempt(&mut backoff, &trust, open) {
                 Ok(session) => {
                     self.offers.keep(self.typed, &self.host);
                     return Ok(session);
                 }
-                Err(failed) => failed?,
+                Err(OpenError::NoAddress(failure)) => return Err((failure, ErrorKind::ConnectionLost)),
+                Err(OpenError::Session(error)) => error,
             };
             if let Some(doubt) = trust.doubt() {
                 self.clear(doubt).map_err(|failure| {
@@ -213,39 +260,21 @@ impl Connecting<'_> {
 
     /// Connects; retries if the connection is lost after a server answered and before there is a
     /// session.
-    fn attempt<T>(
-        &mut self,
-        trust: &Arc<Trust>,
-        open: OpenFn<'_, T>,
-    ) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
-        loop {
-            match self.attempt_once(trust, open) {
-                Err(Ok(error)) if was_lost_in_opening(&error) => {
-                    let first = self.backoff.attempts() == 0;
-                    if !self.backoff.next(0, Instant::now()).is_some_and(paused) {
-                        let message = format!("{error}{}", attempts_told(&self.backoff));
-                        return Err(Ok(Error { message, ..error }));
-                    }
-                    if first {
-                        let same = if self.stack.is_some() { "; it needs the same drivers" } else { "" };
-                        complain(&format!("{}: {error}{same}; trying again", self.host));
-                    }
-                }
-                other => return other,
+    fn attempt<T>(&self, backoff: &mut Backoff, trust: &Arc<Trust>, open: OpenFn<'_, T>) -> Result<T, OpenError> {
+        let outcome = backoff.retry(&mut OpenAttempts { connecting: self, trust, open });
+        outcome.map_err(|failed| match failed {
+            OpenError::Session(error) if was_lost_in_opening(&error) => {
+                let message = format!("{error}{}", attempts_told(backoff));
+                OpenError::Session(Error { message, ..error })
             }
-        }
+            other => other,
+        })
     }
 
     /// Makes one connection to each address of the host until a server answers.
-    fn attempt_once<T>(
-        &self,
-        trust: &Arc<Trust>,
-        open: OpenFn<'_, T>,
-    ) -> Result<T, Result<Error, (Failure, ErrorKind)>> {
-        let addresses = address::resolve(self.url).map_err(|failure| Err((failure, ErrorKind::ConnectionLost)))?;
-        let none = Error::new(ErrorKind::ConnectionLost, "the host has no address");
-        let mut failed: Option<Error> = None;
-        for address in addresses {
+    fn attempt_once<T>(&self, trust: &Arc<Trust>, open: OpenFn<'_, T>) -> Result<T, OpenError> {
+        let addresses = address::resolve(self.url).map_err(OpenError::NoAddress)?;
+        let open_at = |address| {
             let options = ConnectOptions {
                 stack: self.stack.clone(),
                 host: self.url.host.to_string(),
@@ -262,22 +291,9 @@ impl Connecting<'_> {
                 limit: self.wishes.limit.clone(),
                 ..ConnectOptions::to(address)
             };
-            match open(&options) {
-                Ok(session) => return Ok(session),
-                Err(error) if matches!(error.kind, ErrorKind::ConnectionLost | ErrorKind::TimedOut) => {
-                    // Who answered says more than who is silent, and that more than an address that leads nowhere.
-                    let says = |error: &Error| {
-                        (was_lost_in_opening(error), error.kind == ErrorKind::TimedOut, !has_no_way(error))
-                    };
-                    if failed.as_ref().is_none_or(|before| says(&error) > says(before)) {
-                        failed = Some(error);
-                    }
-                }
-                // A server answered: another address of the same host would give the same answer.
-                Err(error) => return Err(Ok(error)),
-            }
-        }
-        Err(Ok(failed.unwrap_or(none)))
+            open(&options)
+        };
+        connect_any(addresses.into_iter().map(Address::from), open_at).map_err(OpenError::Session)
     }
 
     /// If the server's key is known, that is requested; otherwise a certificate, if any authority

@@ -1,13 +1,13 @@
 //! Sessions with the servers that a command names: one per server, opened when first needed.
 
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketType};
 use xdfs_client::file::Remote;
+use xdfs_client::pool::{Opened, SessionPool};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Session, Target, Transfer};
 
 use super::connect::SessionRequest;
@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::complain;
 use crate::plan::LoginPlan;
 use crate::text::shell_word;
-use crate::url::{Url, Via};
+use crate::url::{Host, Url, Via};
 
 /// The sessions of a command.
 #[derive(Debug)]
@@ -28,57 +28,40 @@ pub(crate) struct Sessions {
     /// The login.
     login: LoginPlan,
     typed: TypedSecrets,
-    servers: Vec<ServerSession>,
+    /// Those that serve several files. If ssh started the server, they move through it.
+    pool: SessionPool<Server, Option<Tunnel>, (Failure, ErrorKind)>,
 }
 
-/// Time for the threads of a lost or abandoned session to end.
-const LEAVE_DEADLINE: Duration = Duration::from_secs(3);
-
-/// A silent server of a mount is taken for lost after this time at the least, and at the most.
-const STALL_MIN: Duration = Duration::from_secs(2);
-const STALL_MAX: Duration = Duration::from_secs(30);
-
-/// A server, and the result of connecting to it. A failure is kept: it is not waited for again with
-/// every file.
-#[derive(Debug)]
-struct ServerSession {
-    /// The URL that it was opened for.
-    url: Url,
-    session: connect::ConnectResult,
-    /// What it moves through, if ssh started the server. Behind the session, which ends first.
-    tunnel: Option<Tunnel>,
+/// Whom a session serves: the same server under the same key, for the same user (T31: permissions of
+/// another user, or answers of another server, are never reused).
+#[derive(Clone, PartialEq, Debug)]
+struct Server {
+    via: Via,
+    host: Host,
+    port: u16,
+    user: Option<String>,
+    key: Option<String>,
 }
 
-impl ServerSession {
-    /// Whether a session opened for one URL serves another: the same server under the same key, for
-    /// the same user (T31: permissions of another user, or answers of another server, are never
-    /// reused).
-    fn serves(&self, url: &Url) -> bool {
-        self.url.via == url.via
-            && self.url.host == url.host
-            && self.url.port == url.port
-            && self.url.user == url.user
-            && self.url.key == url.key
+impl From<&Url> for Server {
+    fn from(url: &Url) -> Self {
+        Self { via: url.via, host: url.host.clone(), port: url.port, user: url.user.clone(), key: url.key.clone() }
     }
 }
 
 impl Sessions {
     pub(crate) fn new(wishes: SessionRequest, login: LoginPlan) -> Self {
-        Self { wishes, login, typed: TypedSecrets::default(), servers: Vec::new() }
+        Self { wishes, login, typed: TypedSecrets::default(), pool: SessionPool::default() }
     }
 
     /// The session with a URL's server; the second value is true if it was opened by this call.
     pub(super) fn with(&mut self, url: &Url) -> Result<(&Session, bool), (Failure, ErrorKind)> {
-        let known = self.servers.iter().position(|server| server.serves(url));
-        let index = known.unwrap_or_else(|| {
-            let (session, tunnel) = unzip(self.connect(url, &Session::connect));
-            self.servers.push(ServerSession { url: url.clone(), session, tunnel });
-            self.servers.len() - 1
-        });
-        match &self.servers[index].session {
-            Ok(session) => Ok((session, known.is_none())),
-            Err(failure) => Err(failure.clone()),
-        }
+        let (wishes, login, typed) = (&self.wishes, &self.login, &self.typed);
+        let (session, first) = self.pool.with(url.into(), || {
+            let (session, tunnel) = connect_by(url, wishes, (login, typed), &Session::connect)?;
+            Ok(Opened { session, tunnel, first: () })
+        })?;
+        Ok((session, first.is_some()))
     }
 
     /// A session of the caller's own with a URL's server, and what it moves through.
@@ -98,18 +81,7 @@ impl Sessions {
         url: &Url,
         patience: Duration,
     ) -> connect::ConnectResult<(Arc<Remote>, Option<Tunnel>)> {
-        // A server that does not answer is lost, and so is the next try, before the calls are given up.
-        let soon = (patience / 2).clamp(STALL_MIN, STALL_MAX);
-        let open = |options: &ConnectOptions| {
-            let options = ConnectOptions { stall: Some(soon), ..options.clone() };
-            Session::connect(&options).map(|session| (session, options))
-        };
-        let ((session, mut options), tunnel) = self.connect(url, &open)?;
-        if tunnel.is_some() {
-            return Ok((Remote::over(session), tunnel));
-        }
-        options.deadline = options.deadline.min(soon);
-        Ok((Remote::continuing(session, options, patience), None))
+        self.connect(url, &|options| Remote::connect(options, patience))
     }
 
     /// Requests a download from a URL's server. If a session is opened for it, its opening carries
@@ -122,86 +94,64 @@ impl Sessions {
         options: &GetOptions,
     ) -> connect::ConnectResult<(&Session, bool, Result<Transfer, Error>)> {
         let name = wire_name(url);
-        if self.servers.iter().any(|server| server.serves(url)) {
-            let (session, new) = self.with(url)?;
-            return Ok((session, new, session.get(name, target(), options)));
-        }
-        let open = |connect: &ConnectOptions| Session::connect_and_get(connect, &name, target(), options);
-        let ((session, transfer), tunnel) = match self.connect(url, &open) {
-            Ok(both) => both,
-            Err(failure) => {
-                self.servers.push(ServerSession { url: url.clone(), session: Err(failure.clone()), tunnel: None });
-                return Err(failure);
-            }
+        let (wishes, login, typed) = (&self.wishes, &self.login, &self.typed);
+        let (session, first) = self.pool.with(url.into(), || {
+            let open = |connect: &ConnectOptions| Session::connect_and_get(connect, &name, target(), options);
+            let ((session, first), tunnel) = connect_by(url, wishes, (login, typed), &open)?;
+            Ok(Opened { session, tunnel, first })
+        })?;
+        let (new, transfer) = match first {
+            Some(transfer) => (true, Ok(transfer)),
+            None => (false, session.get(name, target(), options)),
         };
-        self.servers.push(ServerSession { url: url.clone(), session: Ok(session), tunnel });
-        let (session, _) = self.with(url)?;
-        Ok((session, true, Ok(transfer)))
+        Ok((session, new, transfer))
     }
 
-    /// Connects to a URL's server, in the way that the URL names.
     fn connect<T>(&self, url: &Url, open: connect::OpenFn<'_, T>) -> connect::ConnectResult<(T, Option<Tunnel>)> {
-        match url.via {
-            Via::Port => {
-                connect::connect(url, &self.wishes, (&self.login, &self.typed), open).map(|opened| (opened, None))
-            }
-            Via::Ssh => {
-                let (opened, tunnel) = ssh::connect(url, &self.wishes, &self.login, open)?;
-                Ok((opened, Some(tunnel)))
-            }
-            // Each command has its own way there; what has none is refused by the plan.
-            Via::Ftp(_) => {
-                let failure = Failure::new(Exit::Usage, format!("{url}: this is not possible on an FTP server"));
-                Err((failure, ErrorKind::Unsupported))
-            }
-        }
+        connect_by(url, &self.wishes, (&self.login, &self.typed), open)
     }
 
     /// Forgets the session with a URL's server: it was lost, and the next file may find another.
     pub(super) fn forget(&mut self, url: &Url) {
-        let (lost, kept) = std::mem::take(&mut self.servers).into_iter().partition(|server| server.serves(url));
-        self.servers = kept;
-        end_in_time(lost);
+        self.pool.forget(&url.into());
     }
 
     /// Ends every session, but waits for none that does not end in time: a stop was requested.
     pub(super) fn leave(self) {
-        end_in_time(self.servers);
+        self.pool.close();
     }
 
     /// Closes every session in order. What was moved is safe by then, so a connection that breaks
     /// here is no failure, and a server that does not end its part is not waited for longer than a moment.
     pub(super) fn close(self) {
-        for server in &self.servers {
-            let Ok(session) = &server.session else { continue };
+        for (session, tunnel) in self.pool.open() {
             let (joined, failure) = (session.joined(), session.join_failure());
-            if let Some(note) = server.tunnel.as_ref().and_then(|tunnel| tunnel.note(joined, failure.as_ref())) {
+            if let Some(note) = tunnel.as_ref().and_then(|tunnel| tunnel.note(joined, failure.as_ref())) {
                 complain(&note);
             }
         }
-        end_in_time(self.servers);
+        self.pool.close();
     }
 }
 
-/// Ends the threads of sessions, which remove local staging files or write checkpoints, and waits
-/// for them.
-fn end_in_time(servers: Vec<ServerSession>) {
-    let (done, ended) = sync_channel(1);
-    let end = move || {
-        for server in servers {
-            let _ = server.session.map(Session::close);
+/// Connects to a URL's server, in the way that the URL names.
+fn connect_by<T>(
+    url: &Url,
+    wishes: &SessionRequest,
+    (login, typed): (&LoginPlan, &TypedSecrets),
+    open: connect::OpenFn<'_, T>,
+) -> connect::ConnectResult<(T, Option<Tunnel>)> {
+    match url.via {
+        Via::Port => connect::connect(url, wishes, (login, typed), open).map(|opened| (opened, None)),
+        Via::Ssh => {
+            let (opened, tunnel) = ssh::connect(url, wishes, login, open)?;
+            Ok((opened, Some(tunnel)))
         }
-        let _ = done.send(());
-    };
-    if std::thread::Builder::new().name("xdfs-leaving".to_owned()).spawn(end).is_ok() {
-        let _ = ended.recv_timeout(LEAVE_DEADLINE);
-    }
-}
-
-fn unzip<T>(opened: connect::ConnectResult<(T, Option<Tunnel>)>) -> (connect::ConnectResult<T>, Option<Tunnel>) {
-    match opened {
-        Ok((opened, tunnel)) => (Ok(opened), tunnel),
-        Err(failure) => (Err(failure), None),
+        // Each command has its own way there; what has none is refused by the plan.
+        Via::Ftp(_) => {
+            let failure = Failure::new(Exit::Usage, format!("{url}: this is not possible on an FTP server"));
+            Err((failure, ErrorKind::Unsupported))
+        }
     }
 }
 
@@ -280,13 +230,10 @@ mod tests {
     fn b30_a_session_serves_its_own_server_key_and_user_and_nobody_else() {
         let url = |text: &str| Url::parse(OsStr::new(text)).unwrap();
         let key = "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU";
-        let of = |text: String| ServerSession {
-            url: url(&text),
-            session: Err((Failure::new(Exit::Usage, String::new()), ErrorKind::Refused)),
-            tunnel: None,
-        };
-        let opened = of(format!("xdfs://ada@a.example:2799/data/x#{key}"));
-        assert!(opened.serves(&url(&format!("xdfs://ada@a.example/other/y#{key}"))), "another file of the same server");
+        let server = |text: &str| Server::from(&url(text));
+        let opened = server(&format!("xdfs://ada@a.example:2799/data/x#{key}"));
+        let other_file = format!("xdfs://ada@a.example/other/y#{key}");
+        assert_eq!(server(&other_file), opened, "another file of the same server");
         for other in [
             format!("xdfs://bob@a.example/data/x#{key}"),
             format!("xdfs://a.example/data/x#{key}"),
@@ -295,7 +242,7 @@ mod tests {
             format!("xdfs://ada@a.example/data/x#{}", key.replace("47DE", "57DE")),
             "xdfs://ada@a.example/data/x".to_owned(),
         ] {
-            assert!(!opened.serves(&url(&other)), "{other}");
+            assert_ne!(server(&other), opened, "{other}");
         }
     }
 }

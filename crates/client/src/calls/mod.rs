@@ -197,14 +197,8 @@ pub(crate) fn lease_backoff() -> Backoff {
 }
 
 /// Does something, and again while a lease of somebody else excludes it or too much is done at a time.
-pub fn when_permitted<T>(mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-    let mut backoff = lease_backoff();
-    loop {
-        match act() {
-            Err(error) if is_busy(&error) => backoff.wait(error)?,
-            outcome => return outcome,
-        }
-    }
+pub fn when_permitted<T>(act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    lease_backoff().retry_call(is_busy, act)
 }
 
 /// Converts a failed call to an error.

@@ -19,6 +19,10 @@ use xdfs_proto::wire::path::REPLY_BYTES;
 /// How long a lost server is tried again, unless the program says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A silent server is taken for lost after this time at the least, and at the most.
+const STALL_MIN: Duration = Duration::from_secs(2);
+const STALL_MAX: Duration = Duration::from_secs(30);
+
 /// What its open files hold of what was requested before somebody read it, and again of what was written and
 /// not synced, unless the program says otherwise.
 const MEMORY: usize = 256 << 20;
@@ -78,9 +82,18 @@ impl Remote {
         Self::by(Way::Connect(Box::new(options)), patience, None)
     }
 
-    /// The server of a session that was made with these options: after a loss another one is made.
-    pub fn continuing(session: Session, options: ConnectOptions, patience: Duration) -> Arc<Self> {
-        Self::by(Way::Connect(Box::new(options)), patience, Some(Arc::new(session)))
+    /// Connects to the server that `options` lead to. A lost one is connected again, for this long; not if the connection was
+    /// made elsewhere.
+    pub fn connect(options: &ConnectOptions, patience: Duration) -> Result<Arc<Self>, Error> {
+        // A server that does not answer is lost, and so is the next try, before the calls are given up.
+        let soon = (patience / 2).clamp(STALL_MIN, STALL_MAX);
+        let options = ConnectOptions { stall: Some(soon), ..options.clone() };
+        let session = Session::connect(&options)?;
+        if options.connection.is_some() {
+            return Ok(Self::over(session));
+        }
+        let options = ConnectOptions { deadline: options.deadline.min(soon), ..options };
+        Ok(Self::by(Way::Connect(Box::new(options)), patience, Some(Arc::new(session))))
     }
 
     /// The server of this session; files are lost with it.
@@ -192,20 +205,15 @@ impl Remote {
 
     /// The same for work that keeps the session.
     pub(crate) fn run_in<T>(&self, mut work: impl FnMut(&Arc<Session>) -> Result<T, Error>) -> Result<T, Error> {
-        let mut backoff = self.backoff();
-        loop {
-            let outcome = self.session().and_then(|session| {
-                let outcome = work(&session);
-                if outcome.as_ref().is_err_and(is_lost) {
-                    self.lost(&session);
-                }
-                outcome
-            });
-            match outcome {
-                Err(error) if self.may_retry(&error) => backoff.wait(error)?,
-                outcome => return outcome,
+        let in_present = || {
+            let session = self.session()?;
+            let outcome = work(&session);
+            if outcome.as_ref().is_err_and(is_lost) {
+                self.lost(&session);
             }
-        }
+            outcome
+        };
+        self.backoff().retry_call(|error| self.may_retry(error), in_present)
     }
 
     /// Whether another try may help.

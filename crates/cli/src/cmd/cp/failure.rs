@@ -4,16 +4,19 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use xdfs_client::retry::FailureClass;
 use xdfs_client::{Error, ErrorKind};
 
 use super::Copy;
-use super::monitor::CONTINUE;
 use crate::cmd::meant::meant;
 use crate::cmd::remote::{remedy_for_read_only, remedy_without_export};
 use crate::exit::{Exit, Failure, HELP, Side, is_of_peer};
 use crate::output::CopyItem;
 use crate::text::{printable_path, shell_word};
 use crate::url::{FROM_ROOT, Url, Via};
+
+/// What to do after a connection that was lost and could not be made again.
+pub(super) const CONTINUE: &str = "run the same command to continue; what was safe on disk by then is not sent again";
 
 /// One file that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,6 +98,11 @@ impl Failed {
             return Self::new(item.target.shown(), error, Side::Here);
         }
         Self::new(item.source.shown(), error, Side::Peer)
+    }
+
+    /// What it says of another attempt.
+    pub(super) fn classify(&self) -> FailureClass {
+        self.kind.map_or(FailureClass::Permanent, |kind| FailureClass::of_copy(kind, self.connected))
     }
 
     /// A stop was requested while it failed, or before it was tried again: that is why the file is

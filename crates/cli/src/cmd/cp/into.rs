@@ -9,8 +9,9 @@ use xdfs_client::wire::FileType;
 use xdfs_client::{Error, Facts};
 use xdfs_io::store::{FileKind, LocalPlace, expired_before};
 
+use super::Copy;
 use super::failure::{Failed, of_local_target};
-use super::{Copy, tree};
+use super::local_directory::{Above, made};
 use crate::calendar;
 use crate::cmd::ftp::error_of;
 use crate::cmd::remote::wire_name;
@@ -18,15 +19,6 @@ use crate::exit::Failure;
 use crate::plan::{LocalTarget, TreePlan};
 use crate::text::printable_path;
 use crate::url::Url;
-
-/// The directory that a tree is made in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Above {
-    /// It has to exist.
-    Needed,
-    /// It is missing, and a run that is no dry run would have made it.
-    WouldBeMade,
-}
 
 impl Copy<'_> {
     /// The attributes of the directory that receives a tree, which is made if it is missing.
@@ -89,7 +81,7 @@ pub(super) fn receives(target: &LocalTarget, tree: Option<&TreePlan>) -> Result<
     match tree {
         Some(tree) if ends_in_slash(path) => {
             if !tree.dry_run {
-                tree::made(path).map_err(|error| of_local_target(path, &error))?;
+                made(path).map_err(|error| of_local_target(path, &error))?;
             }
             Ok(true)
         }

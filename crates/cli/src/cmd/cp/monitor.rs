@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use xdfs_client::retry::Backoff;
+use xdfs_client::retry::{Backoff, Outage};
 use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Transfer, Verify, hexadecimal};
 use xdfs_io::store::{Kept, Recovered, Stage};
 
-use super::failure::Failed;
-use super::retry;
-use crate::cmd::pause::attempts_told;
+use super::failure::{CONTINUE, Failed};
+use crate::cmd::pause::{attempts_told, paused};
 use crate::exit::{Exit, Failure};
 use crate::output::{self, CopyItem, Output, PlannedCopy};
 use crate::plan::{Check, Options, WhenDone};
@@ -23,8 +22,6 @@ use crate::url::{Url, Via};
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Where part files are, beside their targets.
 const STAGING: &str = ".xdfs-staging";
-/// What to do after a connection that was lost and could not be made again.
-pub(super) const CONTINUE: &str = "run the same command to continue; what was safe on disk by then is not sent again";
 /// Time for both sides to agree on a cancelled transfer before this one exits.
 const CANCEL_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -57,15 +54,13 @@ pub(super) struct TransferMonitor<'a> {
     stop: StopFlag,
     /// Reported once, not with every file.
     told_join_failure: bool,
-    /// The progress of the present file, over all its attempts.
+    /// The progress of the present file or tree, over all its attempts.
     reached: u64,
-    /// The last loss was reported: one outage is one message.
-    told_loss: bool,
 }
 
 impl<'a> TransferMonitor<'a> {
     pub(super) fn new(output: &'a mut dyn Output, stop: StopFlag) -> Self {
-        Self { output, stop, told_join_failure: false, reached: 0, told_loss: false }
+        Self { output, stop, told_join_failure: false, reached: 0 }
     }
 
     /// Reports what was found of earlier downloads, if part of it was removed.
@@ -98,46 +93,43 @@ impl<'a> TransferMonitor<'a> {
 
     /// Starts the next file.
     pub(super) fn begin(&mut self) {
-        (self.reached, self.told_loss) = (0, false);
+        self.reached = 0;
     }
 
-    /// The progress of the present file.
-    fn reached(&self) -> u64 {
+    /// The progress of the present file or tree.
+    pub(super) fn reached(&self) -> u64 {
         self.reached
     }
 
-    /// Reports that a file is tried again; once for each outage.
-    fn tell_again(&mut self, failed: &Failed) {
-        if !std::mem::replace(&mut self.told_loss, true) {
+    /// Waits before another attempt. False if a stop was requested.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        !self.stopped() && paused(time)
+    }
+
+    /// Reports that what failed is tried again; once for each outage.
+    pub(super) fn tell_again(&mut self, failed: &Failed, outage: Outage) {
+        if outage == Outage::Begins {
             let why = failed.kind.map_or("connection lost", ErrorKind::text);
             self.output.note(&format!("{}: {why}; trying again", failed.path));
         }
     }
 
-    /// Waits until a failed file can be tried again, and reports that; otherwise returns the
-    /// failure to report.
-    pub(super) fn wait_for_another(&mut self, backoff: &mut Backoff, mut failed: Failed) -> Result<(), Failed> {
-        let again = !self.stopped() && retry::again(backoff, &failed, self.reached());
+    /// The failure to report of what is not tried again.
+    pub(super) fn given_up(&self, backoff: &Backoff, mut failed: Failed) -> Failed {
         if self.stopped() {
-            return Err(failed.cancelled());
+            return failed.cancelled();
         }
-        if !again {
-            failed.failure.add_to_cause(&attempts_told(backoff));
-            // It had begun.
-            if backoff.attempts() > 0 && !failed.failure.message.contains("the same command") {
-                failed.failure = failed.failure.help(CONTINUE);
-            }
-            return Err(failed);
+        failed.failure.add_to_cause(&attempts_told(backoff));
+        // It had begun.
+        if backoff.attempts() > 0 && !failed.failure.message.contains("the same command") {
+            failed.failure = failed.failure.help(CONTINUE);
         }
-        self.tell_again(&failed);
-        Ok(())
+        failed
     }
 
-    /// Records the progress of the present tree.
+    /// Records the progress of the present file or tree.
     pub(super) fn reach(&mut self, reached: u64) {
-        if reached > self.reached {
-            (self.reached, self.told_loss) = (reached, false);
-        }
+        self.reached = self.reached.max(reached);
     }
 
     /// The output of the copy.

@@ -1,32 +1,51 @@
-//! Retries after a lost connection: the same transfer again, which sends only what is missing.
-//!
-//! Only temporary errors are retried, and only once a server had answered: a server that was never
-//! reachable, or that refuses, is reported at once.
+//! A file is tried again when its connection was lost: the same transfer, which sends only what is missing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use xdfs_client::retry::{Backoff, passes};
+use xdfs_client::retry::{Attempts, Backoff, FailureClass, Outage};
 
 use super::failure::Failed;
 use super::items::{Download, Upload};
 use super::monitor::FileOutcome;
 use super::{Arrived, Copy};
-use crate::cmd::pause::paused;
 use crate::plan::{Local, LocalTarget};
 use crate::url::Url;
 
-/// Waits for the next attempt at what failed. False to give up, or if a stop was requested.
-pub(super) fn again(backoff: &mut Backoff, failed: &Failed, reached: u64) -> bool {
-    next(backoff, failed, reached, Instant::now()).is_some_and(paused)
+/// The attempts at one file.
+struct FileAttempts<'c, 'a, A> {
+    copy: &'c mut Copy<'a>,
+    /// The server whose session is a new one after a loss.
+    server: &'c Url,
+    attempt: A,
 }
 
-/// How long to wait before the next attempt; `None` to give up.
-fn next(backoff: &mut Backoff, failed: &Failed, reached: u64, now: Instant) -> Option<Duration> {
-    let begun = failed.connected || backoff.attempts() > 0;
-    if failed.kind.is_some_and(passes) && begun { backoff.next(reached, now) } else { None }
+impl<'a, A: Fn(&mut Copy<'a>) -> Result<FileOutcome, Failed>> Attempts for FileAttempts<'_, 'a, A> {
+    type Done = FileOutcome;
+    type Failure = Failed;
+
+    fn attempt(&mut self) -> Result<FileOutcome, Failed> {
+        (self.attempt)(self.copy)
+    }
+
+    fn classify(&self, failed: &Failed) -> FailureClass {
+        failed.classify()
+    }
+
+    fn progress(&self) -> u64 {
+        self.copy.monitor.reached()
+    }
+
+    fn pause(&mut self, time: Duration) -> bool {
+        self.copy.monitor.pause(time)
+    }
+
+    fn on_retry(&mut self, failed: Failed, outage: Outage) {
+        self.copy.monitor.tell_again(&failed, outage);
+        self.copy.sessions.forget(self.server);
+    }
 }
 
-impl Copy<'_> {
+impl<'a> Copy<'a> {
     pub(super) fn upload_with_patience(
         &mut self,
         pair: &Upload,
@@ -75,37 +94,10 @@ impl Copy<'_> {
         let mut backoff = Backoff::since_progress(if again { self.options.retry } else { Duration::ZERO });
         self.monitor.begin();
         (self.base, self.arrived) = (None, Arrived::default());
-        loop {
-            let failed = match attempt(self) {
-                Ok(outcome) => return Ok(outcome.after(backoff.attempts())),
-                Err(failed) => failed,
-            };
-            self.monitor.wait_for_another(&mut backoff, failed)?;
-            self.sessions.forget(server);
+        let outcome = backoff.retry(&mut FileAttempts { copy: self, server, attempt });
+        match outcome {
+            Ok(outcome) => Ok(outcome.after(backoff.attempts())),
+            Err(failed) => Err(self.monitor.given_up(&backoff, failed)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::exit::{Exit, Failure};
-    use xdfs_client::ErrorKind;
-
-    fn failed(kind: ErrorKind, connected: bool) -> Failed {
-        let failure = Failure::new(Exit::ConnectionLost, "why");
-        Failed { path: "x".to_owned(), kind: Some(kind), failure, connected }
-    }
-
-    #[test]
-    fn what_does_not_pass_or_never_began_is_not_tried_again() {
-        let now = Instant::now();
-        let mut backoff = Backoff::since_progress(Duration::from_secs(60));
-        assert_eq!(next(&mut backoff, &failed(ErrorKind::ConnectionLost, false), 0, now), None);
-        assert_eq!(next(&mut backoff, &failed(ErrorKind::NoSpace, true), 0, now), None);
-        assert_eq!(next(&mut backoff, &failed(ErrorKind::Superseded, true), 0, now), None);
-        assert!(next(&mut backoff, &failed(ErrorKind::Draining, true), 0, now).is_some());
-        let lost_again = failed(ErrorKind::ConnectionLost, false);
-        assert!(next(&mut backoff, &lost_again, 0, now).is_some(), "the server is not back yet");
     }
 }

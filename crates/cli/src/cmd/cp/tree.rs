@@ -1,122 +1,36 @@
 //! Trees: how `xdfs cp -r` copies a directory, and all of `xdfs sync`.
 
+mod attempts;
+mod link;
 pub(in crate::cmd::cp) mod names;
 mod patterns;
 mod reporter;
+mod whole;
 mod whole_here;
 
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use xdfs_client::retry::Backoff;
-use xdfs_client::tree::{Download, Ended, Keep, Observer, Summary, Total, TreeOptions, Upload};
+use xdfs_client::tree::{Download, Keep, Total, TreeOptions, Upload};
 use xdfs_client::wire::{FileType, Wanted};
-use xdfs_client::{Error, ErrorKind, Facts, Level, Session};
-use xdfs_io::store::{FileKind, LocalPlace, LocalStore, Tree as _};
+use xdfs_client::{Error, ErrorKind, Facts, Session};
+use xdfs_io::store::LocalStore;
 
+use self::attempts::{AttemptError, RunEnd, TreeAttempts};
+use self::link::{DirectionRun, LinkFacts};
 use self::names::{Failures, Only};
-use self::reporter::TreeReporter;
+use self::whole::IntoPlace;
 use super::failure::Failed;
-use super::into::Above;
-use super::whole::IntoPlace;
+use super::local_directory::{Above, directory, made, would_be_made};
 use super::{Copy, verify_of, wire_name};
-use crate::cmd::ftp::{FtpRemote, FtpServers};
-use crate::cmd::remote::{Sessions, remedy_without_export};
+use crate::cmd::remote::remedy_without_export;
 use crate::exit::{Exit, Failure};
 use crate::output::{CopiedTree, Endpoint};
-use crate::plan::{Options, Sides, SyncPlan, TreePlan, WhenDone};
+use crate::plan::{Sides, SyncPlan, TreePlan, WhenDone};
 use crate::text::printable_path;
 use crate::url::Url;
-
-/// The server of a tree copy.
-pub(super) enum Link<'s> {
-    /// A session with an xdfs server.
-    Session(&'s Session),
-    /// Sessions with an FTP server.
-    Ftp(FtpRemote),
-}
-
-impl<'s> Link<'s> {
-    /// The link with a URL's server, and whether its session is new. `local` is the other end of the
-    /// tree, and of an FTP server `options` say how many sessions it gets at most.
-    fn open(
-        (sessions, ftp): (&'s mut Sessions, &mut FtpServers),
-        server: &Url,
-        (local, options): (&LocalStore, &Options),
-    ) -> Result<(Self, bool), (Failure, ErrorKind)> {
-        match server.is_ftp() {
-            true => ftp.remote(server, local, options).map(|remote| (Self::Ftp(remote), false)),
-            false => sessions.with(server).map(|(session, new)| (Self::Session(session), new)),
-        }
-    }
-
-    /// Channels, how the data are protected, and whether files were written under their final names,
-    /// since the server takes no other.
-    fn facts(&self) -> (u16, Level, bool) {
-        match self {
-            Self::Session(session) => (session.facts().channels, session.facts().level, false),
-            Self::Ftp(remote) => (remote.sessions(), remote.level(), remote.has_written_in_place()),
-        }
-    }
-}
-
-/// One direction of a tree copy, over consecutive sessions.
-pub(super) trait DirectionRun {
-    /// Counts the source beside the copy.
-    fn count_into(&mut self, total: Arc<Total>);
-
-    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended;
-
-    /// What was done over all sessions so far.
-    fn summary(&self) -> Summary;
-
-    /// Why nothing of the tree can be copied.
-    fn refused(&self, target: &str, error: Error) -> Failed;
-}
-
-impl DirectionRun for Upload {
-    fn count_into(&mut self, total: Arc<Total>) {
-        self.count_into(total);
-    }
-
-    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
-        match link {
-            Link::Session(session) => self.run(session, observer),
-            Link::Ftp(remote) => self.run_over(remote, observer),
-        }
-    }
-
-    fn summary(&self) -> Summary {
-        self.summary()
-    }
-
-    fn refused(&self, target: &str, error: Error) -> Failed {
-        Failed::of_peer(target, error)
-    }
-}
-
-impl DirectionRun for Download {
-    fn count_into(&mut self, total: Arc<Total>) {
-        self.count_into(total);
-    }
-
-    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
-        match link {
-            Link::Session(session) => self.run(session, observer),
-            Link::Ftp(remote) => self.run_over(remote, observer),
-        }
-    }
-
-    fn summary(&self) -> Summary {
-        self.summary()
-    }
-
-    fn refused(&self, target: &str, error: Error) -> Failed {
-        Failed::of_local(target, error)
-    }
-}
 
 /// Carries out a `sync`.
 pub(in crate::cmd) fn sync(plan: &SyncPlan) -> Result<Exit, Failure> {
@@ -260,53 +174,36 @@ impl Copy<'_> {
         let mut failures = Failures::open(plan.failures.as_deref())?;
         self.monitor.begin();
         let total = self.total_of(course);
-        let (ended, facts) = loop {
-            let opened = Link::open((&mut self.sessions, &mut self.ftp), server, (local, self.options));
-            let failed = match opened {
-                Ok((mut link, new)) => {
-                    if let (Link::Session(session), true) = (&link, new) {
-                        self.monitor.report_grant(session, self.options);
-                    }
-                    let mut news = TreeReporter::new(&mut self.monitor, &mut failures, plan, (source, target), &total);
-                    match course.run(&mut link, &mut news) {
-                        Ended::Lost(error) => {
-                            news.check()?;
-                            Failed::of_peer(&server.to_string(), error)
-                        }
-                        Ended::Complete(mut summary) => {
-                            for name in listed.into_iter().flat_map(Only::missing) {
-                                summary.failed += 1;
-                                news.failed(name, &Error::new(ErrorKind::NotFound, "the source has no such name"));
-                            }
-                            news.check()?;
-                            break (Ended::Complete(summary), link.facts());
-                        }
-                        ended => {
-                            news.check()?;
-                            break (ended, link.facts());
-                        }
-                    }
-                }
-                Err(failed) => Failed::of_session(&server.to_string(), failed),
-            };
-            if let Err(failed) = self.monitor.wait_for_another(&mut backoff, failed) {
+        let mut attempts = TreeAttempts {
+            copy: self,
+            course: &mut *course,
+            server,
+            local,
+            ends: (source, target),
+            plan,
+            listed,
+            failures: &mut failures,
+            total: &total,
+        };
+        let (ran, facts) = match backoff.retry(&mut attempts) {
+            Ok(both) => both,
+            Err(AttemptError::Output(failure)) => return Err(failure),
+            Err(AttemptError::Session(failed)) => {
+                let failed = self.monitor.given_up(&backoff, failed);
                 self.monitor.output().tree_stopped(&course.summary());
                 return self.monitor.tell(Err(failed));
             }
-            self.sessions.forget(server);
-            self.ftp.forget(server);
         };
         let causes = failures.close()?;
-        let (summary, stopped) = match ended {
-            Ended::Stopped(summary) => (summary, true),
-            Ended::Complete(summary) => (summary, false),
-            Ended::Lost(_) => (Summary::default(), true),
-            Ended::Refused(error) => return self.monitor.tell(Err(course.refused(target.shown(), error))),
+        let (summary, stopped) = match ran {
+            Ok((summary, end)) => (summary, end == RunEnd::Stopped),
+            Err(error) => return self.monitor.tell(Err(course.refused(target.shown(), error))),
         };
         let failed = if summary.is_complete() { Exit::Done } else { Exit::SomeFailed };
         let exit = if stopped { Exit::Cancelled } else { failed };
         let (source, target) = (source.clone(), target.clone());
-        let ((channels, level, in_place), retries, dry_run) = (facts, backoff.attempts(), plan.dry_run);
+        let LinkFacts { channels, level, in_place } = facts;
+        let (retries, dry_run) = (backoff.attempts(), plan.dry_run);
         let (elapsed, archive, ok) = (started.elapsed(), plan.keep != Keep::default(), exit == Exit::Done);
         let tree =
             CopiedTree { source, target, summary, causes, elapsed, channels, level, retries, dry_run, archive, ok };
@@ -391,58 +288,4 @@ impl Copy<'_> {
 
 pub(super) fn not_found(url: &Url) -> Failed {
     Failed::of_peer(&url.to_string(), Error::new(ErrorKind::NotFound, "no such directory"))
-}
-
-/// The directory that the user named.
-fn directory(path: &Path) -> Result<LocalStore, Error> {
-    let place = LocalPlace::of(path.as_os_str().as_bytes())?;
-    match place.existing {
-        Some(FileKind::Directory) => Ok(place.store),
-        Some(_) => {
-            let text = format!("'{}' is not a directory\nhelp: a file is copied by 'xdfs cp'", printable_path(path));
-            Err(Error::new(ErrorKind::NotDirectory, text))
-        }
-        None => Err(Error::new(ErrorKind::NotFound, format!("'{}': no such directory", printable_path(path)))),
-    }
-}
-
-/// The directory at `path`, or the one that it would be made in, which the second value reports.
-fn existing(path: &Path) -> Result<(LocalPlace, bool), Error> {
-    // A slash at the end only means that a directory is expected.
-    let place = LocalPlace::of(trimmed(path).as_os_str().as_bytes())?;
-    match place.existing {
-        Some(FileKind::Directory) => Ok((place, false)),
-        Some(_) => Err(Error::new(ErrorKind::NotDirectory, format!("'{}' is not a directory", printable_path(path)))),
-        None => Ok((place, true)),
-    }
-}
-
-/// For a dry run. Nothing is looked for below a directory that is missing.
-fn would_be_made(path: &Path, above: Above) -> Result<(LocalStore, bool), Error> {
-    let base = match above {
-        Above::Needed => path,
-        Above::WouldBeMade => path.parent().unwrap_or(path),
-    };
-    existing(base).map(|(place, fresh)| (place.store, fresh))
-}
-
-/// The same; a missing one is made, which the second value reports.
-pub(super) fn made(path: &Path) -> Result<(LocalStore, bool), Error> {
-    match existing(path)? {
-        (place, false) => Ok((place.store, false)),
-        (place, true) => {
-            let fresh = match place.store.make_directory(&place.name, 0o777, false) {
-                Ok(_) => true,
-                // Another copy to the same place made it meanwhile.
-                Err(error) if error.kind == ErrorKind::AlreadyExists => false,
-                Err(error) => return Err(error),
-            };
-            Ok((directory(&trimmed(path))?, fresh))
-        }
-    }
-}
-
-fn trimmed(path: &Path) -> PathBuf {
-    // Components omit slashes at the end, and nothing else that matters here.
-    path.components().collect()
 }

@@ -50,14 +50,8 @@ fn groups(changes: &[Change], room: usize) -> impl Iterator<Item = Group<'_>> {
 
 impl Core {
     pub(super) fn reconnect(remote: &Remote, backoff: &mut Backoff) -> Result<Arc<Session>, Error> {
-        loop {
-            match remote.session() {
-                Err(error) if remote.may_retry(&error) || error.kind == ErrorKind::ConnectionLost => {
-                    backoff.wait(error)?;
-                }
-                outcome => return outcome,
-            }
-        }
+        let may_come_back = |error: &Error| remote.may_retry(error) || error.kind == ErrorKind::ConnectionLost;
+        backoff.retry_call(may_come_back, || remote.session())
     }
 
     /// Opens the file again in the present session, unless another thread did it meanwhile, and makes
@@ -163,13 +157,8 @@ impl Core {
     }
 
     /// Does what can be done again until the server has room for it.
-    fn persistently<T>(&self, backoff: &mut Backoff, mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-        loop {
-            match act() {
-                Err(error) if !is_lost(&error) && self.remote.may_retry(&error) => backoff.wait(error)?,
-                outcome => return outcome,
-            }
-        }
+    fn persistently<T>(&self, backoff: &mut Backoff, act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        backoff.retry_call(|error| !is_lost(error) && self.remote.may_retry(error), act)
     }
 
     /// Makes changes again, in their order; returns the file's change number after them. Batches have no order among them, so

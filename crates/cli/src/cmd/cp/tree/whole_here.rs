@@ -13,7 +13,7 @@ use xdfs_io::store::tree::{AttributeChange, Node, NodeKind};
 use xdfs_io::store::{LocalPlace, LocalStore, Tree as _};
 use xdfs_proto::base::RelPath;
 
-use super::trimmed;
+use super::super::local_directory::trimmed;
 use crate::text::printable_path;
 
 /// Permissions of anybody but the owner.

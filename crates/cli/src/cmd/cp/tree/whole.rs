@@ -10,10 +10,10 @@ use xdfs_client::{Error, ErrorKind, Facts};
 use xdfs_proto::base::{Retry, Safety};
 use xdfs_server::users::StateFolder;
 
-use super::failure::Failed;
-use super::tree::{DirectionRun, Link};
-use super::unfinished::UnfinishedMark;
-use super::{Copy, wire_name};
+use super::super::failure::Failed;
+use super::super::unfinished::{self, UnfinishedMark};
+use super::super::{Copy, wire_name};
+use super::link::{DirectionRun, Link};
 use crate::exit::{Exit, Failure};
 use crate::plan::{LoginPlan, WhenDone};
 use crate::state;
@@ -116,7 +116,12 @@ impl Copy<'_> {
 
     /// The existing target was made by this same command, which was killed before it could report
     /// that; `None` if it was not.
-    pub(super) fn named_before(&self, source: &Path, target: &Url, found: &Facts) -> Option<UnfinishedMark> {
+    pub(in crate::cmd::cp) fn named_before(
+        &self,
+        source: &Path,
+        target: &Url,
+        found: &Facts,
+    ) -> Option<UnfinishedMark> {
         let mark =
             UnfinishedMark::named(&self.login, source, target, found).filter(|_| found.kind == FileType::Directory);
         mark.filter(UnfinishedMark::stands)
@@ -148,7 +153,7 @@ fn name_of(login: &LoginPlan, source: &Path, target: &Url) -> Result<[u8; 16], E
     let mut name = [0; 16];
     match key {
         Some(key) => {
-            let [source, target] = super::unfinished::ends(source, target);
+            let [source, target] = unfinished::ends(source, target);
             let tag = key.tag(&[b"tree up", &source, &target]);
             // A tag has 32 bytes.
             name.iter_mut().zip(tag).for_each(|(to, from)| *to = from);
