@@ -31,13 +31,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               that holds its names",
     },
     Circle {
-        folder: "crates/cli/src/cmd/cp/tree",
-        modules: &["names", "patterns"],
-        arrows: &[("patterns", "names")],
-        why: "to be turned round: read_bounded, which reads the files of both options, belongs to a module below \
-              both",
-    },
-    Circle {
         folder: "crates/cli/src/cmd/ftp/tree",
         modules: &["calls", "files", "many", "worker"],
         arrows: &[("files", "calls"), ("many", "calls"), ("worker", "calls"), ("worker", "files")],

@@ -3,6 +3,7 @@
 mod attempts;
 mod link;
 pub(in crate::cmd::cp) mod names;
+mod option_file;
 mod patterns;
 mod reporter;
 mod whole;

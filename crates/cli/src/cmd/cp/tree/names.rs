@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use xdfs_client::ErrorKind;
 use xdfs_client::tree::Filter;
 
+use super::option_file::{read_bounded, unreadable};
 use super::patterns;
 use crate::args::Selection;
 use crate::exit::{Exit, Failure};
@@ -87,25 +88,6 @@ impl Only {
         }
         false
     }
-}
-
-/// A file that an option names, `-` for standard input, with at most `max` bytes.
-pub(super) fn read_bounded(option: &str, path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
-    let mut text = Vec::new();
-    let read = if path.as_os_str() == "-" {
-        std::io::stdin().lock().take(max + 1).read_to_end(&mut text)
-    } else {
-        File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut text))
-    };
-    if read.map_err(|error| unreadable(option, path, &error))? as u64 > max {
-        let message = format!("{option} {}: it has more than {max} bytes", printable_path(path));
-        return Err(Failure::new(Exit::Local, message));
-    }
-    Ok(text)
-}
-
-fn unreadable(option: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::of_io(error), format!("{option} {}: {error}", printable_path(path)))
 }
 
 fn read_list(path: &Path) -> Result<Only, Failure> {

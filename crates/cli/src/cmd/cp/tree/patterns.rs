@@ -7,7 +7,7 @@ use std::path::Path;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::names::read_bounded;
+use super::option_file::read_bounded;
 use crate::args::{Pattern, Selection};
 use crate::exit::{Exit, Failure};
 use crate::text::printable_path;
