@@ -24,13 +24,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               tree::made below into, and whole into tree, whose Link and DirectionRun it implements",
     },
     Circle {
-        folder: "crates/cli/src/cmd/cp/ftp",
-        modules: &["between_tree", "ends", "surplus"],
-        arrows: &[("ends", "between_tree"), ("surplus", "between_tree")],
-        why: "to be turned round: a Surplus belongs to surplus, which is to be given what it needs of the Tree \
-              that holds its names",
-    },
-    Circle {
         folder: "crates/cli/src/cmd/ftp/tree",
         modules: &["calls", "files", "many", "worker"],
         arrows: &[("files", "calls"), ("many", "calls"), ("worker", "calls"), ("worker", "files")],

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use xdfs_client::tree::{EntryAction, Filter, Summary};
+use xdfs_client::tree::EntryAction;
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Safety};
 use xdfs_gridftp::listing::{Entry, Kind};
@@ -17,11 +17,12 @@ use super::super::failure::Failed;
 use super::super::monitor::FileOutcome;
 use super::super::tree::names;
 use super::ends::Names;
-use super::surplus::SurplusNames;
+use super::surplus::{Surplus, SurplusNames};
+use super::tree_state::{TreeState, below};
 use crate::address;
 use crate::cmd::ftp::part::is_part;
 use crate::exit::{Exit, Failure};
-use crate::output::{Causes, CopiedTree, Endpoint};
+use crate::output::{CopiedTree, Endpoint};
 use crate::plan::TreePlan;
 use crate::url::{FROM_ROOT, Url, Via};
 
@@ -29,16 +30,12 @@ use crate::url::{FROM_ROOT, Url, Via};
 const DIRECTORIES_MAX: usize = 1_000_000;
 
 /// A tree in progress.
-pub(super) struct Tree<'p> {
+struct Tree<'p> {
     /// Directories that are still to be copied.
     waiting: Vec<Directory>,
-    pub(super) summary: Summary,
-    causes: Causes,
-    pub(super) exits: Vec<Exit>,
-    pub(super) plan: &'p TreePlan,
-    filter: Option<Filter>,
+    state: TreeState<'p>,
     /// What the target has and the source has not.
-    pub(super) surplus: SurplusNames,
+    surplus: SurplusNames,
 }
 
 /// A directory that is to be copied.
@@ -51,29 +48,14 @@ struct Directory {
     is_missing: bool,
 }
 
-/// A name that only the target has.
-pub(super) struct Surplus {
-    pub(super) url: Url,
-    pub(super) path: Vec<u8>,
-    pub(super) is_directory: bool,
-}
-
-impl Tree<'_> {
-    /// Whether a name is copied, and may be removed.
-    pub(super) fn takes(&self, path: &[u8], is_directory: bool) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter(path, is_directory))
-    }
-}
-
 impl Copy<'_> {
     /// Copies the directory `from` to `to`, which is made if it is missing.
     pub(in crate::cmd::cp) fn tree_between(&mut self, from: &Url, to: &Url, plan: &TreePlan) -> Result<Exit, Failure> {
         let began = Instant::now();
         let (filter, _) = names::filter(plan)?;
         let top = Directory { from: from.clone(), to: to.clone(), path: Vec::new(), is_missing: false };
-        let (summary, exits, surplus) = (Summary::default(), Vec::new(), SurplusNames::default());
-        let causes = Causes::default();
-        let mut tree = Tree { waiting: vec![top], summary, causes, exits, plan, filter, surplus };
+        let (state, surplus) = (TreeState::new(plan, filter), SurplusNames::default());
+        let mut tree = Tree { waiting: vec![top], state, surplus };
         let mut prepared = self.prepare_ftp_tree(from, plan.delete);
         if plan.delete.is_some() {
             prepared = prepared.and_then(|()| self.prepare_ftp_tree(to, plan.delete));
@@ -83,32 +65,32 @@ impl Copy<'_> {
         }
         while let Some(directory) = tree.waiting.pop() {
             if self.monitor.stopped() {
-                tree.exits.push(Exit::Cancelled);
+                tree.state.exits.push(Exit::Cancelled);
                 break;
             }
             let names = self.names_of(&directory.from);
             match names.and_then(|names| Ok((names, self.made(&directory, &mut tree)?))) {
                 Ok((names, there)) => self.directory_between(&directory, names, there, &mut tree)?,
-                Err(failed) => self.tell_failed(failed, &mut tree)?,
+                Err(failed) => self.tell_failed(failed, &mut tree.state)?,
             }
             // Every other name would wait as long for a server that is gone.
-            if tree.exits.contains(&Exit::ConnectionLost) {
+            if tree.state.exits.contains(&Exit::ConnectionLost) {
                 break;
             }
         }
         if plan.delete.is_some() {
-            self.remove_surplus(to, &mut tree)?;
+            self.remove_surplus(to, tree.surplus, &mut tree.state)?;
         }
-        let exit = match Exit::of_all(&tree.exits) {
+        let exit = match Exit::of_all(&tree.state.exits) {
             exit @ (Exit::Done | Exit::Cancelled | Exit::ConnectionLost) => exit,
-            _ if tree.summary.failed > 0 => Exit::SomeFailed,
+            _ if tree.state.summary.failed > 0 => Exit::SomeFailed,
             exit => exit,
         };
         let copied = CopiedTree {
             source: Endpoint::from(from),
             target: Endpoint::from(to),
-            summary: tree.summary,
-            causes: tree.causes,
+            summary: tree.state.summary,
+            causes: tree.state.causes,
             elapsed: began.elapsed(),
             channels: self.options.channels,
             level: self.level_of(from).min(self.level_of(to)),
@@ -174,48 +156,48 @@ impl Copy<'_> {
         tree: &mut Tree<'_>,
     ) -> Result<(), Failure> {
         let (is_missing, there) = (there.is_none(), there.unwrap_or_default());
-        if tree.plan.delete.is_some() {
+        if tree.state.plan.delete.is_some() {
             note_surplus(directory, &names, &there, tree);
         }
         for (name, entry) in names {
             if self.monitor.stopped() {
-                tree.exits.push(Exit::Cancelled);
+                tree.state.exits.push(Exit::Cancelled);
                 return Ok(());
             }
             let path = below(&directory.path, &name);
             let (Ok(from), Ok(to)) = (directory.from.join(&name), directory.to.join(&name)) else {
                 let error = Error::new(ErrorKind::InvalidPath, "no name that can be copied");
-                self.tell_failed(Failed::of_peer(&directory.from.to_string(), error), tree)?;
+                self.tell_failed(Failed::of_peer(&directory.from.to_string(), error), &mut tree.state)?;
                 continue;
             };
             match entry.kind {
-                Kind::Directory | Kind::File if !tree.takes(&path, entry.kind == Kind::Directory) => {}
+                Kind::Directory | Kind::File if !tree.state.takes(&path, entry.kind == Kind::Directory) => {}
                 // A link there may lead anywhere: nothing is copied through it, nor removed behind it.
                 Kind::Directory if there.get(&name).is_some_and(|there| there.kind != Kind::Directory) => {
                     let error = Error::new(ErrorKind::NotDirectory, "not a directory, and in the way of one");
-                    self.tell_failed(Failed::of_peer(&to.to_string(), error), tree)?;
+                    self.tell_failed(Failed::of_peer(&to.to_string(), error), &mut tree.state)?;
                 }
                 Kind::Directory if tree.waiting.len() < DIRECTORIES_MAX => {
                     // Only a dry run goes below what is not there.
-                    let is_missing = is_missing || tree.plan.dry_run && !there.contains_key(&name);
+                    let is_missing = is_missing || tree.state.plan.dry_run && !there.contains_key(&name);
                     tree.waiting.push(Directory { from, to, path, is_missing });
                 }
                 Kind::Directory => {
                     let error = Error::new(ErrorKind::LimitExceeded, "more directories than can be held");
-                    self.tell_failed(Failed::of_peer(&from.to_string(), error), tree)?;
+                    self.tell_failed(Failed::of_peer(&from.to_string(), error), &mut tree.state)?;
                 }
                 Kind::File if there.get(&name).is_some_and(|there| self.is_done(&entry, there)) => {
-                    tree.summary.skipped += 1;
-                    tree.summary.skipped_bytes += entry.size.unwrap_or(0);
-                    self.monitor.output().name_done(&path, EntryAction::Skipped, tree.plan.dry_run)?;
+                    tree.state.summary.skipped += 1;
+                    tree.state.summary.skipped_bytes += entry.size.unwrap_or(0);
+                    self.monitor.output().name_done(&path, EntryAction::Skipped, tree.state.plan.dry_run)?;
                 }
                 Kind::File => {
                     self.file_between((&from, &to), (&path, &entry), there.get(&name), tree)?;
-                    if tree.exits.last().is_some_and(|exit| matches!(exit, Exit::ConnectionLost)) {
+                    if tree.state.exits.last().is_some_and(|exit| matches!(exit, Exit::ConnectionLost)) {
                         return Ok(());
                     }
                 }
-                Kind::Other | Kind::Itself => tree.summary.passed_over += 1,
+                Kind::Other | Kind::Itself => tree.state.summary.passed_over += 1,
             }
         }
         Ok(())
@@ -228,37 +210,30 @@ impl Copy<'_> {
         there: Option<&Entry>,
         tree: &mut Tree<'_>,
     ) -> Result<(), Failure> {
-        let copied = match tree.plan.dry_run {
+        let copied = match tree.state.plan.dry_run {
             true if there.is_some_and(|there| there.kind == Kind::Directory) => {
                 let error = Error::new(ErrorKind::IsDirectory, "is a directory");
-                return self.tell_failed(Failed::of_peer(&to.to_string(), error), tree);
+                return self.tell_failed(Failed::of_peer(&to.to_string(), error), &mut tree.state);
             }
             true => Some(entry.size.unwrap_or(0)),
             false => match self.copy_between((from, to), (1, 1)) {
                 Ok(FileOutcome::Copied(_, copied)) => Some(copied.bytes),
                 Ok(_) => None,
-                Err(failed) => return self.tell_failed(failed, tree),
+                Err(failed) => return self.tell_failed(failed, &mut tree.state),
             },
         };
         let action = match copied {
             Some(bytes) => {
-                tree.summary.files += 1;
-                tree.summary.bytes += bytes;
+                tree.state.summary.files += 1;
+                tree.state.summary.bytes += bytes;
                 EntryAction::Copied { bytes, safety: Safety::Written, replaces: there.is_some() }
             }
             None => {
-                tree.summary.skipped += 1;
+                tree.state.summary.skipped += 1;
                 EntryAction::Skipped
             }
         };
-        self.monitor.output().name_done(path, action, tree.plan.dry_run)
-    }
-
-    pub(super) fn tell_failed(&mut self, failed: Failed, tree: &mut Tree<'_>) -> Result<(), Failure> {
-        tree.summary.failed += 1;
-        failed.kind.into_iter().for_each(|kind| tree.causes.add(kind));
-        tree.exits.push(self.monitor.tell(Err(failed))?);
-        Ok(())
+        self.monitor.output().name_done(path, action, tree.state.plan.dry_run)
     }
 
     /// Whether a file is there already: of the same length and time, or any if those that exist are kept.
@@ -279,15 +254,15 @@ impl Copy<'_> {
     /// Makes a directory, or lists one that is there; none if a dry run would have made it.
     fn made(&mut self, directory: &Directory, tree: &mut Tree<'_>) -> Result<Option<Names>, Failed> {
         let url = &directory.to;
-        let found = match tree.plan.dry_run {
+        let found = match tree.state.plan.dry_run {
             true if directory.is_missing => None,
             true => self.look(url)?,
             false => self.make_one(url)?,
         };
         match found {
             None => {
-                tree.summary.directories += 1;
-                Ok(if tree.plan.dry_run { None } else { Some(Names::new()) })
+                tree.state.summary.directories += 1;
+                Ok(if tree.state.plan.dry_run { None } else { Some(Names::new()) })
             }
             Some(found) if found.kind == FileType::Directory => self.names_of(url).map(Some),
             Some(_) => Err(Failed::of_peer(&url.to_string(), Error::new(ErrorKind::NotDirectory, "not a directory"))),
@@ -300,16 +275,12 @@ fn note_surplus(directory: &Directory, names: &Names, there: &Names, tree: &mut 
     for (name, entry) in there.iter().filter(|(name, _)| !names.contains_key(*name)) {
         let (path, is_directory) = (below(&directory.path, name), entry.kind == Kind::Directory);
         // A name that no URL has was made by no copy.
-        if tree.takes(&path, is_directory)
+        if tree.state.takes(&path, is_directory)
             && let Ok(url) = directory.to.join(name)
         {
-            tree.surplus.add(Surplus { url, path, is_directory }, tree.plan.delete.unwrap_or(0));
+            tree.surplus.add(Surplus { url, path, is_directory }, tree.state.plan.delete.unwrap_or(0));
         }
     }
-}
-
-pub(super) fn below(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
 /// Whether two URLs may name the same host, whatever its port, its user and the way to it: by one name, by names that lead

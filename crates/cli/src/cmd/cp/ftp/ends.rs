@@ -10,7 +10,7 @@ use xdfs_gridftp::listing::{Entry, Kind};
 use super::super::failure::Failed;
 use super::super::monitor::FileOutcome;
 use super::super::{Copy, wire_name};
-use super::between_tree::Surplus;
+use super::surplus::Surplus;
 use crate::cmd::ftp::error_of;
 use crate::cmd::ftp::facts::{digits_of, facts_of};
 use crate::url::Url;

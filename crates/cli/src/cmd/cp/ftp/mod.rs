@@ -9,6 +9,7 @@ mod download;
 mod ends;
 mod relay;
 mod surplus;
+mod tree_state;
 mod upload;
 
 use std::io;

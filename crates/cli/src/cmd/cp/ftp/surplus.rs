@@ -6,7 +6,7 @@ use xdfs_gridftp::listing::Kind;
 
 use super::super::Copy;
 use super::super::failure::Failed;
-use super::between_tree::{Surplus, Tree, below};
+use super::tree_state::{TreeState, below};
 use crate::cmd::ftp::part::is_part;
 use crate::exit::{Exit, Failure};
 use crate::url::Url;
@@ -16,6 +16,13 @@ const NAMES_MAX: u64 = 10_000_000;
 
 /// So many are held, too, if fewer may be removed: then all of them are counted.
 const COUNTED_NAMES_MAX: u64 = 100_000;
+
+/// A name that only the target has.
+pub(super) struct Surplus {
+    pub(super) url: Url,
+    pub(super) path: Vec<u8>,
+    pub(super) is_directory: bool,
+}
 
 /// Names that only the target has.
 #[derive(Default)]
@@ -41,8 +48,12 @@ impl SurplusNames {
 
 impl Copy<'_> {
     /// Removes what the source does not have, if all of the tree was copied and there is no more than may go.
-    pub(super) fn remove_surplus(&mut self, to: &Url, tree: &mut Tree<'_>) -> Result<(), Failure> {
-        let found = std::mem::take(&mut tree.surplus);
+    pub(super) fn remove_surplus(
+        &mut self,
+        to: &Url,
+        found: SurplusNames,
+        tree: &mut TreeState<'_>,
+    ) -> Result<(), Failure> {
         if found.count() == 0 {
             return Ok(());
         }
@@ -95,7 +106,7 @@ impl Copy<'_> {
 
     /// The names with all that is in the directories among them, as far as they are held. A directory with a name that is
     /// not taken stays.
-    fn expanded(&mut self, found: SurplusNames, tree: &Tree<'_>) -> Result<SurplusNames, Failed> {
+    fn expanded(&mut self, found: SurplusNames, tree: &TreeState<'_>) -> Result<SurplusNames, Failed> {
         let (mut all, mut at) = (found, 0);
         while let Some(surplus) = all.held.get(at).filter(|_| all.beyond == 0) {
             at += 1;
