@@ -24,13 +24,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               tree::made below into, and whole into tree, whose Link and DirectionRun it implements",
     },
     Circle {
-        folder: "crates/cli/src/cmd/ftp/tree",
-        modules: &["calls", "files", "many", "worker"],
-        arrows: &[("files", "calls"), ("many", "calls"), ("worker", "calls"), ("worker", "files")],
-        why: "to be turned round: found and joined belong below calls, and the loop of a thread, which makes the \
-              calls, above them; Worker and Trouble stay below",
-    },
-    Circle {
         folder: "crates/cli/src/plan",
         modules: &["copy", "slash", "tree"],
         arrows: &[("copy", "tree"), ("slash", "tree")],

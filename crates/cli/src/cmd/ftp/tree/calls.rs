@@ -13,7 +13,7 @@ use super::super::facts::{attributes_of, digits_of};
 use super::super::part::is_part;
 use super::files;
 use super::many::{self, Ahead, Done};
-use super::worker::{Trouble, Worker};
+use super::worker::{Trouble, Worker, joined};
 
 /// Directories of which pages are still to be asked for, by their paths. A copy asks for one page
 /// after the other, so there are as many as it lists at a time.
@@ -54,10 +54,6 @@ pub(super) fn execute(worker: &mut Worker<'_>, payload: &[u8], room: usize) -> R
     Ok(writer.finish(Safety::Written))
 }
 
-pub(super) fn joined(base: &[u8], path: &[u8]) -> Vec<u8> {
-    if path.is_empty() { base.to_vec() } else { [base, b"/", path].concat() }
-}
-
 fn one(
     worker: &mut Worker<'_>,
     base: &[u8],
@@ -68,7 +64,7 @@ fn one(
     match call {
         Call::List { wanted, cursor, .. } => return list(worker, path, *wanted, cursor, writer),
         Call::Stat { wanted, .. } => {
-            let entry = found(worker, path)?;
+            let entry = worker.found(path)?;
             writer.answer(&Answer::Attributes(of_wanted(&entry, *wanted)));
             return Ok(());
         }
@@ -98,12 +94,6 @@ fn one(
     }
     writer.answer(&Answer::Done);
     Ok(())
-}
-
-/// What a path names.
-pub(super) fn found(worker: &mut Worker<'_>, path: &[u8]) -> Result<Entry, Trouble> {
-    let found = worker.session.look(path)?;
-    found.ok_or_else(|| Error::new(ErrorKind::NotFound, "no such file").into())
 }
 
 /// The attributes that were asked for, as far as the server says them.
@@ -215,7 +205,7 @@ fn get(
     (wanted, most): (Wanted, u32),
     writer: &mut ReplyWriter,
 ) -> Result<(), Trouble> {
-    let entry = found(worker, path)?;
+    let entry = worker.found(path)?;
     if entry.kind != Kind::File {
         return Err(Error::new(ErrorKind::NotRegular, "no file").into());
     }

@@ -19,7 +19,6 @@ use xdfs_secure::random;
 use super::super::facts::{digits_of, facts_of};
 use super::super::part::{hash_range, part_name};
 use super::super::stage::{self, commit, read_back, resume_of, start_of};
-use super::calls::found;
 use super::worker::{Trouble, Worker};
 use crate::cmd::ftp::{LARGE_BYTES_MIN, PartRecords, PartsInUse, is_cut, is_gone, is_refused_name};
 
@@ -237,7 +236,7 @@ pub(super) fn same_sum(worker: &mut Worker<'_>, path: &[u8], own: &str) -> Resul
 /// Receives a file.
 pub(super) fn receive(worker: &mut Worker<'_>, from: &[u8], receive: Receive) -> Result<Report, Trouble> {
     let (began, path) = (Instant::now(), worker.path(from));
-    let entry = found(worker, &path)?;
+    let entry = worker.found(&path)?;
     if entry.kind != Kind::File {
         return Err(Error::new(ErrorKind::NotRegular, "no file").into());
     }

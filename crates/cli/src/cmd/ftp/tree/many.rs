@@ -13,9 +13,8 @@ use xdfs_gridftp::listing::{Entry, Kind};
 use xdfs_secure::checksum::Sha256;
 
 use super::super::facts::digits_of;
-use super::calls::joined;
 use super::files::part_of_small;
-use super::worker::{Trouble, Worker};
+use super::worker::{Trouble, Worker, joined};
 use crate::cmd::ftp::part::part_name;
 use crate::cmd::ftp::{LARGE_BYTES_MIN, is_gone};
 

@@ -7,6 +7,7 @@
 mod calls;
 mod files;
 mod many;
+mod thread;
 mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -24,7 +25,7 @@ use xdfs_proto::limits::{CALL_BYTES_MAX, OPERATIONS_MAX};
 
 use self::calls::Listings;
 use self::many::Listed;
-use self::worker::work;
+use self::thread::work;
 use super::{NoSession, Opener, PartRecords};
 use crate::exit::{Exit, Failure};
 use crate::plan::{Check, Options};

@@ -1,15 +1,11 @@
-//! The threads of a tree copy: each takes a request, carries it out in its session and answers.
+//! The session of a thread of a tree copy, and what breaks it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
-use std::sync::mpsc::SyncSender;
-
-use xdfs_client::tree::Event;
 use xdfs_client::{Error, ErrorKind};
 use xdfs_gridftp::client::{self, Session};
+use xdfs_gridftp::listing::Entry;
 
 use super::super::error_of;
-use super::{Queue, Request, Shared, calls, files};
+use super::Shared;
 
 /// Why something of a request was not done.
 pub(super) enum Trouble {
@@ -42,48 +38,7 @@ pub(super) struct Worker<'s> {
     pub(super) shared: &'s Shared,
 }
 
-/// Carries out requests until there are no more, or the server is lost.
-pub(super) fn work(session: Session, shared: &Shared, queue: &Queue, answer: &SyncSender<Event>) {
-    let mut worker = Worker { session, shared };
-    loop {
-        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((number, request)) = next else { return worker.session.quit() };
-        let is_calls = matches!(*request, Request::Calls { .. });
-        // Whatever happens the request is answered: the copy waits for it.
-        let event = catch_unwind(AssertUnwindSafe(|| worker.carry_out(number, *request))).unwrap_or_else(|_| {
-            let error = Error::new(ErrorKind::Storage, "the thread that did it failed");
-            if is_calls { Event::reply(number, Err(error)) } else { Event::Report(number, Err(error)) }
-        });
-        if answer.try_send(event).is_err() {
-            return;
-        }
-    }
-}
-
 impl Worker<'_> {
-    fn carry_out(&mut self, number: u64, request: Request) -> Event {
-        match request {
-            Request::Calls { payload, room } => {
-                Event::reply(number, self.usable(|worker| calls::execute(worker, &payload, room)))
-            }
-            Request::Send { source, to, options } => {
-                Event::Report(number, self.usable(|worker| files::send(worker, &source, &to, &options)))
-            }
-            Request::Receive { from, receive } => {
-                Event::Report(number, self.usable(|worker| files::receive(worker, &from, receive)))
-            }
-        }
-    }
-
-    /// Does something, and gets a new session where this one was broken by what was done: only a
-    /// server that then cannot be reached is lost.
-    fn usable<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, Trouble>) -> Result<T, Error> {
-        match act(self).map_err(|trouble| self.mended(trouble)) {
-            Ok(done) => Ok(done),
-            Err(Trouble::Refused(error) | Trouble::Broken(error)) => Err(error),
-        }
-    }
-
     /// Trouble with one file breaks a session in the middle of a transfer, and says nothing of the
     /// others: with a new session it is a refusal. What is wrong with the server itself stays.
     pub(super) fn mended(&mut self, trouble: Trouble) -> Trouble {
@@ -102,6 +57,12 @@ impl Worker<'_> {
         }
     }
 
+    /// What a path names.
+    pub(super) fn found(&mut self, path: &[u8]) -> Result<Entry, Trouble> {
+        let found = self.session.look(path)?;
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, "no such file").into())
+    }
+
     /// The server's path of a name of the copy: `root/...` or `home/...`.
     pub(super) fn path(&self, name: &[u8]) -> Vec<u8> {
         let (export, below) = match name.iter().position(|&byte| byte == b'/') {
@@ -113,4 +74,9 @@ impl Worker<'_> {
             false => self.session.below_home(below),
         }
     }
+}
+
+/// The path of a name below a directory, or of the directory itself.
+pub(super) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    if name.is_empty() { directory.to_vec() } else { [directory, b"/", name].concat() }
 }
