@@ -6,72 +6,10 @@ use std::path::PathBuf;
 
 use xdfs_client::wire::FileType;
 
-use super::{NamesPlan, PlanError, Verb, parse_url, show};
+use super::names::Count;
+use super::{NamesPlan, PlanError, Reference, Search, Test, Verb, parse_url, show};
 use crate::args::{FindArgs, is_test};
-use crate::url::{Url, looks_like_url};
-
-/// What is looked for.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Search {
-    /// All of them must hold; one that is true must not.
-    pub(crate) tests: Vec<(bool, Test)>,
-    /// Levels below the URL at least.
-    pub(crate) depth_min: usize,
-    /// Levels below the URL at most.
-    pub(crate) depth_max: Option<usize>,
-    /// A NUL behind each name.
-    pub(crate) print0: bool,
-}
-
-/// One test.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Test {
-    /// The last name fits a pattern; in any case of letters if the pattern is in small ones.
-    Name { pattern: Vec<u8>, any_case: bool },
-    /// Export and path fit a pattern.
-    Path(Vec<u8>),
-    /// It is of one of these types.
-    Type(Vec<FileType>),
-    /// It has so many units of this many bytes.
-    Size(Count, u64),
-    /// It was modified so many days ago.
-    Age(Count),
-    /// It was modified later than this.
-    Newer(Reference),
-    /// It has nothing in it.
-    Empty,
-}
-
-/// A file whose time is compared with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Reference {
-    /// On a server.
-    Remote(Url),
-    /// On this machine.
-    Local(PathBuf),
-}
-
-/// `N`, `+N` or `-N`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Count {
-    /// Exactly.
-    Exactly(u64),
-    /// More.
-    More(u64),
-    /// Less.
-    Less(u64),
-}
-
-impl Count {
-    /// Whether a number is so many.
-    pub(crate) fn is(self, number: u64) -> bool {
-        match self {
-            Self::Exactly(count) => number == count,
-            Self::More(count) => number > count,
-            Self::Less(count) => number < count,
-        }
-    }
-}
+use crate::url::looks_like_url;
 
 /// What there is.
 const TESTS: &str =

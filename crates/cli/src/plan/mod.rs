@@ -13,6 +13,7 @@ mod names;
 mod serve;
 mod slash;
 mod sum;
+mod sync;
 mod tree;
 mod written;
 
@@ -22,14 +23,14 @@ use std::path::PathBuf;
 use xdfs_proto::base::Level;
 
 pub(crate) use copy::{Check, Copies, CopyPlan, Format, Local, LocalTarget, Options, Progress, WhenDone};
-pub(crate) use find::{Reference, Search, Test};
 pub(crate) use lock::LockPlan;
 pub(crate) use mount::{MountPlan, words_of_background};
-pub(crate) use names::{NamesPlan, Verb};
+pub(crate) use names::{NamesPlan, Reference, Search, Test, Verb};
 pub(crate) use serve::{ExportPlan, Root, ServePlan, StdioPlan};
 pub(crate) use slash::TwoReadings;
 pub(crate) use sum::{SumOf, SumPlan};
-pub(crate) use tree::{Sides, SyncPlan, TreePlan};
+pub(crate) use sync::SyncPlan;
+pub(crate) use tree::{Sides, TreePlan};
 
 use crate::args::{Cli, Command, CompleteArgs, DemoArgs, Generated, KeyCommand, LoginArgs, TrustCommand, UserCommand};
 use crate::config::Config;
@@ -395,7 +396,7 @@ fn resolve_command(typed: Cli) -> Result<Plan, PlanError> {
         Command::Serve(args) if args.check => serve::resolve(*args).map(Plan::CheckServe),
         Command::Serve(args) => serve::resolve(*args).map(Plan::Serve),
         Command::Cp(args) => copy::resolve(*args).map(Plan::Copy),
-        Command::Sync(args) => tree::resolve(*args).map(Plan::Sync),
+        Command::Sync(args) => sync::resolve(*args).map(Plan::Sync),
         Command::Stat(args) => names::stat(args).map(Plan::Names),
         Command::Ls(args) => names::ls(args).map(Plan::Names),
         Command::Find(args) => find::resolve(args).map(Plan::Names),

@@ -24,18 +24,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               tree::made below into, and whole into tree, whose Link and DirectionRun it implements",
     },
     Circle {
-        folder: "crates/cli/src/plan",
-        modules: &["copy", "slash", "tree"],
-        arrows: &[("copy", "tree"), ("slash", "tree")],
-        why: "to be turned round: TreePlan and Sides, which copy and slash need, belong to a module below tree",
-    },
-    Circle {
-        folder: "crates/cli/src/plan",
-        modules: &["find", "names"],
-        arrows: &[("names", "find")],
-        why: "to be turned round: Search is the content of a Verb and belongs to names",
-    },
-    Circle {
         folder: "crates/client/src",
         modules: &["calls", "file", "host", "joining", "pipelines", "requests", "session", "watch"],
         arrows: &[
