@@ -15,7 +15,9 @@ use super::directories::{Directory, DirectoryId, Presence};
 use super::endpoints::{Local, Receive, Remote};
 use super::events::{EntryAction, Observer};
 use super::hard_links::HardLinks;
+use super::main_loop;
 use super::read_only::closes;
+use super::received_metadata::{XATTR_ROOM, known_here};
 use super::scheduler::{self, CallResult, Entry, Flow, LIST_ROOM, Scheduler, StopReason, TreeCopy, Turn};
 use super::session_remote::SessionRemote;
 use super::state::{TreeState, is_in_the_way};
@@ -34,17 +36,9 @@ use small_writes::SmallWrites;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use xdfs_engine::blocking::Blocking;
-use xdfs_io::store::{Existing, LocalStore, owners};
+use xdfs_io::store::{Existing, LocalStore};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
-use xdfs_proto::limits;
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
-
-/// Initial bytes of a result for an extended attribute, or for the names of all; nearly all are
-/// shorter.
-const XATTR_ROOM: usize = 4 << 10;
-/// The same if that was too little: the longest value, or all names that the kernel reports, each
-/// with its length.
-pub(super) const XATTR_ROOM_MAX: usize = limits::XATTR_BYTES_MAX + (4 << 10);
 
 /// A task that is pending or in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,14 +99,6 @@ impl SourceEntry {
             text: told.target.unwrap_or_default().to_vec(),
         }
     }
-}
-
-/// The local numbers of owner and group: those of their names if the names were sent and are known
-/// here.
-pub(super) fn known_here((user, group): (u32, u32), names: Option<(&[u8], &[u8])>) -> (u32, u32) {
-    let Some((users_name, groups_name)) = names else { return (user, group) };
-    let known = owners::known();
-    (known.users.number(users_name).unwrap_or(user), known.groups.number(groups_name).unwrap_or(group))
 }
 
 /// The download of a tree. It outlives sessions: a new session continues where a lost one ended.
@@ -200,7 +186,7 @@ impl Download {
 
     /// The same over anything that carries out what a session would.
     pub fn run_over(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Ended {
-        scheduler::run(self, remote, observer)
+        main_loop::run(self, remote, observer)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Keep;
 use super::NotKept;
-use super::down::{XATTR_ROOM_MAX, known_here};
+use super::received_metadata::{XATTR_ROOM_MAX, known_here};
 use super::up::Extras;
 use crate::calls::Facts;
 use crate::retry::passes_for_tree;

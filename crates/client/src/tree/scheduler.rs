@@ -1,14 +1,12 @@
-//! What uploads and downloads of trees share: tasks, the batch that is being filled, the requests
-//! in flight, and the main loop.
+//! What uploads and downloads of trees share: tasks, the batch that is being filled, and the requests
+//! in flight.
 
 use super::descriptor_wait::DescriptorWait;
 use super::directories::DirectoryId;
 use super::endpoints::Remote;
-use super::events::{EntryAction, Event, Observer};
+use super::events::{EntryAction, Observer};
 use super::in_flight::{BatchBuilder, InFlight};
-use super::replies::{on_event, placed};
 use super::state::TreeState;
-use super::{Ended, Summary};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,11 +15,6 @@ use xdfs_proto::wire::path::{Answer, Call};
 
 /// Large files that are queued while small ones continue.
 const LARGE_WAITING_MAX: usize = 512;
-
-/// How long a stopped copy waits for its transfers to end in order.
-const CANCEL_WAIT: Duration = Duration::from_secs(5);
-/// How long a copy that ends early waits for local writes.
-const PLACE_WAIT: Duration = Duration::from_secs(30);
 
 /// Larger files are transfers of their own. Up to this size, copying the content into a call costs
 /// less than a transfer does.
@@ -275,7 +268,7 @@ impl<T, D> Scheduler<T, D> {
         self.in_flight.has_calls() || !self.batch.is_empty()
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && self.tasks.is_empty() && self.large.is_empty() && self.batch.is_empty()
     }
 
@@ -354,133 +347,12 @@ impl<T, D> Scheduler<T, D> {
     }
 
     /// Whether nothing new is begun now: others hold the descriptors.
-    fn is_paused(&mut self) -> bool {
+    pub(super) fn is_paused(&mut self) -> bool {
         self.descriptors.pause(self.now).is_some()
     }
 
     /// Reports once that the session is lost, if something could not be sent over it.
-    fn must_be_connected(&mut self) -> Flow<()> {
+    pub(super) fn must_be_connected(&mut self) -> Flow<()> {
         self.lost.take().map_or(Ok(()), |error| Err(StopReason::Lost(error)))
     }
-}
-
-/// Runs over this session until everything was tried, the application stops it, or the session is
-/// lost.
-pub(super) fn run<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Ended {
-    let halt = match work(course, remote, observer) {
-        Ok(()) => return Ended::Complete(complete(course, observer)),
-        Err(halt) => halt,
-    };
-    if matches!(halt, StopReason::Stopped | StopReason::Hopeless(_)) {
-        remote.cancel();
-        // A cancelled transfer removes its staging file, or writes a checkpoint, before it answers.
-        let until = remote.now() + CANCEL_WAIT;
-        while course.scheduler().in_flight.transfers_are_under_way() && remote.now() < until {
-            match remote.next_within(CANCEL_WAIT) {
-                Some(Event::Report(number, _)) => drop(course.scheduler().take(number)),
-                Some(Event::Placed(number, outcomes)) => placed(course, observer, number, outcomes),
-                Some(Event::Reply(..)) | None => {}
-            }
-        }
-    }
-    // Local writes in progress are not repeated, unless their disk does not respond.
-    let until = remote.now() + PLACE_WAIT;
-    while course.scheduler().in_flight.places() && remote.now() < until {
-        if let Some(Event::Placed(number, outcomes)) = remote.next_within(PLACE_WAIT) {
-            placed(course, observer, number, outcomes);
-        }
-    }
-    // In the order in which they began. What was sent may have been done.
-    for job in course.scheduler().in_flight.give_up().into_iter().rev() {
-        let tasks: Vec<_> = match job {
-            PendingJob::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| course.again(task)).collect(),
-            PendingJob::Transfer(large) => vec![course.large_again(large)],
-            PendingJob::Place(files) => files.into_iter().rev().map(|file| course.large_again(file)).collect(),
-        };
-        course.scheduler().tasks.extend(tasks);
-    }
-    match halt {
-        StopReason::Stopped => Ended::Stopped(course.state().summary),
-        StopReason::Lost(error) => Ended::Lost(error),
-        StopReason::Hopeless(error) => Ended::Refused(error),
-    }
-}
-
-/// The summary of a copy with nothing left to do. A directory that still waits for something is a
-/// bug of this program: a name is then missing at the target, and the copy must not succeed.
-fn complete<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer) -> Summary {
-    let books = course.state();
-    let open = books.directories.len() as u64;
-    if open > 0 {
-        books.summary.failed += open;
-        observer.note(&format!("{open} directories are not complete, which is a bug in xdfs: please report it"));
-    }
-    books.summary
-}
-
-fn work<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
-    loop {
-        course.scheduler().now = remote.now();
-        begin_transfers(course, remote, observer)?;
-        while let Some(task) = next_task(course) {
-            if let Turn::Later(task) = course.take(remote, observer, task)? {
-                course.scheduler().tasks.push(task);
-                course.scheduler().must_be_connected()?;
-                break;
-            }
-            course.scheduler().must_be_connected()?;
-            must_be_hopeful(course)?;
-            // Answers that arrived meanwhile free capacity and report losses.
-            course.scheduler().now = remote.now();
-            while let Some(event) = remote.ready() {
-                on_event(course, remote, observer, event)?;
-            }
-            begin_transfers(course, remote, observer)?;
-        }
-        course.scheduler().flush(remote);
-        course.scheduler().must_be_connected()?;
-        if course.scheduler().is_idle() {
-            if !course.next_phase(observer) {
-                return Ok(());
-            }
-            continue;
-        }
-        let scheduler = course.scheduler();
-        let pause = scheduler.descriptors.pause(scheduler.now).unwrap_or(Duration::MAX);
-        if let Some(event) = remote.next_within(pause) {
-            course.scheduler().now = remote.now();
-            on_event(course, remote, observer, event)?;
-        }
-        must_be_hopeful(course)?;
-        let (moving, summary) = (remote.moving(), course.state().summary);
-        if !observer.should_continue(&summary, moving) {
-            return Err(StopReason::Stopped);
-        }
-    }
-}
-
-/// The next task; none while others hold the descriptors that it needs.
-fn next_task<C: TreeCopy>(course: &mut C) -> Option<C::Task> {
-    let scheduler = course.scheduler();
-    if scheduler.is_paused() { None } else { scheduler.tasks.pop() }
-}
-
-fn must_be_hopeful<C: TreeCopy>(course: &mut C) -> Flow<()> {
-    course.state().hopeless.take().map_or(Ok(()), |error| Err(StopReason::Hopeless(error)))
-}
-
-/// Begins transfers of large files, as many as allowed.
-fn begin_transfers<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
-    if course.scheduler().is_paused() {
-        return Ok(());
-    }
-    let mut waiting = course.scheduler().large.len();
-    while waiting > 0 && course.scheduler().in_flight.has_transfer() {
-        waiting -= 1;
-        let Some(large) = course.scheduler().large.pop_front() else { break };
-        if let Some(later) = course.begin(remote, observer, large)? {
-            course.scheduler().large.push_back(later);
-        }
-    }
-    Ok(())
 }

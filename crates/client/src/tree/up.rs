@@ -12,6 +12,7 @@ use super::directories::{Directory, DirectoryId, Presence};
 use super::endpoints::{Local, NotBegun, Remote};
 use super::events::{EntryAction, Observer};
 use super::hard_links::HardLinks;
+use super::main_loop;
 use super::replies::wait_for_descriptors;
 use super::scheduler::{self, CallResult, EXTRAS_BYTES_MAX, Flow, LIST_ROOM, Scheduler, StopReason, TreeCopy, Turn};
 use super::session_remote::SessionRemote;
@@ -108,9 +109,9 @@ impl Upload {
 
     /// The same over anything that carries out what a session would.
     pub fn run_over(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Ended {
-        let Some(total) = self.total.clone() else { return scheduler::run(self, remote, observer) };
+        let Some(total) = self.total.clone() else { return main_loop::run(self, remote, observer) };
         let (store, options) = (Arc::clone(&self.store), self.options.clone());
-        total.beside(|total| total.count_local(&*store, &options), || scheduler::run(self, remote, observer))
+        total.beside(|total| total.count_local(&*store, &options), || main_loop::run(self, remote, observer))
     }
 }
 

@@ -1,11 +1,12 @@
 //! Handles the answers of the server and their local effects.
 
 use super::small_writes::SmallWrites;
-use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, XATTR_ROOM, XATTR_ROOM_MAX, parse};
+use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, parse};
 use crate::tree::compare::{Names, TargetState};
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::plan::{EntryPlan, FirstStep, plan};
+use crate::tree::received_metadata::{XATTR_ROOM, XATTR_ROOM_MAX};
 use crate::tree::scheduler::TreeCopy;
 use crate::tree::{NotKept, STUCK, Summary, content, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;

@@ -1,12 +1,13 @@
 //! Local operations: directories, links, attributes, and existing entries.
 
-use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, XATTR_ROOM, known_here, parse};
+use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, parse};
 use crate::tree::compare::TargetState;
 use crate::tree::directories::DirectoryId;
 use crate::tree::endpoints::Local;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::one_file::SET_ID;
 use crate::tree::plan::{Facts, Pair, compare};
+use crate::tree::received_metadata::{XATTR_ROOM, known_here};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::state::full_directory;
 use crate::tree::{NotKept, TreeOptions, join, noted, same_time};

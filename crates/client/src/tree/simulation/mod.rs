@@ -13,7 +13,8 @@ mod remote;
 mod server;
 mod store;
 
-use super::scheduler::{self, TreeCopy};
+use super::main_loop;
+use super::scheduler::TreeCopy;
 use super::{Download, Ended, Upload};
 use expected::{Heard, Outcome};
 use generate::{Changes, Scenario};
@@ -51,7 +52,7 @@ fn copy<C: TreeCopy>(
         let bounds = (BASE.len() + 1, scenario.batch_bytes_max, life);
         let mut remote = SimulatedRemote::new(server, local.clone(), bounds, &mut interfere, random);
         (remote.now, remote.slow) = (now, scenario.slow);
-        match scheduler::run(&mut course, &mut remote, &mut heard) {
+        match main_loop::run(&mut course, &mut remote, &mut heard) {
             Ended::Complete(summary) => return (summary, heard),
             // The top could not be made, or nothing was settled for a minute: it says so and stops.
             Ended::Refused(error) if scenario.refusals != Refusals::default() => {
