@@ -1,12 +1,12 @@
 //! The client's side of a pipeline: targets of downloads, and callbacks for outcomes.
 
+use crate::call_queue::Queue;
 use crate::callback::Callback;
-use crate::calls::Queue;
 use crate::endpoints::Target;
 use crate::joining::Joiner;
 use crate::options::Verify;
 use crate::transfer::{RemoteFile, Report};
-use crate::watch::Watches;
+use crate::watches::Watches;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

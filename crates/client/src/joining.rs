@@ -4,7 +4,7 @@
 //! A server may grant more channels at any time, also those that nobody asked for: a few grants are
 //! worked on at a time, some wait, and the rest is ignored.
 
-use crate::calls::Queue;
+use crate::call_queue::Queue;
 use crate::connect::layered;
 use crate::transfer::PumpSender;
 use std::collections::{BTreeMap, VecDeque};

@@ -52,9 +52,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod call_queue;
 mod callback;
 mod calls;
 mod connect;
+mod download_request;
 mod endpoints;
 pub mod file;
 mod host;
@@ -71,6 +73,7 @@ mod transfer;
 pub mod tree;
 pub mod trust;
 pub mod watch;
+mod watches;
 
 pub use calls::{Batch, Facts, Opener, Openers, Page, Pages, PendingReply, Reply, failed, in_full, when_permitted};
 pub use connect::{connect_any, has_no_way, was_lost_in_opening};

@@ -2,12 +2,12 @@
 
 use crate::callback::Callback;
 use crate::calls::when_permitted;
+use crate::download_request::download;
 use crate::endpoints::{Payload, RESUME_BYTES_MIN, Target};
 use crate::options::{GetOptions, PutOptions, Verify};
 use crate::session::{INITIAL_CREDIT, Session};
 use crate::transfer::{Report, Transfer};
 use xdfs_engine::bounds;
-use xdfs_io::store::verified_range;
 use xdfs_proto::base::{Digest, Error, ErrorKind};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::{naming, random};
@@ -95,31 +95,4 @@ impl Session {
     fn request(&self) -> Result<Request, Error> {
         Ok(Request { transfer: random::array()?, level: self.level, ..Request::default() })
     }
-}
-
-/// The request for a download, and whether it resumes an earlier attempt.
-pub(crate) fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOptions) -> (Request, bool) {
-    let resume = options.resume && target.is_resumable();
-    let mut request = Request {
-        name: remote.to_vec(),
-        label: options.label.clone(),
-        offset: options.offset,
-        length: options.length,
-        durable: options.durable,
-        hash: options.verify >= Verify::Hash,
-        reread: options.verify >= Verify::Reread,
-        ..fresh
-    };
-    if resume {
-        let range = format!("{} {:?}", options.offset, options.length);
-        request.transfer = naming::transfer_id(&[b"down", remote, range.as_bytes()]);
-        if let Some(mut kept) = target.look(&request.transfer) {
-            // Without a hash nothing is compared.
-            kept.noted.retain(|one| one.proved || request.hash);
-            request.unverified = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());
-            let kept = Resume { source: kept.source, kept: verified_range::ranges(&kept.noted) };
-            request.resume = Some(kept).filter(|resume| !resume.kept.is_empty());
-        }
-    }
-    (request, resume)
 }

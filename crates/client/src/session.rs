@@ -2,14 +2,14 @@
 
 use crate::callback::Callback;
 use crate::connect::{self, Connected};
+use crate::download_request::download;
 use crate::endpoints::{Payload, Target};
 use crate::host::{Pending, Registry};
 use crate::joining::{Access, Joiner};
 use crate::options::{ConnectOptions, GetOptions};
 use crate::pipelines::{FirstDownload, Opened, Pipelines};
-use crate::requests::download;
 use crate::transfer::{Report, Transfer};
-use crate::watch::Watches;
+use crate::watches::Watches;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -37,91 +37,12 @@
 use crate::calls::{Batch, failed};
 use crate::file::Remote;
 use crate::session::Session;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use crate::watches::{ENDS_AT_ONCE, OnChange};
+use std::sync::{Arc, Weak};
 use xdfs_proto::base::{Error, ErrorKind};
 pub use xdfs_proto::wire::notice::Changes;
-use xdfs_proto::wire::notice::Notice;
 pub use xdfs_proto::wire::path::Watched;
 use xdfs_proto::wire::path::{Call, REPLY_BYTES, REPLY_CALL_BYTES};
-
-/// Is told what changed, and of which name in the watched directory; the name is empty for what is
-/// watched itself. Must not wait, and must not drop a watch.
-type OnChange = Arc<dyn Fn(Changes, &[u8]) + Send + Sync>;
-
-/// Watches whose end is told in one batch.
-const ENDS_AT_ONCE: usize = 64;
-
-/// Watches that have ended here, and that the server has not been told of yet: as many as it grants.
-const ENDS_MAX: usize = 4096;
-
-#[derive(Default)]
-struct State {
-    watches: BTreeMap<u64, OnChange>,
-    /// The number that was given last.
-    last: u64,
-    /// Ended, and the server does not know.
-    untold: Vec<u64>,
-    ended: bool,
-}
-
-/// The watches of one session.
-#[derive(Default)]
-pub(crate) struct Watches(Mutex<State>);
-
-impl Watches {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Names have changed.
-    pub(crate) fn noticed(&self, notices: &[Notice]) {
-        for notice in notices {
-            let told: Vec<OnChange> = {
-                let mut state = self.lock();
-                let over = notice.changes.has(Changes::OVER);
-                match notice.watch {
-                    0 => state.watches.values().cloned().collect(),
-                    watch if over => state.watches.remove(&watch).into_iter().collect(),
-                    watch => state.watches.get(&watch).cloned().into_iter().collect(),
-                }
-            };
-            told.iter().for_each(|told| told(notice.changes, &notice.name));
-        }
-    }
-
-    /// The session has ended.
-    pub(crate) fn end(&self) {
-        let watches = {
-            let mut state = self.lock();
-            state.ended = true;
-            std::mem::take(&mut state.watches)
-        };
-        watches.into_values().for_each(|told| told(Changes::OVER, b""));
-    }
-
-    fn enter(&self, told: OnChange) -> Result<u64, Error> {
-        let mut state = self.lock();
-        if state.ended {
-            return Err(Error::new(ErrorKind::ConnectionLost, "the session has ended"));
-        }
-        state.last += 1;
-        let watch = state.last;
-        state.watches.insert(watch, told);
-        Ok(watch)
-    }
-
-    /// Whether there was such a watch.
-    fn leave(&self, watch: u64) -> bool {
-        self.lock().watches.remove(&watch).is_some()
-    }
-
-    fn ends(&self) -> Vec<u64> {
-        let mut state = self.lock();
-        let count = state.untold.len().min(ENDS_AT_ONCE);
-        state.untold.drain(..count).collect()
-    }
-}
 
 /// A watch of a name; dropped, it ends.
 pub struct Watch {
@@ -139,7 +60,7 @@ impl std::fmt::Debug for Watch {
 impl Watch {
     /// Whether it is over: its session has ended, or its directory was moved or removed.
     pub fn is_over(&self) -> bool {
-        self.session.upgrade().is_none_or(|session| !session.watches().lock().watches.contains_key(&self.number))
+        self.session.upgrade().is_none_or(|session| !session.watches().has(self.number))
     }
 }
 
@@ -200,11 +121,7 @@ impl Drop for Watch {
         if !session.watches().leave(self.number) {
             return;
         }
-        let mut state = session.watches().lock();
-        if state.untold.len() < ENDS_MAX {
-            state.untold.push(self.number);
-        }
-        drop(state);
+        session.watches().tell_end_of(self.number);
         // Never waits: otherwise it is told with the next one.
         let room = REPLY_BYTES + ENDS_AT_ONCE * REPLY_CALL_BYTES;
         if !session.leaves_room_for_calls(room) {

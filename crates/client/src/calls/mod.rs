@@ -6,11 +6,9 @@
 //! ready-made single calls.
 
 mod pages;
-mod queue;
 mod verbs;
 
 pub use pages::{Page, Pages};
-pub(crate) use queue::Queue;
 pub use verbs::{Facts, Opener, Openers};
 
 use crate::callback::Callback;

@@ -24,19 +24,6 @@ pub(in crate::layers) const CIRCLES: &[Circle] = &[
               tree::made below into, and whole into tree, whose Link and DirectionRun it implements",
     },
     Circle {
-        folder: "crates/client/src",
-        modules: &["calls", "file", "host", "joining", "pipelines", "requests", "session", "watch"],
-        arrows: &[
-            ("host", "calls"),
-            ("joining", "calls"),
-            ("host", "watch"),
-            ("session", "watch"),
-            ("session", "requests"),
-        ],
-        why: "to be turned round: the Queue of calls, the table Watches and requests::download are parts of a \
-              session and belong below it; calls, watch and requests give Session its methods and stay above",
-    },
-    Circle {
         folder: "crates/client/src/file",
         modules: &["ahead", "core", "flight", "leases", "remote"],
         arrows: &[("ahead", "core"), ("flight", "core"), ("leases", "core")],
