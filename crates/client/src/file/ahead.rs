@@ -1,7 +1,8 @@
 //! Bytes of a file that are requested before somebody reads them.
 
-use super::core::{Core, Sent, unexpected};
-use super::remote::{Answered, Remote};
+use super::batches::unexpected;
+use super::pending::PendingRead;
+use super::remote::Remote;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,19 +13,33 @@ use xdfs_proto::wire::file::ReadRange;
 /// By how much more is requested each time that all of it was read: over a long way each step takes a round trip.
 const GROWTH: usize = 4;
 
-/// A longer read requests all of its parts at once by itself.
-const READ_MAX: usize = 2 << 20;
-
 /// A read this far from where the last one ended is one in order if it is at least that long: a
 /// kernel that reads ahead has several on their way, which overtake each other.
 const OVERTAKEN_MAX: u64 = 1 << 20;
 const LONG: usize = 64 << 10;
 
-/// One range to read, and its reply.
-pub(super) struct PendingRead {
-    pub(super) range: ReadRange,
-    /// None when it is waited for.
-    pub(super) sent: Option<Sent>,
+/// The open file that is read.
+pub(super) trait ReadFile {
+    /// Where it is.
+    fn remote(&self) -> &Arc<Remote>;
+
+    /// How often it was changed.
+    fn changed(&self) -> u64;
+
+    /// How much one reply takes.
+    fn chunk(&self) -> usize;
+
+    /// How many calls for so much may be on their way.
+    fn long_calls_max(&self) -> usize;
+
+    /// As far as it is known to reach.
+    fn known_end(&self) -> u64;
+
+    /// Requests a range that fits into one reply.
+    fn request(&self, range: ReadRange) -> PendingRead;
+
+    /// Waits for a range: fewer bytes than requested at the end of the file.
+    fn received(&self, read: &mut PendingRead) -> Result<Bytes, Error>;
 }
 
 /// Memory of a server's files for what was requested ahead.
@@ -56,10 +71,10 @@ enum Fetch {
 }
 
 /// A range that was requested ahead.
-struct Chunk {
-    offset: u64,
+pub(super) struct Chunk {
+    pub(super) offset: u64,
     /// How much was requested.
-    length: usize,
+    pub(super) length: usize,
     /// Where it ends: earlier than requested at the end of the file.
     end: AtomicU64,
     /// Whoever has it waits for the reply, and the others for him.
@@ -83,10 +98,10 @@ impl Chunk {
     }
 
     /// Its bytes, waited for if they have not arrived: fewer than requested at the end of the file.
-    fn bytes(&self, core: &Core) -> Result<Bytes, Error> {
+    pub(super) fn bytes(&self, file: &impl ReadFile) -> Result<Bytes, Error> {
         let mut fetch = lock(&self.fetch);
         if let Fetch::Requested(read) = &mut *fetch {
-            let arrived = core.received(read, Answered::slice);
+            let arrived = file.received(read);
             *fetch = arrived.map_or_else(Fetch::Failed, Fetch::Arrived);
         }
         match &*fetch {
@@ -139,14 +154,14 @@ impl Ahead {
 
     /// The file ends in this chunk, and may grow: what is at its end or behind it is asked for again. What is before it may
     /// be read by others who are on their way.
-    fn end_with(&mut self, last: &Arc<Chunk>) {
+    pub(super) fn end_with(&mut self, last: &Arc<Chunk>) {
         match self.chunks.iter().position(|chunk| Arc::ptr_eq(chunk, last)) {
             Some(at) => self.chunks.truncate(at + 1),
             None => self.forget(),
         }
     }
 
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.chunks.clear();
         self.window = 0;
     }
@@ -163,10 +178,16 @@ impl Ahead {
     }
 
     /// The chunks that a read needs, requested if they were not; none if it is one of its own.
-    fn advance(&mut self, core: &Core, offset: u64, length: usize, steady: bool) -> Vec<Arc<Chunk>> {
-        if self.when != core.changes().count() {
+    pub(super) fn advance(
+        &mut self,
+        file: &impl ReadFile,
+        offset: u64,
+        length: usize,
+        steady: bool,
+    ) -> Vec<Arc<Chunk>> {
+        if self.when != file.changed() {
             self.forget();
-            self.when = core.changes().count();
+            self.when = file.changed();
         }
         let end = offset.saturating_add(length as u64);
         if !self.is_in_order(offset, length, steady) {
@@ -178,12 +199,12 @@ impl Ahead {
         while self.chunks.front().is_some_and(|chunk| chunk.end().saturating_add(OVERTAKEN_MAX) < offset) {
             self.chunks.pop_front();
         }
-        let chunk = core.chunk();
+        let chunk = file.chunk();
         if self.window == 0 || self.grown.saturating_add(chunk as u64) <= end {
-            (self.window, self.grown) = ((self.window * GROWTH).clamp(1, core.long_calls_max()), end);
+            (self.window, self.grown) = ((self.window * GROWTH).clamp(1, file.long_calls_max()), end);
         }
         // Nothing is known to be behind the end of the file.
-        let ahead = end.saturating_add(((self.window - 1) * chunk) as u64).min(core.known_end());
+        let ahead = end.saturating_add(((self.window - 1) * chunk) as u64).min(file.known_end());
         // Where the file ended a moment ago there may be more by now, and only there.
         let end_at = self.chunks.back().filter(|chunk| chunk.is_short()).map(|chunk| chunk.end());
         let is_ended = end_at.is_some_and(|end| offset < end);
@@ -192,9 +213,9 @@ impl Ahead {
         }
         let mut last = self.chunks.back().map_or(offset, |chunk| chunk.end());
         while !is_ended && last < ahead.max(end) {
-            let Some(room) = Room::take(core.remote(), chunk) else { break };
+            let Some(room) = Room::take(file.remote(), chunk) else { break };
             // At most 256 KiB: fits.
-            let read = core.request(ReadRange { offset: last, length: chunk as u32 });
+            let read = file.request(ReadRange { offset: last, length: chunk as u32 });
             self.chunks.push_back(Arc::new(Chunk::new(last, chunk, Fetch::Requested(read), room)));
             last += chunk as u64;
         }
@@ -204,42 +225,9 @@ impl Ahead {
 
 /// What a chunk has from a place on. None if it begins behind that place, since the chunk before it turned out to end
 /// earlier.
-fn part(bytes: &[u8], chunk: u64, from: u64) -> Option<&[u8]> {
+pub(super) fn part(bytes: &[u8], chunk: u64, from: u64) -> Option<&[u8]> {
     let skipped = usize::try_from(from.checked_sub(chunk)?).ok()?;
     Some(bytes.get(skipped..).unwrap_or_default())
-}
-
-impl Core {
-    /// Fills `buf` from `offset`; of a file that is read in order more is requested than that, and later
-    /// calls find it here. Whoever is `steady` reads in order from wherever he begins, and may get fewer
-    /// bytes; otherwise there are fewer only at the end of the file.
-    pub(super) fn read_ahead_at(&self, buf: &mut [u8], offset: u64, steady: bool) -> Result<usize, Error> {
-        self.settle_quietly();
-        // What was requested under a lease that is over is forgotten.
-        self.lease();
-        let chunks = match buf.len() {
-            ..=READ_MAX => lock(self.ahead()).advance(self, offset, buf.len(), steady),
-            _ => Vec::new(),
-        };
-        let (mut done, mut ended) = (0, false);
-        for chunk in chunks {
-            let bytes = chunk.bytes(self).inspect_err(|_| lock(self.ahead()).forget())?;
-            // What is between is asked for below.
-            let Some(part) = part(&bytes, chunk.offset, offset + done as u64) else { break };
-            let count = part.len().min(buf.len() - done);
-            buf[done..done + count].copy_from_slice(&part[..count]);
-            done += count;
-            if bytes.len() < chunk.length {
-                lock(self.ahead()).end_with(&chunk);
-                ended = done > 0;
-                break;
-            }
-        }
-        if done == buf.len() || (steady && done > 0) || ended {
-            return Ok(done);
-        }
-        Ok(done + self.read_at(&mut buf[done..], offset + done as u64)?)
-    }
 }
 
 #[cfg(test)]

@@ -10,10 +10,12 @@ mod syncs;
 mod writes;
 
 use super::ahead::Ahead;
+use super::batches::{Answered, BatchFacts, PendingFileReply, unexpected};
 use super::changes::Changes;
 use super::flight::Flown;
 use super::options::OpenOptions;
-use super::remote::{Answered, BatchFacts, PendingFileReply, Remote};
+use super::pending::Sent;
+use super::remote::Remote;
 use super::unsynced::Unsynced;
 use crate::calls::failed;
 use crate::retry::{Backoff, is_lost};
@@ -21,7 +23,6 @@ use crate::session::Session;
 use bytes::Bytes;
 pub use lease::Lease;
 use lease::LeasingLock;
-pub(super) use lease::PendingLease;
 use locks::Locks;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -59,13 +60,6 @@ struct Connection {
     locks: Locks,
     /// Why the file cannot be used any more.
     broken: Option<Error>,
-}
-
-/// A batch that was sent.
-pub(super) struct Sent {
-    pending: PendingFileReply,
-    generation: u64,
-    changes: bool,
 }
 
 /// The answers to a batch, and the generation that they were given in.
@@ -111,12 +105,8 @@ pub(super) struct Core {
     lost: OnceLock<Error>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(super) fn unexpected() -> Error {
-    Error::new(ErrorKind::Protocol, "the server answered something else")
 }
 
 /// What is done is lost each time, for as long as this end waits.

@@ -3,7 +3,7 @@
 //! One thread for each server, from the first lease on. What it sends for many files is on its way at a
 //! time. It must not decide what a lease permits: that is `proto/lease`, as each file keeps it.
 
-use super::core::{Core, PendingLease};
+use super::pending::PendingLease;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -21,10 +21,41 @@ const RECALLS_MAX: usize = 4096;
 const UNKNOWN_MAX: usize = 64;
 const UNKNOWN_KEPT: Duration = Duration::from_secs(10);
 
+/// An open file that may have a lease.
+pub(super) trait LeasedFile: Send + Sync {
+    /// As which handle it has to be looked after; none if there is no lease.
+    fn kept_as(&self) -> Option<u64>;
+
+    /// The server says that somebody waits.
+    fn recalled(&self);
+
+    /// Whether somebody waits.
+    fn is_recalled(&self) -> bool;
+
+    /// Sends what was kept, uses what was read no longer, and sends that the lease is given back.
+    fn answer_recall(&self) -> Option<PendingLease>;
+
+    /// Whether its lease is to be renewed.
+    fn is_due(&self, now: Instant) -> bool;
+
+    /// Sends what was kept under the lease.
+    fn send_changes(&self);
+
+    /// Asks for the lease again.
+    fn send_renewal(&self) -> Option<PendingLease>;
+
+    /// Takes the answer to a renewal; the lease may be recalled, or over.
+    fn renewed(&self, pending: PendingLease);
+}
+
+/// Files that are looked after.
+type Files = Vec<Arc<dyn LeasedFile>>;
+
+/// What its thread and the others share.
 #[derive(Default)]
 struct State {
     /// Files that have a lease, or ask for one, by their present handle.
-    files: BTreeMap<u64, Weak<Core>>,
+    files: BTreeMap<u64, Weak<dyn LeasedFile>>,
     recalled: BTreeSet<u64>,
     /// Handles that were recalled before this end knew that it has them, or after it gave them back; the oldest first.
     unknown: VecDeque<(u64, Instant)>,
@@ -46,9 +77,9 @@ impl Keeper {
     }
 
     /// Looks after this file from now on, as long as it has a lease.
-    pub(super) fn keep(self: &Arc<Self>, handle: u64, core: &Arc<Core>) {
+    pub(super) fn keep(self: &Arc<Self>, handle: u64, file: Weak<dyn LeasedFile>) {
         let mut state = self.lock();
-        state.files.insert(handle, Arc::downgrade(core));
+        state.files.insert(handle, file);
         if let Some(at) = state.unknown.iter().position(|(recalled, _)| *recalled == handle) {
             state.unknown.remove(at);
             state.recalled.insert(handle);
@@ -83,37 +114,37 @@ impl Keeper {
 
     fn run(&self) {
         while let Some((recalled, files)) = self.next() {
-            recalled.iter().for_each(|core| core.recalled());
+            recalled.iter().for_each(|file| file.recalled());
             let now = Instant::now();
             // Those that somebody waits for first; and all of them before the first answer is waited for.
-            let waited_for = files.iter().filter(|core| core.is_recalled());
-            let given: Vec<PendingLease> = waited_for.filter_map(|core| core.answer_recall()).collect();
+            let waited_for = files.iter().filter(|file| file.is_recalled());
+            let given: Vec<PendingLease> = waited_for.filter_map(|file| file.answer_recall()).collect();
             given.into_iter().for_each(PendingLease::forget);
-            let due: Vec<&Arc<Core>> = files.iter().filter(|core| core.is_due(now)).collect();
-            due.iter().for_each(|core| core.send_kept());
-            let sent: Vec<_> = due.iter().map(|core| (*core, core.send_renewal())).collect();
-            for (core, sent) in sent {
+            let due: Vec<&Arc<dyn LeasedFile>> = files.iter().filter(|file| file.is_due(now)).collect();
+            due.iter().for_each(|file| file.send_changes());
+            let sent: Vec<_> = due.iter().map(|file| (*file, file.send_renewal())).collect();
+            for (file, sent) in sent {
                 if let Some(sent) = sent {
-                    core.renewed(sent);
+                    file.renewed(sent);
                 }
             }
         }
     }
 
-    /// What there is to do; none when it ends. Files without a lease are forgotten.
-    #[expect(clippy::type_complexity, reason = "two lists of files: recalled ones, and all")]
-    fn next(&self) -> Option<(Vec<Arc<Core>>, Vec<Arc<Core>>)> {
+    /// What there is to do, recalled files and all of them; none when it ends. Files without a lease are forgotten.
+    fn next(&self) -> Option<(Files, Files)> {
         let mut state = self.lock();
         loop {
             if state.ended {
                 state.runs = false;
                 return None;
             }
-            let all: Vec<Arc<Core>> = state.files.values().filter_map(Weak::upgrade).collect();
+            let all: Files = state.files.values().filter_map(Weak::upgrade).collect();
             // A file that was opened again has another handle.
-            let kept = all.iter().filter_map(|core| Some((core.kept_as()?, core)));
-            let kept: BTreeMap<u64, Arc<Core>> = kept.map(|(handle, core)| (handle, Arc::clone(core))).collect();
-            state.files = kept.iter().map(|(handle, core)| (*handle, Arc::downgrade(core))).collect();
+            let kept = all.iter().filter_map(|file| Some((file.kept_as()?, file)));
+            let kept: BTreeMap<u64, Arc<dyn LeasedFile>> =
+                kept.map(|(handle, file)| (handle, Arc::clone(file))).collect();
+            state.files = kept.iter().map(|(handle, file)| (*handle, Arc::downgrade(file))).collect();
             let told = std::mem::take(&mut state.recalled);
             let now = Instant::now();
             state.unknown.extend(told.iter().filter(|handle| !kept.contains_key(handle)).map(|handle| (*handle, now)));
@@ -123,9 +154,9 @@ impl Keeper {
             while surplus(&state.unknown) {
                 state.unknown.pop_front();
             }
-            let recalled: Vec<Arc<Core>> = told.iter().filter_map(|handle| kept.get(handle).cloned()).collect();
-            let files: Vec<Arc<Core>> = kept.into_values().collect();
-            if !recalled.is_empty() || files.iter().any(|core| core.is_recalled() || core.is_due(now)) {
+            let recalled: Files = told.iter().filter_map(|handle| kept.get(handle).cloned()).collect();
+            let files: Files = kept.into_values().collect();
+            if !recalled.is_empty() || files.iter().any(|file| file.is_recalled() || file.is_due(now)) {
                 drop(state);
                 return Some((recalled, files));
             }

@@ -73,11 +73,14 @@
 
 mod ahead;
 mod asynchronous;
+mod batches;
 mod changes;
 mod core;
 mod flight;
 mod leases;
+mod once;
 mod options;
+mod pending;
 mod pipe;
 mod positioned;
 mod remote;
@@ -87,7 +90,8 @@ mod unsynced;
 pub use asynchronous::{AsyncFile, AsyncRemote, Outcome};
 pub use changes::Changes;
 pub use core::Lease;
-pub use flight::{Changed, Flight, Opened};
+pub use flight::Flight;
+pub use once::{Changed, Opened};
 pub use options::{FileAccess, FileMode, FileShare, OpenOptions};
 pub use pipe::{Pipe, PipeSide};
 pub use remote::Remote;

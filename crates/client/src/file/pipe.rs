@@ -5,7 +5,8 @@
 mod reading;
 mod writing;
 
-use super::remote::{Answered, PendingFileReply, Remote};
+use super::batches::{Answered, PendingFileReply, unexpected};
+use super::remote::Remote;
 use super::stream::{BROKEN, to_io};
 use crate::calls::failed;
 use crate::retry::{FOREVER, after, is_lost};
@@ -102,7 +103,7 @@ impl Pipe {
         let handle = match answered.read()?.into_iter().next() {
             Some(Ok(FileAnswer::Opened(opened))) => opened.handle,
             Some(Err(failure)) => return Err(failed(failure, &format!("cannot open '{}'", path.escape_ascii()))),
-            _ => return Err(super::core::unexpected()),
+            _ => return Err(unexpected()),
         };
         let line = Line { session, handle, path: path.to_vec(), failed: None, pause: PAUSE_MIN };
         let way = match side {
@@ -255,7 +256,7 @@ impl Line {
                     _ => failed(failure, &what),
                 }))
             }
-            Ok(None) => Err(self.fail(super::core::unexpected())),
+            Ok(None) => Err(self.fail(unexpected())),
             Err(error) => Err(self.fail(error)),
         }
     }

@@ -1,10 +1,14 @@
 //! Reads at an offset: many calls on their way at a time.
 
-use super::ahead::PendingRead;
-use super::core::{Core, Sent, change_told, unexpected};
-use super::remote::Answered;
+use super::ahead::{ReadFile, part};
+use super::batches::{Answered, unexpected};
+use super::core::{Core, change_told, lock};
+use super::pending::{PendingRead, Sent};
+use super::remote::Remote;
 use crate::calls::Facts;
+use bytes::Bytes;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::Error;
 use xdfs_proto::limits;
@@ -13,6 +17,9 @@ use xdfs_proto::wire::path::Wanted;
 
 /// What is read at a time of a long range.
 const LONG_READ_BYTES: usize = 16 << 20;
+
+/// A longer read requests all of its parts at once by itself.
+const READ_MAX: usize = 2 << 20;
 
 /// The change number is that of the bytes, or a later one.
 fn call_of(range: ReadRange) -> Vec<FileCall<'static>> {
@@ -27,17 +34,8 @@ fn call_of_ranges(ranges: &[(u64, usize)]) -> Vec<FileCall<'static>> {
 }
 
 impl Core {
-    /// Requests a range that fits into one reply.
-    pub(super) fn request(&self, range: ReadRange) -> PendingRead {
-        PendingRead { range, sent: self.start(call_of(range)) }
-    }
-
     /// Waits for a range, and passes its bytes on: fewer than requested at the end of the file.
-    pub(super) fn received<T>(
-        &self,
-        read: &mut PendingRead,
-        take: impl FnOnce(&Answered, &[u8]) -> T,
-    ) -> Result<T, Error> {
+    fn range_of<T>(&self, read: &mut PendingRead, take: impl FnOnce(&Answered, &[u8]) -> T) -> Result<T, Error> {
         let answered = self.finish(read.sent.take(), call_of(read.range))?;
         // A lease may have ended between the two: the bytes are good nevertheless.
         if let Ok(change) = self.answer_at(&answered, 1, "look at", change_told) {
@@ -74,7 +72,7 @@ impl Core {
             }
             let Some(mut read) = pending.pop_front() else { return Err(unexpected()) };
             let (from, asked) = (done, read.range.length as usize);
-            done += self.received(&mut read, |_, bytes| {
+            done += self.range_of(&mut read, |_, bytes| {
                 buf[from..from + bytes.len()].copy_from_slice(bytes);
                 bytes.len()
             })?;
@@ -83,6 +81,37 @@ impl Core {
             }
         }
         Ok(done)
+    }
+
+    /// Fills `buf` from `offset`; of a file that is read in order more is requested than that, and later
+    /// calls find it here. Whoever is `steady` reads in order from wherever he begins, and may get fewer
+    /// bytes; otherwise there are fewer only at the end of the file.
+    pub(super) fn read_ahead_at(&self, buf: &mut [u8], offset: u64, steady: bool) -> Result<usize, Error> {
+        self.settle_quietly();
+        // What was requested under a lease that is over is forgotten.
+        self.lease();
+        let chunks = match buf.len() {
+            ..=READ_MAX => lock(self.ahead()).advance(self, offset, buf.len(), steady),
+            _ => Vec::new(),
+        };
+        let (mut done, mut ended) = (0, false);
+        for chunk in chunks {
+            let bytes = chunk.bytes(self).inspect_err(|_| lock(self.ahead()).forget())?;
+            // What is between is asked for below.
+            let Some(part) = part(&bytes, chunk.offset, offset + done as u64) else { break };
+            let count = part.len().min(buf.len() - done);
+            buf[done..done + count].copy_from_slice(&part[..count]);
+            done += count;
+            if bytes.len() < chunk.length {
+                lock(self.ahead()).end_with(&chunk);
+                ended = done > 0;
+                break;
+            }
+        }
+        if done == buf.len() || (steady && done > 0) || ended {
+            return Ok(done);
+        }
+        Ok(done + self.read_at(&mut buf[done..], offset + done as u64)?)
     }
 
     /// Reads many ranges with few round trips: as many calls are on their way as for one long range.
@@ -164,5 +193,35 @@ impl Core {
             self.keep_facts(wanted, count, &facts);
         }
         Ok(facts)
+    }
+}
+
+impl ReadFile for Core {
+    fn remote(&self) -> &Arc<Remote> {
+        self.remote()
+    }
+
+    fn changed(&self) -> u64 {
+        self.changes().count()
+    }
+
+    fn chunk(&self) -> usize {
+        self.chunk()
+    }
+
+    fn long_calls_max(&self) -> usize {
+        self.long_calls_max()
+    }
+
+    fn known_end(&self) -> u64 {
+        self.known_end()
+    }
+
+    fn request(&self, range: ReadRange) -> PendingRead {
+        PendingRead { range, sent: self.start(call_of(range)) }
+    }
+
+    fn received(&self, read: &mut PendingRead) -> Result<Bytes, Error> {
+        self.range_of(read, Answered::slice)
     }
 }

@@ -17,34 +17,6 @@ pub(in crate::layers) struct Circle {
 /// The circles that are left. The list only shrinks.
 pub(in crate::layers) const CIRCLES: &[Circle] = &[
     Circle {
-        folder: "crates/cli/src/cmd/cp",
-        modules: &["ends", "failure", "ftp", "input", "into", "monitor", "retry", "tree", "whole"],
-        arrows: &[("failure", "monitor"), ("monitor", "retry"), ("into", "tree"), ("whole", "tree")],
-        why: "to be turned round: the advice CONTINUE belongs to failure, the wait retry::again below monitor, \
-              tree::made below into, and whole into tree, whose Link and DirectionRun it implements",
-    },
-    Circle {
-        folder: "crates/client/src/file",
-        modules: &["ahead", "core", "flight", "leases", "remote"],
-        arrows: &[("ahead", "core"), ("flight", "core"), ("leases", "core")],
-        why: "to be split: Ahead, Flown and Keeper are parts that a Core or its Remote holds, and belong below; \
-              what reads, opens and renews through a Core is in the same three files and belongs above",
-    },
-    Circle {
-        folder: "crates/client/src/tree",
-        modules: &["down", "one_file"],
-        arrows: &[("one_file", "down")],
-        why: "to be turned round: known_here and XATTR_ROOM_MAX hold for single files too and belong to a module \
-              below both",
-    },
-    Circle {
-        folder: "crates/client/src/tree",
-        modules: &["replies", "scheduler"],
-        arrows: &[("replies", "scheduler")],
-        why: "to be turned round: what replies works on (TreeCopy, PendingJob, Flow) belongs below it, and above \
-              it the loop that calls it",
-    },
-    Circle {
         folder: "crates/server/src",
         modules: &["calls", "files", "session_context"],
         arrows: &[("files", "calls")],

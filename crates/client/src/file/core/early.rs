@@ -3,9 +3,10 @@
 //! As long as its lease stands nobody else has changed such a file, so whoever opens it then finds in it what is there.
 
 use super::super::ahead::Ahead;
+use super::super::batches::PendingFileReply;
 use super::super::changes::Changes;
 use super::super::options::OpenOptions;
-use super::super::remote::{PendingFileReply, Remote};
+use super::super::remote::Remote;
 use super::lease::{Leasing, told};
 use super::{Core, FRAME_BYTES, Shared, lock, opened_of};
 use crate::session::Session;
@@ -75,7 +76,7 @@ impl Core {
         let core = Self::opened(remote, path, &READ, &shared, (Arc::clone(session), opened), ahead.unwrap_or_default());
         *core.leasing() = leasing;
         let core = Arc::new(core);
-        remote.keeper().keep(handle, &core);
+        remote.keeper().keep(handle, Arc::<Self>::downgrade(&core));
         Ok(core)
     }
 

@@ -1,7 +1,9 @@
 //! The lease of an open file: what it permits, and the calls about it.
 
-use super::super::remote::PendingFileReply;
-use super::{Core, Reply, Sent, is_lost, lock};
+use super::super::batches::PendingFileReply;
+use super::super::leases::LeasedFile;
+use super::super::pending::PendingLease;
+use super::{Core, Reply, is_lost, lock};
 use crate::calls::Facts;
 use crate::retry::Backoff;
 use crate::session::Session;
@@ -49,20 +51,6 @@ impl Default for Leasing {
     fn default() -> Self {
         let holding = Holding::new();
         Self { holding, time: Duration::ZERO, local: false, used: false, on_recall: None, asked_in: 0, facts: None }
-    }
-}
-
-/// A call about a lease that was sent in the session of this generation.
-pub(in crate::file) struct PendingLease {
-    sent: Sent,
-    generation: u64,
-    asked_in: u64,
-}
-
-impl PendingLease {
-    /// Nobody is interested in the answer; it has to come before the next call about the lease.
-    pub(in crate::file) fn forget(self) {
-        let _ = self.sent.pending.wait();
     }
 }
 
@@ -189,7 +177,7 @@ impl Core {
         };
         // Else somebody else asks.
         let Some(asked_in) = asked else { return Ok(self.lease()) };
-        self.remote.keeper().keep(handle, self);
+        self.remote.keeper().keep(handle, Arc::<Self>::downgrade(self));
         let calls = vec![FileCall::Lease(LeaseCall::Ask(kind))];
         let sent = self.send(&session, generation, Self::batch_of(handle, calls));
         match sent.and_then(|sent| self.leased(PendingLease { sent, generation, asked_in })) {
@@ -227,31 +215,6 @@ impl Core {
         pending.map_or(Ok(()), |pending| self.wait(pending.sent).map(drop))
     }
 
-    /// The server says that somebody waits.
-    pub(in crate::file) fn recalled(&self) {
-        self.leasing().holding.on_recall();
-    }
-
-    pub(in crate::file) fn is_recalled(&self) -> bool {
-        self.leasing().holding.is_recalled()
-    }
-
-    /// The same as [`Self::give_back`], without waiting for the answer to the last call.
-    pub(in crate::file) fn answer_recall(&self) -> Option<PendingLease> {
-        let act = self.leasing().on_recall.clone();
-        if let Some(act) = act.filter(|_| self.is_recalled()) {
-            act();
-        }
-        self.settle_quietly();
-        {
-            let mut leasing = self.leasing();
-            leasing.holding.give_back().ok()?;
-            leasing.used = false;
-        }
-        self.changes().add();
-        self.send_lease(LeaseCall::GiveBack)
-    }
-
     /// The lease is given back; what was read under it is used on. False if there is none.
     pub(super) fn end_lease(&self) -> bool {
         let mut leasing = self.leasing();
@@ -264,47 +227,6 @@ impl Core {
         let asked_in = self.leasing().asked_in;
         let sent = self.send(&session, generation, Self::batch_of(handle, vec![FileCall::Lease(call)])).ok()?;
         Some(PendingLease { sent, generation, asked_in })
-    }
-
-    /// As which handle the keeper has to look after it; none if there is no lease.
-    pub(in crate::file) fn kept_as(&self) -> Option<u64> {
-        let kept = self.lease().is_some() || self.leasing().holding.waits();
-        kept.then(|| lock(&self.connection).opened.handle)
-    }
-
-    /// Whether its lease is to be renewed.
-    pub(in crate::file) fn is_due(&self, now: Instant) -> bool {
-        let leasing = self.leasing();
-        leasing.holding.renew_at(leasing.time).is_some_and(|at| at <= moment(now))
-    }
-
-    pub(in crate::file) fn send_renewal(&self) -> Option<PendingLease> {
-        self.leasing().holding.renew(moment(Instant::now())).ok()?;
-        let sent = self.send_lease(LeaseCall::Renew);
-        if sent.is_none() {
-            self.leasing().holding.on_lost();
-        }
-        sent
-    }
-
-    /// Takes the answer to a renewal; the lease may be recalled, or over.
-    pub(in crate::file) fn renewed(&self, pending: PendingLease) {
-        let (generation, asked_in) = (pending.generation, pending.asked_in);
-        let Err(error) = self.leased(pending) else { return };
-        let time = {
-            let mut leasing = self.leasing();
-            leasing.on_lost_in(asked_in);
-            leasing.time
-        };
-        if is_lost(&error) {
-            if let Ok((session, _, present)) = self.current()
-                && present == generation
-            {
-                self.remote.lost(&session);
-            }
-            // Whoever comes back in time has it again.
-            let _ = self.recover(generation, &mut Backoff::within(time));
-        }
     }
 
     /// The session is lost, and the file was opened again there: asks for the lease that it had, by each of the handles that may
@@ -335,6 +257,73 @@ impl Core {
             Some(Ok(told)) => self.leasing().on_answer(told),
             Some(Err(_)) | None => self.leasing().holding.on_lost(),
         }
+    }
+}
+
+impl LeasedFile for Core {
+    fn recalled(&self) {
+        self.leasing().holding.on_recall();
+    }
+
+    fn is_recalled(&self) -> bool {
+        self.leasing().holding.is_recalled()
+    }
+
+    fn answer_recall(&self) -> Option<PendingLease> {
+        let act = self.leasing().on_recall.clone();
+        if let Some(act) = act.filter(|_| self.is_recalled()) {
+            act();
+        }
+        self.settle_quietly();
+        {
+            let mut leasing = self.leasing();
+            leasing.holding.give_back().ok()?;
+            leasing.used = false;
+        }
+        self.changes().add();
+        self.send_lease(LeaseCall::GiveBack)
+    }
+
+    fn kept_as(&self) -> Option<u64> {
+        let kept = self.lease().is_some() || self.leasing().holding.waits();
+        kept.then(|| lock(&self.connection).opened.handle)
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        let leasing = self.leasing();
+        leasing.holding.renew_at(leasing.time).is_some_and(|at| at <= moment(now))
+    }
+
+    fn send_renewal(&self) -> Option<PendingLease> {
+        self.leasing().holding.renew(moment(Instant::now())).ok()?;
+        let sent = self.send_lease(LeaseCall::Renew);
+        if sent.is_none() {
+            self.leasing().holding.on_lost();
+        }
+        sent
+    }
+
+    fn renewed(&self, pending: PendingLease) {
+        let (generation, asked_in) = (pending.generation, pending.asked_in);
+        let Err(error) = self.leased(pending) else { return };
+        let time = {
+            let mut leasing = self.leasing();
+            leasing.on_lost_in(asked_in);
+            leasing.time
+        };
+        if is_lost(&error) {
+            if let Ok((session, _, present)) = self.current()
+                && present == generation
+            {
+                self.remote.lost(&session);
+            }
+            // Whoever comes back in time has it again.
+            let _ = self.recover(generation, &mut Backoff::within(time));
+        }
+    }
+
+    fn send_changes(&self) {
+        self.send_kept();
     }
 }
 

@@ -1,7 +1,8 @@
 //! An open file whose session was lost, or whose name changed: opened again, if it is still as it was
 //! left.
 
-use super::super::remote::{PendingFileReply, Remote};
+use super::super::batches::PendingFileReply;
+use super::super::remote::Remote;
 use super::super::unsynced::Change;
 use super::{Core, FRAME_BYTES, change_number, change_told, lock, open_with};
 use crate::retry::{Backoff, is_lost};

@@ -247,7 +247,7 @@ impl Core {
 
     /// Sends what was kept under the write lease, and waits for nothing that is not sent: nothing is kept
     /// for longer than a part of the lease's time.
-    pub(in crate::file) fn send_kept(&self) {
+    pub(super) fn send_kept(&self) {
         let mut behind = lock(&self.behind);
         if let Err(error) = self.send_gathered(&mut behind) {
             behind.failed.get_or_insert(error);

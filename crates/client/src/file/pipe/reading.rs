@@ -1,8 +1,7 @@
 //! The end of a FIFO that bytes come out of.
 
 use super::{CALLS_MAX, Line, PipeSide, WAIT_MS};
-use crate::file::core::unexpected;
-use crate::file::remote::PendingFileReply;
+use crate::file::batches::{PendingFileReply, unexpected};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;

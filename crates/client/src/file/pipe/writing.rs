@@ -4,8 +4,7 @@
 //! those behind it, which begin where the pipe does not expect them; they are sent again.
 
 use super::{CALLS_MAX, Line, PipeSide, WAIT_MS};
-use crate::file::core::unexpected;
-use crate::file::remote::PendingFileReply;
+use crate::file::batches::{PendingFileReply, unexpected};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Instant;

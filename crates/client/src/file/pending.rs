@@ -1,0 +1,34 @@
+//! What an open file has on its way, and has to wait for.
+
+use super::batches::PendingFileReply;
+use xdfs_proto::wire::file::ReadRange;
+
+/// A batch that was sent.
+pub(super) struct Sent {
+    pub(super) pending: PendingFileReply,
+    /// Of the file's handle.
+    pub(super) generation: u64,
+    /// A call of it changes the file.
+    pub(super) changes: bool,
+}
+
+/// One range to read, and its reply.
+pub(super) struct PendingRead {
+    pub(super) range: ReadRange,
+    /// None when it is waited for.
+    pub(super) sent: Option<Sent>,
+}
+
+/// A call about a lease that was sent in the session of this generation.
+pub(super) struct PendingLease {
+    pub(super) sent: Sent,
+    pub(super) generation: u64,
+    pub(super) asked_in: u64,
+}
+
+impl PendingLease {
+    /// Nobody is interested in the answer; it has to come before the next call about the lease.
+    pub(super) fn forget(self) {
+        let _ = self.sent.pending.wait();
+    }
+}
