@@ -15,6 +15,7 @@ use std::time::Duration;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::opening::{ClientJoining, OpeningStep};
 use xdfs_engine::pipeline::PipelineChannel;
+use xdfs_engine::record::RecordLayer;
 use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, Op, SocketId};
 use xdfs_io::stack::Over;
 use xdfs_io::transport::{self, Address, Link, TransportOptions};
@@ -23,7 +24,7 @@ use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Join;
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role};
 use xdfs_secure::random;
-use xdfs_secure::record::{Limits, Opener, Sealer};
+use xdfs_secure::record::Limits;
 
 /// Connections that are opened concurrently: enough to fill a long path, few enough for any
 /// backlog.
@@ -98,8 +99,7 @@ struct PendingChannel {
     joining: ClientJoining,
     first: Option<(Vec<u8>, usize)>,
     want: usize,
-    sealer: Sealer,
-    opener: Opener,
+    records: RecordLayer,
 }
 
 impl Joiner {
@@ -198,9 +198,8 @@ impl Joiner {
         let link = transport::connect(address, transport)
             .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
         let link = layered(link, stack.as_deref())?;
-        let sealer = Sealer::new(keys.seal, *key_limits)?;
-        let opener = Opener::new(keys.open, *key_limits)?;
-        Ok((link, PendingChannel { channel, joining, first, want: 0, sealer, opener }))
+        let records = RecordLayer::new(keys.seal, keys.open, *key_limits)?;
+        Ok((link, PendingChannel { channel, joining, first, want: 0, records }))
     }
 
     fn advance(
@@ -261,8 +260,7 @@ impl Joiner {
             channel: one.channel,
             link: detached.link,
             unread: detached.unread,
-            sealer: one.sealer,
-            opener: one.opener,
+            records: one.records,
             known: false,
             farewell: None,
         };

@@ -18,6 +18,7 @@ use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::opening::ClientOpened;
 use xdfs_engine::pace::Pacer;
 use xdfs_engine::pipeline::PipelineChannel;
+use xdfs_engine::record::RecordLayer;
 use xdfs_io::transport::{self, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, Level, Suite};
 use xdfs_proto::limits;
@@ -29,7 +30,7 @@ use xdfs_proto::wire::request::Request;
 use xdfs_secure::keys::{self, ChannelKeys, Grant};
 use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
 use xdfs_secure::random;
-use xdfs_secure::record::{Limits as KeyLimits, Opener, Sealer};
+use xdfs_secure::record::Limits as KeyLimits;
 
 /// Bytes that a server may send before the first CREDIT: a small file arrives without waiting for
 /// it.
@@ -138,8 +139,7 @@ impl Session {
             channel: ChannelId(1),
             link,
             unread,
-            sealer: Sealer::new(keys.seal, options.key_limits)?,
-            opener: Opener::new(keys.open, options.key_limits)?,
+            records: RecordLayer::new(keys.seal, keys.open, options.key_limits)?,
             known: false,
             farewell: Some(farewell),
         };

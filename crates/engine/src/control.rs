@@ -1,13 +1,44 @@
-//! Sealing and opening of records without a block, for every driver of a session: head and payload
-//! in memory, with the key changed after REKEY.
+//! Records without a block, for every driver of a session: sealed and sent, opened and passed to the
+//! machine, with the key changed after REKEY.
 
-use xdfs_io::dispatch::{Body, HEAD_BYTES};
-use xdfs_proto::base::{Error, ErrorKind};
+use crate::record::{Record, Rejected, with_tag, wrong_tag};
+use xdfs_io::dispatch::{Body, Dispatch, HEAD_BYTES, Op, SocketId};
+use xdfs_proto::base::{ChannelId, Error, Instant};
+use xdfs_proto::session::Session;
 use xdfs_proto::wire::{Event, Head};
-use xdfs_secure::record::{Opener, Sealer};
+use xdfs_secure::record::{HEAD_BYTES as BARE_BYTES, Opener, Sealer};
 
-/// Bytes of a head without its tag.
-const BARE_BYTES: usize = 32;
+/// Seals a record and passes it to the transport. If it cannot be sealed, its channel is lost: the
+/// record was counted.
+pub(crate) fn send<D: Dispatch>(
+    dispatch: &mut D,
+    socket: SocketId,
+    sealer: &mut Sealer,
+    head: &Head,
+    payload: &[u8],
+) -> Result<(), Error> {
+    let (head, body) = seal(sealer, head, payload)?;
+    dispatch.submit(Op::Send { socket, head: Some(head), body });
+    Ok(())
+}
+
+/// The payload of a record is complete: it is opened, and the machine learns what it says.
+pub(crate) fn receive(
+    session: &mut Session,
+    opener: &mut Opener,
+    channel: ChannelId,
+    record: &Record,
+    payload: &[u8],
+    now: Instant,
+) -> Result<(), Rejected> {
+    let payload = open(opener, &record.head, &record.raw, payload).map_err(Rejected::Channel)?;
+    session.on_control(channel, &payload, now).map_err(Rejected::Session)?;
+    if Event::from_code(record.head.event) == Some(Event::Rekey) {
+        // What follows is sealed with the next key.
+        opener.rekey().map_err(|error| Rejected::Channel(error.into()))?;
+    }
+    Ok(())
+}
 
 /// Seals a record: returns the head with its tag, and the payload, as they are sent.
 pub fn seal(sealer: &mut Sealer, head: &Head, payload: &[u8]) -> Result<([u8; HEAD_BYTES], Body), Error> {
@@ -33,18 +64,4 @@ pub fn open(opener: &mut Opener, head: &Head, raw: &[u8; HEAD_BYTES], payload: &
     tag.copy_from_slice(&raw[BARE_BYTES..]);
     opener.open(head.level, &mut headed, &tag).map_err(wrong_tag)?;
     Ok(headed.split_off(BARE_BYTES))
-}
-
-/// The head, which is the first bytes of `headed`, and its tag.
-pub(crate) fn with_tag(headed: &[u8], tag: &[u8; HEAD_BYTES - BARE_BYTES]) -> [u8; HEAD_BYTES] {
-    let mut bytes = [0; HEAD_BYTES];
-    bytes[..BARE_BYTES].copy_from_slice(&headed[..BARE_BYTES]);
-    bytes[BARE_BYTES..].copy_from_slice(tag);
-    bytes
-}
-
-/// The error for a record that did not open.
-pub(crate) fn wrong_tag(error: xdfs_secure::Error) -> Error {
-    let text = format!("a record's tag is wrong ({error}): bytes were altered or lost on the way");
-    Error::new(ErrorKind::ConnectionLost, text)
 }

@@ -6,7 +6,8 @@
 //! - [`schedule`]: chooses the next storage call or slice of long work, as a plain value;
 //!   [`blocking`]: the threads that run them;
 //! - [`opening`]: the handshake and JOIN of both sides, without input or output;
-//! - [`control`]: sealing and opening of records without a block;
+//! - [`control`]: records without a block;
+//! - [`record`]: what protects a channel's records, and one whose head has arrived;
 //! - [`payload`]: the memory of batches and replies, used again;
 //! - [`pipeline`]: a pipeline's channels and machine as a plain value that moves between threads.
 //!
@@ -27,5 +28,6 @@ pub mod pace;
 pub mod payload;
 pub mod pipeline;
 pub mod pump;
+pub mod record;
 pub mod schedule;
 pub mod transfer;

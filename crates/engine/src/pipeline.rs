@@ -1,10 +1,10 @@
 //! A pipeline as a plain value: its machine and its channels, which can move to another thread at a
 //! record boundary.
 
+use crate::record::RecordLayer;
 use xdfs_proto::base::ChannelId;
 use xdfs_proto::session::Session;
 use xdfs_secure::handshake::tls::Farewell;
-use xdfs_secure::record::{Opener, Sealer};
 
 /// A channel that is connected and authenticated.
 #[derive(Debug)]
@@ -15,10 +15,8 @@ pub struct PipelineChannel<L> {
     pub link: L,
     /// Bytes that were read from it already: at most part of a head.
     pub unread: Vec<u8>,
-    /// Seals outgoing records.
-    pub sealer: Sealer,
-    /// Opens incoming records.
-    pub opener: Opener,
+    /// What protects its records.
+    pub records: RecordLayer,
     /// The machine was notified that the channel is up.
     pub known: bool,
     /// Channel 1: the peer's close_notify of the handshake is still to arrive, before its first

@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::pipeline::PipelineChannel;
+use xdfs_engine::record::RecordLayer;
 use xdfs_io::dispatch::{Detached, Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId};
 use xdfs_io::transport::Link;
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
@@ -20,7 +21,6 @@ use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
-use xdfs_secure::record::{Limits, Opener, Sealer};
 
 /// The sessions of a server.
 pub(crate) struct SessionTable {
@@ -123,10 +123,8 @@ impl PipelineState {
 pub(crate) struct IdleChannel {
     /// Its socket.
     pub socket: SocketId,
-    /// Seals what is sent.
-    pub sealer: Sealer,
-    /// Opens what arrives.
-    pub opener: Opener,
+    /// What protects its records.
+    pub records: RecordLayer,
     /// The machine of its pipeline knows of it.
     pub known: bool,
     /// What comes next.
@@ -151,9 +149,9 @@ pub(crate) enum Arriving {
 
 impl IdleChannel {
     /// A channel that waits for its next head.
-    pub fn new(socket: SocketId, sealer: Sealer, opener: Opener, known: bool, farewell: Option<Farewell>) -> Self {
+    pub fn new(socket: SocketId, records: RecordLayer, known: bool, farewell: Option<Farewell>) -> Self {
         let arriving = farewell.map_or(Arriving::Head, Arriving::Farewell);
-        Self { socket, sealer, opener, known, arriving, sending_since: None }
+        Self { socket, records, known, arriving, sending_since: None }
     }
 
     /// Bytes to read next.
@@ -166,14 +164,14 @@ impl IdleChannel {
 
     /// The channel for a thread, with `unread` after the head that has arrived already.
     pub fn into_group(self, channel: ChannelId, detached: Detached<Link>) -> PipelineChannel<Link> {
-        let Self { sealer, opener, known, arriving, .. } = self;
+        let Self { records, known, arriving, .. } = self;
         let (farewell, mut unread) = match arriving {
             Arriving::Farewell(farewell) => (Some(farewell), Vec::new()),
             Arriving::End(head) | Arriving::Work(head) => (None, head.to_vec()),
             Arriving::Head | Arriving::Nothing => (None, Vec::new()),
         };
         unread.extend(detached.unread);
-        PipelineChannel { channel, link: detached.link, unread, sealer, opener, known, farewell }
+        PipelineChannel { channel, link: detached.link, unread, records, known, farewell }
     }
 }
 
@@ -301,9 +299,4 @@ impl SessionGrant {
         let grant = Grant::new(&grant.secret);
         Ok(ChannelKeys::derive(&self.secret, &grant, session, channel)?.for_role(Role::Server))
     }
-}
-
-/// Sealer and opener of a channel.
-pub(crate) fn record_keys(keys: RoleKeys, limits: Limits) -> Result<(Sealer, Opener), Error> {
-    Ok((Sealer::new(keys.seal, limits)?, Opener::new(keys.open, limits)?))
 }

@@ -1,11 +1,10 @@
 //! One channel as the pump sees it: its socket, its keys, what is arriving and what is leaving.
 
 use crate::bounds;
-use xdfs_io::dispatch::{HEAD_BYTES, SocketId};
+use crate::record::{Record, RecordLayer};
+use xdfs_io::dispatch::SocketId;
 use xdfs_proto::base::{Extent, OperationId};
-use xdfs_proto::wire::Head;
 use xdfs_secure::handshake::tls::Farewell;
-use xdfs_secure::record::{Opener, Sealer};
 
 /// What is arriving.
 #[derive(Debug)]
@@ -53,33 +52,6 @@ pub(super) enum PieceTarget {
     Skipped,
 }
 
-/// A record whose head has arrived.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Record {
-    /// Head and tag as they arrived.
-    pub raw: [u8; HEAD_BYTES],
-    /// The head, decoded.
-    pub head: Head,
-    /// The tag was already verified (level clear).
-    pub proved: bool,
-}
-
-impl Record {
-    /// The head's bytes.
-    pub(super) fn head_bytes(&self) -> [u8; 32] {
-        let mut bytes = [0; 32];
-        bytes.copy_from_slice(&self.raw[..32]);
-        bytes
-    }
-
-    /// The tag.
-    pub(super) fn tag(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&self.raw[32..]);
-        bytes
-    }
-}
-
 /// Where the buffer of a block goes when the transport is done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BufferOrigin {
@@ -115,15 +87,14 @@ pub(super) struct SendingBlock {
 #[derive(Debug)]
 pub(super) struct ChannelIo {
     pub socket: SocketId,
-    pub sealer: Sealer,
-    pub opener: Opener,
+    pub records: RecordLayer,
     pub arriving: Arriving,
     pub leaving: Leaving,
 }
 
 impl ChannelIo {
-    pub(super) fn new(socket: SocketId, sealer: Sealer, opener: Opener) -> Self {
-        Self { socket, sealer, opener, arriving: Arriving::Nothing, leaving: Leaving::Nothing }
+    pub(super) fn new(socket: SocketId, records: RecordLayer) -> Self {
+        Self { socket, records, arriving: Arriving::Nothing, leaving: Leaving::Nothing }
     }
 
     /// The memory of a long control payload that is arriving.

@@ -301,7 +301,7 @@ where
             self.channels.by_socket.resize(index + 1, None);
         }
         self.channels.by_socket[index] = Some(channel.channel);
-        self.channels.lines.insert(channel.channel, ChannelIo::new(socket, channel.sealer, channel.opener));
+        self.channels.lines.insert(channel.channel, ChannelIo::new(socket, channel.records));
         if !channel.known {
             self.session.on_channel(channel.channel, self.dispatch.now());
         }

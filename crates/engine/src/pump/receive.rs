@@ -1,8 +1,9 @@
 //! Arriving records: read into a control message, a buffer, or piece by piece into the file.
 
-use super::channel_io::{Arriving, ChannelIo, PieceTarget, Pieces, Record, is_long};
+use super::channel_io::{Arriving, ChannelIo, PieceTarget, Pieces, is_long};
 use super::hashing::hash_arriving;
 use super::{Host, Pump};
+use crate::record::{Record, Rejected, wrong_tag};
 use crate::transfer::phase::hash_written;
 use crate::transfer::{Block, Phase, Transfer, WriteMode};
 use crate::{bounds, control};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{Dispatch, HEAD_BYTES, Op, Side, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
-use xdfs_proto::session::{CallService, Fault, HeadVerdict};
+use xdfs_proto::session::{CallService, HeadVerdict};
 use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
 
@@ -39,20 +40,14 @@ where
     pub(super) fn on_raw_head(&mut self, socket: SocketId, raw: [u8; HEAD_BYTES]) {
         // It was closed by what came before in this turn.
         let Some((channel, line)) = self.channels.of_socket(socket) else { return };
-        let mut bytes = [0; 32];
-        bytes.copy_from_slice(&raw[..32]);
-        let head = match Head::decode(&bytes) {
-            Ok(head) => head,
-            Err(error) => return self.lose(channel, Error::from(Fault::Wire(error))),
+        let mut record = match Record::decode(raw) {
+            Ok(record) => record,
+            Err(error) => return self.lose(channel, error),
         };
-        let mut record = Record { raw, head, proved: false };
-        if head.level == Level::Clear {
-            if let Err(error) = line.opener.open_clear(&bytes, &record.tag()) {
-                return self.lose(channel, control::wrong_tag(error));
-            }
-            record.proved = true;
+        match record.prove(&mut line.records.opener) {
+            Ok(()) => self.judge(channel, record),
+            Err(error) => self.lose(channel, error),
         }
-        self.judge(channel, record);
     }
 
     /// A parked head is evaluated again.
@@ -66,7 +61,7 @@ where
 
     fn judge(&mut self, channel: ChannelId, record: Record) {
         let now = self.dispatch.now();
-        let verdict = self.session.on_head(channel, &record.head, now);
+        let verdict = record.judge(&mut self.session, channel, now);
         // It was closed in this turn.
         let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         match verdict {
@@ -75,10 +70,14 @@ where
             Ok(HeadVerdict::Block { .. } | HeadVerdict::Calls { .. }) => self.start_block(channel, record, true),
             Ok(HeadVerdict::Skip) => self.start_block(channel, record, false),
             Ok(HeadVerdict::Park) => line.arriving = Arriving::Parked(record),
-            // Before the tag is verified the author is unknown: the channel is closed, the session
-            // stays.
-            Err(fault) if !record.proved => self.lose(channel, Error::from(fault)),
-            Err(fault) => self.session.on_fault(fault),
+            Err(rejected) => self.reject(channel, rejected),
+        }
+    }
+
+    fn reject(&mut self, channel: ChannelId, rejected: Rejected) {
+        match rejected {
+            Rejected::Channel(error) => self.lose(channel, error),
+            Rejected::Session(fault) => self.session.on_fault(fault),
         }
     }
 
@@ -132,25 +131,12 @@ where
     fn on_control(&mut self, channel: ChannelId, record: Record, payload: &[u8]) {
         // It was closed in this turn.
         let Some(line) = self.channels.lines.get_mut(&channel) else { return };
-        let payload = match control::open(&mut line.opener, &record.head, &record.raw, payload) {
-            Ok(payload) => payload,
-            Err(error) => return self.lose(channel, error),
-        };
-        let now = self.dispatch.now();
-        let heard = self.session.on_control(channel, &payload, now);
-        if heard.is_ok() && Event::from_code(record.head.event) == Some(Event::Rekey) {
-            // What follows is sealed with the next key.
-            // It was closed in this turn.
-            let Some(line) = self.channels.lines.get_mut(&channel) else { return };
-            if let Err(error) = line.opener.rekey() {
-                return self.lose(channel, error.into());
-            }
-        }
-        match heard {
+        let (now, opener) = (self.dispatch.now(), &mut line.records.opener);
+        match control::receive(&mut self.session, opener, channel, &record, payload, now) {
             Ok(()) if self.session.awaits(channel) => self.next_head(channel),
             // Its last record: the peer then closes the connection, which is no loss.
             Ok(()) => {}
-            Err(fault) => self.session.on_fault(fault),
+            Err(rejected) => self.reject(channel, rejected),
         }
     }
 
@@ -202,8 +188,8 @@ where
         let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         if !record.proved {
             let mut headed = record.head_bytes();
-            if let Err(error) = line.opener.open(record.head.level, &mut headed, &record.tag()) {
-                return self.lose(channel, control::wrong_tag(error));
+            if let Err(error) = line.records.opener.open(record.head.level, &mut headed, &record.tag()) {
+                return self.lose(channel, wrong_tag(error));
             }
         }
         self.skipped(channel);
@@ -246,9 +232,9 @@ where
         if !record.proved {
             let headed = buffer.headed(record.head.length as usize);
             headed[..32].copy_from_slice(&record.raw[..32]);
-            if let Err(error) = line.opener.open(record.head.level, headed, &record.tag()) {
+            if let Err(error) = line.records.opener.open(record.head.level, headed, &record.tag()) {
                 self.buffers.receive.give(buffer);
-                return self.lose(channel, control::wrong_tag(error));
+                return self.lose(channel, wrong_tag(error));
             }
         }
         if !wanted {

@@ -46,8 +46,7 @@ where
                 channel,
                 link: detached.link,
                 unread: detached.unread,
-                sealer: line.sealer,
-                opener: line.opener,
+                records: line.records,
                 known: true,
                 farewell: None,
             });

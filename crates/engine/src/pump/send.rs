@@ -6,6 +6,7 @@ use super::hashing::{hash_leaving, passed};
 use super::storage::stream_of;
 use super::{Host, Pump};
 use crate::control;
+use crate::record::with_tag;
 use crate::transfer::{Phase, ReadMode, Transfer};
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{Body, Dispatch, Op, Side, SocketId};
@@ -37,11 +38,10 @@ where
     fn send_control(&mut self, channel: ChannelId, head: &Head, payload: &[u8]) {
         // It was closed in this turn.
         let Some(line) = self.channels.lines.get_mut(&channel) else { return };
-        let (sealed, body) = match control::seal(&mut line.sealer, head, payload) {
-            Ok(sealed) => sealed,
-            Err(error) => return self.lose(channel, error),
-        };
-        self.dispatch.submit(Op::Send { socket: line.socket, head: Some(sealed), body });
+        let sealer = &mut line.records.sealer;
+        if let Err(error) = control::send(&mut self.dispatch, line.socket, sealer, head, payload) {
+            self.lose(channel, error);
+        }
     }
 
     fn send_block(&mut self, channel: ChannelId, head: Head, extent: Extent) {
@@ -100,7 +100,7 @@ where
         // It was closed in this turn.
         let Some(line) = self.channels.lines.get_mut(&channel) else { return };
         let bytes = head.encode();
-        let sealed = line.sealer.seal_clear(&bytes).map_err(Error::from);
+        let sealed = line.records.sealer.seal_clear(&bytes).map_err(Error::from);
         let sending = SendingBlock { operation: head.operation, extent, origin: BufferOrigin::Nowhere };
         self.submit_sealed(channel, &bytes, sending, sealed, body);
     }
@@ -121,7 +121,7 @@ where
         let bytes = head.encode();
         let headed = buffer.headed(length);
         headed[..32].copy_from_slice(&bytes);
-        let sealed = line.sealer.seal(head.level, headed).map_err(Error::from);
+        let sealed = line.records.sealer.seal(head.level, headed).map_err(Error::from);
         self.submit_sealed(channel, &bytes, sending, sealed, Body::Buffer { buffer, from: 0, to: length });
     }
 
@@ -138,7 +138,7 @@ where
         match (self.channels.lines.get_mut(&channel), sealed) {
             (Some(line), Ok(tag)) => {
                 line.leaving = Leaving::Block(sending);
-                self.dispatch.submit(Op::Send { socket: line.socket, head: Some(control::with_tag(head, &tag)), body });
+                self.dispatch.submit(Op::Send { socket: line.socket, head: Some(with_tag(head, &tag)), body });
             }
             (_, sealed) => {
                 if let Body::Buffer { buffer, .. } = body {

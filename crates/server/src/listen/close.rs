@@ -80,7 +80,8 @@ impl Server {
             // Nothing of it is used before its tag was verified.
             session.on_head(channel, &head, now).map(|_| head)
         });
-        let opened = opened.map_err(Error::from).and_then(|head| control::open(&mut idle.opener, &head, raw, payload));
+        let opened =
+            opened.map_err(Error::from).and_then(|head| control::open(&mut idle.records.opener, &head, raw, payload));
         let heard = match opened {
             Ok(payload) => session.on_control(channel, &payload, now),
             Err(error) => return self.idle_ended(socket, error),
@@ -127,7 +128,7 @@ impl Server {
                 Some(Output::Send { channel, head, payload: Payload::Control(payload) }) => {
                     let since = channels.values().filter_map(|idle| idle.sending_since).min().unwrap_or(now);
                     let Some(idle) = channels.get_mut(&channel) else { continue };
-                    match control::seal(&mut idle.sealer, &head, &payload) {
+                    match control::seal(&mut idle.records.sealer, &head, &payload) {
                         Ok((head, body)) => {
                             idle.sending_since = Some(since);
                             self.dispatch.submit(Op::Send { socket: idle.socket, head: Some(head), body });

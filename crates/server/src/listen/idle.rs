@@ -68,8 +68,8 @@ impl Server {
         }
         for channel in attach {
             let Ok(socket) = self.dispatch.attach(channel.link, &channel.unread) else { continue };
-            let PipelineChannel { channel, sealer, opener, known, farewell, .. } = channel;
-            let idle = IdleChannel::new(socket, sealer, opener, known, farewell);
+            let PipelineChannel { channel, records, known, farewell, .. } = channel;
+            let idle = IdleChannel::new(socket, records, known, farewell);
             self.dispatch.submit(idle.read_on());
             self.sessions.idle.insert(socket, (id, channel));
             channels.insert(channel, idle);

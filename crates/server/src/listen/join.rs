@@ -10,7 +10,7 @@ use crate::mailbox::{PumpMailbox, PumpSender};
 use crate::pending_login::GrantedSession;
 use crate::rates::SessionRates;
 use crate::session_context::{Metrics, SessionContext};
-use crate::sessions::{IdleChannel, PipelineState, SessionEntry, SessionGrant, record_keys};
+use crate::sessions::{IdleChannel, PipelineState, SessionEntry, SessionGrant};
 use crate::users::admits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use xdfs_engine::host::Ending;
 use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::pump::{Parts, Pump, Settings};
+use xdfs_engine::record::RecordLayer;
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId};
 use xdfs_io::transport::{self, Link};
@@ -67,9 +68,9 @@ impl Server {
             window: u32::try_from(granted.window).unwrap_or(0),
             secret,
         };
-        let keys = agreed.keys(id, ChannelId(1), &grant).and_then(|keys| record_keys(keys, self.config.key_limits));
-        let (sealer, opener) = match keys {
-            Ok(keys) => keys,
+        let keys = agreed.keys(id, ChannelId(1), &grant);
+        let records = match keys.and_then(|keys| RecordLayer::new(keys.seal, keys.open, self.config.key_limits)) {
+            Ok(records) => records,
             Err(error) => {
                 self.sessions.registry.end(id);
                 self.dispatch.detach(socket, &mut Vec::new());
@@ -89,7 +90,7 @@ impl Server {
             }
             // Records may follow the server's close_notify of TLS at once; the client's precedes
             // its first record.
-            let idle = IdleChannel::new(socket, sealer, opener, true, Some(farewell));
+            let idle = IdleChannel::new(socket, records, true, Some(farewell));
             self.dispatch.submit(idle.read_on());
             channels.insert(ChannelId(1), idle);
         }
@@ -153,12 +154,12 @@ impl Server {
     pub(super) fn admit(&mut self, socket: SocketId, id: SessionId, channel: ChannelId, keys: RoleKeys) {
         // The session may have ended, or the channel may have been removed, while the answer was in
         // flight.
-        let keys = if self.sessions.registry.attach(id, channel) {
-            record_keys(keys, self.config.key_limits).ok()
+        let records = if self.sessions.registry.attach(id, channel) {
+            RecordLayer::new(keys.seal, keys.open, self.config.key_limits).ok()
         } else {
             None
         };
-        let (Some(entry), Some((sealer, opener))) = (self.sessions.running.get(&id), keys) else {
+        let (Some(entry), Some(records)) = (self.sessions.running.get(&id), records) else {
             return self.disconnect(socket, "JOIN of a session that has ended");
         };
         self.apply_window(socket, &entry.grant);
@@ -167,7 +168,7 @@ impl Server {
         let Some(entry) = self.sessions.running.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
             Some(PipelineState::Idle { channels, .. }) => {
-                let idle = IdleChannel::new(socket, sealer, opener, false, None);
+                let idle = IdleChannel::new(socket, records, false, None);
                 self.dispatch.submit(idle.read_on());
                 channels.insert(channel, idle);
                 self.logins.take(socket);
@@ -181,8 +182,7 @@ impl Server {
                     channel,
                     link: detached.link,
                     unread: detached.unread,
-                    sealer,
-                    opener,
+                    records,
                     known: false,
                     farewell: None,
                 };
