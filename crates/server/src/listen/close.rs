@@ -137,9 +137,11 @@ impl Server {
                     }
                 }
                 Some(Output::Close { channel, .. }) => {
-                    // After EOFT both ways on one channel the others get only a moment (P-48).
-                    let soon = now.after(limits::LAST_WORDS);
-                    entry.leaving_until = Some(entry.leaving_until.map_or(soon, |until| until.min(soon)));
+                    if leaving {
+                        // After EOFT both ways on one channel the others get only a moment (P-48).
+                        let soon = now.after(limits::LAST_WORDS);
+                        entry.leaving_until = Some(entry.leaving_until.map_or(soon, |until| until.min(soon)));
+                    }
                     if let Some(idle) = channels.remove(&channel) {
                         self.sessions.idle.remove(&idle.socket);
                         self.dispatch.detach(idle.socket, &mut Vec::new());
