@@ -31,7 +31,7 @@ pub(crate) fn receive(
     payload: &[u8],
     now: Instant,
 ) -> Result<(), Rejected> {
-    let payload = open(opener, &record.head, &record.raw, payload).map_err(Rejected::Channel)?;
+    let payload = open(opener, record, payload).map_err(Rejected::Channel)?;
     session.on_control(channel, &payload, now).map_err(Rejected::Session)?;
     if Event::from_code(record.head.event) == Some(Event::Rekey) {
         // What follows is sealed with the next key.
@@ -40,8 +40,7 @@ pub(crate) fn receive(
     Ok(())
 }
 
-/// Seals a record: returns the head with its tag, and the payload, as they are sent.
-pub fn seal(sealer: &mut Sealer, head: &Head, payload: &[u8]) -> Result<([u8; HEAD_BYTES], Body), Error> {
+fn seal(sealer: &mut Sealer, head: &Head, payload: &[u8]) -> Result<([u8; HEAD_BYTES], Body), Error> {
     let mut headed = Vec::with_capacity(BARE_BYTES + payload.len());
     headed.extend_from_slice(&head.encode());
     headed.extend_from_slice(payload);
@@ -54,14 +53,10 @@ pub fn seal(sealer: &mut Sealer, head: &Head, payload: &[u8]) -> Result<([u8; HE
     Ok((sealed, body))
 }
 
-/// Opens the payload of the record whose head and tag arrived as `raw`. After REKEY the reader
-/// changes the key.
-pub fn open(opener: &mut Opener, head: &Head, raw: &[u8; HEAD_BYTES], payload: &[u8]) -> Result<Vec<u8>, Error> {
+fn open(opener: &mut Opener, record: &Record, payload: &[u8]) -> Result<Vec<u8>, Error> {
     let mut headed = Vec::with_capacity(BARE_BYTES + payload.len());
-    headed.extend_from_slice(&raw[..BARE_BYTES]);
+    headed.extend_from_slice(&record.raw[..BARE_BYTES]);
     headed.extend_from_slice(payload);
-    let mut tag = [0; HEAD_BYTES - BARE_BYTES];
-    tag.copy_from_slice(&raw[BARE_BYTES..]);
-    opener.open(head.level, &mut headed, &tag).map_err(wrong_tag)?;
+    opener.open(record.head.level, &mut headed, &record.tag()).map_err(wrong_tag)?;
     Ok(headed.split_off(BARE_BYTES))
 }

@@ -6,7 +6,7 @@
 //! - [`schedule`]: chooses the next storage call or slice of long work, as a plain value;
 //!   [`blocking`]: the threads that run them;
 //! - [`opening`]: the handshake and JOIN of both sides, without input or output;
-//! - [`control`]: records without a block;
+//! - [`idle`]: a pipeline without an operation, which its owner watches without a thread;
 //! - [`record`]: what protects a channel's records, and one whose head has arrived;
 //! - [`payload`]: the memory of batches and replies, used again;
 //! - [`pipeline`]: a pipeline's channels and machine as a plain value that moves between threads.
@@ -18,8 +18,9 @@
 pub mod blocking;
 pub mod bounds;
 mod call_lane;
-pub mod control;
+mod control;
 pub mod host;
+pub mod idle;
 pub mod journal;
 pub mod kinds;
 pub mod mailbox;

@@ -14,9 +14,9 @@ use xdfs_secure::record::{HEAD_BYTES as BARE_BYTES, Opener, Sealer, TAG_BYTES, T
 #[derive(Debug)]
 pub struct RecordLayer {
     /// Seals outgoing records.
-    pub sealer: Sealer,
+    pub(crate) sealer: Sealer,
     /// Opens incoming records.
-    pub opener: Opener,
+    pub(crate) opener: Opener,
 }
 
 impl RecordLayer {

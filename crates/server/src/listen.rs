@@ -258,7 +258,7 @@ impl Server {
     }
 
     fn on_sent(&mut self, socket: SocketId) {
-        let Some(guest) = self.logins.pending.get_mut(&socket) else { return self.on_last_word(socket) };
+        let Some(guest) = self.logins.pending.get_mut(&socket) else { return self.on_idle_sent(socket) };
         match std::mem::replace(&mut guest.phase, LoginPhase::Reading) {
             // Nothing was being sent.
             LoginPhase::Reading => {}

@@ -9,16 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use xdfs_engine::idle::IdlePipeline;
 use xdfs_engine::mailbox::{Command, Message};
-use xdfs_engine::pipeline::PipelineChannel;
-use xdfs_engine::record::RecordLayer;
-use xdfs_io::dispatch::{Detached, Dispatch, Dispatcher, HEAD_BYTES, Op, SocketId};
-use xdfs_io::transport::Link;
+use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::registry::Registry;
-use xdfs_proto::session::Session;
 use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_secure::handshake::tls::{FAREWELL_BYTES, Farewell};
 use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
 
@@ -30,8 +26,8 @@ pub(crate) struct SessionTable {
     pub running: BTreeMap<SessionId, SessionEntry>,
     /// Sessions that are over and whose threads have not all ended.
     pub ending: Vec<EndingSession>,
-    /// Idle channels by their socket.
-    pub idle: BTreeMap<SocketId, (SessionId, ChannelId)>,
+    /// Whose the sockets of idle pipelines are.
+    pub idle: BTreeMap<SocketId, IdleSocket>,
     /// Pipelines that must end and could not be notified yet.
     pub shutdowns: PendingShutdowns,
 }
@@ -48,30 +44,27 @@ impl SessionTable {
         }
     }
 
-    /// The machine of an idle pipeline, and one channel of it.
-    pub fn idle_channel(&mut self, id: SessionId, channel: ChannelId) -> Option<(&mut Session, &mut IdleChannel)> {
-        let entry = self.running.get_mut(&id)?;
-        let pipeline = entry.pipeline_of(channel);
-        let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return None };
-        Some((session, channels.get_mut(&channel)?))
+    /// The idle pipeline of a socket, and which of its channels it is. None if it is of no idle pipeline.
+    pub fn idle_of(&mut self, socket: SocketId) -> Option<(IdleSocket, &mut IdlePipeline)> {
+        let of = self.idle.get(&socket).copied()?;
+        let idle = self.running.get_mut(&of.session)?.idle_mut(of.pipeline)?;
+        Some((of, idle))
     }
 
     /// Ends a session: every idle channel is closed, every thread notified. None if it has not started.
     pub fn end(&mut self, id: SessionId, error: Option<&Error>, dispatch: &mut Dispatcher) -> Option<SessionEntry> {
         self.registry.end(id);
-        let entry = self.running.remove(&id)?;
-        for pipe in &entry.pipes {
-            match pipe {
-                PipelineState::Idle { channels, .. } => {
-                    for idle in channels.values() {
-                        self.idle.remove(&idle.socket);
-                        dispatch.detach(idle.socket, &mut Vec::new());
-                    }
+        let mut entry = self.running.remove(&id)?;
+        for pipe in &mut entry.pipes {
+            match std::mem::replace(pipe, PipelineState::Over) {
+                PipelineState::Idle(idle) => {
+                    idle.sockets().for_each(|socket| drop(self.idle.remove(&socket)));
+                    idle.close(dispatch);
                 }
                 PipelineState::Running(post) => {
                     let why = error.cloned();
                     let why = why.unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session has ended"));
-                    self.shutdowns.tell(post.clone(), why, dispatch.now());
+                    self.shutdowns.tell(post, why, dispatch.now());
                 }
                 PipelineState::Over => {}
             }
@@ -102,10 +95,21 @@ impl SessionTable {
     }
 }
 
+/// Whose the socket of an idle pipeline is.
+#[derive(Clone, Copy)]
+pub(crate) struct IdleSocket {
+    /// The session.
+    pub session: SessionId,
+    /// The index of the pipeline.
+    pub pipeline: usize,
+    /// The channel.
+    pub channel: ChannelId,
+}
+
 /// Where a pipeline is.
 pub(crate) enum PipelineState {
     /// With the listener, which watches its channels.
-    Idle { session: Box<Session>, channels: BTreeMap<ChannelId, IdleChannel> },
+    Idle(Box<IdlePipeline>),
     /// On a thread of its own.
     Running(PumpSender),
     /// Over.
@@ -113,65 +117,12 @@ pub(crate) enum PipelineState {
 }
 
 impl PipelineState {
-    /// Whether it is idle with nothing in flight, so that a thread can take it over.
-    pub fn may_move(&self) -> bool {
-        matches!(self, Self::Idle { channels, .. } if channels.values().all(|idle| idle.sending_since.is_none()))
-    }
-}
-
-/// A channel that the listener watches.
-pub(crate) struct IdleChannel {
-    /// Its socket.
-    pub socket: SocketId,
-    /// What protects its records.
-    pub records: RecordLayer,
-    /// The machine of its pipeline knows of it.
-    pub known: bool,
-    /// What comes next.
-    pub arriving: Arriving,
-    /// While a record is with the transport: since when the pipeline has had one there.
-    pub sending_since: Option<Instant>,
-}
-
-/// What comes next on a channel that the listener watches.
-pub(crate) enum Arriving {
-    /// Channel 1: the client's close_notify of the handshake.
-    Farewell(Farewell),
-    /// The next head.
-    Head,
-    /// The payload of the EOFT with this head.
-    End([u8; HEAD_BYTES]),
-    /// Nothing: this head has arrived, and a thread of the pipeline reads its record.
-    Work([u8; HEAD_BYTES]),
-    /// Nothing more: the client's last record has arrived.
-    Nothing,
-}
-
-impl IdleChannel {
-    /// A channel that waits for its next head.
-    pub fn new(socket: SocketId, records: RecordLayer, known: bool, farewell: Option<Farewell>) -> Self {
-        let arriving = farewell.map_or(Arriving::Head, Arriving::Farewell);
-        Self { socket, records, known, arriving, sending_since: None }
-    }
-
-    /// Bytes to read next.
-    pub fn read_on(&self) -> Op {
-        match &self.arriving {
-            Arriving::Farewell(_) => Op::Small { socket: self.socket, length: FAREWELL_BYTES },
-            _ => Op::Head { socket: self.socket },
+    /// The pipeline, if it is idle.
+    pub fn idle(&self) -> Option<&IdlePipeline> {
+        match self {
+            Self::Idle(idle) => Some(idle),
+            Self::Running(_) | Self::Over => None,
         }
-    }
-
-    /// The channel for a thread, with `unread` after the head that has arrived already.
-    pub fn into_group(self, channel: ChannelId, detached: Detached<Link>) -> PipelineChannel<Link> {
-        let Self { records, known, arriving, .. } = self;
-        let (farewell, mut unread) = match arriving {
-            Arriving::Farewell(farewell) => (Some(farewell), Vec::new()),
-            Arriving::End(head) | Arriving::Work(head) => (None, head.to_vec()),
-            Arriving::Head | Arriving::Nothing => (None, Vec::new()),
-        };
-        unread.extend(detached.unread);
-        PipelineChannel { channel, link: detached.link, unread, records, known, farewell }
     }
 }
 
@@ -185,8 +136,6 @@ pub(crate) struct SessionEntry {
     pub pipes: Vec<PipelineState>,
     /// Held by every thread of the session.
     pub threads: Arc<ThreadOfSession>,
-    /// Its client is closing it, and must take the close reason by then.
-    pub leaving_until: Option<Instant>,
     /// How long it has had no operation.
     quiet: QuietTime,
 }
@@ -259,15 +208,28 @@ impl SessionEntry {
     pub fn new(grant: SessionGrant, context: SessionContext, pipes: Vec<PipelineState>) -> Self {
         let quiet = QuietTime { since: grant.opened, operations: 0 };
         let (context, threads) = (Arc::new(context), Arc::new(ThreadOfSession));
-        Self { grant, context, pipes, threads, leaving_until: None, quiet }
+        Self { grant, context, pipes, threads, quiet }
     }
 
     /// The senders to its pipelines that have a thread.
     pub fn running(&self) -> impl Iterator<Item = &PumpSender> {
         self.pipes.iter().filter_map(|pipe| match pipe {
             PipelineState::Running(post) => Some(post),
-            PipelineState::Idle { .. } | PipelineState::Over => None,
+            PipelineState::Idle(_) | PipelineState::Over => None,
         })
+    }
+
+    /// Its pipelines that have no thread.
+    pub fn idle(&self) -> impl Iterator<Item = &IdlePipeline> {
+        self.pipes.iter().filter_map(PipelineState::idle)
+    }
+
+    /// A pipeline, if it has no thread.
+    pub fn idle_mut(&mut self, pipeline: usize) -> Option<&mut IdlePipeline> {
+        match self.pipes.get_mut(pipeline) {
+            Some(PipelineState::Idle(idle)) => Some(idle),
+            Some(PipelineState::Running(_) | PipelineState::Over) | None => None,
+        }
     }
 
     /// The pipeline of a channel.

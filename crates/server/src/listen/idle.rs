@@ -6,14 +6,14 @@ use crate::files::leases::Leases;
 use crate::log::LogEvent;
 use crate::mailbox::PumpMailbox;
 use crate::mailbox::{ListenerSender, ServerMessage};
-use crate::sessions::{IdleChannel, PipelineState};
+use crate::sessions::{IdleSocket, PipelineState};
 use crate::severity::has_left;
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use xdfs_engine::host::Ending;
+use xdfs_engine::idle::IdlePipeline;
 use xdfs_engine::mailbox::{Command, Message};
-use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
-use xdfs_io::dispatch::{Dispatch, SocketId};
+use xdfs_engine::pipeline::Pipeline;
+use xdfs_io::dispatch::Dispatch;
 use xdfs_io::transport::Link;
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::limits;
@@ -51,32 +51,23 @@ impl Server {
         }
     }
 
-    fn keep(&mut self, id: SessionId, index: usize, group: Pipeline<Link>, mailbox: PumpMailbox) {
-        if !self.sessions.running.contains_key(&id) {
-            return;
-        }
-        let mut channels = BTreeMap::new();
+    fn keep(&mut self, id: SessionId, index: usize, mut group: Pipeline<Link>, mailbox: PumpMailbox) {
         let mut late_commands = Vec::new();
-        let mut attach = group.channels;
         for message in mailbox.try_iter() {
             match message {
-                Message::Attach(channel) => attach.push(*channel),
+                Message::Attach(channel) => group.channels.push(*channel),
                 // Sent to a thread that was about to end: a new one reads it.
                 Message::Command(command) => late_commands.push(command),
                 _ => {}
             }
         }
-        for channel in attach {
-            let Ok(socket) = self.dispatch.attach(channel.link, &channel.unread) else { continue };
-            let PipelineChannel { channel, records, known, farewell, .. } = channel;
-            let idle = IdleChannel::new(socket, records, known, farewell);
-            self.dispatch.submit(idle.read_on());
-            self.sessions.idle.insert(socket, (id, channel));
-            channels.insert(channel, idle);
-        }
+        // The session ended when its thread had: the channels are closed.
         let Some(entry) = self.sessions.running.get_mut(&id) else { return };
-        entry.leaving_until = None;
-        entry.pipes[index] = PipelineState::Idle { session: Box::new(group.session), channels };
+        let (idle, sockets) = IdlePipeline::resume(&mut self.dispatch, group);
+        entry.pipes[index] = PipelineState::Idle(Box::new(idle));
+        for (channel, socket) in sockets {
+            self.sessions.idle.insert(socket, IdleSocket { session: id, pipeline: index, channel });
+        }
         if late_commands.is_empty() && !self.phase.is_draining() {
             return;
         }
@@ -89,31 +80,6 @@ impl Server {
         }
         if self.phase.is_draining() {
             self.sessions.tell_drain(id);
-        }
-    }
-
-    /// An idle channel ended without a clean close.
-    pub(super) fn idle_ended(&mut self, socket: SocketId, error: Error) {
-        let Some((id, channel)) = self.sessions.idle.remove(&socket) else { return };
-        self.dispatch.detach(socket, &mut Vec::new());
-        let Some(entry) = self.sessions.running.get_mut(&id) else { return };
-        let pipeline = entry.pipeline_of(channel);
-        let Some(PipelineState::Idle { session, channels }) = entry.pipes.get_mut(pipeline) else { return };
-        let known = channels.remove(&channel).is_some_and(|idle| idle.known);
-        if !known {
-            // For the others the machine reports it.
-            entry.context.metrics.channels.fetch_sub(1, Ordering::Relaxed);
-        }
-        let leaving = session.is_closing();
-        if channels.is_empty() && !leaving {
-            return self.drop_session(id, Some(error));
-        }
-        if known {
-            // The machine must send a fence: it does when the pipeline has work again.
-            session.on_lost(channel, error);
-        }
-        if leaving {
-            self.tell_idle(id, pipeline);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::mailbox::{PumpMailbox, PumpSender};
 use crate::pending_login::GrantedSession;
 use crate::rates::SessionRates;
 use crate::session_context::{Metrics, SessionContext};
-use crate::sessions::{IdleChannel, PipelineState, SessionEntry, SessionGrant};
+use crate::sessions::{IdleSocket, PipelineState, SessionEntry, SessionGrant};
 use crate::users::admits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use xdfs_engine::bounds;
 use xdfs_engine::host::Ending;
+use xdfs_engine::idle::IdlePipeline;
 use xdfs_engine::mailbox::{MailboxSender, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::pump::{Parts, Pump, Settings};
@@ -56,11 +57,9 @@ impl Server {
             keys: self.config.key_limits,
             ..SessionLimits::default()
         };
-        let pipe = |pipeline| PipelineState::Idle {
-            session: Box::new(Session::new(Role::Server, PipelineId(pipeline), limits.clone())),
-            channels: BTreeMap::new(),
-        };
-        let pipes = (0..granted.pipelines).map(pipe).collect();
+        let machine = |pipeline| Session::new(Role::Server, PipelineId(pipeline), limits.clone());
+        let mut pipes: Vec<_> =
+            (0..granted.pipelines).map(|pipeline| Box::new(IdlePipeline::new(machine(pipeline)))).collect();
         let agreed = SessionGrant {
             peer: guest.peer,
             opened: now,
@@ -79,25 +78,14 @@ impl Server {
         };
         self.tell_opened(id, &agreed.peer, &principal, (&granted, open.channels));
         let context = self.context_of(id, principal, granted.floor);
-        let mut entry = SessionEntry::new(agreed, context, pipes);
-        self.apply_window(socket, &entry.grant);
+        self.apply_window(socket, &agreed);
+        let begun = pipes[0].begin(&mut self.dispatch, socket, records, farewell, open.first.as_ref());
+        let entry = SessionEntry::new(agreed, context, pipes.into_iter().map(PipelineState::Idle).collect());
         entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
-        let mut first_failed = None;
-        if let PipelineState::Idle { session, channels } = &mut entry.pipes[0] {
-            session.on_channel(ChannelId(1), now);
-            if let Some((event, payload)) = &open.first {
-                first_failed = session.on_first_operation(*event, payload).err();
-            }
-            // Records may follow the server's close_notify of TLS at once; the client's precedes
-            // its first record.
-            let idle = IdleChannel::new(socket, records, true, Some(farewell));
-            self.dispatch.submit(idle.read_on());
-            channels.insert(ChannelId(1), idle);
-        }
-        self.sessions.idle.insert(socket, (id, ChannelId(1)));
+        self.sessions.idle.insert(socket, IdleSocket { session: id, pipeline: 0, channel: ChannelId(1) });
         self.sessions.running.insert(id, entry);
-        if let Some(fault) = first_failed {
-            return self.drop_session(id, Some(Error::from(fault)));
+        if let Err(error) = begun {
+            return self.drop_session(id, Some(error));
         }
         if open.first.is_some() || granted.pipelines > 1 {
             self.start_pipelines(id);
@@ -167,12 +155,10 @@ impl Server {
         let pipeline = entry.pipeline_of(channel);
         let Some(entry) = self.sessions.running.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
-            Some(PipelineState::Idle { channels, .. }) => {
-                let idle = IdleChannel::new(socket, records, false, None);
-                self.dispatch.submit(idle.read_on());
-                channels.insert(channel, idle);
+            Some(PipelineState::Idle(idle)) => {
+                idle.join(&mut self.dispatch, socket, channel, records);
                 self.logins.take(socket);
-                self.sessions.idle.insert(socket, (id, channel));
+                self.sessions.idle.insert(socket, IdleSocket { session: id, pipeline, channel });
             }
             Some(PipelineState::Running(post)) => {
                 let (post, context) = (post.clone(), Arc::clone(&entry.context));
@@ -198,8 +184,9 @@ impl Server {
     /// Starts a thread for every idle pipeline of the session. A pipeline that is sending its close
     /// reason continues without one.
     pub(super) fn start_pipelines(&mut self, id: SessionId) {
+        // It has ended by what came before.
         let Some(count) = self.sessions.running.get(&id).map(|entry| entry.pipes.len()) else { return };
-        let idle = |entry: &SessionEntry, index: usize| entry.pipes[index].may_move();
+        let idle = |entry: &SessionEntry, index: usize| entry.pipes[index].idle().is_some_and(IdlePipeline::may_move);
         let mut waiting = Vec::new();
         for index in 0..count {
             if self.sessions.running.get(&id).is_some_and(|entry| idle(entry, index)) {
@@ -235,15 +222,11 @@ impl Server {
             return Err(resources(std::io::ErrorKind::NotFound.into()));
         };
         let pipe = std::mem::replace(&mut entry.pipes[index], PipelineState::Running(post.clone()));
-        let PipelineState::Idle { session, channels } = pipe else {
+        let PipelineState::Idle(idle) = pipe else {
             return Err(resources(std::io::ErrorKind::AlreadyExists.into()));
         };
-        let mut group = Pipeline { session: *session, channels: Vec::with_capacity(channels.len()) };
-        for (channel, idle) in channels {
-            self.sessions.idle.remove(&idle.socket);
-            let detached = self.dispatch.detach(idle.socket, &mut Vec::new());
-            group.channels.push(idle.into_group(channel, detached));
-        }
+        idle.sockets().for_each(|socket| drop(self.sessions.idle.remove(&socket)));
+        let group = idle.into_pipeline(&mut self.dispatch);
         Ok(Prepared { index, dispatch, post, mailbox, group })
     }
 
