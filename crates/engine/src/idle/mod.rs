@@ -23,6 +23,7 @@ use xdfs_io::dispatch::{Dispatch, HEAD_BYTES, Op, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant};
 use xdfs_proto::limits;
 use xdfs_proto::session::{Output, Payload, Session, SessionEvent};
+use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::notice::Notice;
 use xdfs_proto::wire::{Event, Head};
 use xdfs_secure::handshake::tls::Farewell;
@@ -69,6 +70,15 @@ pub enum ChannelLoss {
     Last(Error),
 }
 
+/// The channels of a pipeline whose thread has ended.
+#[derive(Debug)]
+pub struct ResumedChannels {
+    /// Those that are watched.
+    pub sockets: Vec<(ChannelId, SocketId)>,
+    /// What it means that the others are not.
+    pub lost: Vec<ChannelLoss>,
+}
+
 /// What the machine of an idle pipeline tells its owner.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the line above each variant explains its fields")]
@@ -113,16 +123,27 @@ impl IdlePipeline {
         self.watch(dispatch, channel, IdleChannel::new(socket, records, false, None));
     }
 
-    /// Watches the channels of a pipeline whose thread has ended. Returns the sockets.
-    pub fn resume<D: Dispatch>(dispatch: &mut D, pipeline: Pipeline<D::Link>) -> (Self, Vec<(ChannelId, SocketId)>) {
+    /// Watches the channels of a pipeline whose thread has ended. Returns their sockets; a channel
+    /// that cannot be watched is lost.
+    pub fn resume<D: Dispatch>(dispatch: &mut D, pipeline: Pipeline<D::Link>) -> (Self, ResumedChannels) {
         let mut idle = Self::new(pipeline.session);
-        let mut sockets = Vec::with_capacity(pipeline.channels.len());
+        let mut resumed = ResumedChannels { sockets: Vec::with_capacity(pipeline.channels.len()), lost: Vec::new() };
+        let mut failed = Vec::new();
         for PipelineChannel { channel, link, unread, records, known, farewell } in pipeline.channels {
-            let Ok(socket) = dispatch.attach(link, &unread) else { continue };
-            idle.watch(dispatch, channel, IdleChannel::new(socket, records, known, farewell));
-            sockets.push((channel, socket));
+            match dispatch.attach(link, &unread) {
+                Ok(socket) => {
+                    idle.watch(dispatch, channel, IdleChannel::new(socket, records, known, farewell));
+                    resumed.sockets.push((channel, socket));
+                }
+                Err(error) => failed.push((channel, known, error)),
+            }
         }
-        (idle, sockets)
+        // Only now is known whether any channel is left.
+        for (channel, known, error) in failed {
+            let error = Error::new(ErrorKind::Resources, format!("a channel cannot be watched: {error}"));
+            resumed.lost.push(idle.lose(channel, known, error));
+        }
+        (idle, resumed)
     }
 
     fn watch<D: Dispatch>(&mut self, dispatch: &mut D, channel: ChannelId, idle: IdleChannel) {
@@ -243,6 +264,12 @@ impl IdlePipeline {
     pub fn notice(&mut self, notices: Vec<Notice>, now: Instant) {
         self.introduce(now);
         notices.into_iter().for_each(|notice| self.session.notice(notice));
+    }
+
+    /// Grants the peer more channels. The owner polls.
+    pub fn give_channels(&mut self, grant: ChannelGrant, now: Instant) {
+        self.introduce(now);
+        self.session.give_channels(grant);
     }
 
     /// Does what the machine requests, up to the next event for the owner: all of it if the session

@@ -51,8 +51,9 @@ impl Pair {
             of_thread.push(of_thread_at(channel, here, Vec::new()));
             ends.insert(channel, (client.attach(there, &[]).unwrap(), layer(channel, KeyRole::Client)));
         }
-        let (idle, sockets) = IdlePipeline::resume(&mut server, Pipeline { session, channels: of_thread });
-        Self { server, idle, sockets, client, machine, ends }
+        let (idle, resumed) = IdlePipeline::resume(&mut server, Pipeline { session, channels: of_thread });
+        assert!(resumed.lost.is_empty());
+        Self { server, idle, sockets: resumed.sockets, client, machine, ends }
     }
 
     fn channel_of(&self, of: SocketId) -> ChannelId {
@@ -199,4 +200,49 @@ fn who_takes_no_notice_is_deaf_after_the_stall_deadline() {
     assert!(!pair.idle.is_deaf(now) && pair.idle.is_deaf(now.after(stall)));
     assert!(matches!(pair.step(), IdleStep::Poll));
     assert!(pair.idle.may_move() && !pair.idle.is_deaf(now.after(stall)));
+}
+
+/// More bytes read ahead than a dispatcher takes: it refuses such a channel.
+fn too_much() -> Vec<u8> {
+    vec![0; 1 << 20]
+}
+
+#[test]
+fn a_channel_that_cannot_be_watched_is_lost() {
+    let network = Network::new(7, Faults::default());
+    let mut server = Sim::new(&network).unwrap();
+    let resume = |server: &mut Sim, unread: [(Vec<u8>, bool); 3]| {
+        let mut session = machine(Role::Server);
+        let mut channels = Vec::new();
+        for (number, (unread, known)) in unread.into_iter().enumerate() {
+            let mut channel = of_thread_at(ChannelId(number as u16 + 1), network.pair().0, unread);
+            channel.known = known;
+            if known {
+                session.on_channel(channel.channel, server.now());
+            }
+            channels.push(channel);
+        }
+        IdlePipeline::resume(server, Pipeline { session, channels })
+    };
+    // The machine reports those that it knew, as soon as there is something to tell.
+    let some = [(too_much(), true), (too_much(), false), (Vec::new(), true)];
+    let (mut idle, resumed) = resume(&mut server, some);
+    assert!(matches!(&resumed.lost[..], [ChannelLoss::Reported, ChannelLoss::Unreported]));
+    assert!(matches!(&resumed.sockets[..], [(ChannelId(3), _)]));
+    idle.notice(noticed("a"), server.now());
+    let events: Vec<_> = std::iter::from_fn(|| idle.poll(&mut server)).collect();
+    assert!(matches!(&events[..], [IdleEvent::Lost { channel: ChannelId(1), .. }]));
+    // Without any channel the session is over.
+    let (_, resumed) = resume(&mut server, [(too_much(), true), (too_much(), true), (too_much(), true)]);
+    assert!(resumed.sockets.is_empty());
+    assert!(resumed.lost.iter().all(|loss| matches!(loss, ChannelLoss::Last(_))));
+}
+
+#[test]
+fn channels_are_granted_without_a_thread() {
+    let mut pair = Pair::new(1);
+    let grant = ChannelGrant { first: 2, count: 1, secret: [1; 32], life_ms: 1000 };
+    pair.idle.give_channels(grant, pair.server.now());
+    assert!(pair.events().is_empty() && !pair.idle.may_move());
+    assert!(matches!(pair.step(), IdleStep::Poll) && pair.idle.may_move());
 }

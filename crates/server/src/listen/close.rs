@@ -67,7 +67,8 @@ impl Server {
         }
     }
 
-    fn on_channel_lost(&mut self, id: SessionId, pipeline: usize, loss: ChannelLoss) {
+    /// An idle pipeline has lost a channel, of whose socket nothing is left here.
+    pub(super) fn on_channel_lost(&mut self, id: SessionId, pipeline: usize, loss: ChannelLoss) {
         match loss {
             ChannelLoss::Last(error) => return self.drop_session(id, Some(error)),
             ChannelLoss::Unreported => self.channel_gone(id),

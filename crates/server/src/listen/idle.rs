@@ -40,6 +40,7 @@ impl Server {
         let index = usize::from(pipeline);
         match ending {
             Ending::Over(error) => {
+                // The session was ended before its thread: nothing is left to end.
                 let Some(entry) = self.sessions.running.get_mut(&id) else { return };
                 entry.pipes[index] = PipelineState::Over;
                 // Data that one pipeline has lost cannot be recovered by another (P-42).
@@ -58,15 +59,19 @@ impl Server {
                 Message::Attach(channel) => group.channels.push(*channel),
                 // Sent to a thread that was about to end: a new one reads it.
                 Message::Command(command) => late_commands.push(command),
+                // Answers of storage and messages of other pipelines: a thread that may get one does not retire.
                 _ => {}
             }
         }
         // The session ended when its thread had: the channels are closed.
         let Some(entry) = self.sessions.running.get_mut(&id) else { return };
-        let (idle, sockets) = IdlePipeline::resume(&mut self.dispatch, group);
+        let (idle, resumed) = IdlePipeline::resume(&mut self.dispatch, group);
         entry.pipes[index] = PipelineState::Idle(Box::new(idle));
-        for (channel, socket) in sockets {
+        for (channel, socket) in resumed.sockets {
             self.sessions.idle.insert(socket, IdleSocket { session: id, pipeline: index, channel });
+        }
+        for loss in resumed.lost {
+            self.on_channel_lost(id, index, loss);
         }
         if late_commands.is_empty() && !self.phase.is_draining() {
             return;
@@ -75,6 +80,7 @@ impl Server {
         let pipe = self.sessions.running.get(&id).and_then(|entry| entry.pipes.get(index));
         if let Some(PipelineState::Running(post)) = pipe {
             for command in late_commands {
+                // It fits: the mailbox is new, and as large as the one that it was in.
                 let _ = post.try_send(Message::Command(command));
             }
         }
@@ -85,6 +91,7 @@ impl Server {
 
     /// Ends a session: every idle channel is closed, every thread notified.
     pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
+        // It has ended already.
         let Some(entry) = self.sessions.end(id, error.as_ref(), &mut self.dispatch) else { return };
         self.services.rates.left(&entry.context.budget);
         let left = error.as_ref().is_some_and(has_left);
@@ -107,12 +114,27 @@ impl Server {
     pub(super) fn on_want(&mut self, id: SessionId, pipeline: u8, count: u16) {
         let now = self.dispatch.now();
         let count = self.sessions.room_for_channels(id, count, self.config.limits.channels);
-        let Some(entry) = self.sessions.running.get(&id) else { return };
+        // It has ended since it asked.
+        let Some(entry) = self.sessions.running.get_mut(&id) else { return };
+        // Without randomness nothing may be granted: the client goes on with the channels that it has.
         let Ok(secret) = random::array() else { return };
         let up = entry.context.metrics.channels.load(Ordering::Relaxed);
         let grant = self.sessions.registry.more(id, count, up, secret, limits::GRANT_LIFE.as_millis() as u32, now);
-        if let (Some(grant), Some(PipelineState::Running(post))) = (grant, entry.pipes.get(usize::from(pipeline))) {
-            let _ = post.try_send(Message::Command(Command::GiveChannels(grant)));
+        // It has as many as it may have, or there is no room.
+        let Some(grant) = grant else { return };
+        let index = usize::from(pipeline);
+        match &mut entry.pipes[index] {
+            PipelineState::Running(post) => {
+                // Without room in its mailbox, the client goes on with the channels that it has.
+                let _ = post.try_send(Message::Command(Command::GiveChannels(grant)));
+            }
+            // Its thread has ended since it asked.
+            PipelineState::Idle(idle) => {
+                idle.give_channels(grant, now);
+                self.poll_pipeline(id, index);
+            }
+            // Its client has ended the session.
+            PipelineState::Over => {}
         }
     }
 
