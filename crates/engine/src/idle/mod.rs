@@ -141,7 +141,7 @@ impl IdlePipeline {
         // Only now is known whether any channel is left.
         for (channel, known, error) in failed {
             let error = Error::new(ErrorKind::Resources, format!("a channel cannot be watched: {error}"));
-            resumed.lost.push(idle.lose(channel, known, error));
+            resumed.lost.push(idle.lose(channel, known, error, dispatch.now()));
         }
         (idle, resumed)
     }
@@ -245,17 +245,19 @@ impl IdlePipeline {
         // Cannot be: the owner has its socket from here.
         let Some(idle) = self.channels.remove(&channel) else { return ChannelLoss::Reported };
         dispatch.detach(idle.socket, &mut Vec::new());
-        self.lose(channel, idle.known, error)
+        self.lose(channel, idle.known, error, dispatch.now())
     }
 
     /// What a loss means, once the channel is gone.
-    fn lose(&mut self, channel: ChannelId, known: bool, error: Error) -> ChannelLoss {
+    fn lose(&mut self, channel: ChannelId, known: bool, error: Error, now: Instant) -> ChannelLoss {
         if self.channels.is_empty() && !self.session.is_closing() {
             return ChannelLoss::Last(error);
         }
         if !known {
             return ChannelLoss::Unreported;
         }
+        // The machine ends with the last channel that it knows.
+        self.introduce(now);
         self.session.on_lost(channel, error);
         ChannelLoss::Reported
     }

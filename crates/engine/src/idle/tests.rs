@@ -192,6 +192,20 @@ fn a_channel_that_joined_and_broke_is_none_of_the_machines() {
 }
 
 #[test]
+fn the_loss_of_the_only_known_channel_leaves_one_that_joined() {
+    let mut pair = Pair::new(1);
+    let (here, _there) = pair.server.link(pair.sockets[0].1).network().pair();
+    let socket = pair.server.attach(here, &[]).unwrap();
+    pair.idle.join(&mut pair.server, socket, ChannelId(2), layer(ChannelId(2), KeyRole::Server));
+    let loss = pair.idle.on_ended(&mut pair.server, ChannelId(1), lost());
+    assert!(matches!(loss, ChannelLoss::Reported));
+    pair.idle.notice(noticed("a"), pair.server.now());
+    let events = pair.events();
+    assert!(matches!(&events[..], [IdleEvent::Lost { channel: ChannelId(1), closing: false, .. }]));
+    assert!(pair.idle.has_channels() && !pair.idle.may_move());
+}
+
+#[test]
 fn who_takes_no_notice_is_deaf_after_the_stall_deadline() {
     let mut pair = Pair::new(1);
     let (now, stall) = (pair.server.now(), SessionLimits::default().stall);
