@@ -227,6 +227,13 @@ const LINUX: &[(&str, &str)] = &[
 const LINUX_WHY: &str =
     "a client for another system needs another crates/io, and nothing else: what only Linux has stays there";
 
+/// Those who hold sessions and do not drive them.
+const ENDS: &[&str] = &["crates/client/src/", "crates/server/src/"];
+
+/// Why.
+const ENDS_WHY: &str = "the machine of a session is driven in crates/engine alone: by the pump, and while no thread \
+                        serves it by IdlePipeline";
+
 /// The rules for sources.
 pub(super) const SOURCES: &[SourceRule] = &[
     SourceRule {
@@ -264,6 +271,16 @@ pub(super) const SOURCES: &[SourceRule] = &[
         tests_may: false,
         why: "rustls stays behind one module",
     },
+    SourceRule {
+        what: Use::PathBut(&["xdfs_secure", "record"], &["Limits"]),
+        applies: ENDS,
+        except: &[],
+        tests_may: true,
+        why: "records are sealed and opened in crates/engine alone: client and server hold a RecordLayer",
+    },
+    SourceRule { what: Use::Path(&["Head", "decode"]), applies: ENDS, except: &[], tests_may: true, why: ENDS_WHY },
+    SourceRule { what: Use::Path(&["on_control"]), applies: ENDS, except: &[], tests_may: true, why: ENDS_WHY },
+    SourceRule { what: Use::Path(&["poll_idle"]), applies: ENDS, except: &[], tests_may: true, why: ENDS_WHY },
     SourceRule {
         what: Use::Path(&["std"]),
         applies: &["crates/proto/src/"],

@@ -136,6 +136,16 @@ mod tests {
     }
 
     #[test]
+    fn sessions_are_driven_by_the_engine_and_by_tests() {
+        let text = "use xdfs_secure::record::Opener; fn a() { session.on_control(b, c, d); Head::decode(e); }";
+        assert_eq!(found("crates/server/src/listen/close.rs", text), 3);
+        assert_eq!(found("crates/client/src/session.rs", text), 3);
+        assert_eq!(found("crates/engine/src/control.rs", text), 0);
+        assert_eq!(found("crates/client/tests/hostile/raw.rs", text), 0);
+        assert_eq!(found("crates/client/src/lib.rs", "pub use xdfs_secure::record::Limits as KeyLimits;"), 0);
+    }
+
+    #[test]
     fn files_are_opened_by_the_resolver_and_by_tests() {
         let text = "fn a() { std::fs::read(\"b\"); }";
         assert_eq!(found("crates/engine/src/stage.rs", text), 1);
