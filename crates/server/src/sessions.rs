@@ -58,7 +58,9 @@ impl SessionTable {
         for pipe in &mut entry.pipes {
             match std::mem::replace(pipe, PipelineState::Over) {
                 PipelineState::Idle(idle) => {
-                    idle.sockets().for_each(|socket| drop(self.idle.remove(&socket)));
+                    for socket in idle.sockets() {
+                        self.idle.remove(&socket);
+                    }
                     idle.close(dispatch);
                 }
                 PipelineState::Running(post) => {

@@ -143,7 +143,7 @@ fn any_other_record_is_left_to_a_thread() {
     let pipeline = idle.into_pipeline(&mut server);
     let unread = &pipeline.channels[0].unread;
     let head = Record::decode(*unread.first_chunk().unwrap()).unwrap().head;
-    assert_eq!(head.event, Event::WantChannels as u8);
+    assert_eq!(head.event, Event::Channels as u8);
     assert!(pipeline.channels[0].known);
 }
 

@@ -9,7 +9,7 @@ use crate::sessions::{IdleSocket, SessionEntry};
 use crate::severity::has_left;
 use std::sync::atomic::Ordering;
 use xdfs_engine::idle::{ChannelLoss, IdleEvent, IdlePipeline, IdleStep};
-use xdfs_io::dispatch::{Dispatch, HEAD_BYTES, SocketId};
+use xdfs_io::dispatch::{HEAD_BYTES, SocketId};
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
 
 impl Server {
@@ -92,7 +92,9 @@ impl Server {
         // It may have got a thread, or its session may have ended, by what came before.
         while let Some(idle) = self.sessions.running.get_mut(&id).and_then(|entry| entry.idle_mut(pipeline)) {
             match idle.poll(&mut self.dispatch) {
-                Some(IdleEvent::Closed { socket }) => drop(self.sessions.idle.remove(&socket)),
+                Some(IdleEvent::Closed { socket }) => {
+                    self.sessions.idle.remove(&socket);
+                }
                 Some(IdleEvent::Lost { channel, error, closing }) => {
                     self.channel_gone(id);
                     let (channel, left, error) = (channel.0, has_left(&error), error.to_string());

@@ -225,7 +225,9 @@ impl Server {
         let PipelineState::Idle(idle) = pipe else {
             return Err(resources(std::io::ErrorKind::AlreadyExists.into()));
         };
-        idle.sockets().for_each(|socket| drop(self.sessions.idle.remove(&socket)));
+        for socket in idle.sockets() {
+            self.sessions.idle.remove(&socket);
+        }
         let group = idle.into_pipeline(&mut self.dispatch);
         Ok(Prepared { index, dispatch, post, mailbox, group })
     }
