@@ -221,6 +221,11 @@ impl TreeCopy for Download {
         DownloadTask::Entry(large)
     }
 
+    fn may_end_at(_: &DownloadTask) -> bool {
+        // The server is looked at, and nothing else.
+        true
+    }
+
     fn contended(&self, large: DownloadEntry) -> DownloadTask {
         DownloadTask::Entry(large)
     }

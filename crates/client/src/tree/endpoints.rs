@@ -95,8 +95,8 @@ pub trait Remote {
     /// Runs `write`, which writes small files, beside everything else.
     fn write(&mut self, number: u64, write: WriteFiles);
 
-    /// Cancels all transfers; each still answers.
-    fn cancel(&mut self);
+    /// Cancels all transfers, and the calls of these batches that have not begun; each still answers.
+    fn cancel(&mut self, batches: &[u64]);
 
     /// Bytes that the transfers in progress have moved.
     fn moving(&self) -> u64;

@@ -93,6 +93,12 @@ impl<J> InFlight<J> {
         self.all.len() > self.transfers + self.places
     }
 
+    /// The batches in flight.
+    pub(super) fn batches(&self) -> impl Iterator<Item = (u64, &J)> {
+        let calls = |request: &Request<J>| matches!(request.kind, RequestKind::Calls(_));
+        self.all.iter().filter(move |(_, request)| calls(request)).map(|(number, request)| (*number, &request.job))
+    }
+
     /// Whether files are being written locally.
     pub(super) fn places(&self) -> bool {
         self.places > 0

@@ -20,7 +20,9 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer
         Err(halt) => halt,
     };
     if matches!(halt, StopReason::Stopped | StopReason::Hopeless(_)) {
-        remote.cancel();
+        let cut: Vec<u64> =
+            course.scheduler().in_flight.batches().filter(|(_, job)| may_be_cut::<C>(job)).map(|one| one.0).collect();
+        remote.cancel(&cut);
         // A cancelled transfer removes its staging file, or writes a checkpoint, before it answers.
         let until = remote.now() + CANCEL_WAIT;
         while course.scheduler().in_flight.transfers_are_under_way() && remote.now() < until {
@@ -52,6 +54,11 @@ pub(super) fn run<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer
         StopReason::Lost(error) => Ended::Lost(error),
         StopReason::Hopeless(error) => Ended::Refused(error),
     }
+}
+
+/// Whether the server need not execute a batch to its end.
+fn may_be_cut<C: TreeCopy>(job: &PendingJob<C::Task, C::Detail>) -> bool {
+    matches!(job, PendingJob::Batch { tasks, .. } if tasks.iter().all(C::may_end_at))
 }
 
 /// The summary of a copy with nothing left to do. A directory that still waits for something is a

@@ -236,6 +236,10 @@ pub(super) trait TreeCopy {
         true
     }
 
+    /// Whether a batch may end before or behind this call, and leaves nothing that the next copy does
+    /// not see to.
+    fn may_end_at(task: &Self::Task) -> bool;
+
     /// Maps a large file that another copy sends or writes, too.
     fn contended(&self, large: Entry<Self::Detail>) -> Self::Task;
 }

@@ -6,11 +6,12 @@ use crate::callback::Callback;
 use crate::endpoints::{Payload, Target};
 use crate::options::PutOptions;
 use crate::session::Session;
-use crate::transfer::Transfer;
+use crate::transfer::{PumpSender, Transfer};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use xdfs_engine::blocking::Blocking;
+use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_io::store::StageRequest;
 use xdfs_proto::base::{Error, RelPath};
@@ -28,12 +29,13 @@ pub(super) struct SessionRemote<'s> {
     events: Events,
     /// Transfers in progress by their numbers.
     transfers: BTreeMap<u64, Transfer>,
+    /// Batches in progress by theirs: the ticket and the way to their pipeline.
+    batches: BTreeMap<u64, (u64, PumpSender)>,
 }
 
 impl<'s> SessionRemote<'s> {
     pub(super) fn new(session: &'s Session, store: Arc<dyn Local>, writers: Option<Blocking>) -> Self {
-        let (events, transfers) = (Events::new(), BTreeMap::new());
-        Self { session, store, writers, events, transfers }
+        Self { session, store, writers, events: Events::new(), transfers: BTreeMap::new(), batches: BTreeMap::new() }
     }
 
     fn callback<T: Send + 'static>(
@@ -45,8 +47,10 @@ impl<'s> SessionRemote<'s> {
     }
 
     fn seen(&mut self, event: Option<Event>) -> Option<Event> {
-        if let Some(Event::Report(number, _)) = &event {
-            self.transfers.remove(number);
+        match &event {
+            Some(Event::Report(number, _)) => drop(self.transfers.remove(number)),
+            Some(Event::Reply(number, _)) => drop(self.batches.remove(number)),
+            Some(Event::Placed(..)) | None => {}
         }
         event
     }
@@ -63,7 +67,9 @@ impl Remote for SessionRemote<'_> {
 
     fn call(&mut self, number: u64, payload: Vec<u8>, room: usize) -> Result<(), Error> {
         let answer = self.callback(move |reply| Event::Reply(number, reply));
-        self.session.send_calls(CallService::Path, payload.into(), room, answer).map(drop)
+        let way = self.session.send_calls(CallService::Path, payload.into(), room, answer)?;
+        self.batches.insert(number, way);
+        Ok(())
     }
 
     fn send(&mut self, number: u64, path: &RelPath, to: &[u8], options: &PutOptions) -> Result<(), NotBegun> {
@@ -101,8 +107,12 @@ impl Remote for SessionRemote<'_> {
         }
     }
 
-    fn cancel(&mut self) {
+    fn cancel(&mut self, batches: &[u64]) {
         self.transfers.values().for_each(Transfer::cancel);
+        for (ticket, post) in batches.iter().filter_map(|number| self.batches.get(number)) {
+            // A session that is lost executes nothing more.
+            let _ = post.send(Message::Command(Command::Cancel { ticket: *ticket }));
+        }
     }
 
     fn moving(&self) -> u64 {

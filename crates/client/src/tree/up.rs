@@ -192,6 +192,11 @@ impl TreeCopy for Upload {
         !matches!(task, UploadTask::Extra(_) | UploadTask::Step | UploadTask::LinkFirst | UploadTask::LinkTemp)
     }
 
+    fn may_end_at(task: &UploadTask) -> bool {
+        // What is under a temporary name, or unlocked, is put right by the calls behind it.
+        matches!(task, UploadTask::Entry(_) | UploadTask::Extra(_) | UploadTask::Make(_) | UploadTask::Compare { .. })
+    }
+
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {
         self.take_up_late(observer)
     }

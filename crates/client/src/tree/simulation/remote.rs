@@ -212,7 +212,7 @@ impl Remote for SimulatedRemote<'_> {
         self.requests.push((number, Request::Write(write)));
     }
 
-    fn cancel(&mut self) {
+    fn cancel(&mut self, _: &[u64]) {
         self.life = 0;
     }
 

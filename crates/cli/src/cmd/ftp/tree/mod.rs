@@ -193,7 +193,7 @@ impl Remote for FtpRemote {
         let _ = self.answer.try_send(Event::Placed(number, Ok(write())));
     }
 
-    fn cancel(&mut self) {
+    fn cancel(&mut self, _: &[u64]) {
         self.shared.cancelled.store(true, Ordering::Release);
     }
 
