@@ -22,7 +22,7 @@ pub(crate) fn download(fresh: Request, remote: &[u8], target: &mut Target, optio
     if resume {
         let range = format!("{} {:?}", options.offset, options.length);
         request.transfer = naming::transfer_id(&[b"down", remote, range.as_bytes()]);
-        if let Some(mut kept) = target.look(&request.transfer) {
+        if let Some(mut kept) = target.look(request.transfer) {
             // Without a hash nothing is compared.
             kept.noted.retain(|one| one.proved || request.hash);
             request.unverified = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xdfs_engine::host::{Staged, StorageJob};
 use xdfs_engine::transfer::{SourceSide, sum};
 use xdfs_io::store::{Existing, Kept, LocalPlace, MemoryStore, Resume, Source, Stage, StageRequest, Store};
-use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath, Timestamp};
+use xdfs_proto::base::{Digest, Error, ErrorKind, RelPath, Timestamp, TransferId};
 use xdfs_proto::wire::control::Grant;
 
 /// Largest download that [`Target::memory`] accepts.
@@ -101,13 +101,13 @@ pub struct Staging {
     /// Bytes, if known.
     pub size: Option<u64>,
     /// Identifies the transfer.
-    pub transfer: [u8; 16],
+    pub transfer: TransferId,
     /// It may resume an earlier attempt.
     pub resume: Option<Resume>,
 }
 
 type Prepare = Box<dyn FnOnce(Staging) -> StorageJob<Stage> + Send>;
-type Look = Box<dyn FnOnce(&[u8; 16]) -> Option<Kept> + Send>;
+type Look = Box<dyn FnOnce(TransferId) -> Option<Kept> + Send>;
 
 /// Shorter transfers are not resumed: sending them again is faster than finding a part file.
 pub(crate) const RESUME_BYTES_MIN: u64 = 1 << 20;
@@ -138,14 +138,14 @@ impl Content {
 
 impl Target {
     /// The stage that `stage` returns when the server has reported the length of the file.
-    pub fn stage(stage: impl FnOnce(Option<u64>, [u8; 16]) -> Result<Stage, Error> + Send + 'static) -> Self {
+    pub fn stage(stage: impl FnOnce(Option<u64>, TransferId) -> Result<Stage, Error> + Send + 'static) -> Self {
         Self { prepare: Box::new(move |staging| Box::new(move || stage(staging.size, staging.transfer))), look: None }
     }
 
     /// The same for a target where an earlier attempt may have left something: `look` finds it by
     /// its id, before the server is asked.
     pub fn resumable(
-        look: impl FnOnce(&[u8; 16]) -> Option<Kept> + Send + 'static,
+        look: impl FnOnce(TransferId) -> Option<Kept> + Send + 'static,
         stage: impl FnOnce(Staging) -> Result<Stage, Error> + Send + 'static,
     ) -> Self {
         Self { prepare: Box::new(move |staging| Box::new(move || stage(staging))), look: Some(Box::new(look)) }
@@ -195,11 +195,11 @@ impl Target {
     }
 
     /// What an earlier attempt with this id left.
-    pub(crate) fn look(&mut self, transfer: &[u8; 16]) -> Option<Kept> {
+    pub(crate) fn look(&mut self, transfer: TransferId) -> Option<Kept> {
         self.look.take().and_then(|look| look(transfer))
     }
 
-    pub(crate) fn prepare(self, grant: &Grant, transfer: [u8; 16], resume: bool, synced: bool) -> StorageJob<Staged> {
+    pub(crate) fn prepare(self, grant: &Grant, transfer: TransferId, resume: bool, synced: bool) -> StorageJob<Staged> {
         let (mode, modified) = (grant.mode, grant.modified);
         let long = grant.length.is_some_and(|length| length >= RESUME_BYTES_MIN);
         // Unverified ranges count if the server has reported that they are compared.

@@ -15,7 +15,7 @@ use xdfs_engine::host::{Host, Opened, Staged, StorageJob};
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::pace::Pacer;
 use xdfs_engine::transfer::TransferStats;
-use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId};
+use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId, TransferId};
 use xdfs_proto::session::{Committed, SessionEvent, SessionLimits};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
@@ -23,7 +23,7 @@ use xdfs_proto::wire::request::Request;
 /// A transfer that the application waits for.
 pub(crate) struct Pending {
     pub target: Option<Target>,
-    pub transfer: [u8; 16],
+    pub transfer: TransferId,
     /// What arrives may be kept for another attempt.
     pub resume: bool,
     /// Bytes that are not sent because the target has them.

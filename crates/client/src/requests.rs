@@ -8,7 +8,7 @@ use crate::options::{GetOptions, PutOptions, Verify};
 use crate::session::{INITIAL_CREDIT, Session};
 use crate::transfer::{Report, Transfer};
 use xdfs_engine::bounds;
-use xdfs_proto::base::{Digest, Error, ErrorKind};
+use xdfs_proto::base::{Digest, Error, ErrorKind, TransferId};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::{naming, random};
 
@@ -93,6 +93,6 @@ impl Session {
     }
 
     fn request(&self) -> Result<Request, Error> {
-        Ok(Request { transfer: random::array()?, level: self.level, ..Request::default() })
+        Ok(Request { transfer: TransferId(random::array()?), level: self.level, ..Request::default() })
     }
 }

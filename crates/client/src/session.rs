@@ -20,7 +20,7 @@ use xdfs_engine::pace::Pacer;
 use xdfs_engine::pipeline::PipelineChannel;
 use xdfs_engine::record::RecordLayer;
 use xdfs_io::transport::{self, TransportOptions};
-use xdfs_proto::base::{ChannelId, Error, Level, Suite};
+use xdfs_proto::base::{ChannelId, Error, Level, Suite, TransferId};
 use xdfs_proto::limits;
 use xdfs_proto::negotiate;
 use xdfs_proto::session::SessionLimits;
@@ -101,7 +101,8 @@ impl Session {
     ) -> Result<(Self, Transfer), Error> {
         // Never more than an ordered target can hold, whatever block size is granted.
         let credit = INITIAL_CREDIT.min(bounds::ordered_window(limits::BLOCK_BYTES_MIN));
-        let fresh = Request { transfer: random::array()?, level: options.level, credit, ..Request::default() };
+        let fresh =
+            Request { transfer: TransferId(random::array()?), level: options.level, credit, ..Request::default() };
         let mut target = target;
         let (request, resume) = download(fresh, remote.as_ref(), &mut target, get);
         let (outcome, receiver) = Callback::waiting();

@@ -1,9 +1,10 @@
 //! Names derived from what they identify, so that a later process computes the same one again.
 
 use aws_lc_rs::digest::{Context, SHA256};
+use xdfs_proto::base::TransferId;
 
 /// The id of the transfer that `parts` identify: half of a SHA-256 over each with its length.
-pub fn transfer_id(parts: &[&[u8]]) -> [u8; 16] {
+pub fn transfer_id(parts: &[&[u8]]) -> TransferId {
     let mut context = Context::new(&SHA256);
     context.update(b"xdfs transfer");
     for part in parts {
@@ -13,7 +14,7 @@ pub fn transfer_id(parts: &[&[u8]]) -> [u8; 16] {
     let mut id = [0; 16];
     // SHA-256 has 32 bytes.
     id.iter_mut().zip(context.finish().as_ref()).for_each(|(to, from)| *to = *from);
-    id
+    TransferId(id)
 }
 
 #[cfg(test)]

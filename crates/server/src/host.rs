@@ -196,7 +196,7 @@ impl Host for ServerHost {
             // It gets the name of the file that is there now.
             files.renamed(|| file_at(&file));
             // A client's ids are not secret: they never lead to another user's part file.
-            let transfer = naming::transfer_id(&[b"of", &owner, &request.transfer]);
+            let transfer = naming::transfer_id(&[b"of", &owner, &request.transfer.0]);
             let (hashed, synced) = (request.hash, request.durable);
             let stage = file.store().stage(&StageRequest {
                 target: file.path().clone(),

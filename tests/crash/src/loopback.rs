@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use xdfs_io::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
 use xdfs_proto::base::commit::{Commit, CommitStep};
-use xdfs_proto::base::{RelPath, Safety};
+use xdfs_proto::base::{RelPath, Safety, TransferId};
 use xdfs_test_cli::{Scene, pattern};
 
 /// Room for what a few cuts leave; small, so that it comes back quickly.
@@ -201,7 +201,7 @@ fn commit(folder: &Path, content: &[u8], number: usize, steps: usize) -> Option<
     let store = LocalStore::open_root(folder, true).expect("the file system is there");
     let mut transfer = [0; 16];
     transfer[..8].copy_from_slice(&number.to_be_bytes());
-    let target = RelPath::parse(b"target").expect("a name");
+    let (target, transfer) = (RelPath::parse(b"target").expect("a name"), TransferId(transfer));
     let size = Some(content.len() as u64);
     let request =
         StageRequest { target, size, existing: Existing::Replace, transfer, resume: None, base: None, holes: false };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xdfs_io::store::{Existing, JournalTags, LocalStore, Resume, Stage, StageRequest, Store};
-use xdfs_proto::base::{Digest, Error, RelPath, Timestamp};
+use xdfs_proto::base::{Digest, Error, RelPath, Timestamp, TransferId};
 use xdfs_test_cli::pattern;
 
 /// Bytes of each file: a sync of them takes a few milliseconds, so that a cut can come between two calls of a marker.
@@ -21,7 +21,7 @@ fn request(number: u64) -> StageRequest {
         target: RelPath::parse(b"target").expect("a name"),
         size: Some(SIZE as u64),
         existing: Existing::Replace,
-        transfer,
+        transfer: TransferId(transfer),
         resume: Some(Resume {
             source: b"version".to_vec(),
             owner: b"anna".to_vec(),
@@ -98,7 +98,7 @@ pub fn series(disk: &mut Disk, count: u64) -> Cuts {
             let _ = marker.join().expect("a marker does not panic");
         });
         cuts.all += 1;
-        let kept = store(&folder).kept(&request(number).target, &request(number).transfer, b"anna");
+        let kept = store(&folder).kept(&request(number).target, request(number).transfer, b"anna");
         let there = take_part(&folder);
         let ranges = kept.map_or_else(Vec::new, |kept| kept.noted);
         cuts.noted += u64::from(!ranges.is_empty());

@@ -10,7 +10,7 @@ use crate::options::{GetOptions, PutOptions};
 use std::time::Duration;
 use xdfs_io::store::tree::{Node, Tree};
 use xdfs_io::store::{Existing, Kept, LocalStore, SmallFile, SmallReader, Source, Stage, StageRequest, Store};
-use xdfs_proto::base::{Error, RelPath, Safety, Timestamp};
+use xdfs_proto::base::{Error, RelPath, Safety, Timestamp, TransferId};
 
 /// The store of this machine.
 pub(super) trait Local: Tree + std::fmt::Debug {
@@ -30,7 +30,7 @@ pub(super) trait Local: Tree + std::fmt::Debug {
     fn stage(&self, request: &StageRequest) -> Result<Stage, Error>;
 
     /// What an earlier attempt of this transfer left.
-    fn kept(&self, target: &RelPath, transfer: &[u8; 16]) -> Option<Kept>;
+    fn kept(&self, target: &RelPath, transfer: TransferId) -> Option<Kept>;
 
     /// Lets this process change the content of a directory of its own whose mode forbids that.
     /// Whether it had to.
@@ -128,7 +128,7 @@ impl Local for LocalStore {
         Store::stage(self, request)
     }
 
-    fn kept(&self, target: &RelPath, transfer: &[u8; 16]) -> Option<Kept> {
+    fn kept(&self, target: &RelPath, transfer: TransferId) -> Option<Kept> {
         Self::kept(self, target, transfer, b"")
     }
 

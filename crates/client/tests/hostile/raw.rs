@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use xdfs_client::{Address, Error, Level, PutOptions, Session, Transfer};
 use xdfs_engine::opening::{ClientJoining, ClientOpened, ClientOpening, ClientStep, OpeningStep, SessionRequest};
-use xdfs_proto::base::{ChannelId, OperationId, SessionId};
+use xdfs_proto::base::{ChannelId, OperationId, SessionId, TransferId};
 use xdfs_proto::wire::control::{ChannelGrant, Control, Finish};
 use xdfs_proto::wire::handshake::{FRAME_BYTES, Hello, Join, MessageType, Open, decode_refusal, read_frame};
 use xdfs_proto::wire::path::{Batch, Call, Wanted};
@@ -372,6 +372,7 @@ impl RawChannel {
         static TRANSFERS: AtomicU64 = AtomicU64::new(1);
         let mut transfer = [0; 16];
         transfer[8..].copy_from_slice(&TRANSFERS.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        let transfer = TransferId(transfer);
         let request = Request { name: name.into(), length, level, mode: 0o644, transfer, ..Request::default() };
         self.request(true, operation, &request);
         self.until("GRANT", |_, control| matches!(control, Control::Grant(_)).then_some(()));

@@ -41,6 +41,7 @@ mod tests {
     use xdfs_io::store::fault::{Call, Fault, Plan};
     use xdfs_io::store::{Existing, FaultStore, LocalStore, StageRequest, Store};
     use xdfs_proto::base::RelPath;
+    use xdfs_proto::base::TransferId;
 
     /// EIO on Linux.
     const EIO: i32 = 5;
@@ -59,7 +60,7 @@ mod tests {
             target,
             size: Some(3),
             existing: Existing::Replace,
-            transfer: [7; 16],
+            transfer: TransferId([7; 16]),
             resume: None,
             base: None,
             holes: false,

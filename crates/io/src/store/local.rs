@@ -50,7 +50,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use target_place::TargetPlace;
 use unsynced_dirs::{DirPath, UnsyncedDirs};
-use xdfs_proto::base::{ErrorKind, RelPath};
+use xdfs_proto::base::{ErrorKind, RelPath, TransferId};
 
 /// A directory tree. Cheap to clone: clones share the open directory.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ impl LocalStore {
     }
 
     /// What an earlier attempt with this id left for `target`; none if there is nothing to resume.
-    pub fn kept(&self, target: &RelPath, transfer: &[u8; 16], owner: &[u8]) -> Option<Kept> {
+    pub fn kept(&self, target: &RelPath, transfer: TransferId, owner: &[u8]) -> Option<Kept> {
         let (parent, _) = self.root.parent_of(target).ok()?;
         let sealer = self.parts.sealer(target);
         let mut directories = self.parts.staging.existing(&parent);
@@ -353,8 +353,15 @@ mod tests {
         };
         assert_eq!(above("a/b"), 2);
         let (target, existing) = (path("a/b/file"), Existing::Keep);
-        let request =
-            StageRequest { target, size: None, existing, transfer: [1; 16], resume: None, base: None, holes: false };
+        let request = StageRequest {
+            target,
+            size: None,
+            existing,
+            transfer: TransferId([1; 16]),
+            resume: None,
+            base: None,
+            holes: false,
+        };
         let mut stage = store.stage(&request).unwrap();
         let commit = CommitRequest { length: 0, mode: 0o644, modified: None };
         stage.finish(&commit).unwrap();

@@ -5,7 +5,7 @@ use super::resolve::typed::{TypedPath, kind_of};
 use super::stream::{StreamSource, StreamStage};
 use super::{Base, Existing, FileKind, Kept, LocalStore, Result, Resume, Source, Stage, StageRequest, Store};
 use rustix::fs::FileType;
-use xdfs_proto::base::{ErrorKind, RelPath};
+use xdfs_proto::base::{ErrorKind, RelPath, TransferId};
 
 /// A typed path, as an open directory and a name in it.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl LocalPlace {
         &self,
         size: Option<u64>,
         existing: Existing,
-        transfer: [u8; 16],
+        transfer: TransferId,
         resume: Option<Resume>,
         base: Option<Base>,
         holes: bool,
@@ -90,7 +90,7 @@ impl LocalPlace {
     }
 
     /// What an earlier attempt with this id left here.
-    pub fn kept(&self, transfer: &[u8; 16]) -> Option<Kept> {
+    pub fn kept(&self, transfer: TransferId) -> Option<Kept> {
         match self.existing {
             Some(FileKind::Other) => None,
             _ => self.store.kept(&self.name, transfer, b""),

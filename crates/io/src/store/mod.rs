@@ -83,7 +83,7 @@ pub use tree::Tree;
 pub use verified_range::{Hashes, JournalTags, VerifiedRange};
 pub use watch::{Mark, Watcher};
 
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp, TransferId};
 
 /// Result of a store operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -199,7 +199,7 @@ pub struct StageRequest {
     /// What to do with an existing file.
     pub existing: Existing,
     /// Names the staged file next to the target, so that two writers of one target never collide.
-    pub transfer: [u8; 16],
+    pub transfer: TransferId,
     /// The transfer may resume an earlier attempt with its id, and leave data that the next attempt
     /// can resume. Requires a known size.
     pub resume: Option<Resume>,

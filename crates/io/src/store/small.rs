@@ -15,7 +15,7 @@ use super::{Attributes, Base, CommitRequest, Existing, Placed, Result, Source, S
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use xdfs_proto::base::commit::{Commit, CommitStep, Member};
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp, TransferId};
 
 /// A file that is put as a whole.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -127,7 +127,7 @@ impl SmallFile<'_> {
             target: self.target.clone(),
             size: Some(self.content.len() as u64),
             existing: self.existing,
-            transfer: fresh_id(),
+            transfer: TransferId(fresh_id()),
             resume: None,
             base: self.base.clone(),
             holes: self.holes,

@@ -1,7 +1,7 @@
 //! Golden frames of records: heads, requests and every control message.
 
 use super::frame::Frame;
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId, Subtree, Timestamp};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, OperationId, Subtree, Timestamp, TransferId};
 use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Safety};
 use xdfs_proto::wire::notice::{Changes, Notice};
 use xdfs_proto::wire::request::{Request, Resume};
@@ -59,7 +59,7 @@ pub(crate) fn download_request() -> Request {
     Request {
         name: b"data/run 1/caf\xc3\xa9".to_vec(),
         label: b"/home/u/copy".to_vec(),
-        transfer: [0xab; 16],
+        transfer: TransferId([0xab; 16]),
         offset: 777,
         length: Some(3 << 30),
         level: Level::Integrity,
@@ -85,7 +85,7 @@ fn request(path: &'static str, about: &'static str, event: Event, request: Reque
         .integer("flags", flags)
         .bytes("name", &request.name)
         .bytes("label", &request.label)
-        .raw("transfer", &request.transfer)
+        .raw("transfer", &request.transfer.0)
         .integer("offset", request.offset);
     if let Some(length) = request.length {
         frame = frame.integer("length", length);
@@ -109,7 +109,7 @@ fn request(path: &'static str, about: &'static str, event: Event, request: Reque
 }
 
 fn requests() -> Vec<Frame> {
-    let plain = Request { name: b"data/f".to_vec(), transfer: [0xab; 16], ..Request::default() };
+    let plain = Request { name: b"data/f".to_vec(), transfer: TransferId([0xab; 16]), ..Request::default() };
     let upload = Request {
         keep_existing: true,
         length: Some(5 << 30),

@@ -18,6 +18,19 @@ impl fmt::Debug for SessionId {
     }
 }
 
+/// What a transfer is called by those who would continue it: a later attempt of the same copy gives
+/// the same id, and finds what an earlier one left.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct TransferId(pub [u8; 16]);
+
+impl fmt::Debug for TransferId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TransferId(")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str(")")
+    }
+}
+
 /// A channel of a session, counted from 1; a number is used once in a session's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ChannelId(pub u16);

@@ -19,7 +19,7 @@ mod timestamp;
 
 pub use error::{Error, ErrorKind, Retry};
 pub use extent::{Extent, ExtentError};
-pub use id::{ChannelId, OperationId, PipelineId, SessionId};
+pub use id::{ChannelId, OperationId, PipelineId, SessionId, TransferId};
 pub use key_limits::KeyLimits;
 pub use level::Level;
 pub use marker::{Marker, MarkerStep};

@@ -4,7 +4,7 @@
 use super::codec::{Reader, WireError, Writer};
 use super::extents::{read_extents, write_extents};
 use super::times::{read_time, write_time};
-use crate::base::{Extent, Level, Timestamp, path};
+use crate::base::{Extent, Level, Timestamp, TransferId, path};
 use crate::limits;
 use alloc::vec::Vec;
 
@@ -16,8 +16,8 @@ pub struct Request {
     pub name: Vec<u8>,
     /// The client's own name of the file, for the server's log; may be empty (WIRE-24).
     pub label: Vec<u8>,
-    /// Names the transfer across sessions; random.
-    pub transfer: [u8; 16],
+    /// Names the transfer across sessions.
+    pub transfer: TransferId,
     /// Upload: fail if the target exists.
     pub keep_existing: bool,
     /// First byte wanted of the remote file (download). Byte 0 of the transfer is the start of the
@@ -97,7 +97,7 @@ impl Request {
             | flag(self.base.is_some(), BASE)
             | flag(self.holes, HOLES);
         let mut writer = Writer::new();
-        writer.integer(flags).bytes(&self.name).bytes(&self.label).raw(&self.transfer).integer(self.offset);
+        writer.integer(flags).bytes(&self.name).bytes(&self.label).raw(&self.transfer.0).integer(self.offset);
         if let Some(length) = self.length {
             writer.integer(length);
         }
@@ -121,7 +121,7 @@ impl Request {
         let request = Self {
             name: reader.bytes(path::PATH_BYTES_MAX, "remote name")?.to_vec(),
             label: reader.bytes(limits::LABEL_BYTES_MAX, "label")?.to_vec(),
-            transfer: reader.array()?,
+            transfer: TransferId(reader.array()?),
             keep_existing: flags & KEEP_EXISTING != 0,
             durable: flags & DURABLE != 0,
             hash: flags & HASH != 0,
@@ -179,7 +179,7 @@ mod tests {
         let full = Request {
             name: b"data/run 1/\xff".to_vec(),
             label: b"/home/x".to_vec(),
-            transfer: [9; 16],
+            transfer: TransferId([9; 16]),
             keep_existing: true,
             durable: true,
             hash: true,

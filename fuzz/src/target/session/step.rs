@@ -1,7 +1,7 @@
 //! One operation of a program, read from a few bytes of the input. Numbers are relative to what happened so far, so that a
 //! program makes sense in every round. Any bytes are a program.
 
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level};
+use xdfs_proto::base::{ChannelId, Error, ErrorKind, Extent, Level, TransferId};
 use xdfs_proto::plan;
 use xdfs_proto::wire::codec::INTEGER_MAX;
 use xdfs_proto::wire::control::{Ack, ChannelGrant, Control, Finish, Grant, Safety};
@@ -123,7 +123,7 @@ pub(super) enum Step {
 fn request(bytes: &mut Bytes<'_>) -> Request {
     Request {
         name: b"e/f".to_vec(),
-        transfer: [bytes.byte(); 16],
+        transfer: TransferId([bytes.byte(); 16]),
         offset: bytes.byte().into(),
         length: bytes.some(Bytes::offset),
         level: bytes.level(),

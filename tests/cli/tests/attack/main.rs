@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use peer::Peer;
-use xdfs_proto::base::{Extent, Timestamp};
+use xdfs_proto::base::{Extent, Timestamp, TransferId};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::path::{Batch, Call, Reply};
 use xdfs_proto::wire::request::{Request, Resume};
@@ -140,7 +140,7 @@ fn run(peer: &mut Peer, attack: Attack, number: u8, stop: &AtomicBool) {
             let base = Request { name: b"data/again".to_vec(), ..base };
             let request = Request { length, modified, base: version, hash: true, reread: true, mode: 0o644, ..base };
             // Each is a transfer of its own: one at a time writes what another has begun.
-            let transfer = |at: usize| [at.to_be_bytes(), [number; 8]].concat().try_into().unwrap();
+            let transfer = |at: usize| TransferId([at.to_be_bytes(), [number; 8]].concat().try_into().unwrap());
             (0..UPLOADS).all(|at| peer.upload(&Request { transfer: transfer(at), ..request.clone() }));
         }
         Attack::Sums => {
@@ -180,7 +180,7 @@ fn flood(peer: &mut Peer, attack: Attack, number: u8, round: u64) -> bool {
         }
         _ => {
             let name = format!("data/reserved-{number}-{}", round % 100).into_bytes();
-            let transfer = [round.to_be_bytes(), [number; 8]].concat().try_into().unwrap();
+            let transfer = TransferId([round.to_be_bytes(), [number; 8]].concat().try_into().unwrap());
             peer.upload(&Request { name, transfer, length: Some(MIB), mode: 0o644, ..Request::default() })
                 && peer.within(Event::Cancel, &[])
         }

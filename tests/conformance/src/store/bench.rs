@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use xdfs_io::store::{CommitRequest, Existing, Stage, StageRequest, Store};
-use xdfs_proto::base::RelPath;
+use xdfs_proto::base::{RelPath, TransferId};
 
 /// One member, and a way to see and to prepare what it holds without using it.
 pub trait Bench: Sync {
@@ -26,11 +26,11 @@ pub fn path(text: &str) -> RelPath {
 }
 
 /// A transfer id that no other call got.
-pub fn transfer() -> [u8; 16] {
+pub fn transfer() -> TransferId {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut id = [0; 16];
     id[..8].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-    id
+    TransferId(id)
 }
 
 /// A request for a new file of unknown size.

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use xdfs_io::store::{Existing, LocalStore, Resume, SmallFile, Stage, StageRequest, Store};
-use xdfs_proto::base::Timestamp;
+use xdfs_proto::base::{Timestamp, TransferId};
 use xdfs_test_conformance::store::bench::{commit, path, request};
 
 const SIZE: usize = 8 << 20;
@@ -24,7 +24,7 @@ fn content() -> Vec<u8> {
 fn asked(holes: bool) -> StageRequest {
     let resume =
         Resume { source: b"v1".to_vec(), owner: Vec::new(), hashed: false, since: Timestamp::new(0, 0), synced: false };
-    let transfer = [0x77; 16];
+    let transfer = TransferId([0x77; 16]);
     StageRequest { size: Some(SIZE as u64), transfer, resume: Some(resume), holes, ..request("x", Existing::Replace) }
 }
 

@@ -3,6 +3,7 @@
 use crate::bench::{LocalBench, names_under};
 use crate::resume::{Folder, SIZE, TRANSFER, comparing, extent, left, request, write};
 use xdfs_io::store::{KeptLimits, LocalStore, StageRequest, Store, verified_range};
+use xdfs_proto::base::TransferId;
 use xdfs_test_conformance::store::bench::{commit, path};
 
 #[test]
@@ -12,7 +13,7 @@ fn what_was_noted_under_another_key_is_compared_and_neither_trusted_nor_lost() {
     for store in [other, without] as [fn(&Folder) -> LocalStore; 2] {
         let folder = Folder::new();
         left(&folder, b"v1");
-        let kept = store(&folder).kept(&path("target"), &TRANSFER, b"anna").unwrap();
+        let kept = store(&folder).kept(&path("target"), TRANSFER, b"anna").unwrap();
         assert!(kept.noted.iter().all(|one| !one.proved && one.value.is_none()), "{kept:?}");
         let stage = store(&folder).stage(&comparing(b"v1")).unwrap();
         let there = [extent(0, 2 << 20), extent(4 << 20, 5 << 20), extent(6 << 20, 7 << 20)];
@@ -75,7 +76,7 @@ fn room_that_was_reserved_for_what_has_not_come_is_given_back() {
 #[test]
 fn of_one_owner_so_much_is_kept_and_the_oldest_goes_first() {
     let of = |name: &str, owner: &[u8], transfer: u8| {
-        let mut asked = StageRequest { target: path(name), transfer: [transfer; 16], ..request(b"v1") };
+        let mut asked = StageRequest { target: path(name), transfer: TransferId([transfer; 16]), ..request(b"v1") };
         asked.resume.iter_mut().for_each(|resume| resume.owner = owner.to_vec());
         asked
     };

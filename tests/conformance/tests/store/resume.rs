@@ -9,7 +9,7 @@ use xdfs_io::store::{
     Base, CommitRequest, Existing, Hashes, LocalStore, Resume, Stage, StageRequest, Store, VerifiedRange,
     verified_range,
 };
-use xdfs_proto::base::{ErrorKind, Extent, Timestamp};
+use xdfs_proto::base::{ErrorKind, Extent, Timestamp, TransferId};
 use xdfs_test_conformance::store::bench::{commit, path};
 
 pub(crate) const SIZE: u64 = 8 << 20;
@@ -17,7 +17,7 @@ pub(crate) const SIZE: u64 = 8 << 20;
 const DATE: Timestamp = Timestamp::new(1_700_000_000, 0);
 const PIECE: usize = 1 << 20;
 /// Every attempt has the same.
-pub(crate) const TRANSFER: [u8; 16] = [0x5a; 16];
+pub(crate) const TRANSFER: TransferId = TransferId([0x5a; 16]);
 
 /// A directory of a test's own, removed when it passes.
 pub(crate) struct Folder(TempDir);
@@ -96,7 +96,7 @@ pub(crate) fn left(folder: &Folder, source: &[u8]) -> Vec<String> {
 fn what_was_noted_is_gone_on_with_and_the_whole_file_appears() {
     let folder = Folder::new();
     assert_eq!(left(&folder, b"v1").len(), 2);
-    let kept = folder.store().kept(&path("target"), &TRANSFER, b"anna").unwrap();
+    let kept = folder.store().kept(&path("target"), TRANSFER, b"anna").unwrap();
     assert_eq!((kept.length, kept.source.as_slice()), (SIZE, &b"v1"[..]));
     let stage = folder.store().stage(&request(b"v1")).unwrap();
     let there = [extent(0, 2 << 20), extent(4 << 20, 5 << 20), extent(6 << 20, 7 << 20)];
@@ -116,7 +116,7 @@ fn a_transfer_that_begins_anew_takes_what_the_same_user_left_of_another_source()
     let other = |name: &str, owner: &[u8], transfer: u8| {
         let mut asked = request(b"v2");
         asked.target = path(name);
-        asked.transfer = [transfer; 16];
+        asked.transfer = TransferId([transfer; 16]);
         asked.resume.as_mut().unwrap().owner = owner.to_vec();
         asked
     };
@@ -335,7 +335,7 @@ fn a_copy_goes_on_in_doubt_and_the_journal_is_about_it_at_once() {
         }
         // What a crash leaves now is in doubt for everybody, and nothing to those who do not compare.
         copy.leave();
-        let told = folder.store().kept(&path("target"), &TRANSFER, b"anna").unwrap();
+        let told = folder.store().kept(&path("target"), TRANSFER, b"anna").unwrap();
         assert_eq!((told.source.as_slice(), told.noted), (&b"v2"[..], doubted()));
         assert_eq!(folder.store().stage(&request(b"v2")).unwrap().kept(), []);
     }
@@ -468,7 +468,7 @@ fn only_markers_that_are_to_outlive_a_power_cut_wait_for_the_disk() {
         assert_eq!(noted, (!synced, !synced));
         drop(stage);
         let kept =
-            folder.store().kept(&path("target"), &TRANSFER, b"anna").map(|kept| verified_range::ranges(&kept.noted));
+            folder.store().kept(&path("target"), TRANSFER, b"anna").map(|kept| verified_range::ranges(&kept.noted));
         assert_eq!(kept, (!synced).then(|| vec![extent(0, 2 << 20)]), "synced: {synced}");
     }
 }

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use xdfs_io::store::{CommitRequest, Existing, LocalStore, Resume, Stage, StageRequest, Store};
-use xdfs_proto::base::{RelPath, Safety, Timestamp};
+use xdfs_proto::base::{RelPath, Safety, Timestamp, TransferId};
 use xdfs_test_cli::pattern;
 use xdfs_test_crash::recorded::{CHECKPOINT, LARGE, LARGE_BYTES};
 
@@ -31,7 +31,7 @@ fn main() {
         target: RelPath::parse(LARGE.as_bytes()).expect("a name"),
         size: Some(LARGE_BYTES),
         existing: Existing::Replace,
-        transfer: [7; 16],
+        transfer: TransferId([7; 16]),
         resume: Some(Resume {
             source: b"v1".to_vec(),
             owner: b"anna".to_vec(),

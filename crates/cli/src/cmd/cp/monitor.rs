@@ -17,6 +17,7 @@ use crate::plan::{Check, Options, WhenDone};
 use crate::signal::StopFlag;
 use crate::text::printable_path;
 use crate::url::{Url, Via};
+use xdfs_proto::base::TransferId;
 
 /// Interval between checks of Ctrl-C and the progress: short for a person, long for a processor.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -279,7 +280,7 @@ impl Staged {
     /// A target that `stage` prepares; `look` finds what an earlier attempt left.
     pub(super) fn target(
         self: &Arc<Self>,
-        look: impl FnOnce(&[u8; 16]) -> Option<Kept> + Send + 'static,
+        look: impl FnOnce(TransferId) -> Option<Kept> + Send + 'static,
         stage: impl FnOnce(Staging) -> Result<Stage, Error> + Send + 'static,
     ) -> Target {
         let staged = Arc::clone(self);

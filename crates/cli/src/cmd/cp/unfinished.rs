@@ -54,7 +54,7 @@ impl UnfinishedMark {
     fn of(login: &LoginPlan, way: &[u8], here: &Path, there: &Url) -> Self {
         let [here, there] = ends(here, there);
         let id = naming::transfer_id(&[way, &here, &there]);
-        let id = format!("{:032x}", u128::from_be_bytes(id));
+        let id = format!("{:032x}", u128::from_be_bytes(id.0));
         Self { state: state::own(login.state.as_deref()).ok(), id }
     }
 

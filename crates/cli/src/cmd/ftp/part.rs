@@ -2,6 +2,7 @@
 
 use xdfs_client::{Error, hexadecimal};
 use xdfs_io::store::Source;
+use xdfs_proto::base::TransferId;
 use xdfs_secure::checksum::Sha256;
 use xdfs_secure::naming::transfer_id;
 
@@ -19,10 +20,10 @@ const TARGET_BYTES: usize = 8;
 
 /// The temporary name of an upload with this id, in the directory of its path. The first half of its digits is of the
 /// path, so that parts of the same target know each other.
-pub(in crate::cmd) fn part_name(path: &[u8], id: &[u8; 16]) -> Vec<u8> {
+pub(in crate::cmd) fn part_name(path: &[u8], id: TransferId) -> Vec<u8> {
     let mut digest = [0; 32];
-    digest[..TARGET_BYTES].copy_from_slice(&transfer_id(&[b"ftp target", path])[..TARGET_BYTES]);
-    digest[TARGET_BYTES..16].copy_from_slice(&id[..16 - TARGET_BYTES]);
+    digest[..TARGET_BYTES].copy_from_slice(&transfer_id(&[b"ftp target", path]).0[..TARGET_BYTES]);
+    digest[TARGET_BYTES..16].copy_from_slice(&id.0[..16 - TARGET_BYTES]);
     [directory_of(path), BEFORE, &hexadecimal(&digest).as_bytes()[..DIGITS], AFTER].concat()
 }
 
@@ -60,9 +61,9 @@ mod tests {
 
     #[test]
     fn a_part_is_known_by_its_name_and_nothing_else_is_one() {
-        let name = part_name(b"/d/f", &[0xa5; 16]);
+        let name = part_name(b"/d/f", TransferId([0xa5; 16]));
         assert!(name.starts_with(b"/d/.xdfs-") && name.ends_with(b"a5a5a5a5a5a5a5a5.part"));
-        assert!(is_part(&name[3..]) && is_part(&part_name(b"f", &[0; 16])));
+        assert!(is_part(&name[3..]) && is_part(&part_name(b"f", TransferId([0; 16]))));
         for other in [&name[..], b".xdfs-.part", b".xdfs-mine.part", &name[3..name.len() - 5], b"f"] {
             assert!(!is_part(other), "{}", String::from_utf8_lossy(other));
         }
@@ -70,9 +71,14 @@ mod tests {
 
     #[test]
     fn parts_of_the_same_target_know_each_other() {
-        let name = part_name(b"/d/f", &[1; 16]);
-        assert!(is_of_same_target(&name, &part_name(b"/d/f", &[2; 16])));
-        for other in [part_name(b"/d/g", &[1; 16]), part_name(b"/e/f", &[1; 16]), b"f".to_vec(), Vec::new()] {
+        let name = part_name(b"/d/f", TransferId([1; 16]));
+        assert!(is_of_same_target(&name, &part_name(b"/d/f", TransferId([2; 16]))));
+        for other in [
+            part_name(b"/d/g", TransferId([1; 16])),
+            part_name(b"/e/f", TransferId([1; 16])),
+            b"f".to_vec(),
+            Vec::new(),
+        ] {
             assert!(!is_of_same_target(&name, &other), "{}", String::from_utf8_lossy(&other));
         }
     }

@@ -19,6 +19,7 @@ use super::part::{is_of_same_target, is_part, part_name};
 use crate::plan::LoginPlan;
 use crate::state;
 use crate::url::Url;
+use xdfs_proto::base::TransferId;
 
 /// A part that nobody continued for so long is removed, like those of downloads.
 const AGE_MAX: i64 = 7 * 24 * 60 * 60;
@@ -119,7 +120,7 @@ impl PartRecords {
     /// has it, or if nobody can tell.
     pub(in crate::cmd) fn begin_resumable(&self, path: &[u8], name: Vec<u8>) -> Result<(Vec<u8>, PartsInUse), Error> {
         let Some(record) = self.write(Kind::Resumable, std::slice::from_ref(&name)) else {
-            return Ok((part_name(path, &random::array()?), PartsInUse::default()));
+            return Ok((part_name(path, TransferId(random::array()?)), PartsInUse::default()));
         };
         // Who does not see his own record does not see those of others.
         let (mut is_alone, mut left) = (false, Vec::new());
@@ -138,7 +139,7 @@ impl PartRecords {
         }
         if is_taken || !is_alone {
             record.remove();
-            let name = part_name(path, &random::array()?);
+            let name = part_name(path, TransferId(random::array()?));
             let record = self.write(Kind::Scrap, std::slice::from_ref(&name));
             return Ok((name, PartsInUse { record, superseded: Vec::new() }));
         }
@@ -228,7 +229,7 @@ mod tests {
     fn names_in_use_are_known_to_be_and_left_ones_to_commands_for_the_same_server() {
         let state = tempfile::tempdir().unwrap();
         let (one, other) = (records(state.path(), "ftp://h/d"), records(state.path(), "ftp://h:2121/d"));
-        let names = [0, 1].map(|number| part_name(b"/d/f", &[number; 16]));
+        let names = [0, 1].map(|number| part_name(b"/d/f", TransferId([number; 16])));
         let in_use = one.begin(&names);
         assert_eq!(known(&one), [(Kind::Scrap, names.to_vec(), false)]);
         drop(in_use);
@@ -242,7 +243,7 @@ mod tests {
     fn two_commands_never_write_one_part_and_the_next_continues_it() {
         let state = tempfile::tempdir().unwrap();
         let one = records(state.path(), "ftp://h/d");
-        let name = part_name(b"/d/f", &[7; 16]);
+        let name = part_name(b"/d/f", TransferId([7; 16]));
         let (first, in_use) = one.begin_resumable(b"/d/f", name.clone()).unwrap();
         let (second, beside) = one.begin_resumable(b"/d/f", name.clone()).unwrap();
         assert!(first == name && second != name && is_of_same_target(&second, &name));
@@ -259,9 +260,9 @@ mod tests {
     fn the_part_of_another_version_of_a_file_is_superseded_and_that_of_another_file_is_not() {
         let state = tempfile::tempdir().unwrap();
         let one = records(state.path(), "ftp://h/d");
-        let [old, new] = [part_name(b"/d/f", &[7; 16]), part_name(b"/d/f", &[8; 16])];
+        let [old, new] = [part_name(b"/d/f", TransferId([7; 16])), part_name(b"/d/f", TransferId([8; 16]))];
         drop(one.begin_resumable(b"/d/f", old.clone()).unwrap());
-        drop(one.begin_resumable(b"/d/g", part_name(b"/d/g", &[7; 16])).unwrap());
+        drop(one.begin_resumable(b"/d/g", part_name(b"/d/g", TransferId([7; 16]))).unwrap());
         let (name, in_use) = one.begin_resumable(b"/d/f", new.clone()).unwrap();
         let superseded: Vec<&[u8]> = in_use.superseded.iter().map(|(name, _)| &name[..]).collect();
         assert!(name == new && superseded == [&old[..]]);
@@ -271,7 +272,7 @@ mod tests {
     fn a_name_that_was_being_written_is_none_and_so_is_one_that_is_not_ours() {
         let state = tempfile::tempdir().unwrap();
         let one = records(state.path(), "ftp://h/d");
-        let part = part_name(b"/a/f", &[1; 16]);
+        let part = part_name(b"/a/f", TransferId([1; 16]));
         let lines: [&[u8]; 7] =
             [b"scrap ", &one.server, b"\n/home/anna/.ssh/authorized_keys\n", &part, b"\n/a\n\n", b"\r\n", &part];
         assert_eq!(one.parse(&lines.concat()), Some((Kind::Scrap, vec![part])));
@@ -283,7 +284,7 @@ mod tests {
     fn a_directory_whose_name_has_lines_is_not_recorded() {
         let state = tempfile::tempdir().unwrap();
         let one = records(state.path(), "ftp://h/d");
-        let named = |path: &[u8]| part_name(path, &[1; 16]);
+        let named = |path: &[u8]| part_name(path, TransferId([1; 16]));
         let evil = [&b"/up/x\n"[..], &named(b"/home/anna/f"), b"\n/f"].concat();
         let in_use = one.begin(&[named(&evil), named(b"/up/f")]);
         assert_eq!(known(&one), [(Kind::Scrap, vec![named(b"/up/f")], false)]);
@@ -298,7 +299,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         std::fs::write(state.path().join(FOLDER), b"").unwrap();
         let one = records(state.path(), "ftp://h/d");
-        let name = part_name(b"/d/f", &[7; 16]);
+        let name = part_name(b"/d/f", TransferId([7; 16]));
         let (first, _) = one.begin_resumable(b"/d/f", name.clone()).unwrap();
         let (second, _) = one.begin_resumable(b"/d/f", name.clone()).unwrap();
         assert!(first != name && second != name && first != second);

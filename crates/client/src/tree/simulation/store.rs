@@ -5,7 +5,7 @@ use crate::tree::endpoints::Local;
 use std::collections::BTreeSet;
 use xdfs_io::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Space, Special, Tree};
 use xdfs_io::store::{Existing, Kept, MemoryStore, SmallFile, SmallReader, Source, Stage, StageRequest, Store};
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp, TransferId};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -209,7 +209,7 @@ impl Local for SimulatedFiles {
         unreachable!("the simulated session writes transfers itself")
     }
 
-    fn kept(&self, _: &RelPath, _: &[u8; 16]) -> Option<Kept> {
+    fn kept(&self, _: &RelPath, _: TransferId) -> Option<Kept> {
         None
     }
 

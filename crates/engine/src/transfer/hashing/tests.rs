@@ -215,7 +215,7 @@ fn what_arrived_at_clear_or_is_all_of_a_transfer_has_to_be_looked_at() {
 fn a_write_that_succeeds_falsely_is_found_by_reading_back_and_comes_again() {
     use xdfs_io::store::fault::{Call, Fault, Plan};
     use xdfs_io::store::{Existing, FaultStore, LocalStore, StageRequest, Store};
-    use xdfs_proto::base::RelPath;
+    use xdfs_proto::base::{RelPath, TransferId};
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path();
     let piece = 1 << 20;
@@ -229,7 +229,7 @@ fn a_write_that_succeeds_falsely_is_found_by_reading_back_and_comes_again() {
             target: RelPath::parse(b"target").unwrap(),
             size: Some(content.len() as u64),
             existing: Existing::Replace,
-            transfer: [fault.name().len() as u8; 16],
+            transfer: TransferId([fault.name().len() as u8; 16]),
             resume: None,
             base: None,
             holes: false,

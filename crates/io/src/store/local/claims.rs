@@ -86,7 +86,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::time::{Duration, Instant};
     use tempfile::TempDir;
-    use xdfs_proto::base::{RelPath, Timestamp};
+    use xdfs_proto::base::{RelPath, Timestamp, TransferId};
 
     /// A store in a directory of the test's own.
     struct Scene {
@@ -114,7 +114,7 @@ mod tests {
 
         /// Part file and journal.
         fn part(&self, request: &StageRequest) -> (OwnedFd, Option<OwnedFd>) {
-            let names = PartNames::new(&request.target, &request.transfer);
+            let names = PartNames::new(&request.target, request.transfer);
             let directory = self.store.root.top().existing_staging().remove(0).directory;
             let journal = directory.open_own(&names.journal).unwrap().map(|(file, _)| file);
             (directory.open_own(&names.part).unwrap().unwrap().0, journal)
@@ -127,7 +127,7 @@ mod tests {
             target: RelPath::parse(target.as_bytes()).unwrap(),
             size: Some(2 << 20),
             existing: Existing::Replace,
-            transfer: [7; 16],
+            transfer: TransferId([7; 16]),
             resume: Some(Resume { source, owner, hashed: true, since: Timestamp::new(0, 0), synced: true }),
             base: None,
             holes: false,

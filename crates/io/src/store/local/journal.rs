@@ -25,7 +25,7 @@
 
 use crate::store::verified_range::{JournalTags, VerifiedRange};
 use std::sync::Arc;
-use xdfs_proto::base::{Digest, Extent};
+use xdfs_proto::base::{Digest, Extent, TransferId};
 
 /// Maximum entries of a record: ranges that do not fit are sent again.
 pub(super) const ENTRIES_MAX: usize = 1024;
@@ -50,7 +50,7 @@ const TAKEN_OVER: u8 = 3;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct JournalSubject {
     /// The transfer.
-    pub(super) transfer: [u8; 16],
+    pub(super) transfer: TransferId,
     /// Its length.
     pub(super) length: u64,
     /// The boot in which it was written: another one means that there may have been a power cut in
@@ -110,7 +110,7 @@ pub(super) fn begin(about: &JournalSubject) -> (Vec<u8>, u32) {
 
 fn payload_of(about: &JournalSubject) -> Vec<u8> {
     let mut payload = Vec::new();
-    payload.extend_from_slice(&about.transfer);
+    payload.extend_from_slice(&about.transfer.0);
     payload.extend_from_slice(&about.length.to_be_bytes());
     payload.extend_from_slice(&about.boot);
     payload.extend_from_slice(&about.part.0.to_be_bytes());
@@ -206,7 +206,7 @@ fn read_about(payload: &[u8]) -> Option<JournalSubject> {
     let (source, rest) = read_bytes(rest)?;
     let (owner, rest) = read_bytes(rest)?;
     rest.is_empty().then(|| JournalSubject {
-        transfer: *transfer,
+        transfer: TransferId(*transfer),
         length: u64::from_be_bytes(*length),
         boot: *boot,
         part: (u64::from_be_bytes(*device), u64::from_be_bytes(*inode)),
@@ -308,7 +308,7 @@ mod tests {
 
     fn about() -> JournalSubject {
         JournalSubject {
-            transfer: [1; 16],
+            transfer: TransferId([1; 16]),
             length: 1 << 40,
             boot: [2; 16],
             part: (3, 4),

@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use xdfs_proto::base::{ErrorKind, RelPath};
+use xdfs_proto::base::{ErrorKind, RelPath, TransferId};
 
 /// Limits on what is kept for each owner in one staging directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +79,7 @@ impl Parts {
 
     /// Creates the part file, or takes over the existing one.
     pub(super) fn open(&self, place: &TargetPlace, request: &StageRequest) -> Result<OpenPart> {
-        let names = PartNames::new(&request.target, &request.transfer);
+        let names = PartNames::new(&request.target, request.transfer);
         // Held until the file is locked and registered here: two sessions with one transfer are
         // serialized by this line.
         let _claim = self.claims.claim(&names.part);
@@ -397,7 +397,7 @@ pub(super) fn read(file: &OwnedFd) -> std::result::Result<Option<journal::Journa
 pub(super) fn look(
     directory: &Parent,
     target: &RelPath,
-    transfer: &[u8; 16],
+    transfer: TransferId,
     owner: &[u8],
     sealer: &Sealer,
 ) -> Option<Kept> {
@@ -406,7 +406,7 @@ pub(super) fn look(
     let (file, _) = directory.open_own(&names.journal).ok()??;
     let journal = read(&file).ok()??;
     let (source, length) = (journal.about.source.clone(), journal.about.length);
-    let (transfer, owner) = (*transfer, owner.to_vec());
+    let (transfer, owner) = (transfer, owner.to_vec());
     let about =
         JournalSubject { transfer, length, boot: boot::id(), part: identity(&stat), source: source.clone(), owner };
     let same = joins(&journal, &about, sealer)?;

@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use xdfs_proto::base::commit::Member;
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, TransferId};
 
 /// A directory in which files are named.
 #[derive(Debug)]
@@ -221,7 +221,7 @@ fn opened(
     if !durable {
         must_admit(parent, name, file.existing, &shown())?;
     }
-    let names = PartNames::new(&file.target, &fresh_id());
+    let names = PartNames::new(&file.target, TransferId(fresh_id()));
     match store.parts.staging.create(parent, &names.part).map_err(|why| no_staging(&shown(), why))? {
         PartFile::Made(directory, made) => {
             Ok((made, SmallFileState::Part(Staged { directory, names, sealer: Sealer::default() })))
@@ -419,7 +419,7 @@ impl LocalMember {
     /// An unnamed file cannot replace anything: it gets a temporary name.
     fn link_and_replace(&mut self, store: &LocalStore, file: &SmallFile<'_>) -> Result<Option<Arc<StagingDirectory>>> {
         let shown = || store.shown(&file.target);
-        let names = PartNames::new(&file.target, &fresh_id());
+        let names = PartNames::new(&file.target, TransferId(fresh_id()));
         lock_new(&self.file);
         let linked = store.parts.staging.link(&self.parent, &self.file, &names.part);
         let (directory, linked) = linked.map_err(|why| no_staging(&shown(), why))?;

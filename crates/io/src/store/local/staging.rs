@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, TransferId};
 
 /// A directory that keeps vanishing between two calls is being removed by other programs as fast as
 /// it is created.
@@ -294,8 +294,8 @@ pub(super) struct PartNames {
 }
 
 impl PartNames {
-    pub(super) fn new(target: &RelPath, transfer: &[u8; 16]) -> Self {
-        let stem = format!("{}{:032x}", target_prefix(target), u128::from_be_bytes(*transfer));
+    pub(super) fn new(target: &RelPath, transfer: TransferId) -> Self {
+        let stem = format!("{}{:032x}", target_prefix(target), u128::from_be_bytes(transfer.0));
         Self { part: format!("{stem}.part").into_bytes(), journal: format!("{stem}.journal").into_bytes() }
     }
 

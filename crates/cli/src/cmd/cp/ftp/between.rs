@@ -113,7 +113,7 @@ impl Copy<'_> {
         let from = from.to_string();
         let name = |lost: u64| {
             let id = transfer_id(&[b"ftp again", &target.path, from.as_bytes(), &lost.to_be_bytes(), &own]);
-            part_name(&target.path, &id)
+            part_name(&target.path, id)
         };
         let stale = if lost == 1 { target.staged.clone() } else { Some(name(lost - 1)) };
         self.ftp.begin_part(target.url, &name(lost));

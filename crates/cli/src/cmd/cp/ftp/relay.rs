@@ -290,7 +290,7 @@ impl Copy<'_> {
             _ => {
                 // The same in all attempts of this command: what one of them left is written over.
                 let own = self.ftp.own_id().map_err(|error| Failed::of_local(&from.to_string(), error))?;
-                let staged = part_name(&path, &transfer_id(&[b"ftp", &path, from.to_string().as_bytes(), &own]));
+                let staged = part_name(&path, transfer_id(&[b"ftp", &path, from.to_string().as_bytes(), &own]));
                 self.ftp.begin_part(to, &staged);
                 Ok(Some(FtpTarget { url: to, path, staged: Some(staged), stale: None }))
             }

@@ -1,7 +1,7 @@
 //! From this machine to an FTP server.
 
 use std::time::Instant;
-use xdfs_proto::base::Timestamp;
+use xdfs_proto::base::{Timestamp, TransferId};
 
 use xdfs_client::{Error, ErrorKind};
 use xdfs_gridftp::client::{self, Session};
@@ -284,7 +284,7 @@ fn staged_name(path: &[u8], source: &Source, is_parallel: bool) -> Result<Vec<u8
     let kind: &[u8] = if is_parallel { b"ftp parallel" } else { b"ftp" };
     let id = match source.identity() {
         Some(version) => transfer_id(&[kind, path, version]),
-        None => random::array().map_err(Error::from)?,
+        None => TransferId(random::array().map_err(Error::from)?),
     };
-    Ok(part_name(path, &id))
+    Ok(part_name(path, id))
 }

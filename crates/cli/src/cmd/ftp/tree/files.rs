@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use xdfs_proto::base::Timestamp;
+use xdfs_proto::base::{Timestamp, TransferId};
 
 use xdfs_client::tree::Receive;
 use xdfs_client::wire::Put;
@@ -56,7 +56,7 @@ impl Content<'_> {
     /// it; it is also that of a copy of this file alone.
     fn begin_part(&self, records: &PartRecords, path: &[u8]) -> Result<(Vec<u8>, PartsInUse), Error> {
         match self.resumable().and_then(|(source, _)| source.identity()) {
-            Some(version) => records.begin_resumable(path, part_name(path, &transfer_id(&[b"ftp", path, version]))),
+            Some(version) => records.begin_resumable(path, part_name(path, transfer_id(&[b"ftp", path, version]))),
             None => {
                 let name = part_of_small(path)?;
                 let in_use = records.begin(std::slice::from_ref(&name));
@@ -95,7 +95,7 @@ struct Written {
 
 /// A temporary name for a small file, which no later attempt continues.
 pub(super) fn part_of_small(path: &[u8]) -> Result<Vec<u8>, Error> {
-    Ok(part_name(path, &random::array()?))
+    Ok(part_name(path, TransferId(random::array()?)))
 }
 
 /// Writes a small file.

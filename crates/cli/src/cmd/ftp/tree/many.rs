@@ -17,6 +17,7 @@ use super::files::part_of_small;
 use super::worker::{Trouble, Worker, joined};
 use crate::cmd::ftp::part::part_name;
 use crate::cmd::ftp::{LARGE_BYTES_MIN, is_gone};
+use xdfs_proto::base::TransferId;
 
 /// After so many troubles all is done one by one: what the troubles are, a tree that changes or a server that does not
 /// keep its word, each costs a session.
@@ -91,7 +92,7 @@ impl Ahead {
         let calls = &batch.calls[index..];
         // A name that cannot be sent is refused on its own.
         let path = |call: &Call<'_>| worker.path(&joined(batch.base, call.path()));
-        let is_named = |call: &Call<'_>| Command::Dele(part_name(&path(call), &[0; 16])).encode().is_ok();
+        let is_named = |call: &Call<'_>| Command::Dele(part_name(&path(call), TransferId([0; 16]))).encode().is_ok();
         let gets = calls.iter().take_while(|call| matches!(call, Call::Get { .. }) && is_named(call)).count();
         let puts = calls.iter().take_while(|call| new_put(call).is_some() && is_named(call)).count();
         let puts = if shared.in_place.load(Ordering::Relaxed) { 0 } else { puts };
