@@ -193,8 +193,8 @@ impl TreeCopy for Upload {
     }
 
     fn may_end_at(task: &UploadTask) -> bool {
-        // What is under a temporary name, or unlocked, is put right by the calls behind it.
-        matches!(task, UploadTask::Entry(_) | UploadTask::Extra(_) | UploadTask::Make(_) | UploadTask::Compare { .. })
+        // What is under a temporary name, unlocked, or without its attributes is put right by the calls behind it.
+        matches!(task, UploadTask::Entry(_) | UploadTask::Make(_) | UploadTask::Compare { .. })
     }
 
     fn next_phase(&mut self, observer: &mut dyn Observer) -> bool {

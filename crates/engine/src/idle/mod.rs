@@ -253,6 +253,11 @@ impl IdlePipeline {
         if self.channels.is_empty() && !self.session.is_closing() {
             return ChannelLoss::Last(error);
         }
+        // The end that it had begun to tell was perhaps none.
+        let ending = |idle: &IdleChannel| matches!(idle.arriving, Arriving::End(_));
+        if !self.session.is_closing() && !self.channels.values().any(ending) {
+            self.leaving_until = None;
+        }
         if !known {
             return ChannelLoss::Unreported;
         }

@@ -169,6 +169,20 @@ fn an_end_with_a_wrong_tag_costs_its_channel_and_the_last_one_the_session() {
 }
 
 #[test]
+fn an_end_that_was_none_is_waited_for_no_longer() {
+    let mut pair = Pair::new(2);
+    for (_, records) in pair.ends.values_mut() {
+        *records = layer(ChannelId(9), KeyRole::Client);
+    }
+    pair.machine.close();
+    pair.client_speaks();
+    assert!(matches!(pair.step(), IdleStep::Wait) && pair.idle.is_late(pair.much_later()));
+    while !matches!(pair.step(), IdleStep::Lost(ChannelLoss::Reported)) {}
+    let both = pair.idle.channels.values().any(|idle| matches!(idle.arriving, Arriving::End(_)));
+    assert_eq!(pair.idle.is_late(pair.much_later()), both);
+}
+
+#[test]
 fn a_lost_channel_is_told_when_there_is_something_to_tell_and_nobody_leaves_for_it() {
     let mut pair = Pair::new(2);
     let loss = pair.idle.on_ended(&mut pair.server, ChannelId(2), lost());

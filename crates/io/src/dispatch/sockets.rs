@@ -428,7 +428,11 @@ impl<W: Wait> Dispatch for Sockets<W> {
     }
 
     fn pace(&mut self, socket: SocketId, side: Side, pace: Option<Arc<dyn Pace>>) {
-        self.slot(socket).line.way(side).paced.pace = pace;
+        let paced = &mut self.slot(socket).line.way(side).paced;
+        if pace.is_none() {
+            paced.place = None;
+        }
+        paced.pace = pace;
     }
 
     fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()> {

@@ -20,9 +20,16 @@ pub struct Export {
     load: Arc<ExportLoad>,
 }
 
-/// Device and inode of an export's directory; none of a store that has none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Device and inode of an export's directory; none of a store that has none, or did not tell.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Root(Option<(u64, u64)>);
+
+impl Root {
+    /// Whether these are two directories.
+    pub(crate) fn differs_from(self, other: Self) -> bool {
+        self.0.zip(other.0).is_some_and(|(one, two)| one != two)
+    }
+}
 
 #[cfg(test)]
 impl Root {

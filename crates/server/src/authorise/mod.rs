@@ -162,7 +162,7 @@ impl Authority {
     /// Whether the export that `name` begins with has another directory than this one.
     pub fn has_moved(&self, name: &[u8], root: Root) -> bool {
         split(name).is_ok_and(|(first, _)| {
-            self.exports.iter().any(|export| export.name().as_bytes() == first && export.root() != root)
+            self.exports.iter().any(|export| export.name().as_bytes() == first && export.root().differs_from(root))
         })
     }
 

@@ -47,7 +47,8 @@ impl FileCalls {
         // Whoever takes the handle over waits for this call.
         let running = handle.as_ref().map(|handle| handle.retired.read().unwrap_or_else(PoisonError::into_inner));
         if running.as_deref() == Some(&true) {
-            return Err(stale("it was opened again in another session, or its export has another directory"));
+            drop(running);
+            return self.call_retired(call, writer);
         }
         match call {
             FileCall::Read { ranges } => return self.read(ranges, writer),
@@ -80,6 +81,18 @@ impl FileCalls {
         Ok(())
     }
 
+    /// A call about a handle that is closed already: the session has it no more, whatever the call is.
+    fn call_retired(&mut self, call: &FileCall<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {
+        let closed = self.close()?;
+        match call {
+            FileCall::Close => {
+                closed.tell(writer);
+                Ok(())
+            }
+            _ => Err(stale("it was opened again in another session, or its export has another directory")),
+        }
+    }
+
     pub(super) fn authorise(&self, name: &[u8], want: Want) -> Result<Authorized, Error> {
         self.authority.authorise(&self.principal, name, want, self.now)
     }
@@ -87,7 +100,7 @@ impl FileCalls {
     /// The same for what is open, which must still be below the export.
     pub(super) fn authorise_open(&self, handle: &Handle, want: Want) -> Result<Authorized, Error> {
         let at = self.authorise(&handle.grant.name, want)?;
-        if at.root() != handle.grant.root {
+        if at.root().differs_from(handle.grant.root) {
             return Err(stale("its export has another directory now"));
         }
         Ok(at)

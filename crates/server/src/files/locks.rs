@@ -188,6 +188,9 @@ impl Handle {
     ///
     /// Waits for nobody: whoever is about to lock something, with a disk that may hang, counts.
     pub(super) fn excludes_others(&self) -> bool {
+        if self.retired.try_read().is_ok_and(|retired| *retired) {
+            return false;
+        }
         let Object::File(file) = &self.object else { return true }; // A pipe has another end.
         file.locks.ranges.try_lock().map_or(true, |owners| !owners.0.is_empty())
             || self.grant.sharing.deny_read

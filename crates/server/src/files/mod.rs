@@ -29,7 +29,7 @@ use pipes::Pipe;
 use shares::{Shares, Sharing};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use syncs::{FailedSyncs, SyncState};
 use waiting::Waiting;
@@ -251,13 +251,13 @@ impl OpenFiles {
         Ok(())
     }
 
-    /// Closes what is open on exports that have another directory now. What a call uses at this moment is not waited for:
-    /// no later one may.
+    /// Closes what is open on exports that have another directory now: what a call uses last, when that is over. Closing
+    /// a file may take as long as its disk likes.
     pub(crate) fn close_moved(&self, authority: &Authority) {
-        let all: Vec<_> = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
-        for handle in all.iter().filter(|one| authority.has_moved(&one.grant.name, one.grant.root)) {
-            handle.retire_unless_used();
-        }
+        let mut moved: Vec<_> = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
+        moved.retain(|one| authority.has_moved(&one.grant.name, one.grant.root));
+        moved.retain(|one| !one.retire_unless_used());
+        moved.iter().for_each(|one| one.retire());
     }
 
     fn reserve(self: &Arc<Self>, user: &Arc<str>, path_bytes: usize) -> Result<Reservation, Error> {
@@ -360,16 +360,20 @@ impl Handle {
 
     /// Lets no call begin any more, unless one uses it now. Returns whether it did.
     fn retire_unless_used(&self) -> bool {
-        let used = matches!(self.retired.try_write(), Err(TryLockError::WouldBlock));
-        if !used {
-            self.retire();
+        match self.retired.try_write() {
+            Ok(retired) => self.end(retired),
+            Err(TryLockError::Poisoned(retired)) => self.end(retired.into_inner()),
+            Err(TryLockError::WouldBlock) => return false,
         }
-        !used
+        true
     }
 
     /// Waits for the calls that use it, and lets no other one begin.
     fn retire(&self) {
-        let mut retired = self.retired.write().unwrap_or_else(PoisonError::into_inner);
+        self.end(self.retired.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn end(&self, mut retired: RwLockWriteGuard<'_, bool>) {
         if std::mem::replace(&mut *retired, true) {
             return;
         }

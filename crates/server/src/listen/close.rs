@@ -34,10 +34,7 @@ impl Server {
         // It was closed by what came before in this turn.
         let Some((of, idle)) = self.sessions.idle_of(socket) else { return };
         idle.on_sent(&self.dispatch, of.channel);
-        if self.sessions.running.get(&of.session).is_some_and(|entry| entry.idle().any(IdlePipeline::has_work)) {
-            // What is left to tell a thread tells, unless close reasons are being sent.
-            self.start_pipelines(of.session);
-        }
+        self.start_if_needed(of.session);
         self.poll_pipeline(of.session, of.pipeline);
     }
 
@@ -77,6 +74,17 @@ impl Server {
         let idle = self.sessions.running.get(&id).and_then(|entry| entry.pipes.get(pipeline)?.idle());
         if idle.is_some_and(IdlePipeline::is_closing) {
             self.poll_pipeline(id, pipeline);
+        } else {
+            // A record may have waited for one that this channel was sending.
+            self.start_if_needed(id);
+        }
+    }
+
+    /// Gives the session its threads if a record has arrived that one of them reads. What is left to tell a thread
+    /// tells, unless close reasons are being sent.
+    fn start_if_needed(&mut self, id: SessionId) {
+        if self.sessions.running.get(&id).is_some_and(|entry| entry.idle().any(IdlePipeline::has_work)) {
+            self.start_pipelines(id);
         }
     }
 

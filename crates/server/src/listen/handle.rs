@@ -64,8 +64,11 @@ impl Handle {
     /// on an export that has another directory now are closed.
     pub fn reload(&self, exports: Vec<Export>, limits: ServerLimits, policy: Policy) {
         self.authority.replace(Authority::new(exports, policy.floor));
-        self.files.close_moved(&self.authority.now());
         self.listener.send(ServerMessage::Reload(Box::new((limits, policy))));
+        let (files, authority) = (Arc::clone(&self.files), self.authority.now());
+        // Their disk may hang. Without a thread they are closed by their next calls, which are refused.
+        let closing = std::thread::Builder::new().name("xdfs-closing".to_owned());
+        let _ = closing.spawn(move || files.close_moved(&authority));
     }
 
     /// Presents this identity to new connections from now on; its key is unchanged.

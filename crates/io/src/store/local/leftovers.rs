@@ -45,7 +45,7 @@ impl Root {
         let mut open = vec![RelPath::default()];
         while let Some(path) = open.pop() {
             // An unreadable directory is skipped, and holds no part file of ours.
-            let Ok(directory) = self.open_directory(&path) else { continue };
+            let Ok(directory) = self.open_directory_itself(&path) else { continue };
             let Ok(entries) = Dir::read_from(directory.as_fd()) else { continue };
             let parent = Parent::new(directory);
             let mut staging = false;

@@ -32,6 +32,11 @@ impl Root {
         self.beneath(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | self.last())
     }
 
+    /// The same, and never what a symbolic link leads to.
+    pub(in crate::store) fn open_directory_itself(&self, path: &RelPath) -> Result<OwnedFd, Blocked> {
+        self.beneath(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW)
+    }
+
     /// Holds the file at `path`.
     pub(in crate::store) fn hold(&self, path: &RelPath) -> Result<Held, Blocked> {
         let at = |errno| Blocked::at(path, errno);
