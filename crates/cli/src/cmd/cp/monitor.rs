@@ -19,6 +19,9 @@ use crate::text::printable_path;
 use crate::url::{Url, Via};
 use xdfs_proto::base::TransferId;
 
+/// Whoever asks for more channels than this perhaps means a port.
+const PORTS_FROM: u16 = 1024;
+
 /// Interval between checks of Ctrl-C and the progress: short for a person, long for a processor.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Where part files are, beside their targets.
@@ -159,8 +162,11 @@ impl<'a> TransferMonitor<'a> {
         }
         if facts.channels < facts.asked {
             let plural = if facts.channels == 1 { "" } else { "s" };
+            // scp's -P is a port.
+            let hint =
+                if facts.asked > PORTS_FROM { "; a port is written in the URL, as in xdfs://HOST:PORT/" } else { "" };
             self.output.note(&format!(
-                "asked for {} channels, the server grants {} channel{plural}",
+                "asked for {} channels, the server grants {} channel{plural}{hint}",
                 facts.asked, facts.channels
             ));
         }
