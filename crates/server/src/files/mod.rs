@@ -242,11 +242,9 @@ impl OpenFiles {
     /// hangs, is not waited for: the thread belongs to this export.
     fn take_over(&self, id: u64, user: &str) -> Result<(), Error> {
         let old = self.find(id);
-        if let Some(old) = old.filter(|old| *old.reserved.user == *user) {
-            if !old.retire_unless_used() {
-                let text = "a call of the lost session still uses the file; try again later";
-                return Err(Error::new(ErrorKind::Busy, text));
-            }
+        if old.is_some_and(|old| *old.reserved.user == *user && !old.retire_unless_used()) {
+            let text = "a call of the lost session still uses the file; try again later";
+            return Err(Error::new(ErrorKind::Busy, text));
         }
         Ok(())
     }

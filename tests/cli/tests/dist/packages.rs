@@ -78,7 +78,8 @@ fn packages_hold_the_program_the_service_its_pages_and_completions() {
 /// The number of links to files in the pages of this folder; none is dead.
 fn links_lead_somewhere(folder: &Path) -> usize {
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+    let entries = std::fs::read_dir(folder).expect("the pages are unpacked");
+    for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
         let Ok(page) = std::fs::read_to_string(entry.path()) else { continue };
         let targets = page.split("](").skip(1).filter_map(|behind| behind.split(')').next()?.split('#').next());
         for target in targets.filter(|target| !target.is_empty() && !target.contains([' ', ':'])) {
