@@ -245,6 +245,7 @@ impl Server {
         if self.logins.admission.is_silent(socket) && !self.classify(socket, bytes) {
             return;
         }
+        // It was disconnected by what came before in this turn.
         let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
         match guest.on_bytes(&mut self.dispatch, bytes) {
             LoginProgress::Waiting => {}

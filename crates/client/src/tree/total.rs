@@ -219,9 +219,11 @@ impl Total {
                 return Page::GivenUp;
             }
         }
+        // Without the session there is no total; the copy itself says why.
         let Ok(pending) = session.call(&batch) else { return Page::GivenUp };
         let Some(reply) = self.answer(&pending) else { return Page::GivenUp };
         let Ok(reply) = reply.read() else { return Page::GivenUp };
+        // What may not be listed is not copied either.
         let Some(Ok(Answer::Listing(listing))) = reply.outcomes.into_iter().next() else { return Page::Last };
         let mut entries = listing.entries.clone();
         let fits = entries.all(|entry| {

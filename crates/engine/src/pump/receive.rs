@@ -205,16 +205,15 @@ where
     /// Buffers were returned: the channels that have waited longest get them.
     pub(super) fn serve_waiting(&mut self) {
         while let Some(channel) = self.buffers.want_receive.front().copied() {
-            let Some(line) = self.channels.lines.get_mut(&channel) else {
+            let line = self.channels.lines.get_mut(&channel);
+            // It was closed, or its block needs no buffer any more.
+            let Some((line, record, wanted)) = line.and_then(waiting) else {
                 self.buffers.want_receive.pop_front();
                 continue;
             };
+            // The others wait, too.
             let Some(buffer) = self.buffers.receive.take() else { break };
             self.buffers.want_receive.pop_front();
-            let Arriving::Waiting { record, wanted } = std::mem::replace(&mut line.arriving, Arriving::Nothing) else {
-                self.buffers.receive.give(buffer);
-                continue;
-            };
             line.arriving = Arriving::Filling { record, wanted };
             let to = record.head.length as usize;
             self.dispatch.submit(Op::Fill { socket: line.socket, buffer, from: 0, to });
@@ -402,4 +401,12 @@ fn write_pages(
     }
     carry.extend_from_slice(&piece[whole..]);
     Ok(())
+}
+
+/// The record of a channel that waits for a buffer, and whether its block is wanted.
+fn waiting(line: &mut ChannelIo) -> Option<(&mut ChannelIo, Record, bool)> {
+    match line.arriving {
+        Arriving::Waiting { record, wanted } => Some((line, record, wanted)),
+        _ => None,
+    }
 }

@@ -180,7 +180,9 @@ where
     /// Buffers were returned: blocks that wait for one are read.
     pub(super) fn serve_waiting_sends(&mut self) {
         while !self.buffers.want_send.is_empty() {
+            // The others wait, too.
             let Some(buffer) = self.buffers.send.take() else { return };
+            // Cannot fail: it is not empty.
             let Some((channel, head, extent)) = self.buffers.want_send.pop_front() else { return };
             self.read_and_send(channel, &head, extent, buffer);
         }

@@ -64,6 +64,7 @@ where
         let letter = Arc::new(letter);
         let (post, later, mut job) = (self.mail.own.clone(), Arc::clone(&letter), Some(job));
         let task = move |slice: &Slice| {
+            // Cannot be: a task that is done is not called again.
             let Some(running) = &mut job else { return Poll::Ready(()) };
             let done = catch_unwind(AssertUnwindSafe(|| running(slice)));
             let Poll::Ready(result) = done.unwrap_or_else(|_| Poll::Ready(Err(panicked()))) else {

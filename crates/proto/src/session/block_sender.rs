@@ -156,6 +156,7 @@ impl BlockSender {
             return Some(extent);
         }
         let index = self.repeatable(channel, now)?;
+        // Cannot fail: others are not repeatable.
         let Slot::Flying { first, .. } = self.slots[index] else { return None };
         self.slots[index] = Slot::Flying { first, second: Some(copy) };
         self.extent(index)

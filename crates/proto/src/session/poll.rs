@@ -208,6 +208,7 @@ impl Session {
         if many {
             self.resume_parked();
         }
+        // Cannot fail: its message was found above.
         let Some(state) = self.channels.get_mut(&channel) else { return false };
         match control {
             Control::EndOfRange { .. } => state.send.on_end_of_range(operation),
@@ -239,9 +240,10 @@ impl Session {
         let Some((id, _)) = behind.find(may).or_else(|| before.find(may)) else { return false };
         drop((behind, before));
         let sender = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel));
+        // Cannot fail: `may` has asked for it.
         let Some(extent) = sender.and_then(|sender| sender.pick(channel, record, now)) else { return false };
         self.last_scheduled = id;
-        // Cannot fail: both were found above.
+        // Cannot fail, like those below: `bulk` has found the half, and the caller the channel.
         let Some(operation) = self.operations.get_mut(&id) else { return false };
         *operation.carried.entry(channel).or_default() += 1;
         let State::Sending(SendingHalf::Granted(granted)) = &operation.state else { return false };

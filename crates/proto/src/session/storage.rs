@@ -72,7 +72,7 @@ impl Session {
             Err(error) => return self.settle(id, Err(error)),
         };
         let span = self.limits.span(grant.block);
-        // Cannot fail: it was found above, and it is opening its source.
+        // None of these can fail: it was found above, and it is opening its source.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Sending(half) = &mut operation.state else { return };
         if half.on_granted(grant.clone(), span).is_err() {
@@ -201,7 +201,7 @@ impl Session {
 
     /// FINISH may have arrived before the stage was ready.
     fn check_early_finish(&mut self, id: OperationId) {
-        // Given up, and forgotten, by the step before.
+        // Given up by the step before, and perhaps forgotten.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
         let known = granted.granted_length();

@@ -114,6 +114,7 @@ impl Session {
         if !repeatable {
             return self.abandon(id, differs(found, round));
         }
+        // Cannot fail: what was compared is being verified.
         if granted.life.on_again().is_err() {
             return;
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 impl Server {
     /// Removes the hidden names whose sessions have been over for a time.
     pub(super) fn remove_hidden(&self) {
+        // There is nothing to remove, or another removal runs.
         let Some(removal) =
             self.services.files.begin_removal(kept(self.config.limits.lease), std::time::Instant::now())
         else {

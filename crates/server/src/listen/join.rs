@@ -153,6 +153,7 @@ impl Server {
         self.apply_window(socket, &entry.grant);
         entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
         let pipeline = entry.pipeline_of(channel);
+        // Cannot fail: it was found above.
         let Some(entry) = self.sessions.running.get_mut(&id) else { return };
         match entry.pipes.get_mut(pipeline) {
             Some(PipelineState::Idle(idle)) => {
@@ -196,6 +197,7 @@ impl Server {
                 }
             }
         }
+        // Cannot fail: it was found above.
         let Some(entry) = self.sessions.running.get(&id) else { return };
         let posts: Vec<Option<PumpSender>> = entry
             .pipes
@@ -234,6 +236,7 @@ impl Server {
 
     fn spawn(&mut self, id: SessionId, prepared: Prepared, posts: &[Option<PumpSender>]) -> Result<(), Error> {
         let Prepared { index, dispatch, post, mailbox, group } = prepared;
+        // Cannot fail: the caller has it.
         let Some(entry) = self.sessions.running.get(&id) else { return Ok(()) };
         let pipeline = index as u8;
         let host = ServerHost {

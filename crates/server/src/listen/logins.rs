@@ -147,6 +147,7 @@ impl Server {
     /// would wait for them, too. They are logged unless the client was let in, since agents offer all
     /// keys that they have. Returns how many were logged.
     pub(super) fn count_failed(&mut self, socket: SocketId, let_in: bool) -> usize {
+        // It is no login any more: what had failed is counted.
         let Some(guest) = self.logins.pending.get_mut(&socket) else { return 0 };
         let mut failed = guest.take_failed();
         let peer = guest.peer.clone();
@@ -202,6 +203,7 @@ impl Server {
 
     /// Sends the reason, and closes the connection when it was sent.
     pub(super) fn refuse(&mut self, socket: SocketId, send: Vec<u8>, error: &Error) {
+        // It was disconnected by what came before in this turn.
         let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
         let peer = guest.peer.clone();
         guest.send(&mut self.dispatch, send, LoginPhase::Refusing);

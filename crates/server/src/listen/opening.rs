@@ -28,6 +28,7 @@ impl Server {
         };
         match self.accept(open, welcome, granted) {
             Ok((granted, send)) => {
+                // Cannot fail: the opening was its own.
                 let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
                 guest.send(&mut self.dispatch, send, LoginPhase::Opening(Box::new(granted)));
             }
@@ -97,6 +98,7 @@ impl Server {
             Ok(keys) => {
                 self.logins.admission.is_proved(socket);
                 let answer = request.accept(&keys.join);
+                // Cannot fail: the request was its own.
                 let Some(guest) = self.logins.pending.get_mut(&socket) else { return };
                 guest.send(&mut self.dispatch, answer, LoginPhase::Joining(id, channel, Box::new(keys)));
             }
