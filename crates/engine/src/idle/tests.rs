@@ -171,15 +171,14 @@ fn an_end_with_a_wrong_tag_costs_its_channel_and_the_last_one_the_session() {
 #[test]
 fn an_end_that_was_none_is_waited_for_no_longer() {
     let mut pair = Pair::new(2);
-    for (_, records) in pair.ends.values_mut() {
-        *records = layer(ChannelId(9), KeyRole::Client);
-    }
     pair.machine.close();
     pair.client_speaks();
-    assert!(matches!(pair.step(), IdleStep::Wait) && pair.idle.is_late(pair.much_later()));
-    while !matches!(pair.step(), IdleStep::Lost(ChannelLoss::Reported)) {}
-    let both = pair.idle.channels.values().any(|idle| matches!(idle.arriving, Arriving::End(_)));
-    assert_eq!(pair.idle.is_late(pair.much_later()), both);
+    let Completion::Head { socket, head } = pair.next() else { panic!("the end of a channel") };
+    let channel = pair.channel_of(socket);
+    assert!(matches!(pair.idle.on_head(&mut pair.server, channel, head), IdleStep::Wait));
+    assert!(pair.idle.is_late(pair.much_later()));
+    let loss = pair.idle.on_ended(&mut pair.server, channel, lost());
+    assert!(matches!(loss, ChannelLoss::Reported) && !pair.idle.is_late(pair.much_later()));
 }
 
 #[test]
