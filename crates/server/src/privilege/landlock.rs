@@ -3,9 +3,12 @@
 
 use super::Needs;
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
 /// The newest interface that this was written for; an older kernel enforces what it supports.
 const INTERFACE: ABI = ABI::V6;
@@ -65,17 +68,23 @@ fn restrict_to(needs: &Needs) -> Result<RestrictionStatus, String> {
     let rows = [(&needs.readable, reading()), (&needs.writable, writing(needs)), (&needs.appendable, extending())];
     for (paths, access) in rows {
         for path in paths {
-            let held = PathFd::new(path).map_err(|error| error.to_string())?;
+            let held = hold(path).map_err(|error| format!("{}: {error}", path.display()))?;
             rules.push(PathBeneath::new(held, access));
         }
     }
     // A container may hide them; what depends on them is then not reported.
-    let kernel = OF_THE_KERNEL.iter().filter_map(|path| PathFd::new(path).ok());
+    let kernel = OF_THE_KERNEL.iter().filter_map(|path| hold(Path::new(path)).ok());
     rules.extend(kernel.map(|held| PathBeneath::new(held, reading())));
     restrict_by(rules).map_err(|error| error.to_string())
 }
 
-fn restrict_by(rules: Vec<PathBeneath<PathFd>>) -> Result<RestrictionStatus, RulesetError> {
+/// Holds what is at `path` without reading it. Not by the standard library, which takes O_PATH for a way of
+/// reading where the C library is musl: a directory that only hides its names could not be held then.
+fn hold(path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn restrict_by(rules: Vec<PathBeneath<OwnedFd>>) -> Result<RestrictionStatus, RulesetError> {
     let mut scope = Scope::from_all(INTERFACE);
     if tells_abstract_socket() {
         scope.remove(Scope::AbstractUnixSocket);
