@@ -12,8 +12,12 @@ use xdfs_gridftp::command::{Command, Login};
 use xdfs_gridftp::mode_e::Head;
 use xdfs_gridftp::ranges::Range;
 
-/// How long the client waits for anything; the lies that are silence take as long.
-const WAIT: Duration = Duration::from_millis(700);
+/// How long the client waits for what comes; so much is never reached, however busy the machine.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// How long it waits where the server says nothing that it could go on with.
+const SILENCE: Duration = Duration::from_millis(700);
+
 /// The same where a server can make it wait again and again.
 const SHORT_WAIT: Duration = Duration::from_millis(30);
 
@@ -140,9 +144,11 @@ fn act(what: &str, passive: &TcpListener, active: Option<SocketAddr>, data: &[Ve
 }
 
 /// What the client made of it.
-fn outcome(call: Call, address: SocketAddr) -> Result<(), Error> {
-    let wait = if matches!(call, Call::DownAtOnce | Call::ParallelAtOnce) { SHORT_WAIT } else { WAIT };
+fn outcome(call: Call, address: SocketAddr, wait: Duration) -> Result<(), Error> {
     let mut client = Client::connect(address, Login::anonymous(), wait)?;
+    if matches!(call, Call::DownAtOnce | Call::ParallelAtOnce) {
+        client.wait_at_most(SHORT_WAIT);
+    }
     let whole = Range { start: 0, end: 10 };
     let mut sink = |_: u64, _: &[u8]| Ok(());
     match call {
@@ -183,7 +189,8 @@ fn told(lie: &Lie) -> Result<(), Error> {
     let address = listener.local_addr().unwrap();
     let (to, answer, data) = (lie.to, lie.answer, lie.data.clone());
     let server: JoinHandle<()> = std::thread::spawn(move || serve(listener, to, answer, data));
-    let outcome = outcome(lie.call, address);
+    let is_silence = lie.words.contains("nothing for");
+    let outcome = outcome(lie.call, address, if is_silence { SILENCE } else { WAIT });
     server.join().unwrap();
     outcome
 }

@@ -153,6 +153,11 @@ impl Link {
         Self { stream, waiting: waiting.clone(), tls: None }
     }
 
+    /// No wait without any progress is longer from now on.
+    pub(super) fn wait_at_most(&mut self, limit: Duration) {
+        self.waiting.limit = limit;
+    }
+
     /// Tells the peer at once that what arrives has arrived, until the system thinks better of it: many servers send the
     /// second of two replies only when they know that of the first, which otherwise takes 40 ms.
     pub(super) fn acknowledge_at_once(&self) {

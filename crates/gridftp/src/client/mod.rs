@@ -289,6 +289,12 @@ impl Client {
         Ok(())
     }
 
+    /// Sets how long it waits without any progress from now on, here and for data channels to come.
+    pub fn wait_at_most(&mut self, limit: Duration) {
+        self.waiting.limit = limit;
+        self.link.wait_at_most(limit);
+    }
+
     /// Whether the next command may be sent.
     pub fn is_ready(&self) -> bool {
         self.control.is_ready()
