@@ -76,8 +76,10 @@ fn build(folder: &Path) -> Result<PathBuf, String> {
     cargo.args(["build", "--quiet", "--profile", profile, "--manifest-path"]).arg(corpus::home().join("Cargo.toml"));
     cargo.arg("--target-dir").arg(target).env("RUSTC_WRAPPER", &wrapper).env(WRAPS, "1");
     for package in COUNTED {
-        // Without inlining and merging, so that a line's counter is its own; and so that cargo tells these from the others.
-        cargo.arg("--config").arg(format!("profile.{profile}.package.{package}.opt-level=1"));
+        // Without inlining and merging, so that a line's counter is its own.
+        cargo.arg("--config").arg(format!("profile.{profile}.package.{package}.opt-level=0"));
+        // So that cargo tells these from those without counters.
+        cargo.arg("--config").arg(format!("profile.{profile}.package.{package}.codegen-units=15"));
     }
     output(&mut cargo)?;
     let program = folder.join("xdfs-fuzz");
