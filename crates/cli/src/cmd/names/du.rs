@@ -35,7 +35,8 @@ struct DuLine {
 /// A directory that is still to be counted.
 struct PendingDirectory<'s> {
     url: Url,
-    pages: Option<Result<Pages<'s>, Error>>,
+    /// Few have any: they must not make all the others larger, least of all while they move to a larger place.
+    pages: Option<Box<Result<Pages<'s>, Error>>>,
 }
 
 struct Counting<'s> {
@@ -82,7 +83,8 @@ impl<'s> Counting<'s> {
         while let Some(mut next) = self.waiting.pop() {
             self.held -= size(&next.url);
             self.asked -= usize::from(next.pages.is_some());
-            let pages = next.pages.take().unwrap_or_else(|| self.session.list(wire_name(&next.url), WANTED));
+            let asked = next.pages.take().map(|pages| *pages);
+            let pages = asked.unwrap_or_else(|| self.session.list(wire_name(&next.url), WANTED));
             self.ask_ahead();
             if let Err(error) = pages.and_then(|pages| self.count(&next.url, pages)) {
                 let said = if error.errno == 0 { shortened(&error) } else { error.kind.text().to_owned() };
@@ -99,7 +101,7 @@ impl<'s> Counting<'s> {
                 return;
             }
             self.asked += 1;
-            next.pages = Some(self.session.list(wire_name(&next.url), WANTED));
+            next.pages = Some(Box::new(self.session.list(wire_name(&next.url), WANTED)));
         }
     }
 
