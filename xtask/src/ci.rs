@@ -159,10 +159,15 @@ fn docs() -> Outcome {
 
 /// Runs the programs of tests whose names contain `only`, on what is built for them.
 pub(crate) fn test(tally: &mut Tally, only: &str) -> Outcome {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = std::env::var_os("RUST_TEST_THREADS").is_none().then_some(TESTS_PER_CORE * cores);
     let mut variables = vec![("XDFS_BINARY", tested("xdfs")?)];
     variables.extend(setup::python().map(|python| ("XDFS_PYTHON", python.into())));
+    test_with(tally, only, variables)
+}
+
+/// The same with a program that is there, which `variables` name.
+pub(crate) fn test_with(tally: &mut Tally, only: &str, variables: Vec<(&'static str, PathBuf)>) -> Outcome {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = std::env::var_os("RUST_TEST_THREADS").is_none().then_some(TESTS_PER_CORE * cores);
     programs::run(&programs::Options { at_once: PROGRAMS_AT_ONCE, threads, only: only.to_owned(), variables }, tally)
 }
 

@@ -86,9 +86,10 @@ usage: cargo run -p xtask -- COMMAND
                      (2,000 logins each: whether their time tells who exists), file-operations (1,000,000 on a
                      remote file, whose server ends twice a second), file-cuts (the same with power cuts), stacked
                      (the tests of transfers over --stack tcp,tls), python (a Parquet file of 1 GiB), dist (install
-                     and use what 'make dist' makes), install (what 'cargo install' makes), mount (fsx, pjdfstest,
-                     fio, stress-ng, dbench, git and cargo, 60 s each), ci (all of CI ten times in a
-                     row, every second time beside four busy processes)
+                     and use what 'make dist' makes, and all tests of the command with its static program),
+                     install (what 'cargo install' makes), mount (fsx, pjdfstest, fio, stress-ng, dbench, git
+                     and cargo, 60 s each), ci (all of CI ten times in a row, every second time beside four
+                     busy processes)
   setup              install the Debian packages which the tests need
 ";
 

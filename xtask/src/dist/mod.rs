@@ -6,7 +6,7 @@ mod pages;
 mod sbom;
 mod stage;
 
-use crate::{Failure, Outcome, metadata, process};
+use crate::{Failure, Outcome, ci, metadata, process, tally::Tally};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -64,13 +64,14 @@ pub(crate) fn package(program: &Path, folder: &Path) -> Outcome {
     Ok(format!("{} and SHA256SUMS are in {}", files.join(", "), folder.display()))
 }
 
-/// The tests of `tests/cli/tests/dist`, which CI runs with its own binary, with the static program and its packages.
+/// The tests of the command, which CI runs with a program that it builds for them, with the static program; those of its
+/// packages install and use them.
 pub(crate) fn long() -> Outcome {
     run()?;
     let folder = metadata::target_directory()?.join("dist");
-    let mut tests = process::cargo(&["test", "--workspace", "--locked", "--test", "dist"]);
-    process::run(tests.env("XDFS_DIST", &folder).env("XDFS_BINARY", folder.join("xdfs")))?;
-    Ok("what 'make dist' makes was installed and used".to_owned())
+    let variables = vec![("XDFS_BINARY", folder.join("xdfs")), ("XDFS_DIST", folder)];
+    let tested = ci::test_with(&mut Tally::default(), "tests/cli/", variables)?;
+    Ok(format!("what 'make dist' makes was installed and used: {tested}"))
 }
 
 /// What `cargo install` makes is used: a file goes to a server on this machine and back.
