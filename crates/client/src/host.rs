@@ -158,7 +158,7 @@ impl ClientHost {
 
 impl Host for ClientHost {
     fn open(&mut self, _operation: OperationId, _request: &Request) -> StorageJob<Opened> {
-        Box::new(|| Err(Error::new(ErrorKind::Protocol, "a client serves no files")))
+        Box::new(|| Err(Error::internal("a client serves no files")))
     }
 
     fn stage(

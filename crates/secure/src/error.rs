@@ -44,7 +44,8 @@ impl Error {
     /// The kind under which it is reported to the peer and the log.
     pub const fn kind(self) -> ErrorKind {
         match self {
-            Self::BadTag | Self::EpochFull | Self::NoHead | Self::Poisoned => ErrorKind::Protocol,
+            Self::BadTag | Self::EpochFull => ErrorKind::Protocol,
+            Self::NoHead | Self::Poisoned => ErrorKind::Internal,
             // The same text as for an unknown session: an unauthenticated peer does not learn which
             // sessions exist.
             Self::BadProof => ErrorKind::SessionUnknown,

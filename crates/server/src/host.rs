@@ -28,7 +28,7 @@ use xdfs_engine::pace::Pacer;
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
 use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
-use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId};
+use xdfs_proto::base::{ChannelId, Error, Level, OperationId};
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::path::Batch;
@@ -184,7 +184,7 @@ impl Host for ServerHost {
         _grant: Option<&Grant>,
     ) -> StorageJob<Staged> {
         let Some(request) = request.cloned() else {
-            return Box::new(|| Err(Error::new(ErrorKind::Protocol, "a server stages uploads only")));
+            return Box::new(|| Err(Error::internal("a server stages uploads only")));
         };
         let judged = self.begin(operation, &request, true);
         let since = self.session.since;

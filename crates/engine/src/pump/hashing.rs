@@ -159,8 +159,7 @@ where
         let proof = hashed.hashing.proof(length);
         // The server compares the committed content with it (P-66).
         let unknown = self.session.is_client() && proof.as_ref().is_ok_and(|proof| proof.root.is_none());
-        let proof =
-            if unknown { Err(Error::new(ErrorKind::Protocol, "a source was not hashed as a whole")) } else { proof };
+        let proof = if unknown { Err(Error::internal("a source was not hashed as a whole")) } else { proof };
         match proof {
             Ok(proof) => {
                 self.session.prove(operation, proof);
@@ -180,7 +179,7 @@ where
         let transfer = self.transfers.get_mut(&operation);
         let parts = transfer.map(|transfer| (&transfer.hashed, &mut transfer.phase, &transfer.share));
         let Some((Some(hashed), Phase::Writing(writing), share)) = parts else {
-            let error = Error::new(ErrorKind::Protocol, "a transfer lost its hashes");
+            let error = Error::internal("a transfer lost its hashes");
             return self.session.on_verified(operation, Err(error));
         };
         let arrived = hashed.hashing.compare(length, &sent);

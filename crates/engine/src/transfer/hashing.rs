@@ -311,7 +311,7 @@ impl Iterator for Pieces {
 
 /// A piece's hash; a piece that fits no tree is a bug, and fails the transfer.
 pub fn leaf(bytes: &[u8], offset: u64) -> Result<Leaf, Error> {
-    Leaf::of(bytes, offset).map_err(|misplaced| Error::new(ErrorKind::Protocol, misplaced.to_string()))
+    Leaf::of(bytes, offset).map_err(|misplaced| Error::internal(misplaced.to_string()))
 }
 
 #[cfg(test)]

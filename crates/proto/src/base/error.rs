@@ -130,6 +130,8 @@ kinds! {
     Stale = 41, Permanent, "stale file handle";
     /// Another handle or lock excludes it.
     Locked = 42, Temporary, "locked by somebody else";
+    /// A bug of the program that reports it, whatever its peer and its caller did.
+    Internal = 43, Permanent, "internal error";
 }
 
 impl ErrorKind {
@@ -174,6 +176,15 @@ impl Error {
     /// An error of `kind` with this message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, retry: kind.retry(), errno: 0, message: message.into() }
+    }
+
+    /// An error that this program is to blame for: a state that it never reaches, whatever its peer and the world do. Where
+    /// assertions are checked it stops there; elsewhere the operation fails and nothing else does.
+    #[track_caller]
+    pub fn internal(message: impl Into<String>) -> Self {
+        let message = message.into();
+        debug_assert!(false, "internal error: {message}");
+        Self::new(ErrorKind::Internal, message)
     }
 
     /// The part of the message that is sent.

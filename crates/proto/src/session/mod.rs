@@ -249,7 +249,7 @@ impl Session {
     /// The number of a new operation, if one may be opened.
     fn next_operation(&mut self) -> Result<OperationId, Error> {
         if self.role != Role::Client {
-            return Err(Error::new(ErrorKind::Protocol, "only the client opens operations"));
+            return Err(Error::new(ErrorKind::Internal, "only the client opens operations"));
         }
         if self.closure.is_closing() || self.closure.is_over() {
             return Err(Error::new(ErrorKind::ConnectionLost, "the session is closed"));

@@ -250,7 +250,7 @@ impl Stream {
 }
 
 fn unfinished() -> Error {
-    Error::new(ErrorKind::Protocol, "the handshake is not finished")
+    Error::new(ErrorKind::Internal, "the handshake is not finished")
 }
 
 const _: () = assert!(FAREWELL_BYTES > RECORD_HEAD_BYTES);

@@ -25,7 +25,7 @@ const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// Executes the calls of a batch, and returns the reply.
 pub(super) fn execute(worker: &mut Worker<'_>, payload: &[u8], room: usize) -> Result<Vec<u8>, Trouble> {
-    let unreadable = || Trouble::Broken(Error::new(ErrorKind::Protocol, "a batch that cannot be read"));
+    let unreadable = || Trouble::Broken(Error::internal("a batch that cannot be read"));
     let batch = Batch::decode(payload).map_err(|_| unreadable())?;
     let mut writer = ReplyWriter::new(batch.calls.len(), room).ok_or_else(unreadable)?;
     let mut ahead = Ahead::default();
