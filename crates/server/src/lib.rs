@@ -55,7 +55,7 @@ mod watches;
 
 pub use admit::ServerLimits;
 pub use authorise::{Access, Anonymous, Export, Keep, Users};
-pub use listen::{Config, Handle, Server};
+pub use listen::{Config, Server, ServerHandle};
 pub use log::{CallLine, FirstFailure, Log, LogEvent, LoggedName};
 pub use severity::{Area, Severity};
 pub use traffic::{Count, Moved};

@@ -30,7 +30,7 @@ use crate::session_context::Services;
 use crate::sessions::SessionTable;
 use crate::transfer_slots::TransferSlots;
 use crate::watches::Watches;
-pub use handle::Handle;
+pub use handle::ServerHandle;
 use logins::Logins;
 use phase::Phase;
 use std::sync::Arc;
@@ -187,8 +187,12 @@ impl Server {
     }
 
     /// A handle to control it from other threads.
-    pub fn handle(&self) -> Handle {
-        Handle::new(self.services.authority.clone(), Arc::clone(&self.services.files), self.services.listener.clone())
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle::new(
+            self.services.authority.clone(),
+            Arc::clone(&self.services.files),
+            self.services.listener.clone(),
+        )
     }
 
     /// Serves until it is stopped.

@@ -30,8 +30,8 @@ use xdfs_server::config::{Audit, Confinement};
 use xdfs_server::privilege::{Confined, confine};
 use xdfs_server::users::{LiveAccounts, StateFolder};
 use xdfs_server::{
-    Address, Config, DiskMode, Export, Handle, HostIdentity, KeyLimits, KeyPair, Log, LogEvent, Server, ServerIdentity,
-    Severity, SiteCertificate, TransportOptions,
+    Address, Config, DiskMode, Export, HostIdentity, KeyLimits, KeyPair, Log, LogEvent, Server, ServerHandle,
+    ServerIdentity, Severity, SiteCertificate, TransportOptions,
 };
 
 use xdfs_xio::Over;
@@ -215,7 +215,7 @@ fn conduct(server: Server, serving: Serving, mut signals: Signals) -> Result<Exi
 /// A running server, as seen by the thread that waits for signals.
 struct Serving {
     plan: ServePlan,
-    handle: Handle,
+    handle: ServerHandle,
     accounts: Arc<LiveAccounts>,
     /// What clients pin.
     host_key: Fingerprint,
@@ -414,7 +414,7 @@ fn audit(wanted: &Audit) -> Result<Option<Arc<AuditLog>>, Failure> {
 /// returned value is dropped.
 fn watch(
     accounts: Arc<LiveAccounts>,
-    handle: Handle,
+    handle: ServerHandle,
     logger: Arc<Logger>,
     (shown, tell): (Arc<Shown>, Log),
 ) -> SyncSender<()> {

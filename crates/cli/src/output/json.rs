@@ -260,8 +260,8 @@ impl Json {
 }
 
 impl Output for Json {
-    fn name_done(&mut self, path: &[u8], deed: EntryAction, dry_run: bool) -> Result<(), Failure> {
-        let (action, bytes, durability) = match deed {
+    fn name_done(&mut self, path: &[u8], action: EntryAction, dry_run: bool) -> Result<(), Failure> {
+        let (action, bytes, durability) = match action {
             EntryAction::Copied { bytes, safety, replaces } => {
                 // Whether a copy has replaced something may be unknown; a dry run looks.
                 let action = if replaces && dry_run { "replaced" } else { "copied" };

@@ -204,8 +204,8 @@ pub(crate) trait Output {
         Ok(())
     }
     /// A name of a tree is settled. A dry run prints each on standard output, in every format.
-    fn name_done(&mut self, path: &[u8], deed: EntryAction, dry_run: bool) -> Result<(), Failure> {
-        match (dry_run, plain::deed_word(deed)) {
+    fn name_done(&mut self, path: &[u8], action: EntryAction, dry_run: bool) -> Result<(), Failure> {
+        match (dry_run, plain::action_word(action)) {
             (true, Some(word)) => print(&format!("{word} {}\n", printable(path))),
             _ => Ok(()),
         }

@@ -57,8 +57,8 @@ pub(super) fn kept_message(item: &CopyItem) -> String {
 }
 
 /// The word of a dry run for a name; `None` for one that is left alone.
-pub(super) const fn deed_word(deed: EntryAction) -> Option<&'static str> {
-    match deed {
+pub(super) const fn action_word(action: EntryAction) -> Option<&'static str> {
+    match action {
         EntryAction::Copied { replaces: true, .. } => Some("replace"),
         EntryAction::Copied { .. } => Some("copy"),
         EntryAction::Made => Some("make"),
@@ -68,8 +68,8 @@ pub(super) const fn deed_word(deed: EntryAction) -> Option<&'static str> {
 }
 
 /// The word of `-v` for a name; `None` for one that is left alone.
-pub(super) const fn done_word(deed: EntryAction) -> Option<&'static str> {
-    match deed {
+pub(super) const fn done_word(action: EntryAction) -> Option<&'static str> {
+    match action {
         EntryAction::Copied { .. } => Some("copied"),
         EntryAction::Made => Some("made"),
         EntryAction::Deleted => Some("deleted"),

@@ -194,10 +194,10 @@ impl Output for Summarised {
         self.inner.expired(directory, found)
     }
 
-    fn name_done(&mut self, path: &[u8], deed: EntryAction, dry_run: bool) -> Result<(), Failure> {
-        self.inner.name_done(path, deed, dry_run)?;
+    fn name_done(&mut self, path: &[u8], action: EntryAction, dry_run: bool) -> Result<(), Failure> {
+        self.inner.name_done(path, action, dry_run)?;
         // A dry run has named it.
-        if let (false, false, Some(word)) = (self.named == Named::Nothing, dry_run, done_word(deed)) {
+        if let (false, false, Some(word)) = (self.named == Named::Nothing, dry_run, done_word(action)) {
             let path = if path.is_empty() { "." } else { &printable(path) };
             self.inner.line(&format!("{word} {path}"));
         }

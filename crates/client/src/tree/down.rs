@@ -435,11 +435,11 @@ impl Download {
         entry: DownloadEntry,
     ) -> Flow<Turn<DownloadTask>> {
         if self.options.dry_run {
-            let deed = match entry.detail.source.kind {
+            let action = match entry.detail.source.kind {
                 FileType::Regular => entry.detail.copied(Safety::Written),
                 _ => EntryAction::Made,
             };
-            self.done(observer, &entry, deed);
+            self.done(observer, &entry, action);
             return Ok(Turn::Taken);
         }
         if self.passes_over(&entry) {

@@ -37,7 +37,7 @@ impl EntryAction {
 /// Receives the events of a copy, on the thread that runs it.
 pub trait Observer {
     /// A name is settled; in a dry run, would be.
-    fn done(&mut self, path: &[u8], deed: EntryAction);
+    fn done(&mut self, path: &[u8], action: EntryAction);
 
     /// A name failed; the copy continues.
     fn failed(&mut self, path: &[u8], error: &Error);

@@ -14,43 +14,43 @@ const PLACE_WAIT: Duration = Duration::from_secs(30);
 
 /// Runs over this session until everything was tried, the application stops it, or the session is
 /// lost.
-pub(super) fn run<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Ended {
-    let halt = match work(course, remote, observer) {
-        Ok(()) => return Ended::Complete(complete(course, observer)),
-        Err(halt) => halt,
+pub(super) fn run<C: TreeCopy>(copy: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Ended {
+    let reason = match work(copy, remote, observer) {
+        Ok(()) => return Ended::Complete(complete(copy, observer)),
+        Err(reason) => reason,
     };
-    if matches!(halt, StopReason::Stopped | StopReason::Hopeless(_)) {
+    if matches!(reason, StopReason::Stopped | StopReason::Hopeless(_)) {
         let cut: Vec<u64> =
-            course.scheduler().in_flight.batches().filter(|(_, job)| may_be_cut::<C>(job)).map(|one| one.0).collect();
+            copy.scheduler().in_flight.batches().filter(|(_, job)| may_be_cut::<C>(job)).map(|one| one.0).collect();
         remote.cancel(&cut);
         // A cancelled transfer removes its staging file, or writes a checkpoint, before it answers.
         let until = remote.now() + CANCEL_WAIT;
-        while course.scheduler().in_flight.transfers_are_under_way() && remote.now() < until {
+        while copy.scheduler().in_flight.transfers_are_under_way() && remote.now() < until {
             match remote.next_within(CANCEL_WAIT) {
-                Some(Event::Report(number, _)) => drop(course.scheduler().take(number)),
-                Some(Event::Placed(number, outcomes)) => placed(course, observer, number, outcomes),
+                Some(Event::Report(number, _)) => drop(copy.scheduler().take(number)),
+                Some(Event::Placed(number, outcomes)) => placed(copy, observer, number, outcomes),
                 Some(Event::Reply(..)) | None => {}
             }
         }
     }
     // Local writes in progress are not repeated, unless their disk does not respond.
     let until = remote.now() + PLACE_WAIT;
-    while course.scheduler().in_flight.places() && remote.now() < until {
+    while copy.scheduler().in_flight.places() && remote.now() < until {
         if let Some(Event::Placed(number, outcomes)) = remote.next_within(PLACE_WAIT) {
-            placed(course, observer, number, outcomes);
+            placed(copy, observer, number, outcomes);
         }
     }
     // In the order in which they began. What was sent may have been done.
-    for job in course.scheduler().in_flight.give_up().into_iter().rev() {
+    for job in copy.scheduler().in_flight.give_up().into_iter().rev() {
         let tasks: Vec<_> = match job {
-            PendingJob::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| course.again(task)).collect(),
-            PendingJob::Transfer(large) => vec![course.large_again(large)],
-            PendingJob::Place(files) => files.into_iter().rev().map(|file| course.large_again(file)).collect(),
+            PendingJob::Batch { tasks, .. } => tasks.into_iter().rev().map(|task| copy.again(task)).collect(),
+            PendingJob::Transfer(large) => vec![copy.large_again(large)],
+            PendingJob::Place(files) => files.into_iter().rev().map(|file| copy.large_again(file)).collect(),
         };
-        course.scheduler().tasks.extend(tasks);
+        copy.scheduler().tasks.extend(tasks);
     }
-    match halt {
-        StopReason::Stopped => Ended::Stopped(course.state().summary),
+    match reason {
+        StopReason::Stopped => Ended::Stopped(copy.state().summary),
         StopReason::Lost(error) => Ended::Lost(error),
         StopReason::Hopeless(error) => Ended::Refused(error),
     }
@@ -63,51 +63,51 @@ fn may_be_cut<C: TreeCopy>(job: &PendingJob<C::Task, C::Detail>) -> bool {
 
 /// The summary of a copy with nothing left to do. A directory that still waits for something is a
 /// bug of this program: a name is then missing at the target, and the copy must not succeed.
-fn complete<C: TreeCopy>(course: &mut C, observer: &mut dyn Observer) -> Summary {
-    let books = course.state();
-    let open = books.directories.len() as u64;
+fn complete<C: TreeCopy>(copy: &mut C, observer: &mut dyn Observer) -> Summary {
+    let state = copy.state();
+    let open = state.directories.len() as u64;
     if open > 0 {
-        books.summary.failed += open;
+        state.summary.failed += open;
         observer.note(&format!("{open} directories are not complete, which is a bug in xdfs: please report it"));
     }
-    books.summary
+    state.summary
 }
 
-fn work<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
+fn work<C: TreeCopy>(copy: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
     loop {
-        course.scheduler().now = remote.now();
-        begin_transfers(course, remote, observer)?;
-        while let Some(task) = next_task(course) {
-            if let Turn::Later(task) = course.take(remote, observer, task)? {
-                course.scheduler().tasks.push(task);
-                course.scheduler().must_be_connected()?;
+        copy.scheduler().now = remote.now();
+        begin_transfers(copy, remote, observer)?;
+        while let Some(task) = next_task(copy) {
+            if let Turn::Later(task) = copy.take(remote, observer, task)? {
+                copy.scheduler().tasks.push(task);
+                copy.scheduler().must_be_connected()?;
                 break;
             }
-            course.scheduler().must_be_connected()?;
-            must_be_hopeful(course)?;
+            copy.scheduler().must_be_connected()?;
+            must_be_hopeful(copy)?;
             // Answers that arrived meanwhile free capacity and report losses.
-            course.scheduler().now = remote.now();
+            copy.scheduler().now = remote.now();
             while let Some(event) = remote.ready() {
-                on_event(course, remote, observer, event)?;
+                on_event(copy, remote, observer, event)?;
             }
-            begin_transfers(course, remote, observer)?;
+            begin_transfers(copy, remote, observer)?;
         }
-        course.scheduler().flush(remote);
-        course.scheduler().must_be_connected()?;
-        if course.scheduler().is_idle() {
-            if !course.next_phase(observer) {
+        copy.scheduler().flush(remote);
+        copy.scheduler().must_be_connected()?;
+        if copy.scheduler().is_idle() {
+            if !copy.next_phase(observer) {
                 return Ok(());
             }
             continue;
         }
-        let scheduler = course.scheduler();
+        let scheduler = copy.scheduler();
         let pause = scheduler.descriptors.pause(scheduler.now).unwrap_or(Duration::MAX);
         if let Some(event) = remote.next_within(pause) {
-            course.scheduler().now = remote.now();
-            on_event(course, remote, observer, event)?;
+            copy.scheduler().now = remote.now();
+            on_event(copy, remote, observer, event)?;
         }
-        must_be_hopeful(course)?;
-        let (moving, summary) = (remote.moving(), course.state().summary);
+        must_be_hopeful(copy)?;
+        let (moving, summary) = (remote.moving(), copy.state().summary);
         if !observer.should_continue(&summary, moving) {
             return Err(StopReason::Stopped);
         }
@@ -115,26 +115,26 @@ fn work<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn
 }
 
 /// The next task; none while others hold the descriptors that it needs.
-fn next_task<C: TreeCopy>(course: &mut C) -> Option<C::Task> {
-    let scheduler = course.scheduler();
+fn next_task<C: TreeCopy>(copy: &mut C) -> Option<C::Task> {
+    let scheduler = copy.scheduler();
     if scheduler.is_paused() { None } else { scheduler.tasks.pop() }
 }
 
-fn must_be_hopeful<C: TreeCopy>(course: &mut C) -> Flow<()> {
-    course.state().hopeless.take().map_or(Ok(()), |error| Err(StopReason::Hopeless(error)))
+fn must_be_hopeful<C: TreeCopy>(copy: &mut C) -> Flow<()> {
+    copy.state().hopeless.take().map_or(Ok(()), |error| Err(StopReason::Hopeless(error)))
 }
 
 /// Begins transfers of large files, as many as allowed.
-fn begin_transfers<C: TreeCopy>(course: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
-    if course.scheduler().is_paused() {
+fn begin_transfers<C: TreeCopy>(copy: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
+    if copy.scheduler().is_paused() {
         return Ok(());
     }
-    let mut waiting = course.scheduler().large.len();
-    while waiting > 0 && course.scheduler().in_flight.has_transfer() {
+    let mut waiting = copy.scheduler().large.len();
+    while waiting > 0 && copy.scheduler().in_flight.has_transfer() {
         waiting -= 1;
-        let Some(large) = course.scheduler().large.pop_front() else { break };
-        if let Some(later) = course.begin(remote, observer, large)? {
-            course.scheduler().large.push_back(later);
+        let Some(large) = copy.scheduler().large.pop_front() else { break };
+        if let Some(later) = copy.begin(remote, observer, large)? {
+            copy.scheduler().large.push_back(later);
         }
     }
     Ok(())

@@ -244,8 +244,8 @@ impl Summary {
         self.files + self.directories + self.others + self.deleted == 0
     }
 
-    fn count(&mut self, deed: EntryAction) {
-        match deed {
+    fn count(&mut self, action: EntryAction) {
+        match action {
             EntryAction::Copied { bytes, .. } => {
                 self.files += 1;
                 self.bytes += bytes;

@@ -90,44 +90,44 @@ mod tests {
 
     #[test]
     fn a_directory_that_takes_nothing_is_told_once_and_the_top_ends_it_all() {
-        let (mut books, mut heard) = (TreeState::default(), Heard::default());
+        let (mut state, mut heard) = (TreeState::default(), Heard::default());
         let directory = |path: &str, parent| Directory::new(path.as_bytes().to_vec(), parent, Presence::of(None));
-        let top = books.directories.enter(directory("", None));
-        let inner = books.directories.enter(directory("a", Some(top)));
-        let below = books.directories.enter(directory("a/b", Some(inner)));
-        let innermost = books.directories.enter(directory("a/b/c", Some(below)));
+        let top = state.directories.enter(directory("", None));
+        let inner = state.directories.enter(directory("a", Some(top)));
+        let below = state.directories.enter(directory("a/b", Some(inner)));
+        let innermost = state.directories.enter(directory("a/b/c", Some(below)));
         let (denied, read_only) = (error(ErrorKind::PermissionDenied, EACCES), error(ErrorKind::ReadOnly, EROFS));
         // One name that may not be changed implies nothing about the others.
-        books.refused(&mut heard, inner, b"a/immutable", &error(ErrorKind::PermissionDenied, 1));
+        state.refused(&mut heard, inner, b"a/immutable", &error(ErrorKind::PermissionDenied, 1));
         for name in ["a/f", "a/g", "a/h"] {
-            books.refused(&mut heard, inner, name.as_bytes(), &denied);
+            state.refused(&mut heard, inner, name.as_bytes(), &denied);
         }
         assert_eq!(heard.0, ["a/immutable", "a"]);
-        assert!(books.directories.takes_nothing(inner) && !books.directories.takes_nothing(below));
+        assert!(state.directories.takes_nothing(inner) && !state.directories.takes_nothing(below));
         // An existing directory may still accept names; if it could not be made nothing below it is
         // tried.
-        books.not_made(&mut heard, below, &denied);
-        books.refused(&mut heard, innermost, b"a/b/c/f", &error(ErrorKind::NotFound, 2));
+        state.not_made(&mut heard, below, &denied);
+        state.refused(&mut heard, innermost, b"a/b/c/f", &error(ErrorKind::NotFound, 2));
         assert_eq!(heard.0.len(), 2);
-        assert!(books.directories.is_lost(innermost) && !books.directories.is_lost(inner));
-        assert_eq!((books.summary.failed, books.hopeless.clone()), (6, None));
-        books.refused(&mut heard, top, b"x", &denied);
-        assert_eq!((heard.0.len(), books.hopeless.take()), (2, Some(denied)));
-        let mounted = books.directories.enter(directory("m", Some(top)));
-        books.summary.files = 1;
-        books.refused(&mut heard, mounted, b"m/x", &read_only);
-        assert_eq!((heard.0.len(), books.hopeless.clone()), (3, None));
-        let other = books.directories.enter(directory("n", Some(top)));
-        books.summary.files = 0;
-        books.refused(&mut heard, other, b"n/x", &read_only);
-        assert_eq!((heard.0.len(), books.hopeless.clone()), (3, Some(read_only)));
+        assert!(state.directories.is_lost(innermost) && !state.directories.is_lost(inner));
+        assert_eq!((state.summary.failed, state.hopeless.clone()), (6, None));
+        state.refused(&mut heard, top, b"x", &denied);
+        assert_eq!((heard.0.len(), state.hopeless.take()), (2, Some(denied)));
+        let mounted = state.directories.enter(directory("m", Some(top)));
+        state.summary.files = 1;
+        state.refused(&mut heard, mounted, b"m/x", &read_only);
+        assert_eq!((heard.0.len(), state.hopeless.clone()), (3, None));
+        let other = state.directories.enter(directory("n", Some(top)));
+        state.summary.files = 0;
+        state.refused(&mut heard, other, b"n/x", &read_only);
+        assert_eq!((heard.0.len(), state.hopeless.clone()), (3, Some(read_only)));
     }
 
     #[test]
     fn a_list_that_cannot_be_read_back_is_a_failure_and_keeps_what_is_to_be_deleted() {
-        let (mut books, mut heard) = (TreeState::default(), Heard::default());
-        assert_eq!((books.read_back(&mut heard, Ok(7)), books.keeps_surplus(1, 1, false)), (Some(7), None));
-        assert_eq!(books.read_back::<u8>(&mut heard, Err(error(ErrorKind::Storage, 5))), None);
-        assert_eq!((books.summary.failed, books.keeps_surplus(1, 1, false).is_some()), (1, true));
+        let (mut state, mut heard) = (TreeState::default(), Heard::default());
+        assert_eq!((state.read_back(&mut heard, Ok(7)), state.keeps_surplus(1, 1, false)), (Some(7), None));
+        assert_eq!(state.read_back::<u8>(&mut heard, Err(error(ErrorKind::Storage, 5))), None);
+        assert_eq!((state.summary.failed, state.keeps_surplus(1, 1, false).is_some()), (1, true));
     }
 }

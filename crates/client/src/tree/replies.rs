@@ -12,41 +12,41 @@ use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, CallOutcome, Failure, Reply};
 
 pub(super) fn on_event<C: TreeCopy>(
-    course: &mut C,
+    copy: &mut C,
     remote: &mut dyn Remote,
     observer: &mut dyn Observer,
     event: Event,
 ) -> Flow<()> {
     match event {
-        Event::Reply(number, reply) => match course.scheduler().take(number) {
-            Some(PendingJob::Batch { codes, tasks }) => replied(course, remote, observer, &codes, tasks, reply),
+        Event::Reply(number, reply) => match copy.scheduler().take(number) {
+            Some(PendingJob::Batch { codes, tasks }) => replied(copy, remote, observer, &codes, tasks, reply),
             _ => Ok(()),
         },
         Event::Placed(number, outcomes) => {
-            placed(course, observer, number, outcomes);
+            placed(copy, observer, number, outcomes);
             Ok(())
         }
-        Event::Report(number, report) => match (course.scheduler().take(number), report) {
+        Event::Report(number, report) => match (copy.scheduler().take(number), report) {
             // Another copy sends or writes the same file: each then writes its own.
             (Some(PendingJob::Transfer(large)), Err(error)) if is_contended(&error) && large.tries == 0 => {
-                let task = course.contended(large.tried());
-                course.scheduler().tasks.push(task);
+                let task = copy.contended(large.tried());
+                copy.scheduler().tasks.push(task);
                 Ok(())
             }
             (Some(PendingJob::Transfer(large)), Err(error)) if passes_for_tree(&error) => {
-                let task = course.large_again(large);
-                course.scheduler().tasks.push(task);
+                let task = copy.large_again(large);
+                copy.scheduler().tasks.push(task);
                 Err(StopReason::Lost(error))
             }
             (Some(PendingJob::Transfer(large)), Err(error)) if are_scarce(&error) => {
-                course.scheduler().large.push_back(large);
-                wait_for_descriptors(course, error)
+                copy.scheduler().large.push_back(large);
+                wait_for_descriptors(copy, error)
             }
             (Some(PendingJob::Transfer(_)), Err(error)) if is_for_all(error.kind, error.errno) => {
                 Err(StopReason::Hopeless(error))
             }
             (Some(PendingJob::Transfer(large)), report) => {
-                course.moved(observer, large, report);
+                copy.moved(observer, large, report);
                 Ok(())
             }
             _ => Ok(()),
@@ -55,29 +55,29 @@ pub(super) fn on_event<C: TreeCopy>(
 }
 
 pub(super) fn placed<C: TreeCopy>(
-    course: &mut C,
+    copy: &mut C,
     observer: &mut dyn Observer,
     number: u64,
     outcomes: Result<Vec<Result<Safety, Error>>, Error>,
 ) {
     // Its session was lost, which has answered it.
-    let Some(PendingJob::Place(files)) = course.scheduler().take(number) else { return };
+    let Some(PendingJob::Place(files)) = copy.scheduler().take(number) else { return };
     let nobody_said =
         || Error::new(ErrorKind::Storage, "the thread that was to write it failed, or could not be started");
     let mut outcomes = outcomes.unwrap_or_default().into_iter();
     for file in files {
         match outcomes.next().unwrap_or_else(|| Err(nobody_said())) {
-            Err(error) if are_scarce(&error) && wait_for_descriptors(course, error.clone()).is_ok() => {
-                let task = course.large_again(file);
-                course.scheduler().tasks.push(task);
+            Err(error) if are_scarce(&error) && wait_for_descriptors(copy, error.clone()).is_ok() => {
+                let task = copy.large_again(file);
+                copy.scheduler().tasks.push(task);
             }
-            outcome => course.placed(observer, file, outcome),
+            outcome => copy.placed(observer, file, outcome),
         }
     }
 }
 
 fn replied<C: TreeCopy>(
-    course: &mut C,
+    copy: &mut C,
     remote: &mut dyn Remote,
     observer: &mut dyn Observer,
     codes: &[u64],
@@ -96,8 +96,8 @@ fn replied<C: TreeCopy>(
                     .into_iter()
                     .map(|outcome| CallResult { outcome: in_words(outcome), safety })
                     .collect();
-                let (tasks, told) = without_scarce(course, tasks, told)?;
-                course.answered(remote, observer, &payload, tasks, told);
+                let (tasks, told) = without_scarce(copy, tasks, told)?;
+                copy.answered(remote, observer, &payload, tasks, told);
                 return Ok(());
             }
             Err(error) => Error::new(ErrorKind::Protocol, format!("the server's reply makes no sense: {error}")),
@@ -106,19 +106,19 @@ fn replied<C: TreeCopy>(
         Err(error) => {
             let told =
                 tasks.iter().map(|_| CallResult { outcome: Err(error.clone()), safety: Safety::Written }).collect();
-            course.answered(remote, observer, &Bytes::new(), tasks, told);
+            copy.answered(remote, observer, &Bytes::new(), tasks, told);
             return Ok(());
         }
     };
-    let again: Vec<_> = tasks.into_iter().rev().map(|task| course.again(task)).collect();
-    course.scheduler().tasks.extend(again);
+    let again: Vec<_> = tasks.into_iter().rev().map(|task| copy.again(task)).collect();
+    copy.scheduler().tasks.extend(again);
     Err(StopReason::Lost(lost))
 }
 
 /// Takes the calls out of a reply that failed because the server had too many open files, and
 /// repeats them.
 fn without_scarce<'a, C: TreeCopy>(
-    course: &mut C,
+    copy: &mut C,
     tasks: Vec<C::Task>,
     told: Vec<CallResult<'a>>,
 ) -> Flow<(Vec<C::Task>, Vec<CallResult<'a>>)> {
@@ -129,24 +129,24 @@ fn without_scarce<'a, C: TreeCopy>(
     let (mut again, mut kept, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     for (task, told) in tasks.into_iter().zip(told) {
         // Later calls of the batch may have failed because of it.
-        if told.outcome.is_err() && course.stands_alone(&task) {
-            again.push(course.again(task));
+        if told.outcome.is_err() && copy.stands_alone(&task) {
+            again.push(copy.again(task));
         } else {
             kept.push(task);
             answers.push(told);
         }
     }
-    course.scheduler().tasks.extend(again.into_iter().rev());
-    wait_for_descriptors(course, why)?;
+    copy.scheduler().tasks.extend(again.into_iter().rev());
+    wait_for_descriptors(copy, why)?;
     Ok((kept, answers))
 }
 
 /// Too many files are open: what was refused is tried again when something else has ended. If
 /// nothing else is in flight others hold the descriptors; the copy waits for them, but not forever,
 /// since the limit may be too low for anything.
-pub(super) fn wait_for_descriptors<C: TreeCopy>(course: &mut C, error: Error) -> Flow<()> {
-    let summary = course.state().summary;
-    let scheduler = course.scheduler();
+pub(super) fn wait_for_descriptors<C: TreeCopy>(copy: &mut C, error: Error) -> Flow<()> {
+    let summary = copy.state().summary;
+    let scheduler = copy.scheduler();
     if scheduler.in_flight.descriptors_are_scarce() || scheduler.descriptors.refused(scheduler.now, summary) {
         return Ok(());
     }

@@ -124,12 +124,12 @@ pub(super) trait TreeCopy {
     fn finish_of(id: DirectoryId) -> Self::Task;
 
     /// A name is settled.
-    fn done(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, deed: EntryAction) {
-        self.state().count(deed);
-        if deed == EntryAction::Skipped {
+    fn done(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, action: EntryAction) {
+        self.state().count(action);
+        if action == EntryAction::Skipped {
             self.state().summary.skipped_bytes += Self::bytes_of(&entry.detail);
         }
-        observer.done(&entry.path, deed);
+        observer.done(&entry.path, action);
         self.settle(entry.directory);
     }
 

@@ -397,13 +397,13 @@ impl Upload {
         entry: UploadEntry,
     ) -> Flow<Turn<UploadTask>> {
         if self.options.dry_run {
-            let deed = match entry.detail.node.kind {
+            let action = match entry.detail.node.kind {
                 NodeKind::Regular => {
                     EntryAction::copied(entry.detail.node.size, xdfs_proto::base::Safety::Written, entry.detail.exists)
                 }
                 _ => EntryAction::Made,
             };
-            self.done(observer, &entry, deed);
+            self.done(observer, &entry, action);
             return Ok(Turn::Taken);
         }
         if self.passes_over(&entry) {

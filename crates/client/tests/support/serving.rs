@@ -8,8 +8,8 @@ use std::time::Duration;
 use xdfs_client::{Address, ConnectOptions, HostCheck, Level, Offer, Pinned, Session};
 use xdfs_io::store::{LocalStore, MemoryExport};
 use xdfs_server::{
-    Access, Anonymous, Config, Directory, DiskMode, Export, Handle, HostIdentity, KeyLimits, KeyPair, LogEvent, Policy,
-    Server, ServerLimits, TransportOptions, VisitorsOnly,
+    Access, Anonymous, Config, Directory, DiskMode, Export, HostIdentity, KeyLimits, KeyPair, LogEvent, Policy, Server,
+    ServerHandle, ServerLimits, TransportOptions, VisitorsOnly,
 };
 
 /// The seed of the host's key.
@@ -26,7 +26,7 @@ pub fn host_check() -> Arc<dyn HostCheck> {
 pub struct Serving {
     pub directory: Scratch,
     pub address: Address,
-    pub handle: Handle,
+    pub handle: ServerHandle,
     setup: Setup,
     log: Arc<Watched<Vec<LogEvent>>>,
     thread: Option<JoinHandle<Result<(), xdfs_client::Error>>>,
@@ -200,7 +200,7 @@ impl Serving {
     }
 }
 
-type Launched = (Address, Handle, JoinHandle<Result<(), xdfs_client::Error>>);
+type Launched = (Address, ServerHandle, JoinHandle<Result<(), xdfs_client::Error>>);
 
 /// Starts a server.
 fn launch(setup: &Setup, directory: &Scratch, log: &Arc<Watched<Vec<LogEvent>>>) -> Launched {

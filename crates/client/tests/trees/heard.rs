@@ -20,8 +20,8 @@ impl Default for Heard {
 }
 
 impl Observer for Heard {
-    fn done(&mut self, path: &[u8], deed: EntryAction) {
-        self.done.push((path.to_vec(), deed));
+    fn done(&mut self, path: &[u8], action: EntryAction) {
+        self.done.push((path.to_vec(), action));
     }
 
     fn failed(&mut self, path: &[u8], error: &Error) {
@@ -47,9 +47,9 @@ pub struct Meddler<'m> {
 }
 
 impl Observer for Meddler<'_> {
-    fn done(&mut self, path: &[u8], deed: EntryAction) {
+    fn done(&mut self, path: &[u8], action: EntryAction) {
         self.each.into_iter().for_each(|act| act());
-        self.heard.done(path, deed);
+        self.heard.done(path, action);
     }
 
     fn failed(&mut self, path: &[u8], error: &Error) {

@@ -27,8 +27,8 @@ struct Waits {
 }
 
 impl Observer for Waits {
-    fn done(&mut self, path: &[u8], deed: EntryAction) {
-        self.heard.done(path, deed);
+    fn done(&mut self, path: &[u8], action: EntryAction) {
+        self.heard.done(path, action);
     }
 
     fn failed(&mut self, path: &[u8], error: &Error) {

@@ -17,7 +17,7 @@ const FIGURES_WAIT: Duration = Duration::from_secs(2);
 
 /// Controls a running server from another thread.
 #[derive(Clone)]
-pub struct Handle {
+pub struct ServerHandle {
     /// The access rules, which a reload replaces.
     authority: CurrentAuthority,
     /// What is open on the exports.
@@ -26,7 +26,7 @@ pub struct Handle {
     listener: ListenerSender,
 }
 
-impl Handle {
+impl ServerHandle {
     pub(super) fn new(authority: CurrentAuthority, files: Arc<OpenFiles>, listener: ListenerSender) -> Self {
         Self { authority, files, listener }
     }

@@ -50,7 +50,7 @@ fn a_name_reaches_the_terminal_escaped_and_a_program_as_it_is() {
 }
 
 /// A server of whatever the script lists.
-pub(super) fn lying(script: Script) -> (xdfs_server::Handle, String) {
+pub(super) fn lying(script: Script) -> (xdfs_server::ServerHandle, String) {
     let server = Server::bind(Config {
         listen: Address::Tcp(([127, 0, 0, 1], 0).into()),
         inherited: None,

@@ -120,7 +120,7 @@ fn b25_no_secret_of_a_session_is_said_logged_or_left_by_a_server() {
 fn server_here(
     scene: &Scene,
     said: &Arc<Mutex<Vec<String>>>,
-) -> (xdfs_server::Handle, std::thread::JoinHandle<()>, String) {
+) -> (xdfs_server::ServerHandle, std::thread::JoinHandle<()>, String) {
     let store = LocalStore::open_root(&scene.directory("server"), true).expect("a directory");
     let said = Arc::clone(said);
     let server = xdfs_server::Server::bind(Config {

@@ -94,8 +94,8 @@ impl Copy<'_> {
             }
             return Ok(exit);
         };
-        let mut course = IntoPlace { upload: &mut upload, whole: &whole };
-        let exit = self.carry(&mut course, (target, &local), ends, plan, listed.as_deref())?;
+        let mut direction = IntoPlace { upload: &mut upload, whole: &whole };
+        let exit = self.carry(&mut direction, (target, &local), ends, plan, listed.as_deref())?;
         if exit == Exit::Done {
             return self.publish(&whole);
         }
@@ -165,7 +165,7 @@ impl Copy<'_> {
     /// Runs the copy over as many sessions as needed.
     fn carry(
         &mut self,
-        course: &mut dyn DirectionRun,
+        direction: &mut dyn DirectionRun,
         (server, local): (&Url, &LocalStore),
         (source, target): (&Endpoint, &Endpoint),
         plan: &TreePlan,
@@ -174,10 +174,10 @@ impl Copy<'_> {
         let (started, mut backoff) = (Instant::now(), Backoff::since_progress(self.options.retry));
         let mut failures = Failures::open(plan.failures.as_deref())?;
         self.monitor.begin();
-        let total = self.total_of(course);
+        let total = self.total_of(direction);
         let mut attempts = TreeAttempts {
             copy: self,
-            course: &mut *course,
+            direction: &mut *direction,
             server,
             local,
             ends: (source, target),
@@ -191,14 +191,14 @@ impl Copy<'_> {
             Err(AttemptError::Output(failure)) => return Err(failure),
             Err(AttemptError::Session(failed)) => {
                 let failed = self.monitor.given_up(&backoff, failed);
-                self.monitor.output().tree_stopped(&course.summary());
+                self.monitor.output().tree_stopped(&direction.summary());
                 return self.monitor.tell(Err(failed));
             }
         };
         let causes = failures.close()?;
         let (summary, stopped) = match ran {
             Ok((summary, end)) => (summary, end == RunEnd::Stopped),
-            Err(error) => return self.monitor.tell(Err(course.refused(target.shown(), error))),
+            Err(error) => return self.monitor.tell(Err(direction.refused(target.shown(), error))),
         };
         let failed = if summary.is_complete() { Exit::Done } else { Exit::SomeFailed };
         let exit = if stopped { Exit::Cancelled } else { failed };
@@ -218,10 +218,10 @@ impl Copy<'_> {
     }
 
     /// The total of a tree; it is counted where it is shown.
-    fn total_of(&mut self, course: &mut dyn DirectionRun) -> Arc<Total> {
+    fn total_of(&mut self, direction: &mut dyn DirectionRun) -> Arc<Total> {
         let total = Arc::new(Total::default());
         if self.monitor.output().shows_tree_progress() {
-            course.count_into(Arc::clone(&total));
+            direction.count_into(Arc::clone(&total));
         }
         total
     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use xdfs_server::Handle;
+use xdfs_server::ServerHandle;
 use xdfs_server::metrics::{HttpLimits, MetricsPlace, serve};
 
 use super::fixed::Fixed;
@@ -27,7 +27,7 @@ pub(super) fn take(fixed: &Fixed, inherited: Option<OwnedFd>) -> Result<Option<O
 }
 
 /// Answers on the socket, if there is one.
-pub(super) fn answer(socket: Option<OwnedFd>, handle: &Handle) -> Result<Option<Answering>, Failure> {
+pub(super) fn answer(socket: Option<OwnedFd>, handle: &ServerHandle) -> Result<Option<Answering>, Failure> {
     let answering = socket.map(|socket| Answering::start(socket, handle.clone())).transpose();
     answering.map_err(|error| Failure::new(Exit::Local, format!("--metrics: {error}")))
 }
@@ -79,7 +79,7 @@ pub(super) struct Answering {
 
 impl Answering {
     /// Answers with the figures of the server behind `handle`.
-    pub(super) fn start(socket: OwnedFd, handle: Handle) -> std::io::Result<Self> {
+    pub(super) fn start(socket: OwnedFd, handle: ServerHandle) -> std::io::Result<Self> {
         let (running, stopped) = UnixStream::pair()?;
         let listener = socket.as_fd().try_clone_to_owned()?;
         let thread = std::thread::Builder::new().name("xdfs-metrics".into()).spawn(move || {

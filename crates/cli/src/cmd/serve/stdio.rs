@@ -16,8 +16,8 @@ use std::time::Duration;
 use xdfs_io::store::LocalStore;
 use xdfs_secure::policy::{PasswordVerifier, PublicKey, TokenRecord};
 use xdfs_server::{
-    Access, Address, Config, Directory, DiskMode, Export, Handle, HostIdentity, Keep, KeyLimits, KeyPair, Policy,
-    Server, ServerLimits, TransportOptions,
+    Access, Address, Config, Directory, DiskMode, Export, HostIdentity, Keep, KeyLimits, KeyPair, Policy, Server,
+    ServerHandle, ServerLimits, TransportOptions,
 };
 
 use crate::descriptors;
@@ -182,7 +182,7 @@ fn greet(greeting: &Greeting) -> Result<(), Failure> {
 
 /// Moves bytes between the pipes of ssh and the server's end of channel 1. When either pipe ends the
 /// client has left, and the server ends with it.
-fn relay(server: UnixStream, handle: &Handle, over: Receiver<()>) -> io::Result<()> {
+fn relay(server: UnixStream, handle: &ServerHandle, over: Receiver<()>) -> io::Result<()> {
     let (mut input, mut output) = (standard_input()?, standard_output()?);
     let (mut to_server, mut from_server) = (server.try_clone()?, server);
     let (left, ended) = (handle.clone(), handle.clone());

@@ -207,11 +207,11 @@ impl Download {
         }
     }
 
-    fn tell(&mut self, observer: &mut dyn Observer, path: &[u8], deed: EntryAction, outcome: Result<(), Error>) {
+    fn tell(&mut self, observer: &mut dyn Observer, path: &[u8], action: EntryAction, outcome: Result<(), Error>) {
         match outcome {
             Ok(()) => {
-                self.state.count(deed);
-                observer.done(path, deed);
+                self.state.count(action);
+                observer.done(path, action);
             }
             Err(error) => {
                 self.state.in_the_way += u64::from(is_in_the_way(error.kind));

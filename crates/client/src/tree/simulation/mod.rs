@@ -38,7 +38,7 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Copies over as many sessions as it takes.
 fn copy<C: TreeCopy>(
-    mut course: C,
+    mut copy: C,
     scenario: &Scenario,
     server: &SimulatedServer,
     (changes, random): (&mut Changes, &mut Random),
@@ -52,7 +52,7 @@ fn copy<C: TreeCopy>(
         let bounds = (BASE.len() + 1, scenario.batch_bytes_max, life);
         let mut remote = SimulatedRemote::new(server, local.clone(), bounds, &mut interfere, random);
         (remote.now, remote.slow) = (now, scenario.slow);
-        match main_loop::run(&mut course, &mut remote, &mut heard) {
+        match main_loop::run(&mut copy, &mut remote, &mut heard) {
             Ended::Complete(summary) => return (summary, heard),
             // The top could not be made, or nothing was settled for a minute: it says so and stops.
             Ended::Refused(error) if scenario.refusals != Refusals::default() => {

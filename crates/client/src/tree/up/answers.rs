@@ -256,7 +256,7 @@ impl Upload {
             let taken = outcome.is_ok() && node.kind != NodeKind::Regular;
             return self.scheduler.tasks.push(if taken { UploadTask::Clear(entry) } else { UploadTask::Entry(entry) });
         }
-        let deed = match node.kind {
+        let action = match node.kind {
             NodeKind::Regular => EntryAction::copied(node.size, safety, entry.detail.exists),
             _ => EntryAction::Made,
         };
@@ -267,7 +267,7 @@ impl Upload {
         if node.kind != NodeKind::Regular {
             self.scheduler.tasks.push(UploadTask::Time(entry.path.clone(), node.modified));
         }
-        self.done(observer, &entry, deed);
+        self.done(observer, &entry, action);
     }
 
     fn has_text(&self, entry: &UploadEntry, told: Option<&[u8]>) -> bool {

@@ -365,9 +365,9 @@ impl Upload {
         }
     }
 
-    fn link_done(&mut self, observer: &mut dyn Observer, path: &[u8], deed: EntryAction) {
-        self.state.count(deed);
-        observer.done(path, deed);
+    fn link_done(&mut self, observer: &mut dyn Observer, path: &[u8], action: EntryAction) {
+        self.state.count(action);
+        observer.done(path, action);
     }
 
     fn link_failed(&mut self, observer: &mut dyn Observer, path: &[u8], error: &Error) {

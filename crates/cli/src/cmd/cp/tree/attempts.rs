@@ -20,7 +20,7 @@ use crate::url::Url;
 /// The attempts at one tree.
 pub(super) struct TreeAttempts<'c, 'a> {
     pub(super) copy: &'c mut Copy<'a>,
-    pub(super) course: &'c mut dyn DirectionRun,
+    pub(super) direction: &'c mut dyn DirectionRun,
     pub(super) server: &'c Url,
     /// The other end.
     pub(super) local: &'c LocalStore,
@@ -64,7 +64,7 @@ impl Attempts for TreeAttempts<'_, '_> {
             copy.monitor.report_grant(session, copy.options);
         }
         let mut news = TreeReporter::new(&mut copy.monitor, self.failures, self.plan, self.ends, self.total);
-        let mut ended = self.course.run(&mut link, &mut news);
+        let mut ended = self.direction.run(&mut link, &mut news);
         if let Ended::Complete(summary) = &mut ended {
             for name in self.listed.into_iter().flat_map(Only::missing) {
                 summary.failed += 1;

@@ -52,8 +52,8 @@ impl<'m, 'o> TreeReporter<'m, 'o> {
 }
 
 impl Observer for TreeReporter<'_, '_> {
-    fn done(&mut self, path: &[u8], deed: EntryAction) {
-        let told = self.moving.output().name_done(path, deed, self.dry_run);
+    fn done(&mut self, path: &[u8], action: EntryAction) {
+        let told = self.moving.output().name_done(path, action, self.dry_run);
         self.keep(told);
     }
 
