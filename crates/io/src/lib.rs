@@ -1,8 +1,8 @@
 //! Everything that touches the kernel: the event dispatcher, transports, stores, buffers and driver
 //! stacks.
 //!
-//! Each folder has a `mod.rs` that starts with the contract that every member keeps; each member is
-//! one file, and one conformance suite in `tests/conformance` runs over all members. This is the
+//! Each folder has a `mod.rs` that starts with the contract that every implementation keeps; each implementation is
+//! one file, and one conformance suite in `tests/conformance` runs over all implementations. This is the
 //! only crate with `unsafe`, and within it only `sys` and `buf` have any.
 //!
 //! It uses only `proto::base` of `proto` (ids, extents, relative paths, error kinds), so that the

@@ -1,12 +1,12 @@
 //! The stores that an export can name instead of a directory, in one table. This is the only place
-//! that knows members in crates of their own. The example is none of them: it is for tests.
+//! that knows stores in crates of their own. The example is none of them: it is for tests.
 
 use std::fmt;
 use std::sync::Arc;
 use xdfs_io::store::{MemoryExport, Registration, Store};
 use xdfs_proto::base::{Error, ErrorKind};
 
-/// One line for each member.
+/// One line for each store.
 const STORES: &[Registration] = &[MemoryExport::REGISTRATION];
 
 /// The name of a store as a user writes it: `memory:`, or a word and an address.
@@ -23,11 +23,11 @@ impl StoreName {
     ///
     /// # Errors
     ///
-    /// Where its member refuses the address, or cannot reach what it names.
+    /// Where its store refuses the address, or cannot reach what it names.
     pub fn open(&self) -> Result<Arc<dyn Store>, Error> {
         let unknown = || Error::new(ErrorKind::Unsupported, format!("no store is called '{self}'"));
-        let (member, address) = find(STORES, &self.0).ok_or_else(unknown)?;
-        (member.open)(address)
+        let (registration, address) = find(STORES, &self.0).ok_or_else(unknown)?;
+        (registration.open)(address)
     }
 }
 
@@ -37,8 +37,8 @@ impl fmt::Display for StoreName {
     }
 }
 
-fn find<'t>(members: &'static [Registration], text: &'t str) -> Option<(&'static Registration, &'t str)> {
-    members.iter().find_map(|member| Some((member, member.address(text)?)))
+fn find<'t>(registrations: &'static [Registration], text: &'t str) -> Option<(&'static Registration, &'t str)> {
+    registrations.iter().find_map(|registration| Some((registration, registration.address(text)?)))
 }
 
 #[cfg(test)]
@@ -50,10 +50,10 @@ mod tests {
 
     #[test]
     fn each_member_has_a_word_of_its_own_that_can_stand_before_a_colon() {
-        for (index, member) in BOTH.iter().enumerate() {
+        for (index, registration) in BOTH.iter().enumerate() {
             let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-            assert!(!member.word.is_empty() && member.word.bytes().all(allowed), "{}", member.word);
-            assert!(BOTH[..index].iter().all(|other| other.word != member.word), "{}", member.word);
+            assert!(!registration.word.is_empty() && registration.word.bytes().all(allowed), "{}", registration.word);
+            assert!(BOTH[..index].iter().all(|other| other.word != registration.word), "{}", registration.word);
         }
     }
 
@@ -69,8 +69,8 @@ mod tests {
     #[test]
     fn what_follows_the_colon_is_the_address_which_the_member_checks() {
         let opened = |text: &str| {
-            let (member, address) = find(BOTH, text).unwrap();
-            (member.open)(address)
+            let (registration, address) = find(BOTH, text).unwrap();
+            (registration.open)(address)
         };
         assert!(opened("memory:").is_ok() && opened("example-objects:").is_ok() && opened("example-objects:1").is_ok());
         for text in ["example-objects:0", "example-objects:x", "example-objects:5000"] {

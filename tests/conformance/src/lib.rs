@@ -1,7 +1,7 @@
 //! Conformance suites: one for each exchangeable part of `io`.
 //!
-//! That of stores is a library ([`store`]), so that a member in a crate of its own runs it. Those of
-//! transports and dispatchers are in `tests/`, each with its own harness, since what a member is
+//! That of stores is a library ([`store`]), so that an implementation in a crate of its own runs it. Those of
+//! transports and dispatchers are in `tests/`, each with its own harness, since what an implementation is
 //! differs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]

@@ -1,4 +1,4 @@
-//! One suite over the members of the transport room, TCP over both families and Unix, and what each has alone.
+//! One suite over the implementations of the transport room, TCP over both families and Unix, and what each has alone.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -13,7 +13,7 @@ use xdfs_io::stack::Count;
 use xdfs_io::transport::{self, Address, Link, Peer, TransportError, TransportOptions};
 use xdfs_proto::base::{Duration, Error, ErrorKind};
 
-/// Where a member listens in a test: a free port, or a new name.
+/// Where an implementation listens in a test: a free port, or a new name.
 struct Place {
     address: Address,
     _directory: Option<TempDir>,
@@ -32,7 +32,7 @@ fn unix() -> Place {
     Place { address: Address::Unix(directory.path().join("socket")), _directory: Some(directory) }
 }
 
-/// Runs each function once per member.
+/// Runs each function once per implementation.
 macro_rules! over_all_members {
     ($($test:ident,)*) => {
         mod over_tcp_4 { $(#[test] fn $test() { super::$test(&super::tcp4()); })* }

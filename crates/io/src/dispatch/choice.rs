@@ -1,4 +1,4 @@
-//! The member used by the program, chosen once by an environment variable. One match per call; no
+//! The implementation used by the program, chosen once by an environment variable. One match per call; no
 //! function pointer.
 
 use super::DescriptorWaker;
@@ -9,10 +9,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The variable that selects a member.
+/// The variable that selects a dispatcher.
 pub const DISPATCH_VARIABLE: &str = "XDFS_DISPATCH";
 
-/// Any member over the kernel's sockets.
+/// Any dispatcher over the kernel's sockets.
 pub enum Dispatcher {
     /// `epoll(7)`, the default.
     Epoll(Epoll),
@@ -24,7 +24,7 @@ impl Dispatcher {
     /// The names that [`Dispatcher::named`] accepts.
     pub const NAMES: &[&str] = &["epoll", "poll"];
 
-    /// The member named by `XDFS_DISPATCH`, or the default if it is not set.
+    /// The dispatcher named by `XDFS_DISPATCH`, or the default if it is not set.
     pub fn new() -> io::Result<Self> {
         match std::env::var_os(DISPATCH_VARIABLE) {
             None => Self::named("epoll"),
@@ -32,7 +32,7 @@ impl Dispatcher {
         }
     }
 
-    /// The member of that name.
+    /// The dispatcher of that name.
     pub fn named(name: &str) -> io::Result<Self> {
         match name {
             "epoll" => Epoll::new().map(Self::Epoll),
@@ -48,7 +48,7 @@ impl Dispatcher {
         }
     }
 
-    /// The name of the member.
+    /// The name of the dispatcher.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Epoll(_) => "epoll",
@@ -57,12 +57,12 @@ impl Dispatcher {
     }
 }
 
-/// Calls the method of the member.
-macro_rules! member {
-    ($self:expr, $member:ident => $call:expr) => {
+/// Calls the method of the dispatcher.
+macro_rules! dispatcher {
+    ($self:expr, $dispatcher:ident => $call:expr) => {
         match $self {
-            Dispatcher::Epoll($member) => $call,
-            Dispatcher::Poll($member) => $call,
+            Dispatcher::Epoll($dispatcher) => $call,
+            Dispatcher::Poll($dispatcher) => $call,
         }
     };
 }
@@ -72,61 +72,61 @@ impl Dispatch for Dispatcher {
     type Waker = DescriptorWaker;
 
     fn attach(&mut self, link: Link, unread: &[u8]) -> io::Result<SocketId> {
-        member!(self, member => member.attach(link, unread))
+        dispatcher!(self, dispatcher => dispatcher.attach(link, unread))
     }
 
     fn detach(&mut self, socket: SocketId, returned: &mut Vec<Buffer>) -> Detached<Link> {
-        member!(self, member => member.detach(socket, returned))
+        dispatcher!(self, dispatcher => dispatcher.detach(socket, returned))
     }
 
     fn open_file(&mut self, file: OwnedFd) -> FileId {
-        member!(self, member => member.open_file(file))
+        dispatcher!(self, dispatcher => dispatcher.open_file(file))
     }
 
     fn close_file(&mut self, file: FileId) {
-        member!(self, member => member.close_file(file))
+        dispatcher!(self, dispatcher => dispatcher.close_file(file))
     }
 
     #[inline]
     fn submit(&mut self, op: Op) {
-        member!(self, member => member.submit(op))
+        dispatcher!(self, dispatcher => dispatcher.submit(op))
     }
 
     #[inline]
     fn next(&mut self, deadline: Option<Instant>) -> io::Result<Completion<Link>> {
-        member!(self, member => member.next(deadline))
+        dispatcher!(self, dispatcher => dispatcher.next(deadline))
     }
 
     fn scratch(&mut self) -> &mut [u8] {
-        member!(self, member => member.scratch())
+        dispatcher!(self, dispatcher => dispatcher.scratch())
     }
 
     fn progress(&self, socket: SocketId) -> Progress {
-        member!(self, member => member.progress(socket))
+        dispatcher!(self, dispatcher => dispatcher.progress(socket))
     }
 
     fn pace(&mut self, socket: SocketId, side: Side, pace: Option<Arc<dyn Pace>>) {
-        member!(self, member => member.pace(socket, side, pace))
+        dispatcher!(self, dispatcher => dispatcher.pace(socket, side, pace))
     }
 
     fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()> {
-        member!(self, member => member.finish_sending(socket))
+        dispatcher!(self, dispatcher => dispatcher.finish_sending(socket))
     }
 
     fn failure(&self, socket: SocketId) -> Option<String> {
-        member!(self, member => member.failure(socket))
+        dispatcher!(self, dispatcher => dispatcher.failure(socket))
     }
 
     fn link(&self, socket: SocketId) -> &Link {
-        member!(self, member => member.link(socket))
+        dispatcher!(self, dispatcher => dispatcher.link(socket))
     }
 
     fn now(&self) -> Instant {
-        member!(self, member => member.now())
+        dispatcher!(self, dispatcher => dispatcher.now())
     }
 
     fn waker(&self) -> DescriptorWaker {
-        member!(self, member => member.waker())
+        dispatcher!(self, dispatcher => dispatcher.waker())
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
         for name in Dispatcher::NAMES {
             assert_eq!(Dispatcher::named(name).unwrap().name(), *name);
         }
-        let Err(error) = Dispatcher::named("select") else { panic!("no such member") };
+        let Err(error) = Dispatcher::named("select") else { panic!("no such dispatcher") };
         assert_eq!(error.to_string(), "XDFS_DISPATCH names no dispatcher: 'select'; there are: epoll, poll");
     }
 }

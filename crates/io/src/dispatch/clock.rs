@@ -1,4 +1,4 @@
-//! The monotonic clock, and the waker that the members over the kernel share.
+//! The monotonic clock, and the waker that the implementations over the kernel share.
 
 use super::wait::Until;
 use super::{Instant, Wake};

@@ -1,4 +1,4 @@
-//! The default member: `epoll(7)`, level-triggered. Edge-triggered was measured to starve sockets,
+//! The default implementation: `epoll(7)`, level-triggered. Edge-triggered was measured to starve sockets,
 //! `io_uring` to be no faster.
 //!
 //! It does not know about operations and bytes: see `sockets`.

@@ -2,12 +2,12 @@
 //!
 //! # Contract
 //!
-//! A member owns the sockets that were attached to it and serves one thread. At most one receiving
+//! An implementation owns the sockets that were attached to it and serves one thread. At most one receiving
 //! operation ([`Op::Head`], [`Op::Small`], [`Op::Fill`], [`Op::Some`], [`Op::Accept`]) and one
 //! sending operation ([`Op::Send`], [`Op::Connect`]) is outstanding per socket; submitting a second
 //! one is a bug of the caller and panics.
 //!
-//! A member must provide:
+//! An implementation must provide:
 //! - every submitted operation ends in exactly one completion, or is dropped by
 //!   [`Dispatch::detach`];
 //! - sockets are served in turns of at most a byte budget per socket and round, so that no socket
@@ -16,7 +16,7 @@
 //!   nothing at half time);
 //! - bytes of a socket are delivered in order and none is read beyond what was requested, except
 //!   for the 48 bytes of the next head after an [`Op::Fill`] and [`AHEAD_BYTES`] after an
-//!   [`Op::Small`], which the member keeps for the following operations and returns on
+//!   [`Op::Small`], which the implementation keeps for the following operations and returns on
 //!   [`Dispatch::detach`];
 //! - an end or error of the receiving side is reported once, as the completion of the outstanding
 //!   receiving operation or of the next one submitted.
@@ -30,8 +30,8 @@
 //! that `submit` does or does not make a system call, or that a completed [`Op::Send`] reached the
 //! peer (it reached the transport).
 //!
-//! Members: `epoll` (default), `poll` (portable), `sim` (in memory, seeded, with a virtual clock).
-//! `XDFS_DISPATCH=poll` selects a member for a whole program run.
+//! Implementations: `epoll` (default), `poll` (portable), `sim` (in memory, seeded, with a virtual clock).
+//! `XDFS_DISPATCH=poll` selects an implementation for a whole program run.
 
 mod choice;
 mod clock;
@@ -85,10 +85,10 @@ pub enum Op {
     Head { socket: SocketId },
     /// Receive exactly `length` bytes (handshake messages, control payloads; at most 64 KiB).
     Small { socket: SocketId, length: usize },
-    /// Fill `buffer[from..to]` of the payload area; completes when it is full. The member may read
+    /// Fill `buffer[from..to]` of the payload area; completes when it is full. The implementation may read
     /// the head that follows in the same call.
     Fill { socket: SocketId, buffer: Buffer, from: usize, to: usize },
-    /// Receive at least one and at most `limit` bytes into the member's scratch area
+    /// Receive at least one and at most `limit` bytes into the implementation's scratch area
     /// ([`Dispatch::scratch`]).
     Some { socket: SocketId, limit: usize },
     /// Send head (if any) and body; completes when the transport has accepted the last byte.

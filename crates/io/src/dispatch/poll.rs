@@ -1,4 +1,4 @@
-//! The portable member: `poll(2)` and a pipe, both of POSIX. It scans every socket on every wait,
+//! The portable implementation: `poll(2)` and a pipe, both of POSIX. It scans every socket on every wait,
 //! so it is for systems without `epoll` and for proving that nothing above depends on one
 //! mechanism.
 //!

@@ -1,4 +1,4 @@
-//! The member for tests: sockets in memory, seeded faults, a virtual clock. The bytes move through
+//! The implementation for tests: sockets in memory, seeded faults, a virtual clock. The bytes move through
 //! the same code as over the kernel's sockets; only the wait and the bottom of the stack are
 //! different.
 //!
@@ -39,7 +39,7 @@ use super::sockets::Sockets;
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use super::{Instant, Wake};
 use std::io;
-use world::{MemberId, SocketName};
+use world::{DispatcherId, SocketName};
 
 /// The dispatcher over a [`Network`].
 pub type Sim = Sockets<SimWait>;
@@ -47,7 +47,7 @@ pub type Sim = Sockets<SimWait>;
 /// Waits for the sockets of a [`Network`].
 pub struct SimWait {
     network: Network,
-    member: MemberId,
+    dispatcher: DispatcherId,
     /// By slot: the watched socket and its interest.
     watched: Vec<Option<(SocketName, Interest)>>,
 }
@@ -55,8 +55,8 @@ pub struct SimWait {
 impl Sim {
     /// A dispatcher without sockets.
     pub fn new(network: &Network) -> io::Result<Self> {
-        let member = network.world().join();
-        Sockets::over(SimWait { network: network.clone(), member, watched: Vec::new() })
+        let dispatcher = network.world().join();
+        Sockets::over(SimWait { network: network.clone(), dispatcher, watched: Vec::new() })
     }
 }
 
@@ -83,22 +83,22 @@ impl Wait for SimWait {
                     events.push(Event { slot: slot as u32, found });
                 }
             }
-            let woken = world.take_woken(self.member);
+            let woken = world.take_woken(self.dispatcher);
             let passed = matches!(until, Until::At(moment) if moment <= world.now());
             if woken || passed || until == Until::Now || !events.is_empty() {
                 world.shuffle(events);
-                world.busy(self.member);
+                world.busy(self.dispatcher);
                 return Ok(Waited { woken, gave_up: false });
             }
             let deadline = if let Until::At(moment) = until { Some(moment) } else { None };
-            if !world.idle(self.member, deadline) {
+            if !world.idle(self.dispatcher, deadline) {
                 return Ok(Waited { woken: false, gave_up: true });
             }
         }
     }
 
     fn submitted(&mut self) {
-        self.network.world().busy(self.member);
+        self.network.world().busy(self.dispatcher);
     }
 
     fn now(&self) -> Instant {
@@ -106,13 +106,13 @@ impl Wait for SimWait {
     }
 
     fn waker(&self) -> SimWaker {
-        SimWaker { network: self.network.clone(), member: self.member }
+        SimWaker { network: self.network.clone(), dispatcher: self.dispatcher }
     }
 }
 
 impl Drop for SimWait {
     fn drop(&mut self) {
-        self.network.world().leave(self.member);
+        self.network.world().leave(self.dispatcher);
     }
 }
 
@@ -120,11 +120,11 @@ impl Drop for SimWait {
 #[derive(Clone, Debug)]
 pub struct SimWaker {
     network: Network,
-    member: MemberId,
+    dispatcher: DispatcherId,
 }
 
 impl Wake for SimWaker {
     fn wake(&self) {
-        self.network.world().wake(self.member);
+        self.network.world().wake(self.dispatcher);
     }
 }

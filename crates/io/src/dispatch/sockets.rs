@@ -1,4 +1,4 @@
-//! Code shared by all members: the table of sockets, turns and budgets, and the only place where
+//! Code shared by all implementations: the table of sockets, turns and budgets, and the only place where
 //! completions are made.
 //!
 //! A *round* begins with one wait. Every socket that is ready then, or has work left from the round

@@ -1,4 +1,4 @@
-//! The interface between the code that moves bytes, which all members share, and the mechanism that
+//! The interface between the code that moves bytes, which all implementations share, and the mechanism that
 //! waits.
 //!
 //! A back end reports readiness by level: what was not handled is reported again. It owns no socket

@@ -2,7 +2,7 @@
 //! which the conformance suite checks.
 //!
 //! Short and interrupted calls happen below the loops of `io_loops`, where the kernel would cause
-//! them; so tests with this member run the same code as transfers to a disk.
+//! them; so tests with this store run the same code as transfers to a disk.
 
 mod plan;
 mod small;
@@ -269,7 +269,7 @@ impl StagedFile for FaultStage {
 }
 
 impl FaultStage {
-    /// As in the local member: after a failed call the stage stays failed.
+    /// As in the local one: after a failed call the stage stays failed.
     fn must_be_sound(&self) -> Result<()> {
         if self.failed.load(Ordering::Relaxed) {
             let because = "an earlier write failed";

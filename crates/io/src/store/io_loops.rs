@@ -1,7 +1,7 @@
 //! Loops that turn partial reads and writes into complete ones: the system calls of a store may be
 //! short or interrupted at any time.
 //!
-//! Shared by every member, so that the fault and sim members exercise the same loops as the disk.
+//! Shared by every store, so that the fault and sim stores exercise the same loops as the disk.
 
 use super::errors::{self, Verb};
 use rustix::io::Errno;

@@ -6,7 +6,7 @@
 //! a range, stage, write a range, finish, sync, name, sync the name, abort. A version is opaque
 //! bytes, compared for equality only.
 //!
-//! A member must provide:
+//! A store must provide:
 //! - `stage` does not touch the target; only `name` makes it appear, complete and atomically;
 //! - after `abort`, or when a stage is dropped without a name, nothing is left behind;
 //! - where `resume` was requested, `keep` leaves the written data for the next stage with the same
@@ -26,7 +26,7 @@
 //!
 //! The other operations of a store on names are described in [`tree`].
 //!
-//! Members: `local` (directories, through the one resolver), `memory`, `export` (the sources and
+//! Stores: `local` (directories, through the one resolver), `memory`, `export` (the sources and
 //! stages `zero`, `random` and `null`), `stream` (pipes and standard input or output; a source or a
 //! stage, never a store), `fault` and `sim` (test drivers).
 

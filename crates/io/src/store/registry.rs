@@ -1,9 +1,9 @@
-//! How an export names a store that is not a directory, and how a member offers itself for that.
+//! How an export names a store that is not a directory, and how a store offers itself for that.
 
 use super::{Result, Store};
 use std::sync::Arc;
 
-/// A member that an export can name: `WORD:`, or `WORD:ADDRESS`. A program has a table of them.
+/// A kind of store that an export can name: `WORD:`, or `WORD:ADDRESS`. A program has a table of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
     /// The word before the colon.
@@ -15,7 +15,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// The address in `name`, if it names a store of this member.
+    /// The address in `name`, if it names a store of this kind.
     pub fn address<'n>(&self, name: &'n str) -> Option<&'n str> {
         let address = name.strip_prefix(self.word)?.strip_prefix(':')?;
         (self.addressed || address.is_empty()).then_some(address)

@@ -1,4 +1,4 @@
-//! Data sources: what a member implements to be read, and the handle by which everybody reads it.
+//! Data sources: what a store implements to be read, and the handle by which everybody reads it.
 
 use super::errors::{self, Verb};
 use super::{Attributes, Result};
@@ -18,7 +18,7 @@ pub struct SourceCapability {
     pub zero: bool,
 }
 
-/// An open file of a store, as its member implements it. Ranges may be read from several threads at
+/// An open file, as its store implements it. Ranges may be read from several threads at
 /// once.
 ///
 /// The calls come from a [`Source`], which has checked that a range ends below 2^63.
@@ -75,7 +75,7 @@ pub trait SourceFile: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// An open source: a file of some member, and what it declared.
+/// An open source: a file of some store, and what it declared.
 #[derive(Debug)]
 pub struct Source {
     file: Box<dyn SourceFile>,
@@ -121,7 +121,7 @@ impl Source {
     /// Reads the bytes at `offset` until `buf` is full or the source ends; the count is short only
     /// at the end.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        // Checked here for every member: an offset that the kernel would treat as negative is
+        // Checked here for every store: an offset that the kernel would treat as negative is
         // rejected.
         Extent::new(offset, buf.len() as u64).map_err(|_| self.out_of_range(offset, buf.len()))?;
         self.file.read_at(buf, offset)
@@ -176,7 +176,7 @@ impl Source {
     }
 
     /// The descriptor of a file of this machine, from which the kernel can move bytes by itself;
-    /// none where the member has none.
+    /// none where the store has none.
     pub fn as_local(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_local()
     }

@@ -1,4 +1,4 @@
-//! Write targets: what a member implements to be written, and the handle by which everybody writes.
+//! Write targets: what a store implements to be written, and the handle by which everybody writes.
 
 use super::errors::{self, Verb};
 use super::read_back::ReadBack;
@@ -32,7 +32,7 @@ impl Default for StageCapability {
     }
 }
 
-/// A file that is being written and has no name yet, as its member implements it. Ranges may be
+/// A file that is being written and has no name yet, as its store implements it. Ranges may be
 /// written from several threads at once. Dropping it leaves nothing behind, unless [`Self::keep`]
 /// returned true.
 ///
@@ -116,7 +116,7 @@ pub trait StagedFile: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// A file that is being written and has no name yet: a file of some member, and what it declared.
+/// A file that is being written and has no name yet: a file of some store, and what it declared.
 /// Dropping it is `abort`.
 #[derive(Debug)]
 #[must_use = "a stage that is dropped takes what was written with it"]
@@ -167,7 +167,7 @@ impl Stage {
     /// Writes all of `buf` at `offset`, or fails. After a failure the stage cannot be committed:
     /// nobody knows what is in it.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
-        // Checked here for every member, before anything is touched.
+        // Checked here for every store, before anything is touched.
         Extent::new(offset, buf.len() as u64).map_err(|_| {
             let because = format!("{} bytes at offset {offset} end beyond 2^63 - 1", buf.len());
             errors::refused(ErrorKind::OutOfRange, Verb::Write, self.shown(), &because)
@@ -176,7 +176,7 @@ impl Stage {
     }
 
     /// The descriptor of a file of this machine, into which the kernel can move bytes by itself;
-    /// none where the member has none.
+    /// none where the store has none.
     pub fn as_local(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_local()
     }

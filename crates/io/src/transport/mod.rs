@@ -5,7 +5,7 @@
 //! A transport creates [`Link`]s: non-blocking sockets that carry bytes in order in both
 //! directions. It opens and configures; a dispatcher moves the bytes.
 //!
-//! A member must provide:
+//! An implementation must provide:
 //! - `listen` and `connect` never wait. `connect` starts the attempt; `Op::Connect` of a dispatcher
 //!   reports its result;
 //! - [`TransportOptions::window`] is set before `connect` and `listen`, since TCP announces its
@@ -17,7 +17,7 @@
 //! for every link that it *accepted*: the congestion control depends on the peer, which a listener
 //! does not know.
 //!
-//! Members: `tcp` and `unix`, in the table of [`registry`].
+//! Implementations: `tcp` and `unix`, in the table of [`registry`].
 
 mod congestion;
 mod error;

@@ -1,7 +1,7 @@
 //! How two ends establish a shared secret and the client authenticates the server. One folder per
 //! mechanism.
 //!
-//! Contract of a member:
+//! Contract of an implementation:
 //! - It does no I/O: bytes of the peer come in, bytes for the peer go out.
 //! - Nothing of the application leaves before the peer's part is verified, and there is no join
 //!   secret, so no key, no record and no operation, before the handshake is finished.

@@ -1,10 +1,10 @@
-//! What a member brings to the suite, and the requests that its rules make.
+//! What an implementation brings to the suite, and the requests that its rules make.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use xdfs_io::store::{CommitRequest, Existing, Stage, StageRequest, Store};
 use xdfs_proto::base::{RelPath, TransferId};
 
-/// One member, and a way to see and to prepare what it holds without using it.
+/// One implementation, and a way to see and to prepare what it holds without using it.
 pub trait Bench: Sync {
     /// The store under test, empty at first.
     fn store(&self) -> &dyn Store;

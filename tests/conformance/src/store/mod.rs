@@ -1,12 +1,12 @@
-//! The conformance suite of stores: what every member must do.
+//! The conformance suite of stores: what every implementation must do.
 //!
-//! A member brings a [`bench::Bench`] that looks behind it, and names it once:
+//! An implementation brings a [`bench::Bench`] that looks behind it, and names it once:
 //!
 //! ```text
 //! xdfs_test_conformance::store_conforms! { my_store => MyBench::new(); }
 //! ```
 //!
-//! Each rule then is a test of its own, with a bench of its own. What a member declares decides how
+//! Each rule then is a test of its own, with a bench of its own. What an implementation declares decides how
 //! it is tested: who takes bytes in order gets them in order.
 
 pub mod bench;
@@ -15,10 +15,10 @@ pub mod rules;
 #[allow(missing_docs, reason = "the name of a rule is what it says")]
 pub mod small;
 
-/// One test per rule for each member: `name => bench;`.
+/// One test per rule for each implementation: `name => bench;`.
 #[macro_export]
 macro_rules! store_conforms {
-    ($($member:ident => $bench:expr;)*) => { $($crate::store_rules! { $member, $bench; rules:
+    ($($implementation:ident => $bench:expr;)*) => { $($crate::store_rules! { $implementation, $bench; rules:
         content_comes_back_as_it_was_written
         ranges_may_come_in_any_order
         the_old_content_stays_until_commit
@@ -52,12 +52,12 @@ macro_rules! store_conforms {
     })* };
 }
 
-/// The tests of one member; see [`store_conforms`].
+/// The tests of one implementation; see [`store_conforms`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! store_rules {
-    ($member:ident, $bench:expr; $($suite:ident: $($rule:ident)*;)*) => {
-        mod $member {
+    ($implementation:ident, $bench:expr; $($suite:ident: $($rule:ident)*;)*) => {
+        mod $implementation {
             #[allow(unused_imports)]
             use super::*;
             $($(#[test] fn $rule() { $crate::store::$suite::$rule(&$bench); })*)*

@@ -1,4 +1,4 @@
-//! The rules of stores, each a function over any member.
+//! The rules of stores, each a function over any implementation.
 
 use super::bench::{Bench, commit, names, path, request, stage};
 use xdfs_io::store::{CommitRequest, Existing, FileKind, Order, StageRequest};

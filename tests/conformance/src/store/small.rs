@@ -1,4 +1,4 @@
-//! The rules of small files in groups, each a function over any member.
+//! The rules of small files in groups, each a function over any implementation.
 
 use super::bench::{Bench, names, path};
 use xdfs_io::store::{Attributes, Base, Existing, Placed, SmallFile, SmallReader, Store, Version};

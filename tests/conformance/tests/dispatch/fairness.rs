@@ -19,12 +19,12 @@ pub(crate) fn sixty_four_full_sockets_are_served_in_turns<M: Member>() {
 
 /// When half of all bytes that wait are received, no socket is far ahead, and none has less than half of its share.
 fn served_in_turns<M: Member>(count: usize) {
-    let member = M::roomy();
-    let (mut sending, mut receiving) = (member.dispatcher(), member.dispatcher());
+    let implementation = M::roomy();
+    let (mut sending, mut receiving) = (implementation.dispatcher(), implementation.dispatcher());
     let mut received: BTreeMap<SocketId, u64> = BTreeMap::new();
     let mut senders = Vec::new();
     for _ in 0..count {
-        let (from, to) = member.pair();
+        let (from, to) = implementation.pair();
         let from = sending.attach(from, &[]).unwrap();
         sending.submit(Op::Send { socket: from, head: None, body: Body::Zero { length: 1 << 30 } });
         senders.push(from);

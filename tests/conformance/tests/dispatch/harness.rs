@@ -1,5 +1,5 @@
-//! What the suite needs of a member: dispatchers, connected links, a broken connection. And the few words in which the
-//! tests are written.
+//! What the suite needs of an implementation: dispatchers, connected links, a broken connection. And the few words in
+//! which the tests are written.
 
 use rustix::net::sockopt;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use xdfs_io::transport::{self, Address, Link, TransportOptions};
 use xdfs_proto::base::Duration;
 use xdfs_xio::{Accepting, Flow, Over, Stack};
 
-/// A member under test.
+/// An implementation under test.
 pub(crate) trait Member: Sized {
     type Link: Debug + Send + 'static;
     type Dispatcher: Dispatch<Link = Self::Link>;
@@ -71,20 +71,20 @@ pub(crate) trait Member: Sized {
 
 /// Both ends of a connection in one dispatcher, for tests in one thread.
 pub(crate) struct Scene<M: Member> {
-    pub(crate) member: M,
+    pub(crate) implementation: M,
     pub(crate) dispatcher: M::Dispatcher,
 }
 
 impl<M: Member> Scene<M> {
     pub(crate) fn new() -> Self {
-        let member = M::new();
-        let dispatcher = member.dispatcher();
-        Self { member, dispatcher }
+        let implementation = M::new();
+        let dispatcher = implementation.dispatcher();
+        Self { implementation, dispatcher }
     }
 
     /// Two connected sockets.
     pub(crate) fn pair(&mut self) -> (SocketId, SocketId) {
-        let (one, other) = self.member.pair();
+        let (one, other) = self.implementation.pair();
         (self.dispatcher.attach(one, &[]).unwrap(), self.dispatcher.attach(other, &[]).unwrap())
     }
 
@@ -251,7 +251,7 @@ impl Over for Drivers {
     }
 }
 
-/// A member over the kernel's sockets, whose bytes pass through drivers.
+/// An implementation over the kernel's sockets, whose bytes pass through drivers.
 pub(crate) struct Layered<M> {
     below: M,
     calling: Drivers,
@@ -306,7 +306,7 @@ impl<M: Member<Link = Link>> Member for Layered<M> {
     }
 }
 
-/// The simulated member, with a network that delays and shortens.
+/// The simulated implementation, with a network that delays and shortens.
 pub(crate) struct Simulated(Network);
 
 impl Simulated {

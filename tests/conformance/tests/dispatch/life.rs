@@ -12,8 +12,8 @@ use xdfs_proto::base::Duration;
 pub(crate) fn connections_are_accepted_and_carry_bytes<M: Member>() {
     const COUNT: usize = 5;
     let mut scene = Scene::<M>::new();
-    let listener = scene.member.listen();
-    let calling: Vec<_> = (0..COUNT).map(|_| scene.member.connect(&listener)).collect();
+    let listener = scene.implementation.listen();
+    let calling: Vec<_> = (0..COUNT).map(|_| scene.implementation.connect(&listener)).collect();
     let calling: Vec<_> = calling.into_iter().map(|link| scene.dispatcher.attach(link, &[]).unwrap()).collect();
     let listener = scene.dispatcher.attach(listener, &[]).unwrap();
     for socket in &calling {
@@ -26,7 +26,7 @@ pub(crate) fn connections_are_accepted_and_carry_bytes<M: Member>() {
             Completion::Connected { .. } => connected += 1,
             Completion::Accepted { socket, link } => {
                 assert_eq!(socket, listener);
-                let link = scene.member.accepted(link);
+                let link = scene.implementation.accepted(link);
                 answering.push(scene.dispatcher.attach(link, &[]).unwrap());
                 scene.submit(Op::Accept { socket: listener });
             }
@@ -43,7 +43,7 @@ pub(crate) fn connections_are_accepted_and_carry_bytes<M: Member>() {
 
 pub(crate) fn a_refused_connection_ends_the_connect<M: Member>() {
     let mut scene = Scene::<M>::new();
-    let link = scene.member.connect_to_nobody();
+    let link = scene.implementation.connect_to_nobody();
     let socket = scene.dispatcher.attach(link, &[]).unwrap();
     scene.submit(Op::Connect { socket });
     match scene.next() {

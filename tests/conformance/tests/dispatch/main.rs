@@ -1,5 +1,5 @@
-//! One suite over all members of the dispatcher room: `epoll`, `poll` and `sim`. What is tested is the room's contract,
-//! not a member's way of keeping it; what only one member has is in a file of its own.
+//! One suite over all dispatchers: `epoll`, `poll` and `sim`. What is tested is their contract, and not the way of one to
+//! keep it; what only one has is in a file of its own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -13,7 +13,7 @@ mod stack;
 
 use harness::{KernelEpoll, KernelPoll, Layered, Simulated};
 
-/// Runs each function once per member.
+/// Runs each function once per implementation.
 macro_rules! over_all_members {
     ($($room:ident::$test:ident,)*) => {
         mod over_epoll { $(#[test] fn $test() { super::$room::$test::<super::KernelEpoll>(); })* }

@@ -149,7 +149,7 @@ pub(crate) fn a_reset_is_a_failure_and_gives_the_buffer_back<M: Member>() {
     let (from, to) = scene.pair();
     scene.submit(Op::Fill { socket: to, buffer: Buffer::new(9000).unwrap(), from: 0, to: 9000 });
     let link = scene.dispatcher.detach(from, &mut Vec::new()).link;
-    scene.member.break_off(link);
+    scene.implementation.break_off(link);
     match scene.next() {
         Completion::Ended { side: Side::Receive, cause, buffer: Some(buffer), .. } => {
             assert_eq!(cause, End::Failed(Errno::CONNRESET.raw_os_error()));

@@ -168,7 +168,7 @@ pub(crate) fn buffers_come_back_when_a_send_fails_or_is_detached<M: Member>() {
     scene.submit(endless(from));
     scene.quiet();
     let link = scene.dispatcher.detach(to, &mut Vec::new()).link;
-    scene.member.break_off(link);
+    scene.implementation.break_off(link);
     match scene.next() {
         Completion::Ended { side: Side::Send, cause: End::Failed(_), buffer, .. } => {
             assert_eq!(buffer.unwrap().capacity(), LENGTH);
@@ -199,7 +199,7 @@ pub(crate) fn a_reset_while_a_file_is_sent_ends_the_send<M: Member>() {
         scene.submit(Op::Send { socket: from, head: Some(head(1)), body });
         scene.quiet();
         let link = scene.dispatcher.detach(to, &mut Vec::new()).link;
-        scene.member.break_off(link);
+        scene.implementation.break_off(link);
         match scene.next() {
             Completion::Ended { socket, side: Side::Send, cause: End::Failed(_), buffer: None } => {
                 assert_eq!(socket, from);

@@ -1,4 +1,4 @@
-//! What only the simulated member has: a virtual clock, seeds, faults, and an end when nothing can happen.
+//! What only the simulated implementation has: a virtual clock, seeds, faults, and an end when nothing can happen.
 
 use crate::harness::{Simulated, head, pattern};
 use rustix::io::Errno;

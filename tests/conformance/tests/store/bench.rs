@@ -1,4 +1,4 @@
-//! The members under test, with what a test needs to look behind them.
+//! The implementations under test, with what a test needs to look behind them.
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -161,7 +161,7 @@ impl Bench for MemoryBench {
     }
 }
 
-/// A member behind a fault store whose plan is empty.
+/// An implementation behind a fault store whose plan is empty.
 pub(crate) struct FaultBench<B> {
     inner: B,
     store: FaultStore,

@@ -1,4 +1,4 @@
-//! The fault and sim members: what they inject, and that every injected error leaves old content and nothing else.
+//! The fault and sim implementations: what they inject, and that every injected error leaves old content and nothing else.
 
 use crate::bench::FaultBench;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! The conformance suite of stores, run over every member of `io`.
+//! The conformance suite of stores, run over every implementation of `io`.
 //!
-//! The rules that hold for all are a library, `bench` has the members under test; the other files attack one member where
-//! it is weakest. Nothing here sleeps, and every directory is the test's own.
+//! The rules that hold for all are a library, `bench` has the implementations under test; the other files attack one of
+//! them where it is weakest. Nothing here sleeps, and every directory is the test's own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 

@@ -11,7 +11,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 
 /// A dispatcher of the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct MemberId(usize);
+pub(super) struct DispatcherId(usize);
 
 /// Identifies a socket of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -30,7 +30,7 @@ pub(super) struct World {
     pub(super) tally: FaultCounts,
     connections: Vec<Connection>,
     listeners: Vec<Listener>,
-    members: Vec<SimDispatcher>,
+    dispatchers: Vec<SimDispatcher>,
     /// Counts all events that may give a dispatcher work.
     changes: u64,
 }
@@ -57,7 +57,7 @@ impl World {
             tally: FaultCounts::default(),
             connections: Vec::new(),
             listeners: Vec::new(),
-            members: Vec::new(),
+            dispatchers: Vec::new(),
             changes: 0,
         }
     }
@@ -253,34 +253,34 @@ impl World {
 
     // Dispatchers.
 
-    pub(super) fn join(&mut self) -> MemberId {
-        self.members.push(SimDispatcher { present: true, woken: false, idle: None });
-        MemberId(self.members.len() - 1)
+    pub(super) fn join(&mut self) -> DispatcherId {
+        self.dispatchers.push(SimDispatcher { present: true, woken: false, idle: None });
+        DispatcherId(self.dispatchers.len() - 1)
     }
 
-    pub(super) fn leave(&mut self, member: MemberId) {
-        self.members[member.0].present = false;
+    pub(super) fn leave(&mut self, dispatcher: DispatcherId) {
+        self.dispatchers[dispatcher.0].present = false;
         self.changes += 1;
     }
 
-    pub(super) fn wake(&mut self, member: MemberId) {
-        self.members[member.0].woken = true;
+    pub(super) fn wake(&mut self, dispatcher: DispatcherId) {
+        self.dispatchers[dispatcher.0].woken = true;
         self.changes += 1;
     }
 
-    pub(super) fn take_woken(&mut self, member: MemberId) -> bool {
-        std::mem::take(&mut self.members[member.0].woken)
+    pub(super) fn take_woken(&mut self, dispatcher: DispatcherId) -> bool {
+        std::mem::take(&mut self.dispatchers[dispatcher.0].woken)
     }
 
-    /// The member has something to do, or may have.
-    pub(super) fn busy(&mut self, member: MemberId) {
-        self.members[member.0].idle = None;
+    /// The dispatcher has something to do, or may have.
+    pub(super) fn busy(&mut self, dispatcher: DispatcherId) {
+        self.dispatchers[dispatcher.0].idle = None;
     }
 
-    /// The member found nothing to do before `deadline`. If that holds for all members, time
+    /// The dispatcher found nothing to do before `deadline`. If that holds for all dispatchers, time
     /// advances and the result is true: poll again.
-    pub(super) fn idle(&mut self, member: MemberId, deadline: Option<Instant>) -> bool {
-        self.members[member.0].idle = Some((self.changes, deadline));
+    pub(super) fn idle(&mut self, dispatcher: DispatcherId, deadline: Option<Instant>) -> bool {
+        self.dispatchers[dispatcher.0].idle = Some((self.changes, deadline));
         if !self.all_idle() {
             return false;
         }
@@ -295,8 +295,8 @@ impl World {
     }
 
     fn all_idle(&self) -> bool {
-        let mut present = self.members.iter().filter(|member| member.present);
-        present.all(|member| member.idle.is_some_and(|(seen, _)| seen == self.changes))
+        let mut present = self.dispatchers.iter().filter(|dispatcher| dispatcher.present);
+        present.all(|dispatcher| dispatcher.idle.is_some_and(|(seen, _)| seen == self.changes))
     }
 
     /// The next moment at which something arrives, is decided, or a deadline passes.
@@ -307,8 +307,8 @@ impl World {
             let directions = connection.directions.iter().filter_map(move |direction| direction.next_due(now));
             decided.into_iter().chain(directions)
         });
-        let present = self.members.iter().filter(|member| member.present);
-        let deadlines = present.filter_map(|member| member.idle.and_then(|(_, deadline)| deadline));
+        let present = self.dispatchers.iter().filter(|dispatcher| dispatcher.present);
+        let deadlines = present.filter_map(|dispatcher| dispatcher.idle.and_then(|(_, deadline)| deadline));
         arrivals.chain(deadlines).min().map(|moment| moment.max(now))
     }
 
