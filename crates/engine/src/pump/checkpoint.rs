@@ -43,7 +43,7 @@ where
         // A transfer that has ended meanwhile waits for no checkpoint.
         let Some(transfer) = self.transfers.get_mut(&operation) else { return };
         if let Some(writing) = transfer.held_mut() {
-            writing.checkpointing = false;
+            writing.on_checkpoint();
         }
         if let Some((writing, then)) = transfer.detached() {
             self.after_detach(operation, writing, then);

@@ -35,7 +35,6 @@ use crate::host::{Ending, Host};
 use crate::mailbox::{MailboxSender, Message};
 use crate::pipeline::{Pipeline, PipelineChannel};
 use crate::schedule::QuotaClass;
-use crate::transfer::reader::Filled;
 use crate::transfer::{AfterDetach, Transfer, Writer};
 use buffers::Buffers;
 use calls::Batches;
@@ -458,9 +457,7 @@ where
             Message::Marked(operation, result) => self.on_marked(operation, result),
             Message::Kept(operation) => self.on_kept(operation),
             Message::Dropped => self.storage.pending -= 1,
-            Message::Read(Filled { operation, buffer, length, ended, error }) => {
-                self.on_read(operation, buffer, length, ended, error);
-            }
+            Message::Read(filled) => self.on_read(filled),
             Message::Group { from, message, shared } => self.on_group(from, message, shared),
         }
     }

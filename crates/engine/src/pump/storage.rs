@@ -7,7 +7,7 @@ use crate::host::Opened;
 use crate::mailbox::Message;
 use crate::schedule::QuotaClass;
 use crate::transfer::hashed::{Beside, Hashed};
-use crate::transfer::reader::Stream;
+use crate::transfer::reader::{Filled, ReadBytes, Stream};
 use crate::transfer::{Phase, ReadMode, Reading, SharedEnd, SharedFile, SourceSide, Transfer, Writing};
 use std::collections::btree_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -146,19 +146,13 @@ where
     }
 
     /// The reader thread filled a buffer.
-    pub(super) fn on_read(
-        &mut self,
-        operation: OperationId,
-        buffer: Buffer,
-        length: usize,
-        ended: bool,
-        error: Option<Error>,
-    ) {
+    pub(super) fn on_read(&mut self, Filled { operation, buffer, read }: Filled) {
         // The reader of a stream that ended early notices it by the buffers that do not come back.
         let Some(stream) = stream_of(self.transfers.get_mut(&operation)) else { return };
-        if let Some(error) = error {
-            return self.session.fail(operation, error);
-        }
+        let ReadBytes { length, ended } = match read {
+            Ok(read) => read,
+            Err(error) => return self.session.fail(operation, error),
+        };
         if length > 0 {
             stream.held.insert(stream.available, (Some(buffer), length));
             stream.available += length as u64;

@@ -75,12 +75,21 @@ pub struct Writing {
     pub modified: Option<Timestamp>,
     /// Blocks that are with the writer thread.
     pub at_writer: usize,
-    /// When the last checkpoint was requested.
-    pub checkpoint_at: Option<Instant>,
-    /// A checkpoint is in progress.
-    pub checkpointing: bool,
+    /// How far its checkpoints are.
+    pub checkpoint: Checkpoint,
     /// What was written is being read and compared.
     pub comparing: Option<LongRead>,
+}
+
+/// How far the checkpoints of a stage are. At most one is in progress.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checkpoint {
+    /// None was needed yet.
+    None,
+    /// None is in progress. The last one was requested at this time, or the first one was needed.
+    Since(Instant),
+    /// The one that was requested at this time is in progress.
+    InProgress(Instant),
 }
 
 /// What follows when nobody else holds the stage any more.
@@ -268,7 +277,7 @@ impl Reading {
 impl Writing {
     /// A stage to which nothing was written.
     pub fn new(mode: WriteMode, permissions: u32, modified: Option<Timestamp>) -> Self {
-        Self { mode, permissions, modified, at_writer: 0, checkpoint_at: None, checkpointing: false, comparing: None }
+        Self { mode, permissions, modified, at_writer: 0, checkpoint: Checkpoint::None, comparing: None }
     }
 
     /// Passes the blocks whose turn it is to the writer, and returns their number.
@@ -288,7 +297,7 @@ impl Writing {
 
     /// Whether the writer thread or a checkpoint holds the stage.
     pub fn is_held(&self) -> bool {
-        self.at_writer > 0 || self.checkpointing
+        self.at_writer > 0 || matches!(self.checkpoint, Checkpoint::InProgress(_))
     }
 
     /// Begins a checkpoint if enough bytes were written or enough time has passed since the last
@@ -296,15 +305,27 @@ impl Writing {
     fn begin_checkpoint(&mut self, now: Instant) -> Option<Arc<Stage>> {
         let stage = self.mode.stage();
         let unmarked = stage.unmarked();
-        if unmarked == 0 || self.checkpointing {
+        if unmarked == 0 {
             return None;
         }
-        let since = *self.checkpoint_at.get_or_insert(now);
+        let since = match self.checkpoint {
+            Checkpoint::None => now,
+            Checkpoint::Since(since) => since,
+            Checkpoint::InProgress(_) => return None,
+        };
         if unmarked < bounds::MARKER_BYTES && now.since(since) < bounds::MARKER_PERIOD {
+            self.checkpoint = Checkpoint::Since(since);
             return None;
         }
-        (self.checkpoint_at, self.checkpointing) = (Some(now), true);
+        self.checkpoint = Checkpoint::InProgress(now);
         Some(Arc::clone(stage))
+    }
+
+    /// The checkpoint that was in progress has ended.
+    pub fn on_checkpoint(&mut self) {
+        if let Checkpoint::InProgress(requested) = self.checkpoint {
+            self.checkpoint = Checkpoint::Since(requested);
+        }
     }
 }
 
@@ -355,18 +376,21 @@ mod tests {
 
     #[test]
     fn a_stage_is_released_when_neither_the_writer_nor_a_checkpoint_holds_it() {
-        let mut held = transfer(Phase::Writing(Writing { at_writer: 2, checkpointing: true, ..writing() }));
+        let (idle, in_progress) = (Checkpoint::Since(Instant(1)), Checkpoint::InProgress(Instant(1)));
+        let mut held = transfer(Phase::Writing(Writing { at_writer: 2, checkpoint: in_progress, ..writing() }));
         assert!(held.detached().is_none() && held.writing().is_some());
         held.detach(commit()).unwrap();
         assert!(held.writing().is_none(), "no block may arrive any more");
         assert!(held.begin_checkpoint(Instant(1 << 60)).is_none(), "nothing may take hold of it any more");
-        for (at_writer, checkpointing) in [(2, false), (0, true), (1, true)] {
+        for (at_writer, checkpoint) in [(2, idle), (0, in_progress), (1, in_progress)] {
             let writing = held.held_mut().unwrap();
-            (writing.at_writer, writing.checkpointing) = (at_writer, checkpointing);
-            assert!(held.detached().is_none(), "{at_writer} blocks, checkpoint: {checkpointing}");
+            (writing.at_writer, writing.checkpoint) = (at_writer, checkpoint);
+            assert!(held.detached().is_none(), "{at_writer} blocks, checkpoint: {checkpoint:?}");
         }
         let writing = held.held_mut().unwrap();
-        (writing.at_writer, writing.checkpointing) = (0, false);
+        writing.at_writer = 0;
+        writing.on_checkpoint();
+        assert_eq!(writing.checkpoint, idle);
         assert!(matches!(held.detached(), Some((_, AfterDetach::Commit { length: 3, durable: true }))));
         assert!(held.detached().is_none(), "once");
     }

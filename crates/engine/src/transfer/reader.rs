@@ -15,12 +15,17 @@ pub struct Filled {
     pub operation: OperationId,
     /// Its buffer.
     pub buffer: Buffer,
-    /// Bytes in it.
+    /// What was read into it. After an error nothing follows.
+    pub read: Result<ReadBytes, Error>,
+}
+
+/// Bytes of a stream that were read into a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadBytes {
+    /// How many.
     pub length: usize,
-    /// The stream has ended, or failed.
+    /// The stream has ended behind them.
     pub ended: bool,
-    /// Why it failed.
-    pub error: Option<Error>,
 }
 
 /// A stream being sent: blocks are kept until the receiver has them, since the stream cannot be
@@ -89,19 +94,18 @@ fn work(
     let mut left = limit.unwrap_or(u64::MAX);
     while let Ok(mut buffer) = queue.recv() {
         let want = block.min(usize::try_from(left).unwrap_or(usize::MAX));
-        let (length, error) = match source.read(&mut buffer.payload_mut()[..want]) {
-            Ok(length) => (length, None),
-            Err(error) => (0, Some(error)),
-        };
-        left -= length as u64;
-        let ended = error.is_some() || length < block || left == 0;
-        let error = match error {
-            None if length < want && limit.is_some() => {
-                Some(Error::new(ErrorKind::OutOfRange, "the input ended before the given length"))
+        let read = match source.read(&mut buffer.payload_mut()[..want]) {
+            Ok(length) if length < want && limit.is_some() => {
+                Err(Error::new(ErrorKind::OutOfRange, "the input ended before the given length"))
             }
-            other => other,
+            Ok(length) => {
+                left -= length as u64;
+                Ok(ReadBytes { length, ended: length < block || left == 0 })
+            }
+            Err(error) => Err(error),
         };
-        if !filled(Filled { operation, buffer, length, ended, error }) || ended {
+        let goes_on = matches!(read, Ok(ReadBytes { ended: false, .. }));
+        if !filled(Filled { operation, buffer, read }) || !goes_on {
             return;
         }
     }

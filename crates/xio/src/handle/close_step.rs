@@ -1,6 +1,7 @@
 //! One step of the end of sending, and of closing.
 
 use super::core::Core;
+use super::flow_state::FlowState;
 use super::step::Step;
 use crate::error::{Error, ErrorKind, Result};
 use crate::operations::Lane;
@@ -19,7 +20,7 @@ pub(super) enum CloseStep {
 impl Core {
     /// One step of the first write, if it is the end of sending.
     pub(super) fn finish_step(&mut self) -> Step {
-        let finished = self.flow.as_mut().map_or(Ok(()), |flow| flow.finish_sending());
+        let finished = self.flow.get_mut().map_or(Ok(()), |flow| flow.finish_sending());
         match finished {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Step::of(error),
             // Or the peer has left already.
@@ -33,7 +34,7 @@ impl Core {
     /// One step of closing: passes on what is held back, tells the peer, and waits for what the drivers wait for.
     pub(super) fn close_step(&mut self) -> CloseStep {
         // One that never opened has nothing of the program's, and perhaps nobody to tell.
-        let Some(flow) = self.flow.as_mut().filter(|_| self.was_open) else { return CloseStep::Done(Ok(())) };
+        let FlowState::Open { flow, .. } = &mut self.flow else { return CloseStep::Done(Ok(())) };
         let (lane, error) = match flow.finish_sending() {
             Err(error) => (Lane::Write, error),
             Ok(()) => match flow.ready_to_close() {

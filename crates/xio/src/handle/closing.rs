@@ -65,7 +65,7 @@ impl Handle {
                 }
             }
         };
-        let flow = core.flow.take();
+        let flow = std::mem::take(&mut core.flow);
         core.operations.on_closed();
         drop(core);
         drop(flow);

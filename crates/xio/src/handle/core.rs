@@ -1,6 +1,7 @@
 //! What a handle consists of, and one step of an operation. The lock is held while a driver is
 //! called, which never waits, and never while somebody waits.
 
+use super::flow_state::FlowState;
 use super::step::{Moved, PooledCall, STEPS_PER_TURN, Step, read_once, write_once};
 use super::{Buffers, Callback, Completed, Handle, Received};
 use crate::error::{Error, ErrorKind, Result};
@@ -36,13 +37,8 @@ pub(crate) struct Shared {
 /// The part that is locked.
 pub(crate) struct Core {
     pub(crate) operations: Operations,
-    pub(crate) flow: Option<Box<dyn Flow>>,
-    /// The element is with a thread that may wait for a disk: who needs it waits until it is back.
-    pub(super) away: bool,
-    /// The opening succeeded.
-    pub(super) was_open: bool,
-    /// Whether written bytes have to be flushed.
-    pub(super) holds_back: bool,
+    /// The drivers.
+    pub(super) flow: FlowState,
     /// What the reactor needs of its operations, in no order.
     pub(crate) slots: Vec<Slot>,
     pub(crate) closing: Option<Closing>,
@@ -118,10 +114,7 @@ impl Shared {
         let (operations, opening) = Operations::new(owner);
         let core = Core {
             operations,
-            flow,
-            away: false,
-            was_open: false,
-            holds_back: false,
+            flow: FlowState::opening(flow),
             slots: Vec::new(),
             closing: None,
             ready: Interest::BOTH,
@@ -183,9 +176,9 @@ impl Shared {
         lane: Lane,
         deadline: Option<Instant>,
     ) -> MutexGuard<'a, Core> {
-        let Some(flow) = &core.flow else { return self.wait_for_change(core, deadline) };
+        let Some(flow) = core.flow.get() else { return self.wait_for_change(core, deadline) };
         let interest = flow.wants(asked(lane));
-        let descriptors = Watched::of(&**flow);
+        let descriptors = Watched::of(flow);
         let flow_deadline = core.flow_deadline();
         let waker = self.waker(lane);
         let until = [deadline, flow_deadline, waker.is_none().then(|| Instant::now() + UNWAKEABLE_WAIT)];
@@ -261,13 +254,13 @@ impl Core {
     /// When the element is to be told of its deadline. It is told once of each: one that stays due
     /// would take all the time there is.
     fn flow_deadline(&self) -> Option<Instant> {
-        self.flow.as_ref()?.deadline().filter(|deadline| self.told_deadline != Some(*deadline))
+        self.flow.get()?.deadline().filter(|deadline| self.told_deadline != Some(*deadline))
     }
 
     /// Tells the element if its deadline is reached.
     pub(super) fn expire_flow(&mut self, now: Instant) {
         let deadline = self.flow_deadline().filter(|deadline| *deadline <= now);
-        if let (Some(deadline), Some(flow)) = (deadline, &mut self.flow) {
+        if let (Some(deadline), Some(flow)) = (deadline, self.flow.get_mut()) {
             flow.on_deadline();
             self.told_deadline = Some(deadline);
             self.ready = Interest::BOTH;
@@ -276,10 +269,10 @@ impl Core {
 
     /// One step of the opening.
     pub(super) fn open_step(&mut self) -> Step {
-        let Some(flow) = &mut self.flow else { return Step::Blocked };
+        let Some(flow) = self.flow.get_mut() else { return Step::Blocked };
         match flow.connected() {
             Ok(()) => {
-                (self.was_open, self.holds_back) = (true, flow.holds_back());
+                self.flow.on_open();
                 self.operations.on_moved(Lane::Open, 0, true);
                 Step::Progress
             }
@@ -289,17 +282,18 @@ impl Core {
 
     /// One step of the first read.
     pub(super) fn read_step(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> (usize, Step) {
-        let Some(flow) = &mut self.flow else { return (0, Step::Blocked) };
-        let moved = read_once(&mut **flow, into, info);
+        let Some(flow) = self.flow.get_mut() else { return (0, Step::Blocked) };
+        let moved = read_once(flow, into, info);
         (moved.bytes, moved.apply(&mut self.operations, Lane::Read))
     }
 
     /// One step of the first write.
     pub(super) fn write_step(&mut self, from: &[IoSlice<'_>], info: &WriteInfo) -> (usize, Step) {
-        let (Some(flow), Some(front)) = (&mut self.flow, self.operations.front(Lane::Write)) else {
+        let (FlowState::Open { flow, holds_back }, Some(front)) = (&mut self.flow, self.operations.front(Lane::Write))
+        else {
             return (0, Step::Blocked);
         };
-        let moved = write_once(&mut **flow, front, self.holds_back, from, info);
+        let moved = write_once(&mut **flow, front, *holds_back, from, info);
         (moved.bytes, moved.apply(&mut self.operations, Lane::Write))
     }
 
@@ -327,17 +321,17 @@ impl Core {
         let Some(front) = self.operations.front(lane) else { return false };
         let step = match (lane, &mut self.flow) {
             (Lane::Open, _) => self.open_step(),
-            (Lane::Read, Some(flow)) => {
+            (Lane::Read, FlowState::Open { flow, .. }) => {
                 let Slot { buffers, read, .. } = &mut self.slots[at];
                 let moved = buffers.rest_mut(front.moved, |into| read_once(&mut **flow, into, read));
                 moved.apply(&mut self.operations, lane)
             }
-            (Lane::Write, Some(flow)) => {
+            (Lane::Write, FlowState::Open { flow, holds_back }) => {
                 let Slot { buffers, write, .. } = &self.slots[at];
-                let send = |from: &[IoSlice<'_>]| write_once(&mut **flow, front, self.holds_back, from, write);
+                let send = |from: &[IoSlice<'_>]| write_once(&mut **flow, front, *holds_back, from, write);
                 buffers.rest(front.moved, send).apply(&mut self.operations, lane)
             }
-            (_, None) => Step::Blocked,
+            (_, FlowState::Absent | FlowState::Opening(_) | FlowState::Lent) => Step::Blocked,
         };
         self.after_step(lane, at, step)
     }
@@ -347,7 +341,7 @@ impl Core {
         match step {
             Step::Progress => return true,
             Step::Blocked => {
-                let wants = self.flow.as_ref().map_or(Interest::NONE, |flow| flow.wants(asked(lane)));
+                let wants = self.flow.get().map_or(Interest::NONE, |flow| flow.wants(asked(lane)));
                 self.ready = self.ready.without(wants);
                 self.operations.on_blocked(lane);
             }
@@ -366,19 +360,17 @@ impl Core {
             return None;
         }
         let slot = self.slots.iter_mut().find(|slot| slot.id == front.id)?;
-        let flow = self.flow.take()?;
-        self.away = true;
+        let (flow, holds_back) = self.flow.lend()?;
         self.operations.on_called(lane);
         let buffers = std::mem::replace(&mut slot.buffers, Buffers::One(Vec::new()));
-        let (read, write, holds_back) = (slot.read, slot.write, self.holds_back);
+        let (read, write) = (slot.read, slot.write);
         Some(PooledCall { lane, front, flow, buffers, read, write, holds_back })
     }
 
     /// Puts it back, and notes what the call came to; false where nothing more is to be tried.
     pub(super) fn end_call(&mut self, call: PooledCall, moved: Moved) -> bool {
-        let PooledCall { lane, front, flow, buffers, read, .. } = call;
-        self.flow = Some(flow);
-        self.away = false;
+        let PooledCall { lane, front, flow, buffers, read, holds_back, .. } = call;
+        self.flow.give_back(flow, holds_back);
         let Some(at) = self.slots.iter().position(|slot| slot.id == front.id) else { return false };
         self.slots[at].buffers = buffers;
         self.slots[at].read = read;
@@ -405,7 +397,7 @@ impl Core {
 
     fn is_ready(&self, lane: Lane) -> bool {
         self.flow
-            .as_ref()
+            .get()
             .is_some_and(|flow| lane == Lane::Read && flow.holds() || flow.wants(asked(lane)).meets(self.ready))
     }
 

@@ -8,6 +8,7 @@ mod buffers;
 mod close_step;
 mod closing;
 pub(crate) mod core;
+mod flow_state;
 pub(crate) mod reactor;
 mod registered;
 mod step;
@@ -97,7 +98,7 @@ impl Drop for SharedOwner {
     fn drop(&mut self) {
         // Every outstanding operation holds a clone, so there is none.
         let mut core = self.shared.lock();
-        let flow = core.flow.take();
+        let flow = std::mem::take(&mut core.flow);
         let watched = core.watched.take().is_some() || core.noted.is_some();
         drop(core);
         drop(flow);
@@ -209,7 +210,7 @@ impl Handle {
         let mut failure = None;
         loop {
             let mut steps = 0;
-            while !core.away && core.operations.front(lane).is_some_and(|front| front.id == id) {
+            while !core.flow.is_lent() && core.operations.front(lane).is_some_and(|front| front.id == id) {
                 match step(&mut core).1 {
                     // A peer that never lets it wait does not keep it for ever.
                     Step::Progress if steps == STEPS_PER_LOOK => {
@@ -306,10 +307,10 @@ impl Handle {
         let command =
             Command { driver: driver.map(str::to_owned), name: name.to_owned(), value: value.map(str::to_owned) };
         let mut core = self.shared().lock();
-        while core.away {
+        while core.flow.is_lent() {
             core = self.shared().wait_for_change(core, None);
         }
-        let Some(flow) = &mut core.flow else { return Err(self.refused(Refused::Closed)) };
+        let Some(flow) = core.flow.get_mut() else { return Err(self.refused(Refused::Closed)) };
         flow.control(&command).map_err(|error| {
             let error = if error.kind() == std::io::ErrorKind::Unsupported && error.get_ref().is_none() {
                 let of = driver.unwrap_or("no driver of the stack");

@@ -185,7 +185,7 @@ impl Loop {
             if core.deadline().is_some() {
                 core.expire(Instant::now());
             }
-            let may_wait = core.flow.as_ref().is_some_and(|flow| flow.descriptor().is_none());
+            let may_wait = core.flow.get().is_some_and(|flow| flow.descriptor().is_none());
             if !may_wait {
                 core.drive();
                 // It may have another descriptor now: that of the next address of a name.
@@ -223,8 +223,8 @@ impl Loop {
 
     /// Asks the kernel to report on the handle's descriptors, which change while it opens.
     fn watch(&mut self, shared: &Arc<Shared>, core: &mut Core) {
-        let Some(flow) = &core.flow else { return };
-        let Some(watched) = Watched::of(&**flow) else { return };
+        let Some(flow) = core.flow.get() else { return };
+        let Some(watched) = Watched::of(flow) else { return };
         if core.watched == Some(watched) {
             return;
         }
@@ -276,7 +276,7 @@ impl Loop {
                 return Some(core);
             }
         };
-        let flow = core.flow.take();
+        let flow = std::mem::take(&mut core.flow);
         let closing = core.closing.take();
         core.operations.on_closed();
         core.watched = None;

@@ -2,6 +2,7 @@
 //! `register_*` and one at a time.
 
 use super::core::Slot;
+use super::flow_state::FlowState;
 use super::reactor::Reactor;
 use super::{Buffers, Callback, Completed, Handle, Options, check_wait_for, deadline};
 use crate::error::Result;
@@ -69,7 +70,7 @@ impl Handle {
             return;
         }
         match result {
-            Ok(flow) => core.flow = Some(flow),
+            Ok(flow) => core.flow = FlowState::Opening(flow),
             Err(error) => {
                 if let Some(slot) = core.slots.first_mut() {
                     slot.error = Some(error);

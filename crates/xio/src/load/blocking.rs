@@ -75,17 +75,12 @@ struct Connection {
 }
 
 struct State {
-    machine: Machine,
-    /// What the driver's functions get, once it is open.
+    machine: Machine<io::Error>,
+    /// What the driver's functions get, once it is open, until the last thread has closed it.
     element: Option<Element>,
     /// The buffers, which the threads take while they call the driver.
     received: Vec<u8>,
     to_send: Vec<u8>,
-    /// Why reading, or opening, and writing ended.
-    read_error: Option<io::Error>,
-    write_error: Option<io::Error>,
-    /// The opening ended.
-    opened: bool,
 }
 
 impl Connection {
@@ -114,9 +109,6 @@ impl Connection {
             element: None,
             received: vec![0; BUFFER_BYTES],
             to_send: Vec::with_capacity(BUFFER_BYTES),
-            read_error: None,
-            write_error: None,
-            opened: false,
         };
         let (name, state, changed) = (name.to_owned(), Mutex::new(state), Condvar::new());
         Ok(Self { name, calls, state, changed, readable, writable })
@@ -128,12 +120,8 @@ impl Connection {
 
     fn on_open(&self, opened: io::Result<Element>) {
         let mut state = self.lock();
-        state.opened = true;
-        state.machine.on_open(opened.is_ok());
-        match opened {
-            Ok(element) => state.element = Some(element),
-            Err(error) => state.read_error = Some(self.judged(error)),
-        }
+        let opened = opened.map(|element| state.element = Some(element));
+        state.machine.on_open(opened.map_err(|error| self.judged(error)));
         self.tell(&self.readable, &self.writable);
         self.changed.notify_all();
     }
@@ -144,7 +132,7 @@ impl Connection {
         let mut interruptions = 0;
         while let Some(element) = state.element.filter(|_| !state.machine.dropped) {
             if !state.machine.has_to_read() {
-                if state.machine.reading == Reading::Over {
+                if matches!(state.machine.reading, Reading::Over(_)) {
                     return;
                 }
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -160,8 +148,7 @@ impl Connection {
                 continue;
             }
             interruptions = 0;
-            state.machine.on_read(*read.as_ref().unwrap_or(&0));
-            state.read_error = read.err().map(|error| self.judged(error));
+            state.machine.on_read(read.map_err(|error| self.judged(error)));
             let _ = rustix::io::write(&self.readable, &1u64.to_ne_bytes());
         }
     }
@@ -174,7 +161,7 @@ impl Connection {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let finishing = state.machine.writing == Writing::Finishing;
+            let finishing = matches!(state.machine.writing, Writing::Finishing);
             let mut buffer = std::mem::take(&mut state.to_send);
             drop(state);
             let written =
@@ -182,8 +169,7 @@ impl Connection {
             buffer.clear();
             state = self.lock();
             state.to_send = buffer;
-            state.machine.on_written(written.is_ok());
-            state.write_error = written.err();
+            state.machine.on_written(written);
             empty(&self.writable);
         }
     }
@@ -305,27 +291,28 @@ impl Drop for BlockingFlow {
 impl Flow for BlockingFlow {
     fn connected(&mut self) -> io::Result<()> {
         let mut state = self.connection.lock();
-        match (state.opened, state.element.is_some()) {
-            (false, _) => Err(io::ErrorKind::WouldBlock.into()),
-            (true, false) => Err(state.read_error.take().unwrap_or_else(|| io::ErrorKind::NotConnected.into())),
-            (true, true) => {
-                if state.machine.has_to_read() {
-                    empty(&self.connection.readable);
-                }
-                Ok(())
-            }
+        if state.machine.is_opening() {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
+        if state.element.is_none() {
+            let failed = state.machine.take_read_error();
+            return Err(failed.unwrap_or_else(|| io::ErrorKind::NotConnected.into()));
+        }
+        if state.machine.has_to_read() {
+            empty(&self.connection.readable);
+        }
+        Ok(())
     }
 
     fn receive(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> io::Result<usize> {
         let mut state = self.connection.lock();
-        let State { machine, received, read_error, .. } = &mut *state;
+        let State { machine, received, .. } = &mut *state;
         match machine.reading {
             Reading::Waiting => {
                 empty(&self.connection.readable);
                 Err(io::ErrorKind::WouldBlock.into())
             }
-            Reading::Over => match read_error.take() {
+            Reading::Over(ref mut error) => match error.take() {
                 Some(error) => Err(error),
                 None => {
                     info.end = true;
@@ -354,7 +341,7 @@ impl Flow for BlockingFlow {
             Writing::Free => {}
             Writing::Closed | Writing::Busy(_) | Writing::Finishing => return Err(io::ErrorKind::WouldBlock.into()),
             Writing::Finished => return Err(io::ErrorKind::BrokenPipe.into()),
-            Writing::Failed => return Err(self.connection.judged(state.write_failure())),
+            Writing::Failed(_) | Writing::NeverOpen => return Err(self.connection.judged(state.write_failure())),
         }
         for slice in from {
             let count = slice.len().min(BUFFER_BYTES - state.to_send.len());
@@ -377,7 +364,7 @@ impl Flow for BlockingFlow {
         match state.machine.writing {
             Writing::Free | Writing::Finished => Ok(()),
             Writing::Closed | Writing::Busy(_) | Writing::Finishing => Err(io::ErrorKind::WouldBlock.into()),
-            Writing::Failed => Err(self.connection.judged(state.write_failure())),
+            Writing::Failed(_) | Writing::NeverOpen => Err(self.connection.judged(state.write_failure())),
         }
     }
 
@@ -385,7 +372,7 @@ impl Flow for BlockingFlow {
         let mut state = self.connection.lock();
         match state.machine.writing {
             Writing::Finished => Ok(()),
-            Writing::Failed => Err(self.connection.judged(state.write_failure())),
+            Writing::Failed(_) | Writing::NeverOpen => Err(self.connection.judged(state.write_failure())),
             Writing::Free => {
                 state.machine.writing = Writing::Finishing;
                 self.make_busy();
@@ -415,7 +402,11 @@ impl BlockingFlow {
 impl State {
     /// What ended the writing. Each who asks is told: the one before may be a layer above that tells nobody.
     fn write_failure(&self) -> io::Error {
-        self.write_error.as_ref().map_or_else(|| io::ErrorKind::NotConnected.into(), same_as)
+        if let Writing::Failed(error) = &self.machine.writing {
+            same_as(error)
+        } else {
+            io::ErrorKind::NotConnected.into()
+        }
     }
 }
 

@@ -1,20 +1,21 @@
 //! What the two threads of a blocking connection and its element agree on: a machine without input or
-//! output. The element never waits; the threads wait for it to give them something to do.
+//! output. The element never waits; the threads wait for it to give them something to do. `E` is an
+//! error of the driver.
 
 /// What there is to read. Bytes themselves are in a buffer beside the machine.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Reading {
+pub(super) enum Reading<E> {
     /// The thread is, or is about to be, in the driver's read (or its open).
     Waiting,
     /// These bytes of the buffer were not taken yet.
     Bytes { start: usize, end: usize },
-    /// Nothing more follows; an error stands beside the machine until it was told.
-    Over,
+    /// Nothing more follows. The error that it ended with, of the read or the open, until it was told.
+    Over(Option<E>),
 }
 
 /// What there is to write.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Writing {
+pub(super) enum Writing<E> {
     /// The connection is not open yet.
     Closed,
     /// Nothing: more can be taken.
@@ -25,36 +26,56 @@ pub(super) enum Writing {
     Finishing,
     /// The peer was told.
     Finished,
-    /// The driver failed, in its write or its open.
-    Failed,
+    /// The driver failed to write.
+    Failed(E),
+    /// The driver failed to open, and whoever reads is told why.
+    NeverOpen,
 }
 
 /// Both directions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Machine {
-    pub(super) reading: Reading,
-    pub(super) writing: Writing,
+pub(super) struct Machine<E> {
+    /// From the driver to the element.
+    pub(super) reading: Reading<E>,
+    /// From the element to the driver.
+    pub(super) writing: Writing<E>,
     /// The element is gone: the threads end.
     pub(super) dropped: bool,
     /// Threads that are left; the last one closes the connection.
     pub(super) threads: u8,
 }
 
-impl Machine {
+impl<E> Machine<E> {
     /// One that the reading thread is to open.
     pub(super) fn new() -> Self {
         Self { reading: Reading::Waiting, writing: Writing::Closed, dropped: false, threads: 2 }
     }
 
     /// The open ended.
-    pub(super) fn on_open(&mut self, opened: bool) {
-        (self.reading, self.writing) =
-            if opened { (Reading::Waiting, Writing::Free) } else { (Reading::Over, Writing::Failed) };
+    pub(super) fn on_open(&mut self, opened: Result<(), E>) {
+        (self.reading, self.writing) = match opened {
+            Ok(()) => (Reading::Waiting, Writing::Free),
+            Err(error) => (Reading::Over(Some(error)), Writing::NeverOpen),
+        };
     }
 
-    /// A read ended, with so many bytes at the buffer's beginning; none is the end or an error.
-    pub(super) fn on_read(&mut self, bytes: usize) {
-        self.reading = if bytes == 0 { Reading::Over } else { Reading::Bytes { start: 0, end: bytes } };
+    /// Whether the open has not ended.
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self.writing, Writing::Closed)
+    }
+
+    /// A read ended, with so many bytes at the buffer's beginning; none is the end.
+    pub(super) fn on_read(&mut self, read: Result<usize, E>) {
+        self.reading = match read {
+            Ok(0) => Reading::Over(None),
+            Ok(bytes) => Reading::Bytes { start: 0, end: bytes },
+            Err(error) => Reading::Over(Some(error)),
+        };
+    }
+
+    /// Why reading, or opening, ended, where it was with an error that was not told. It is by this.
+    pub(super) fn take_read_error(&mut self) -> Option<E> {
+        if let Reading::Over(error) = &mut self.reading { error.take() } else { None }
     }
 
     /// The element took so many bytes; true where the thread has to read again.
@@ -63,21 +84,21 @@ impl Machine {
             let start = (start + bytes).min(end);
             self.reading = if start == end { Reading::Waiting } else { Reading::Bytes { start, end } };
         }
-        self.reading == Reading::Waiting
+        self.has_to_read()
     }
 
     /// What the thread had to write or to finish is done, or failed.
-    pub(super) fn on_written(&mut self, succeeded: bool) {
-        self.writing = match (&self.writing, succeeded) {
-            (_, false) => Writing::Failed,
-            (Writing::Finishing, true) => Writing::Finished,
-            (_, true) => Writing::Free,
+    pub(super) fn on_written(&mut self, written: Result<(), E>) {
+        self.writing = match (&self.writing, written) {
+            (_, Err(error)) => Writing::Failed(error),
+            (Writing::Finishing, Ok(())) => Writing::Finished,
+            (_, Ok(())) => Writing::Free,
         };
     }
 
     /// Whether the reading thread has to call the driver.
     pub(super) fn has_to_read(&self) -> bool {
-        self.reading == Reading::Waiting
+        matches!(self.reading, Reading::Waiting)
     }
 
     /// Whether the writing thread has to call the driver.
@@ -87,7 +108,7 @@ impl Machine {
 
     /// Whether the writing thread will never have to.
     pub(super) fn writes_no_more(&self) -> bool {
-        matches!(self.writing, Writing::Finished | Writing::Failed)
+        matches!(self.writing, Writing::Finished | Writing::Failed(_) | Writing::NeverOpen)
     }
 
     /// A thread ends; true where it is the last.
@@ -102,22 +123,26 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    /// The machine with one error that stands for all.
+    type Tried = Machine<()>;
+
     /// All that can happen to it, of those that can happen now.
-    fn next(machine: &Machine) -> Vec<Machine> {
+    fn next(machine: &Tried) -> Vec<Tried> {
         let mut all = Vec::new();
-        let mut push = |change: &dyn Fn(&mut Machine)| {
+        let mut push = |change: &dyn Fn(&mut Tried)| {
             let mut after = machine.clone();
             change(&mut after);
             all.push(after);
         };
-        if machine.writing == Writing::Closed {
-            push(&|after| after.on_open(true));
-            push(&|after| after.on_open(false));
+        if machine.is_opening() {
+            push(&|after| after.on_open(Ok(())));
+            push(&|after| after.on_open(Err(())));
             return all;
         }
         if machine.has_to_read() {
-            push(&|after| after.on_read(2));
-            push(&|after| after.on_read(0));
+            push(&|after| after.on_read(Ok(2)));
+            push(&|after| after.on_read(Ok(0)));
+            push(&|after| after.on_read(Err(())));
         }
         if let Reading::Bytes { .. } = machine.reading {
             push(&|after| _ = after.on_taken(1));
@@ -128,8 +153,11 @@ mod tests {
             push(&|after| after.writing = Writing::Finishing);
         }
         if machine.has_to_write() {
-            push(&|after| after.on_written(true));
-            push(&|after| after.on_written(false));
+            push(&|after| after.on_written(Ok(())));
+            push(&|after| after.on_written(Err(())));
+        }
+        if machine.reading == Reading::Over(Some(())) {
+            push(&|after| _ = after.take_read_error());
         }
         all
     }
@@ -137,11 +165,11 @@ mod tests {
     #[test]
     fn in_every_order_somebody_can_go_on_or_everything_is_over() {
         let mut seen = HashSet::new();
-        let mut open = vec![Machine::new()];
+        let mut open = vec![Tried::new()];
         while let Some(machine) = open.pop() {
             if seen.insert(machine.clone()) {
                 let after = next(&machine);
-                let over = machine.reading == Reading::Over && machine.writes_no_more();
+                let over = machine.reading == Reading::Over(None) && machine.writes_no_more();
                 assert_eq!(after.is_empty(), over, "{machine:?}");
                 if let Reading::Bytes { start, end } = machine.reading {
                     assert!(start < end, "{machine:?}: bytes that are none");
@@ -154,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_last_thread_closes_the_connection() {
-        let mut machine = Machine::new();
+        let mut machine = Tried::new();
         assert!(!machine.on_thread_end());
         assert!(machine.on_thread_end());
     }

@@ -40,25 +40,24 @@ impl Element {
     }
 
     fn seek(&self, state: &mut State, to: u64) -> io::Result<()> {
-        if state.phase == Phase::Opening || state.finishing {
+        if matches!(state.phase, Phase::Opening) || state.finishing {
             return Err(io::ErrorKind::NotConnected.into());
         }
         if self.reads() {
-            if state.incoming.position() == to && state.phase != Phase::Failed && !state.turning {
+            if state.incoming.position() == to && !matches!(state.phase, Phase::Failed(_)) && !state.turning {
                 return Ok(());
             }
             state.incoming = Queue::starting_at(to);
-            state.error = None;
-            if state.phase == Phase::Running {
+            if matches!(state.phase, Phase::Running) {
                 state.turning = true;
             } else {
                 state.phase = Phase::Idle;
             }
         } else {
             match state.phase {
-                Phase::Failed => return Err(state.failure()),
+                Phase::Failed(_) => return Err(state.failure()),
                 _ if state.position == to => return Ok(()),
-                _ if to > 0 || state.phase == Phase::Idle && !state.touched => {}
+                _ if to > 0 || matches!(state.phase, Phase::Idle) && !state.touched => {}
                 _ => {
                     let what =
                         "the server empties a file that is written from its beginning: write the beginning first";
@@ -66,7 +65,7 @@ impl Element {
                 }
             }
             state.position = to;
-            state.turning = state.phase != Phase::Idle;
+            state.turning = !matches!(state.phase, Phase::Idle);
         }
         self.shared.notify();
         Ok(())
@@ -93,7 +92,7 @@ impl Flow for Element {
                 let _ = self.shared.hold_reader(&mut state);
                 Err(self.shared.hold_writer(&mut state))
             }
-            Phase::Failed => Err(state.failure()),
+            Phase::Failed(_) => Err(state.failure()),
             _ => Ok(()),
         }
     }
@@ -119,7 +118,7 @@ impl Flow for Element {
         match state.phase {
             Phase::Ended => {}
             Phase::Idle if self.is_end(&state, position) => state.phase = Phase::Ended,
-            Phase::Failed => return Err(state.failure()),
+            Phase::Failed(_) => return Err(state.failure()),
             Phase::Idle => {
                 state.phase = Phase::Asked(position);
                 self.shared.notify();
@@ -145,7 +144,7 @@ impl Flow for Element {
             Phase::Asked(_) | Phase::Running if !state.turning => {}
             Phase::Opening | Phase::Asked(_) | Phase::Running => return Err(self.shared.hold_writer(&mut state)),
             Phase::Ended => return Err(io::ErrorKind::BrokenPipe.into()),
-            Phase::Failed => return Err(state.failure()),
+            Phase::Failed(_) => return Err(state.failure()),
         }
         let had = state.outgoing.len();
         if had >= OUTGOING_BYTES {
@@ -157,7 +156,7 @@ impl Flow for Element {
         }
         let moved = state.outgoing.len() - had;
         if moved > 0 {
-            if state.phase == Phase::Idle {
+            if matches!(state.phase, Phase::Idle) {
                 state.phase = Phase::Asked(state.position);
             }
             state.position += moved as u64;
@@ -170,7 +169,7 @@ impl Flow for Element {
 
     fn holds(&self) -> bool {
         let state = self.shared.lock();
-        !state.incoming.is_empty() || matches!(state.phase, Phase::Ended | Phase::Failed)
+        !state.incoming.is_empty() || matches!(state.phase, Phase::Ended | Phase::Failed(_))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -190,7 +189,7 @@ impl Flow for Element {
         state.finishing = true;
         match state.phase {
             Phase::Ended => return Ok(()),
-            Phase::Failed => return Err(state.failure()),
+            Phase::Failed(_) => return Err(state.failure()),
             Phase::Idle if state.touched => {
                 state.phase = Phase::Ended;
                 return Ok(());
@@ -232,7 +231,7 @@ impl Drop for Element {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.dropped = true;
-        if state.phase == Phase::Opening {
+        if matches!(state.phase, Phase::Opening) {
             self.shared.stop.store(true, Ordering::Release);
         } else {
             state.returning = Some(Returning::new(&self.key));

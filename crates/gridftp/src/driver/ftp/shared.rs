@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub(super) const OUTGOING_BYTES: usize = 1 << 20;
 
 /// How far a transfer is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Debug)]
 pub(super) enum Phase {
     /// The session is being opened.
     Opening,
@@ -25,15 +25,14 @@ pub(super) enum Phase {
     Running,
     /// The end was reached: everything was read, or the server has what was written.
     Ended,
-    /// It failed; `error` says why until that was told.
-    Failed,
+    /// It failed. Why, until that was told.
+    Failed(Option<io::Error>),
 }
 
 /// The state of an element.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) phase: Phase,
-    pub(super) error: Option<io::Error>,
     /// The file's length when it was opened for reading, if the server says it.
     pub(super) size: Option<u64>,
     /// What was downloaded and not read.
@@ -70,7 +69,6 @@ impl Shared {
     pub(super) fn new() -> io::Result<Self> {
         let state = State {
             phase: Phase::Opening,
-            error: None,
             size: None,
             incoming: Queue::default(),
             outgoing: VecDeque::new(),
@@ -138,7 +136,8 @@ impl Shared {
 impl State {
     /// Why it failed, which is told once.
     pub(super) fn failure(&mut self) -> io::Error {
-        self.error.take().unwrap_or_else(|| io::ErrorKind::NotConnected.into())
+        let untold = if let Phase::Failed(untold) = &mut self.phase { untold.take() } else { None };
+        untold.unwrap_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     /// The transfer has ended without a failure.
@@ -153,8 +152,7 @@ impl State {
         if std::mem::take(&mut self.turning) && is_reading {
             self.phase = Phase::Idle;
         } else {
-            self.phase = Phase::Failed;
-            self.error = Some(error);
+            self.phase = Phase::Failed(Some(error));
         }
     }
 }

@@ -174,7 +174,7 @@ impl StagedFile for LocalStage {
 
     fn as_local(&self) -> Option<BorrowedFd<'_>> {
         // Data that bypasses `write` is not in the ledger and cannot be written as holes.
-        if self.progress.about.is_some() || self.holes { None } else { Some(self.progress.file.as_fd()) }
+        if self.progress.about().is_some() || self.holes { None } else { Some(self.progress.file.as_fd()) }
     }
 
     /// The ranges that an earlier attempt left.
@@ -197,7 +197,7 @@ impl StagedFile for LocalStage {
 
     /// Number of bytes that the next checkpoint would cover; none where nothing could be resumed.
     fn unmarked(&self) -> u64 {
-        if self.progress.about.is_some() { self.progress.unmarked() } else { 0 }
+        if self.progress.about().is_some() { self.progress.unmarked() } else { 0 }
     }
 
     /// A checkpoint: data written so far survives the end of the program.
@@ -222,7 +222,7 @@ impl StagedFile for LocalStage {
         let Whereabouts::Staged(staged) = &self.whereabouts else { return false };
         let reign = self.progress.reign();
         let mine = reign.generation == self.generation;
-        let worth = self.progress.about.is_some() && self.progress.ledger().bytes() >= KEEP_BYTES_MIN;
+        let worth = self.progress.about().is_some() && self.progress.ledger().bytes() >= KEEP_BYTES_MIN;
         let stays = mine
             && worth
             && self.progress.health() != Health::Spoilt
@@ -233,7 +233,7 @@ impl StagedFile for LocalStage {
         if stays {
             // Space that cannot be released now is released when the part file expires.
             let _ = self.progress.release_room();
-            if let Some(about) = &self.progress.about {
+            if let Some(about) = self.progress.about() {
                 kept::bound(staged, about, self.kept_limits);
             }
         }
@@ -319,7 +319,7 @@ impl StagedFile for LocalStage {
                 Existing::Keep => from.keep(part, to, &self.place.name),
             };
             named.map_err(|errno| self.words(errno))?;
-            if self.progress.about.is_some() {
+            if self.progress.about().is_some() {
                 // Its ranges are in the target now; a journal without a part file is found and
                 // removed later.
                 let _ = from.remove(&staged.names.journal);
@@ -366,7 +366,7 @@ impl Drop for LocalStage {
         let mut reign = self.progress.reign_mut();
         if reign.generation == self.generation {
             reign.over = true;
-            staged.remove(self.progress.about.is_some());
+            staged.remove(self.progress.about().is_some());
         }
     }
 }

@@ -289,7 +289,7 @@ fn take_over(
     place: &TargetPlace,
     staged: Staged,
 ) -> Result<Option<OpenPart>> {
-    let Some(own) = progress.about.as_ref() else { return Err(busy(place)) };
+    let Some(own) = progress.about() else { return Err(busy(place)) };
     let same = ResumeMatch { source: own.source == about.source, boot: true };
     let alike = JournalSubject { source: own.source.clone(), ..about.clone() } == *own;
     if !alike || !(same.source || resume.hashed) {

@@ -42,7 +42,16 @@ pub(super) struct Lease {
     pub(super) over: bool,
 }
 
-/// The journal's file, once it exists.
+/// The journal of a part file that can be resumed.
+#[derive(Debug)]
+struct PartJournal {
+    /// What it is about.
+    about: JournalSubject,
+    /// Its file, as long as there is one.
+    notes: Mutex<Option<Notes>>,
+}
+
+/// The journal's file.
 #[derive(Debug)]
 struct Notes {
     file: OwnedFd,
@@ -63,28 +72,31 @@ struct KnownBytes {
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) file: OwnedFd,
-    pub(super) about: Option<JournalSubject>,
+    /// None for a transfer that cannot be resumed.
+    journal: Option<PartJournal>,
     reign: RwLock<Lease>,
     ledger: Mutex<Ledger>,
     known: Mutex<KnownBytes>,
     /// Bytes written since the last checkpoint.
     unmarked: AtomicU64,
     health: AtomicU8,
-    notes: Mutex<Option<Notes>>,
 }
 
 impl Progress {
     /// An empty part file. `about` is none for a transfer that cannot be resumed.
     pub(super) fn new(file: OwnedFd, about: Option<JournalSubject>) -> Self {
+        Self::with_journal(file, about.map(|about| PartJournal { about, notes: Mutex::new(None) }))
+    }
+
+    fn with_journal(file: OwnedFd, journal: Option<PartJournal>) -> Self {
         Self {
             file,
-            about,
+            journal,
             reign: RwLock::default(),
             ledger: Mutex::default(),
             known: Mutex::default(),
             unmarked: AtomicU64::new(0),
             health: AtomicU8::new(Health::Sound as u8),
-            notes: Mutex::new(None),
         }
     }
 
@@ -101,11 +113,16 @@ impl Progress {
         rustix::fs::ftruncate(&journal_file, journal.end)?;
         write_all(&journal_file, &record, journal.end)?;
         let notes = Notes { file: journal_file, end: journal.end + record.len() as u64, check };
-        let found = Self::new(file, Some(journal.about));
+        let journal = PartJournal { about: journal.about, notes: Mutex::new(Some(notes)) };
+        let found = Self::with_journal(file, Some(journal));
         found.begin(base);
-        *lock(&found.notes) = Some(notes);
         found.reign_mut().generation = generation;
         Ok(found)
+    }
+
+    /// What its journal is about; none for a transfer that cannot be resumed.
+    pub(super) fn about(&self) -> Option<&JournalSubject> {
+        self.journal.as_ref().map(|journal| &journal.about)
     }
 
     /// Another writer resumes with exactly `base`.
@@ -181,8 +198,8 @@ impl Progress {
     /// A checkpoint: data written so far is synced, if requested, and then recorded. One at a time.
     /// A failed sync fails the part for all sessions: the next sync would succeed and prove nothing.
     pub(super) fn checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
-        let Some(about) = &self.about else { return Ok(()) };
-        let mut notes = lock(&self.notes);
+        let Some(PartJournal { about, notes }) = &self.journal else { return Ok(()) };
+        let mut notes = lock(notes);
         // Before the sync: it may not cover what is written during it.
         self.unmarked.store(0, Ordering::Relaxed);
         let noted = self.noted();
@@ -212,10 +229,12 @@ impl Progress {
     /// The last checkpoint of a transfer that ends early. On a full disk, the end of the data makes
     /// space for it.
     pub(super) fn last_checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
+        // Of a transfer that cannot be resumed nothing is recorded.
+        let Some(journal) = &self.journal else { return Ok(()) };
         match self.checkpoint(staged, synced) {
             Err(Errno::NOSPC | Errno::DQUOT) => {
                 // Until another journal says what is left, none says that what is cut off is there.
-                let mut notes = lock(&self.notes);
+                let mut notes = lock(&journal.notes);
                 *notes = None;
                 staged.names.remove_journal(staged.directory())?;
                 let end = self.ledger().end().saturating_sub(ROOM_FOR_JOURNAL);

@@ -68,8 +68,6 @@ struct LocalMember {
     parent: Arc<Parent>,
     file: OwnedFd,
     kind: SmallFileState,
-    /// The error after which no later call can succeed.
-    spoilt: Option<Error>,
     /// Directories whose names must be durable, its own first.
     directories: Vec<usize>,
     /// It can be made durable, and that was requested.
@@ -82,6 +80,7 @@ pub(in crate::store) struct LocalGroup<'s> {
     store: &'s LocalStore,
     durable: bool,
     directories: Vec<Directory>,
+    /// Each file, or the error after which no call for it can succeed.
     members: Vec<Result<LocalMember>>,
     /// Writeback of what the syncs of single files will wait for has begun.
     begun: bool,
@@ -131,7 +130,7 @@ impl<'s> LocalGroup<'s> {
         let target = file.target.clone();
         let durable = self.durable && !directory.in_memory;
         let (file, kind) = opened(self.store, &parent, file, durable)?;
-        Ok(LocalMember { target, parent, file, kind, spoilt: None, directories, durable })
+        Ok(LocalMember { target, parent, file, kind, directories, durable })
     }
 
     /// The number of the directory `path`, which is held open from now on.
@@ -154,15 +153,23 @@ impl<'s> LocalGroup<'s> {
     }
 
     fn live(&self) -> impl Iterator<Item = &LocalMember> + Clone {
-        self.members.iter().flatten().filter(|member| member.spoilt.is_none())
+        self.members.iter().flatten()
     }
 
     fn member(&mut self, member: usize) -> Result<&mut LocalMember> {
         match self.members.get_mut(member) {
-            Some(Ok(LocalMember { spoilt: Some(error), .. }) | Err(error)) => Err(error.clone()),
             Some(Ok(member)) => Ok(member),
+            Some(Err(error)) => Err(error.clone()),
             None => Err(nobody()),
         }
+    }
+
+    /// Gives up a file: no later call for it can succeed. Returns the error.
+    fn give_up(&mut self, member: usize, error: Error) -> Error {
+        if let Some(member) = self.members.get_mut(member) {
+            *member = Err(error.clone());
+        }
+        error
     }
 
     /// Starts writeback of all files before waiting for any of them.
@@ -170,9 +177,12 @@ impl<'s> LocalGroup<'s> {
         if std::mem::replace(&mut self.begun, true) || self.members.len() < 2 {
             return;
         }
-        for member in self.members.iter_mut().flatten().filter(|member| member.durable) {
-            if let Err(errno) = sys::begin_writing(&member.file) {
-                member.spoilt = Some(errors::failed(Verb::Sync, &self.store.shown(&member.target), errno));
+        for slot in &mut self.members {
+            if let Ok(member) = slot
+                && member.durable
+                && let Err(errno) = sys::begin_writing(&member.file)
+            {
+                *slot = Err(errors::failed(Verb::Sync, &self.store.shown(&member.target), errno));
             }
         }
     }
@@ -265,33 +275,29 @@ impl SmallGroup for LocalGroup<'_> {
         syncfs_policy::serves(self.live().map(|member| &member.file))
     }
 
-    fn finish(&mut self, member: usize, file: &SmallFile<'_>) -> Result<()> {
+    fn finish(&mut self, index: usize, file: &SmallFile<'_>) -> Result<()> {
         let store = self.store;
-        let number = self.member(member)?.directories.first().copied().unwrap_or_default();
+        let number = self.member(index)?.directories.first().copied().unwrap_or_default();
         let kept_mode = self.directories.get(number).and_then(|directory| directory.kept_mode);
-        let member = self.member(member)?;
+        let member = self.member(index)?;
         if matches!(member.kind, SmallFileState::There(_)) {
             return Ok(());
         }
-        let done = member.fill(store, file, kept_mode);
-        member.spoilt = done.as_ref().err().cloned();
-        let kept = done?;
+        let kept = member.fill(store, file, kept_mode).map_err(|error| self.give_up(index, error))?;
         if let Some(directory) = self.directories.get_mut(number) {
             directory.kept_mode = kept;
         }
         Ok(())
     }
 
-    fn sync(&mut self, member: usize) -> Result<()> {
+    fn sync(&mut self, index: usize) -> Result<()> {
         self.begin_writing();
         let store = self.store;
-        let member = self.member(member)?;
+        let member = self.member(index)?;
         // EINTR is the only error that says nothing about the pages.
-        rustix::io::retry_on_intr(|| rustix::fs::fsync(&member.file)).map_err(|errno| {
-            let error = errors::failed(Verb::Sync, &store.shown(&member.target), errno);
-            member.spoilt = Some(error.clone());
-            error
-        })
+        let synced = rustix::io::retry_on_intr(|| rustix::fs::fsync(&member.file));
+        let synced = synced.map_err(|errno| errors::failed(Verb::Sync, &store.shown(&member.target), errno));
+        synced.map_err(|error| self.give_up(index, error))
     }
 
     fn sync_system(&mut self) -> Result<()> {
