@@ -5,22 +5,12 @@
 //! not waited for.
 
 use super::CallContext;
-use crate::authorise::{Authorized, Want};
-use crate::files::leases::{FileKey, key_of};
-use xdfs_io::store::tree::{Node, NodeKind};
+use crate::authorise::Want;
+use crate::files::leases::{file_at, file_of};
+use xdfs_io::store::tree::Node;
 use xdfs_proto::base::Error;
 use xdfs_proto::lease::Access;
 use xdfs_proto::wire::path::Call;
-
-/// The file of a name, if it is one that can have leases.
-pub(crate) fn file_at(at: &Authorized) -> Option<FileKey> {
-    let node = at.store().tree().and_then(|tree| tree.node(at.path())).ok()?;
-    file_of(&node)
-}
-
-fn file_of(node: &Node) -> Option<FileKey> {
-    (node.kind == NodeKind::Regular).then(|| key_of(node.identity))
-}
 
 impl CallContext {
     /// Begins what a call does with the file behind its name: Busy if a lease excludes it.

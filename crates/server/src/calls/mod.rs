@@ -5,8 +5,7 @@
 
 mod change;
 mod hidden;
-pub(crate) mod job;
-pub(crate) mod leases;
+mod leases;
 mod look;
 mod small;
 
@@ -14,8 +13,8 @@ use crate::authorise::{Authorized, Base, Rights, Want};
 use crate::files::OpenFiles;
 use crate::files::leases::AccessGuard;
 use crate::log::CallLine;
+use crate::replies::{failure, reply_writer};
 use crate::watches::SessionWatches;
-pub(crate) use look::attributes_of;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,11 +93,6 @@ impl ChangedFiles {
 
 /// Total length of the paths of directories, and of files, that are still to be synced: more than a batch of ordinary paths has.
 const TOUCHED_BYTES_MAX: usize = 64 << 10;
-
-/// The failure of a call as the reply reports it.
-pub(crate) fn failure(error: &Error) -> Failure {
-    Failure { kind: error.kind, errno: error.errno }
-}
 
 impl Execution {
     /// Prepares `batch` for a session that was opened at `since`; the reply is built in `memory`.
@@ -240,14 +234,6 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[(&str, Rights)]) -> Result<Don
         }
     }
     Ok(Done { reply: writer.finish(Safety::Written), lines, safety: None })
-}
-
-/// The reply's writer, if the room suffices for any outcome.
-pub(crate) fn reply_writer(memory: Vec<u8>, calls: usize, room: u32) -> Result<ReplyWriter, Error> {
-    ReplyWriter::within(memory, calls, room as usize).ok_or_else(|| {
-        let text = format!("{room} bytes are too little room for the reply to {calls} calls");
-        Error::new(ErrorKind::LimitExceeded, text)
-    })
 }
 
 impl CallContext {

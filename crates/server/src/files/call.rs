@@ -4,7 +4,7 @@ use super::leases::AccessGuard;
 use super::shares::Sharing;
 use super::{FileGrant, Handle, NameSync, Object, SessionFiles, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
-use crate::calls::attributes_of;
+use crate::replies::attributes_of;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use xdfs_io::store::open_file::Seek;
@@ -15,15 +15,24 @@ use xdfs_proto::wire::file::{FileAnswer, FileCall, OpenFile as OpenCall, OpenedF
 use xdfs_proto::wire::path::{ReplyWriter, Wanted};
 use xdfs_secure::policy::{Method, Principal};
 
-/// The calls of one batch, for one user.
-pub(super) struct FileCalls {
+/// The session for which a batch is executed.
+pub(crate) struct Caller {
+    /// What it has open.
     pub files: Arc<SessionFiles>,
+    /// The access rules when the batch arrived.
     pub authority: Arc<Authority>,
+    /// Its user.
     pub principal: Arc<Principal>,
     /// The user whose limits the handles count against.
     pub budget: Arc<str>,
     /// Seconds since 1970 when the batch arrived.
     pub now: u64,
+}
+
+/// The calls of one batch, for one user.
+pub(super) struct FileCalls {
+    /// For whom they are made.
+    pub caller: Caller,
     /// The file of the batch; none before it is opened.
     pub handle: Option<Arc<Handle>>,
     /// What the batch does with the bytes and attributes of its file.
@@ -94,7 +103,7 @@ impl FileCalls {
     }
 
     pub(super) fn authorise(&self, name: &[u8], want: Want) -> Result<Authorized, Error> {
-        self.authority.authorise(&self.principal, name, want, self.now)
+        self.caller.authority.authorise(&self.caller.principal, name, want, self.caller.now)
     }
 
     /// The same for what is open, which must still be below the export.
@@ -108,7 +117,8 @@ impl FileCalls {
 
     fn open(&mut self, open: &OpenCall<'_>) -> Result<OpenedFile, Error> {
         // What is created by this handle alone needs no more than the right to create.
-        let own = open.exclusive || open.again.is_some_and(|before| self.files.server.is_own(before, &self.budget));
+        let own = open.exclusive
+            || open.again.is_some_and(|before| self.caller.files.server.is_own(before, &self.caller.budget));
         let mut at = None;
         if open.read {
             at = Some(self.authorise(open.path, Want::Read)?);
@@ -120,8 +130,8 @@ impl FileCalls {
             self.must_shut_others_out(open.path, own)?;
         }
         let at = at.ok_or_else(|| Error::new(ErrorKind::Protocol, "opened neither to read nor to write"))?;
-        let reserved = self.files.server.reserve(&self.budget, open.path.len())?;
-        let export = self.authority.exports().get(at.export() as usize);
+        let reserved = self.caller.files.server.reserve(&self.caller.budget, open.path.len())?;
+        let export = self.caller.authority.exports().get(at.export() as usize);
         let bits = if export.is_some_and(|export| export.access().keep.modes) { ALL_BITS } else { PLAIN };
         let request = OpenRequest {
             read: open.read,
@@ -131,7 +141,7 @@ impl FileCalls {
             mode: open.mode & bits,
         };
         if let Some(before) = open.again {
-            self.files.server.take_over(before.handle, &self.budget)?;
+            self.caller.files.server.take_over(before.handle, &self.caller.budget)?;
         }
         let (file, created) = at.store().open_file(at.path(), &request)?;
         let identity = file.identity()?;
@@ -140,9 +150,9 @@ impl FileCalls {
         }
         let (read, write, deny_read, deny_write) = (open.read, open.write, open.deny_read, open.deny_write);
         let sharing = Sharing { read, write, deny_read, deny_write };
-        let id = self.files.next_id()?;
+        let id = self.caller.files.next_id()?;
         self.access = self.access_of_opened(open, &identity, created)?;
-        if !lock(&self.files.server.shares).open(&identity, sharing) {
+        if !lock(&self.caller.files.server.shares).open(&identity, sharing) {
             let text = "somebody else has the file open in a way that excludes this one; try again later";
             return Err(Error::new(ErrorKind::Locked, text));
         }
@@ -152,7 +162,7 @@ impl FileCalls {
             None => NameSync::Synced,
         };
         let grant = FileGrant::new(open.path, at.root(), identity, sharing, own);
-        let handle = Arc::new(Handle::new(&self.files, id, grant, Object::file(name), reserved));
+        let handle = Arc::new(Handle::new(&self.caller.files, id, grant, Object::file(name), reserved));
         if open.again.is_some() {
             self.claim_hidden(open.path, &handle);
         }
@@ -163,12 +173,12 @@ impl FileCalls {
         handle.keep(Arc::new(file));
         self.adopt(Arc::clone(&handle));
         if open.again.is_some() {
-            self.files.inherit_failed_sync(&handle);
+            self.caller.files.inherit_failed_sync(&handle);
         }
         Ok(OpenedFile {
             handle: id,
             identity,
-            verifier: self.files.server.verifier,
+            verifier: self.caller.files.server.verifier,
             size: node.size,
             change: change_of(&node),
         })
@@ -179,13 +189,13 @@ impl FileCalls {
         if let Some(name) = hidden::plain(path).filter(|name| hidden::is_hidden(name))
             && self.authorise(&name, Want::Change).is_ok()
         {
-            self.files.server.hidden_claimed(name, handle.key(), &self.principal);
+            self.caller.files.server.hidden_claimed(name, handle.key(), &self.caller.principal);
         }
     }
 
     /// The batch is about this handle from now on.
     pub(super) fn adopt(&mut self, handle: Arc<Handle>) {
-        self.files.adopt(&handle);
+        self.caller.files.adopt(&handle);
         self.handle = Some(handle);
     }
 
@@ -196,7 +206,7 @@ impl FileCalls {
 
     fn close(&mut self) -> Result<FileAnswer<'static>, Error> {
         let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
-        self.files.close(handle.id)?;
+        self.caller.files.close(handle.id)?;
         self.handle = None;
         Ok(FileAnswer::Done)
     }
@@ -261,7 +271,7 @@ impl FileCalls {
     fn attributes(&self, wanted: Wanted, writer: &mut ReplyWriter) -> Result<(), Error> {
         let (file, _) = self.opened_anyhow()?;
         // Account names are hidden from anonymous users.
-        let visitor = self.principal.method == Method::Anonymous;
+        let visitor = self.caller.principal.method == Method::Anonymous;
         let wanted = if visitor { wanted.without(Wanted::NAMES) } else { wanted };
         FileAnswer::Attributes(attributes_of(&file.node()?, wanted, None)).tell(writer);
         Ok(())

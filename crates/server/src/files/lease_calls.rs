@@ -68,7 +68,7 @@ impl FileCalls {
         created: bool,
     ) -> Result<Option<AccessGuard>, Error> {
         let Some(access) = self.wants else { return Ok(None) };
-        let begun = self.files.server().access(|| Some(key_of(identity)), None, access);
+        let begun = self.caller.files.server().access(|| Some(key_of(identity)), None, access);
         match begun {
             Err(_) if created || open.exclusive => Ok(None),
             begun => begun.map(Some),

@@ -102,7 +102,7 @@ impl FileCalls {
         let state = &handle.file()?.sync;
         let mut name = lock(&state.name);
         state.must_have_lost_nothing()?;
-        let lost = |error: &Error| self.files.server.sync_failed(handle.grant.identity, error);
+        let lost = |error: &Error| self.caller.files.server.sync_failed(handle.grant.identity, error);
         file.sync(data_only).inspect_err(lost)?;
         if *name != NameSync::Synced
             && let Some(parent) = at.path().parent()
@@ -123,7 +123,7 @@ impl FileCalls {
         }
         // Another handle of the file may have been told instead.
         state.must_have_lost_nothing()?;
-        Ok(FileAnswer::Synced { verifier: self.files.server.verifier })
+        Ok(FileAnswer::Synced { verifier: self.caller.files.server.verifier })
     }
 }
 
