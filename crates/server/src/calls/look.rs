@@ -1,6 +1,6 @@
 //! Calls that only read: attributes, pages of directories, hashes, free space.
 
-use super::CallContext;
+use super::{CallContext, CallError, RunningHash};
 use crate::authorise::{Authorized, Keep, Want};
 use crate::files::leases::key_of;
 use crate::files::openers::OpenerFacts;
@@ -13,6 +13,7 @@ use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_io::store::reserved::is_reserved;
 use xdfs_io::store::tree::{ListControl, Node, NodeKind};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::lease::Access;
 use xdfs_proto::wire::path::{
     Answer, Attributes, FileSystem, Kept, ListEntry, Opener, Openers, ReplyWriter, Wanted, Watched,
 };
@@ -99,12 +100,12 @@ impl CallContext {
         wanted: Wanted,
         cursor: &[u8],
         writer: &mut ReplyWriter,
-    ) -> Result<(), Error> {
+    ) -> Result<(), CallError> {
         let at = match self.at(path, Want::Read) {
             Ok(at) => at,
             Err(error) => {
                 writer.fail(failure(&error));
-                return Err(error);
+                return Err(error.into());
             }
         };
         let mut page = writer.listing();
@@ -139,8 +140,7 @@ impl CallContext {
         // What is in front of such a file is told now.
         if let Some(error) = excluded.filter(|_| page.entries() == 0) {
             page.fail(failure(&error));
-            self.excluded = Some(error.clone());
-            return Err(error);
+            return Err(CallError::Excluded(error));
         }
         match listed {
             Ok(next) => {
@@ -149,7 +149,7 @@ impl CallContext {
             }
             Err(error) => {
                 page.fail(failure(&error));
-                Err(error)
+                Err(error.into())
             }
         }
     }
@@ -210,22 +210,24 @@ impl CallContext {
         offset: u64,
         length: Option<u64>,
         slice: &Slice,
-    ) -> Result<Poll<Answer<'static>>, Error> {
-        let mut hash = match self.hash.take() {
-            Some(hash) => hash,
+    ) -> Result<Poll<Answer<'static>>, CallError> {
+        let mut running = match self.hash.take() {
+            Some(running) => running,
             None => {
+                let _access = self.access(path, Access::Look).map_err(CallError::Excluded)?;
                 let at = self.at(path, Want::Read)?;
-                RangeHash::asked_for(at.store().open(at.path())?, offset, length)?
+                let hash = RangeHash::asked_for(at.store().open(at.path())?, offset, length)?;
+                RunningHash { hash, _access }
             }
         };
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the hash any more"));
+            return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the hash any more").into());
         }
-        let length = hash.length();
-        match hash.advance(slice)? {
+        let length = running.hash.length();
+        match running.hash.advance(slice)? {
             Poll::Ready(digest) => Ok(Poll::Ready(Answer::Hash { length, digest })),
             Poll::Pending => {
-                self.hash = Some(hash);
+                self.hash = Some(running);
                 Ok(Poll::Pending)
             }
         }

@@ -1,6 +1,6 @@
 //! The calls on an open file.
 
-use super::leases::AccessGuard;
+use super::leases::{AccessGuard, Pinned};
 use super::shares::Sharing;
 use super::{FileGrant, Handle, NameSync, Object, SessionFiles, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
@@ -33,14 +33,22 @@ pub(crate) struct Caller {
 pub(super) struct FileCalls {
     /// For whom they are made.
     pub caller: Caller,
-    /// The file of the batch; none before it is opened.
+    /// The file of the batch; none before it is opened, and when it is closed.
     pub handle: Option<Arc<Handle>>,
     /// What the batch does with the bytes and attributes of its file.
     pub wants: Option<Access>,
     /// While it does so.
     pub access: Option<AccessGuard>,
-    /// It is executed under the handle's write lease.
-    pub under: bool,
+    /// The handle's write lease, if it is executed under that, which does not end before it.
+    pub pinned: Option<Pinned>,
+}
+
+/// The file of a batch, open for one of its calls.
+pub(super) struct OpenedHandle<'a> {
+    pub handle: &'a Arc<Handle>,
+    pub file: Arc<OpenFile>,
+    /// What the user may do with it now.
+    pub at: Authorized,
 }
 
 /// Permission bits that every user may set.
@@ -76,7 +84,7 @@ impl FileCalls {
             | FileCall::FindLock { .. } => self.lock(call),
             FileCall::Seek { offset, hole } => {
                 let what = if *hole { Seek::Hole } else { Seek::Data };
-                let (file, _) = self.opened(Want::Read)?;
+                let OpenedHandle { file, .. } = self.opened(Want::Read)?;
                 file.seek(*offset, what).map(|offset| FileAnswer::Found { offset })
             }
             FileCall::Write { .. }
@@ -204,16 +212,20 @@ impl FileCalls {
         self.authorise(name, if own { Want::Write { keep: true } } else { Want::Change }).map(drop)
     }
 
+    /// The file of the batch.
+    pub(super) fn handle(&self) -> Result<&Arc<Handle>, Error> {
+        self.handle.as_ref().ok_or_else(|| stale("it is closed"))
+    }
+
     fn close(&mut self) -> Result<FileAnswer<'static>, Error> {
-        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
-        self.caller.files.close(handle.id)?;
+        self.caller.files.close(self.handle()?.id)?;
         self.handle = None;
         Ok(FileAnswer::Done)
     }
 
     /// The open file, if the user may do this with it now.
-    fn opened(&self, want: Want) -> Result<(Arc<OpenFile>, Authorized), Error> {
-        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+    fn opened(&self, want: Want) -> Result<OpenedHandle<'_>, Error> {
+        let handle = self.handle()?;
         handle.file()?;
         let Sharing { read, write, .. } = handle.grant.sharing;
         let (granted, want) = match want {
@@ -228,7 +240,7 @@ impl FileCalls {
             return Err(Error::new(ErrorKind::Refused, text));
         }
         if let Some(file) = handle.descriptor() {
-            return Ok((file, at));
+            return Ok(OpenedHandle { handle, file, at });
         }
         let file = match at.store().open_file(at.path(), &handle.grant.request()) {
             Ok((file, _)) => Arc::new(file),
@@ -239,17 +251,17 @@ impl FileCalls {
             return Err(stale("its name belongs to another file now"));
         }
         handle.keep(Arc::clone(&file));
-        Ok((file, at))
+        Ok(OpenedHandle { handle, file, at })
     }
 
     /// The open file for a call that needs no more than that it is open.
-    pub(super) fn opened_anyhow(&self) -> Result<(Arc<OpenFile>, Authorized), Error> {
-        let reads = self.handle.as_ref().is_some_and(|handle| handle.grant.sharing.read);
+    pub(super) fn opened_anyhow(&self) -> Result<OpenedHandle<'_>, Error> {
+        let reads = self.handle()?.grant.sharing.read;
         self.opened(if reads { Want::Read } else { Want::Change })
     }
 
     fn read(&self, ranges: &[ReadRange], writer: &mut ReplyWriter) -> Result<(), Error> {
-        let (file, _) = self.opened(Want::Read)?;
+        let OpenedHandle { file, .. } = self.opened(Want::Read)?;
         // Each range has its length before it, and the result its status and their number.
         let asked = ranges.iter().fold(16, |sum, range| sum + range.length as usize + 4);
         if asked > writer.room() {
@@ -269,7 +281,7 @@ impl FileCalls {
     }
 
     fn attributes(&self, wanted: Wanted, writer: &mut ReplyWriter) -> Result<(), Error> {
-        let (file, _) = self.opened_anyhow()?;
+        let OpenedHandle { file, .. } = self.opened_anyhow()?;
         // Account names are hidden from anonymous users.
         let visitor = self.caller.principal.method == Method::Anonymous;
         let wanted = if visitor { wanted.without(Wanted::NAMES) } else { wanted };
@@ -278,42 +290,35 @@ impl FileCalls {
     }
 
     fn change(&self, call: &FileCall<'_>) -> Result<FileAnswer<'static>, Error> {
-        let (file, _) = self.opened(Want::Change)?;
+        let OpenedHandle { handle, file, .. } = self.opened(Want::Change)?;
         match *call {
             FileCall::Write { offset, data } => {
-                let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
                 let turn = lock(&handle.file()?.writing);
                 file.write_at(data, offset)?;
                 drop(turn);
-                self.wrote(data);
+                handle.passed(data.len());
             }
             FileCall::SetLength { length } => file.set_length(length)?,
             FileCall::Allocate { offset, length, keep_size } => file.allocate(offset, length, keep_size)?,
             FileCall::Punch { offset, length } => file.punch(offset, length)?,
             _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }
-        Ok(FileAnswer::Changed { change: self.changed(&file)? })
+        Ok(FileAnswer::Changed { change: changed(handle, &file)? })
     }
 
     fn append(&self, data: &[u8]) -> Result<FileAnswer<'static>, Error> {
-        let (file, _) = self.opened(Want::Change)?;
+        let OpenedHandle { handle, file, .. } = self.opened(Want::Change)?;
         let offset = file.append(data)?;
-        self.wrote(data);
-        Ok(FileAnswer::Appended { offset, change: self.changed(&file)? })
+        handle.passed(data.len());
+        Ok(FileAnswer::Appended { offset, change: changed(handle, &file)? })
     }
+}
 
-    /// The file's change number after a change of its own.
-    fn changed(&self, file: &OpenFile) -> Result<u64, Error> {
-        let change = change_of(&file.node()?);
-        if let Some(handle) = &self.handle {
-            handle.file()?.leased_change.store(change, Ordering::Relaxed);
-        }
-        Ok(change)
-    }
-
-    fn wrote(&self, data: &[u8]) {
-        self.handle.iter().for_each(|handle| handle.passed(data.len()));
-    }
+/// The file's change number after a change through this handle.
+fn changed(handle: &Handle, file: &OpenFile) -> Result<u64, Error> {
+    let change = change_of(&file.node()?);
+    handle.file()?.leased_change.store(change, Ordering::Relaxed);
+    Ok(change)
 }
 
 /// The number that another one follows after every change.

@@ -5,8 +5,7 @@
 //! any other call that failed once for each handle and kind.
 
 use super::call::{Caller, FileCalls};
-use super::lease_calls::{access_of, access_of_batch};
-use super::leases::Pinned;
+use super::lease_calls::{access_of, access_of_batch, begin_on_handle};
 use super::{Handle, SessionFiles};
 use crate::log::{CallLine, LoggedName};
 use crate::replies::{failure, malformed, reply_writer};
@@ -32,8 +31,6 @@ pub(crate) struct Done {
 /// A batch that is being executed, slice by slice.
 pub(crate) struct Execution {
     calls: FileCalls,
-    /// It is executed under a write lease, which does not end before it.
-    _pinned: Option<Pinned>,
     writer: ReplyWriter,
     /// The name of the file, for the log.
     name: Vec<u8>,
@@ -64,17 +61,16 @@ impl Execution {
             (_, Some(Ok(handle))) => handle.grant.name.clone(),
             _ => Vec::new(),
         };
-        let mut calls = FileCalls {
-            caller,
-            // Its calls report that it is stale.
-            handle: handle.and_then(Result::ok),
-            wants: access_of_batch(batch),
-            access: None,
-            under: false,
-        };
+        // Its calls report that it is stale.
+        let handle = handle.and_then(Result::ok);
+        let wants = access_of_batch(batch);
         let writer = reply_writer(memory, batch.calls.len(), batch.room)?;
-        let _pinned = calls.begin_on_handle(batch)?;
-        Ok(Self { calls, _pinned, writer, name, lines: Vec::new(), done: 0 })
+        let (pinned, access) = match &handle {
+            Some(handle) => begin_on_handle(batch, handle, wants)?,
+            None => (None, None),
+        };
+        let calls = FileCalls { caller, handle, wants, access, pinned };
+        Ok(Self { calls, writer, name, lines: Vec::new(), done: 0 })
     }
 
     /// Executes the calls of `batch` in order, until the slice is over, and none after `stop` is set.

@@ -111,7 +111,7 @@ impl FileCalls {
     }
 
     fn pipe_handle(&self, write: bool) -> Result<(&Handle, &Pipe, Authorized), Error> {
-        let handle = self.handle.as_deref().ok_or_else(|| stale("it is closed"))?;
+        let handle = self.handle()?;
         let at = self.authorise_open(handle, Want::Pipe { write })?;
         Ok((handle, handle.pipe(write)?, at))
     }

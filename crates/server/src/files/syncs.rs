@@ -1,8 +1,8 @@
 //! Stable storage. The kernel tells once that it could not write, and takes what it lost for written: a second sync
 //! succeeds and proves nothing. So everybody who had the file open then is told at each sync until he closes it.
 
-use super::call::FileCalls;
-use super::{Handle, NameSync, Object, OpenFiles, SessionFiles, lock, stale};
+use super::call::{FileCalls, OpenedHandle};
+use super::{Handle, NameSync, Object, OpenFiles, SessionFiles, lock};
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -97,8 +97,7 @@ fn is_denied(error: &Error) -> bool {
 
 impl FileCalls {
     pub(super) fn sync(&self, data_only: bool) -> Result<FileAnswer<'static>, Error> {
-        let (file, at) = self.opened_anyhow()?;
-        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+        let OpenedHandle { handle, file, at } = self.opened_anyhow()?;
         let state = &handle.file()?.sync;
         let mut name = lock(&state.name);
         state.must_have_lost_nothing()?;
