@@ -139,7 +139,6 @@ impl Session {
     fn end_operation(&mut self, id: OperationId, why: &Error) {
         // Cannot fail: the caller has listed it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let calls = operation.kind.calls().is_some();
         if operation.is_member() {
             if !self.closure.has_peer_ended() {
                 self.fail_member(id, why.clone());
@@ -150,12 +149,11 @@ impl Session {
             // FINISH, or a batch, may have arrived, and this end's later request may not: the
             // outcome is unknown here.
             State::Sending(half) => {
-                if calls || half.life() == Sending::Finishing {
+                if operation.kind.calls().is_some() || half.life() == Sending::Finishing {
                     half.forget_why();
                 }
                 self.settle(id, Err(why.clone()));
             }
-            State::Receiving(ReceivingHalf::Staging(staging)) if !calls => staging.abandoned = Some(why.clone()),
             // A target that gets its name runs to completion: it appears completely or not at all.
             // The application is notified then.
             State::Receiving(_) => self.abandon(id, why.clone()),

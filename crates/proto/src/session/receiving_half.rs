@@ -16,8 +16,10 @@ use alloc::vec::Vec;
 pub(super) enum ReceivingHalf {
     /// The request is under way (download).
     Asked(Asked),
-    /// The stage is being prepared, or a batch is executed.
+    /// The stage is being prepared.
     Staging(Staging),
+    /// A batch is executed; `Staging` in the table.
+    Executing(Executing),
     /// There is a receiver: blocks flow, or have flowed.
     Granted(GrantedReceiver),
 }
@@ -61,8 +63,13 @@ pub(super) enum Target {
         /// The credit of the request, which the first blocks use.
         credit: u64,
     },
-    /// The reply to a batch.
-    Calls,
+}
+
+/// A batch is executed.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Executing {
+    /// Whoever executes it was told to stop; what he replies is the outcome nevertheless.
+    pub(super) stopped: bool,
 }
 
 /// What FINISH states.
@@ -101,7 +108,12 @@ impl ReceivingHalf {
         Self::Asked(Asked { request, finish: None })
     }
 
-    /// The server prepares a stage, or executes a batch.
+    /// The server executes a batch.
+    pub(super) const fn executing() -> Self {
+        Self::Executing(Executing { stopped: false })
+    }
+
+    /// The server prepares a stage.
     pub(super) const fn staging(target: Target) -> Self {
         Self::Staging(Staging { target, finish: None, abandoned: None })
     }
@@ -115,7 +127,7 @@ impl ReceivingHalf {
     pub(super) const fn life(&self) -> Receiving {
         match self {
             Self::Asked(_) => Receiving::Asked,
-            Self::Staging(_) => Receiving::Staging,
+            Self::Staging(_) | Self::Executing(_) => Receiving::Staging,
             Self::Granted(granted) => granted.life,
         }
     }
@@ -125,7 +137,7 @@ impl ReceivingHalf {
         match self {
             Self::Granted(GrantedReceiver { grant, .. }) => grant.as_ref(),
             Self::Staging(Staging { target: Target::Download { grant, .. }, .. }) => Some(grant),
-            Self::Asked(_) | Self::Staging(_) => None,
+            Self::Asked(_) | Self::Staging(_) | Self::Executing(_) => None,
         }
     }
 
@@ -133,7 +145,7 @@ impl ReceivingHalf {
     pub(super) const fn round(&self) -> u16 {
         match self {
             Self::Granted(granted) => granted.round,
-            Self::Asked(_) | Self::Staging(_) => 0,
+            Self::Asked(_) | Self::Staging(_) | Self::Executing(_) => 0,
         }
     }
 
@@ -143,6 +155,7 @@ impl ReceivingHalf {
             Self::Asked(Asked { finish, .. })
             | Self::Staging(Staging { finish, .. })
             | Self::Granted(GrantedReceiver { finish, .. }) => finish.as_ref(),
+            Self::Executing(_) => None,
         }
     }
 
@@ -153,11 +166,14 @@ impl ReceivingHalf {
             (Some(known), _) => known == finished.length,
             (None, Self::Granted(granted)) => granted.receiver.on_end(finished.length),
             // The GRANT was overtaken while in flight; `on_staged` checks for it.
-            (None, Self::Asked(_) | Self::Staging(_)) => true,
+            (None, Self::Asked(_) | Self::Staging(_) | Self::Executing(_)) => true,
         };
         let (Self::Asked(Asked { finish, .. })
         | Self::Staging(Staging { finish, .. })
-        | Self::Granted(GrantedReceiver { finish, .. })) = self;
+        | Self::Granted(GrantedReceiver { finish, .. })) = self
+        else {
+            return false; // A batch has none.
+        };
         let valid = fits && finish.is_none();
         if valid {
             *finish = Some(finished);
@@ -181,7 +197,7 @@ impl ReceivingHalf {
     pub(super) fn on_staged(&mut self, grant: Grant, receiver: BlockReceiver, ordered: bool) -> Result<(), Refused> {
         let mut life = self.life();
         life.on_staged()?;
-        // Cannot fail: the table allows it in this state alone.
+        // Cannot fail: the table allows it in this state alone, and a batch has no stage.
         let Self::Staging(staging) = self else { return Ok(()) };
         let finish = staging.finish.take();
         *self = Self::Granted(GrantedReceiver::new(life, Some(grant), receiver, finish, ordered));

@@ -98,6 +98,8 @@ impl Session {
         let half = operation.half();
         let staging = match &mut operation.state {
             State::Receiving(ReceivingHalf::Staging(staging)) => staging,
+            // Cannot be: a batch has no stage.
+            State::Receiving(ReceivingHalf::Executing(_)) => return,
             // Cannot be: only the receiving half has a stage.
             _ if half == Half::Sending => return,
             // Over while the stage was prepared.
@@ -115,8 +117,6 @@ impl Session {
                 let (length, resumes, blinds) = (*length, *resumes, *blinds);
                 self.grant_upload(id, length, resumes, blinds, &facts);
             }
-            // Cannot be: a batch has no stage.
-            Target::Calls => return,
         }
         self.check_early_finish(id);
         // The kept ranges may be the whole transfer.
@@ -328,9 +328,9 @@ impl Session {
         match &mut operation.state {
             State::Receiving(ReceivingHalf::Asked(_)) => self.settle(id, Err(error)),
             // The stage may become ready at any moment: it is dropped then.
-            State::Receiving(ReceivingHalf::Staging(staging)) => {
-                let first = staging.abandoned.replace(error).is_none();
-                if first && operation.kind.calls().is_some() {
+            State::Receiving(ReceivingHalf::Staging(staging)) => staging.abandoned = Some(error),
+            State::Receiving(ReceivingHalf::Executing(executing)) => {
+                if !core::mem::replace(&mut executing.stopped, true) {
                     self.outputs.push_back(Output::Abort { operation: id, keep: false });
                 }
             }
