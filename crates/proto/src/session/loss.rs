@@ -268,16 +268,15 @@ impl Session {
                         // The receiving member reports how far by CREDIT, perhaps already.
                         let edge = self.take_credit(operation).unwrap_or(range.offset());
                         let sender = BlockSender::new(range.offset(), Some(range.end()), block, edge);
-                        State::Sending(SendingHalf::member(sender.within(window).keeping(kept)))
+                        State::Sending(SendingHalf::member(from, sender.within(window).keeping(kept)))
                     }
                     Half::Receiving => {
                         let receiver = BlockReceiver::new(range.offset(), Some(range.end()), block, window);
-                        State::Receiving(ReceivingHalf::member(receiver.keeping(kept)))
+                        State::Receiving(ReceivingHalf::member(from, receiver.keeping(kept)))
                     }
                 };
                 let terms = Terms { block, ..Terms::at(level) };
                 let mut member = Operation::new(operation, Kind::of_file(upload), state, ChannelId(0), terms);
-                member.part = Part::Member(from, false);
                 if half == Half::Receiving {
                     member.announcements.owe(Pending::CREDIT);
                 }
@@ -318,7 +317,7 @@ impl Session {
     }
 
     fn member_done(&mut self, id: OperationId, member: PipelineId) {
-        if let Some(Part::Coordinator(members)) = self.operations.get_mut(&id).map(|operation| &mut operation.part) {
+        if let Some(Part::Coordinator { members, .. }) = self.operations.get_mut(&id).and_then(Operation::part_mut) {
             members.retain(|waiting| *waiting != member);
         }
     }

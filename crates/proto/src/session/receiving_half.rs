@@ -5,7 +5,8 @@
 
 use super::block_receiver::BlockReceiver;
 use super::content_digest::ContentDigest;
-use crate::base::{Digest, Error, Extent};
+use super::group::Part;
+use crate::base::{Digest, Error, Extent, PipelineId};
 use crate::channel::life::{Receiving, Refused};
 use crate::wire::control::Grant;
 use crate::wire::request::Request;
@@ -86,8 +87,8 @@ pub(super) struct Finished {
 pub(super) struct GrantedReceiver {
     /// `Moving`, `Verifying` or `Committing`.
     pub(super) life: Receiving,
-    /// What was granted; none for a member, which knows its range alone.
-    pub(super) grant: Option<Grant>,
+    /// What of the whole it moves.
+    pub(super) part: Part,
     /// The blocks.
     pub(super) receiver: BlockReceiver,
     /// FINISH of the present round.
@@ -119,8 +120,8 @@ impl ReceivingHalf {
     }
 
     /// A member receives its range.
-    pub(super) const fn member(receiver: BlockReceiver) -> Self {
-        Self::Granted(GrantedReceiver::new(Receiving::Moving, None, receiver, None, false))
+    pub(super) const fn member(coordinator: PipelineId, receiver: BlockReceiver) -> Self {
+        Self::Granted(GrantedReceiver::new(Receiving::Moving, Part::member(coordinator), receiver, None, false))
     }
 
     /// Its state in the table.
@@ -135,7 +136,7 @@ impl ReceivingHalf {
     /// What was granted.
     pub(super) const fn grant(&self) -> Option<&Grant> {
         match self {
-            Self::Granted(GrantedReceiver { grant, .. }) => grant.as_ref(),
+            Self::Granted(granted) => granted.part.grant(),
             Self::Staging(Staging { target: Target::Download { grant, .. }, .. }) => Some(grant),
             Self::Asked(_) | Self::Staging(_) | Self::Executing(_) => None,
         }
@@ -200,7 +201,7 @@ impl ReceivingHalf {
         // Cannot fail: the table allows it in this state alone, and a batch has no stage.
         let Self::Staging(staging) = self else { return Ok(()) };
         let finish = staging.finish.take();
-        *self = Self::Granted(GrantedReceiver::new(life, Some(grant), receiver, finish, ordered));
+        *self = Self::Granted(GrantedReceiver::new(life, Part::coordinator(grant), receiver, finish, ordered));
         Ok(())
     }
 }
@@ -208,17 +209,17 @@ impl ReceivingHalf {
 impl GrantedReceiver {
     const fn new(
         life: Receiving,
-        grant: Option<Grant>,
+        part: Part,
         receiver: BlockReceiver,
         finish: Option<Finished>,
         ordered: bool,
     ) -> Self {
-        Self { life, grant, receiver, finish, ordered, round: 0, again: Vec::new(), root: None }
+        Self { life, part, receiver, finish, ordered, round: 0, again: Vec::new(), root: None }
     }
 
     /// Length of the transfer, if it was granted.
     pub(super) fn granted_length(&self) -> Option<u64> {
-        self.grant.as_ref().and_then(|grant| grant.length)
+        self.part.grant().and_then(|grant| grant.length)
     }
 
     /// Length of the transfer, if FINISH or GRANT has stated it.

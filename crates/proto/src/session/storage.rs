@@ -316,7 +316,8 @@ impl Session {
     pub(super) fn fail_member(&mut self, id: OperationId, error: Error) {
         // Cannot fail: the caller has found a member.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let Part::Member(coordinator, reported) = &mut operation.part else { return };
+        // Over: the coordinator knows the outcome.
+        let Some(Part::Member { coordinator, reported }) = operation.part_mut() else { return };
         *reported = true;
         self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Failed(id, error) });
     }
@@ -353,8 +354,12 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It is not covered while it waits for a stage, compares or commits.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-            life: Receiving::Moving, receiver, finish, ..
-        })) = &operation.state
+            life: Receiving::Moving,
+            part,
+            receiver,
+            finish,
+            ..
+        })) = &mut operation.state
         else {
             return;
         };
@@ -362,9 +367,9 @@ impl Session {
             return;
         }
         let finished = finish.is_some();
-        match &mut operation.part {
-            Part::Coordinator(members) if members.is_empty() && finished => self.verify_now(id),
-            Part::Member(coordinator, reported) if !*reported => {
+        match part {
+            Part::Coordinator { members, .. } if members.is_empty() && finished => self.verify_now(id),
+            Part::Member { coordinator, reported } if !*reported => {
                 *reported = true;
                 operation.announcements.owe(Pending::ACK);
                 self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Covered(id) });
