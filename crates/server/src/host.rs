@@ -4,14 +4,15 @@
 //! It must open files only through an [`Authorized`] operation.
 
 use crate::authorise::{Authorized, Want};
-use crate::calls::job::{BatchJob, BatchOwner, BatchTraffic, malformed};
-use crate::calls::leases::file_at;
+use crate::batches::file::FileJob;
+use crate::batches::path::BatchJob;
+use crate::batches::{BatchOwner, BatchTraffic};
 use crate::clock::seconds_now;
 use crate::files;
-use crate::files::job::FileJob;
-use crate::files::leases::AccessGuard;
+use crate::files::leases::{AccessGuard, file_at};
 use crate::log::{FirstFailure, LogEvent, LoggedName};
 use crate::mailbox::ServerMessage;
+use crate::replies::malformed;
 use crate::session_context::SessionContext;
 use crate::severity::has_left;
 use crate::traffic::ExportLoad;
@@ -237,7 +238,7 @@ impl Host for ServerHost {
             }
             // Each call is judged when it is executed; here the export is all that counts.
             CallService::File => {
-                let file = files::job::name_of(&batch, &session.files)
+                let file = files::execution::name_of(&batch, &session.files)
                     .and_then(|name| authority.authorise(principal, &name, Want::Read, now));
                 file.ok().map(|at| (at.export(), Arc::clone(at.load())))
             }

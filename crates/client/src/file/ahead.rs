@@ -39,7 +39,7 @@ pub(super) trait ReadFile {
     fn request(&self, range: ReadRange) -> PendingRead;
 
     /// Waits for a range: fewer bytes than requested at the end of the file.
-    fn received(&self, read: &mut PendingRead) -> Result<Bytes, Error>;
+    fn received(&self, read: PendingRead) -> Result<Bytes, Error>;
 }
 
 /// Memory of a server's files for what was requested ahead.
@@ -66,6 +66,8 @@ impl Drop for Room {
 /// What became of a range that was requested ahead.
 enum Fetch {
     Requested(PendingRead),
+    /// Waited for by whoever has the lock.
+    Awaited,
     Arrived(Bytes),
     Failed(Error),
 }
@@ -100,10 +102,10 @@ impl Chunk {
     /// Its bytes, waited for if they have not arrived: fewer than requested at the end of the file.
     pub(super) fn bytes(&self, file: &impl ReadFile) -> Result<Bytes, Error> {
         let mut fetch = lock(&self.fetch);
-        if let Fetch::Requested(read) = &mut *fetch {
-            let arrived = file.received(read);
-            *fetch = arrived.map_or_else(Fetch::Failed, Fetch::Arrived);
-        }
+        *fetch = match std::mem::replace(&mut *fetch, Fetch::Awaited) {
+            Fetch::Requested(read) => file.received(read).map_or_else(Fetch::Failed, Fetch::Arrived),
+            known => known,
+        };
         match &*fetch {
             Fetch::Arrived(bytes) => {
                 self.end.store(self.offset + bytes.len().min(self.length) as u64, Ordering::Relaxed);
@@ -111,7 +113,7 @@ impl Chunk {
             }
             Fetch::Failed(error) => Err(error.clone()),
             // It was waited for.
-            Fetch::Requested(_) => Err(unexpected()),
+            Fetch::Requested(_) | Fetch::Awaited => Err(unexpected()),
         }
     }
 }

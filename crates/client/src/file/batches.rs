@@ -11,13 +11,23 @@ use xdfs_proto::session::CallService;
 use xdfs_proto::wire::file::{FileBatch, FileCall, FileOutcome, FileReply, LeaseCall};
 use xdfs_proto::wire::path::REPLY_BYTES;
 
+/// The payload of a reply.
+type Outcome = Result<Bytes, Error>;
+
+/// Where the reply to a batch is.
+#[derive(Debug)]
+enum Arrival {
+    /// On its way. A receiver alone cannot be shared among threads, and with it no file that reads ahead.
+    Awaited(Mutex<Receiver<Outcome>>),
+    /// Here, and nobody has waited for it yet.
+    Come(Outcome),
+}
+
 /// A batch in flight.
 #[derive(Debug)]
 pub(super) struct PendingFileReply {
-    /// A receiver alone cannot be shared among threads, and with it no file that reads ahead.
-    outcome: Mutex<Receiver<Result<Bytes, Error>>>,
-    /// It has come, and nobody has waited for it yet.
-    come: Option<Result<Bytes, Error>>,
+    /// Its reply.
+    arrival: Arrival,
     codes: Vec<u64>,
     /// It is executed under a write lease, or not at all: the first call is about that.
     under: bool,
@@ -43,33 +53,39 @@ fn gone() -> Error {
 impl PendingFileReply {
     /// The reply, if it comes within this time.
     pub(super) fn wait_within(&self, patience: Duration) -> Option<Result<Answered, Error>> {
-        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        let answered = |payload| Answered { payload, codes: self.codes.clone(), under: self.under };
-        match outcome.recv_timeout(patience) {
-            Ok(outcome) => Some(outcome.map(answered)),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Err(gone())),
-        }
+        let outcome = match &self.arrival {
+            Arrival::Awaited(receiver) => {
+                let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+                match receiver.recv_timeout(patience) {
+                    Ok(outcome) => outcome,
+                    Err(RecvTimeoutError::Timeout) => return None,
+                    Err(RecvTimeoutError::Disconnected) => Err(gone()),
+                }
+            }
+            Arrival::Come(outcome) => outcome.clone(),
+        };
+        Some(outcome.map(|payload| Answered { payload, codes: self.codes.clone(), under: self.under }))
     }
 
-    pub(super) fn wait(mut self) -> Result<Answered, Error> {
-        let outcome = match self.come.take() {
-            Some(outcome) => outcome,
-            None => self.receiver().recv().unwrap_or_else(|_| Err(gone())),
+    pub(super) fn wait(self) -> Result<Answered, Error> {
+        let outcome = match self.arrival {
+            Arrival::Awaited(receiver) => {
+                let receiver = receiver.into_inner().unwrap_or_else(PoisonError::into_inner);
+                receiver.recv().unwrap_or_else(|_| Err(gone()))
+            }
+            Arrival::Come(outcome) => outcome,
         };
         Ok(Answered { payload: outcome?, codes: self.codes, under: self.under })
     }
 
     /// Whether the reply has come. One that never will has not.
     pub(super) fn has_come(&mut self) -> bool {
-        if self.come.is_none() {
-            self.come = self.receiver().try_recv().ok();
+        if let Arrival::Awaited(receiver) = &mut self.arrival
+            && let Ok(outcome) = receiver.get_mut().unwrap_or_else(PoisonError::into_inner).try_recv()
+        {
+            self.arrival = Arrival::Come(outcome);
         }
-        self.come.as_ref().is_some_and(Result::is_ok)
-    }
-
-    fn receiver(&mut self) -> &mut Receiver<Result<Bytes, Error>> {
-        self.outcome.get_mut().unwrap_or_else(PoisonError::into_inner)
+        matches!(self.arrival, Arrival::Come(Ok(_)))
     }
 }
 
@@ -133,7 +149,7 @@ impl Session {
         let BatchFacts { room, codes, under, changes: _ } = facts;
         let (callback, outcome) = Callback::waiting();
         self.send_calls(CallService::File, payload, room, callback)?;
-        Ok(PendingFileReply { outcome: Mutex::new(outcome), come: None, codes, under })
+        Ok(PendingFileReply { arrival: Arrival::Awaited(Mutex::new(outcome)), codes, under })
     }
 
     /// Encodes and sends a batch about a file.

@@ -15,7 +15,7 @@ pub(super) struct Sent {
 /// One range to read, and its reply.
 pub(super) struct PendingRead {
     pub(super) range: ReadRange,
-    /// None when it is waited for.
+    /// None if it could not be sent: whoever waits for it sends it then.
     pub(super) sent: Option<Sent>,
 }
 

@@ -35,8 +35,8 @@ fn call_of_ranges(ranges: &[(u64, usize)]) -> Vec<FileCall<'static>> {
 
 impl Core {
     /// Waits for a range, and passes its bytes on: fewer than requested at the end of the file.
-    fn range_of<T>(&self, read: &mut PendingRead, take: impl FnOnce(&Answered, &[u8]) -> T) -> Result<T, Error> {
-        let answered = self.finish(read.sent.take(), call_of(read.range))?;
+    fn range_of<T>(&self, read: PendingRead, take: impl FnOnce(&Answered, &[u8]) -> T) -> Result<T, Error> {
+        let answered = self.finish(read.sent, call_of(read.range))?;
         // A lease may have ended between the two: the bytes are good nevertheless.
         if let Ok(change) = self.answer_at(&answered, 1, "look at", change_told) {
             // It grows with every change. Replies are not taken in the order in which they were made.
@@ -70,9 +70,9 @@ impl Core {
                 pending.push_back(self.request(ReadRange { offset: offset + requested as u64, length: part }));
                 requested += part as usize;
             }
-            let Some(mut read) = pending.pop_front() else { return Err(unexpected()) };
+            let Some(read) = pending.pop_front() else { return Err(unexpected()) };
             let (from, asked) = (done, read.range.length as usize);
-            done += self.range_of(&mut read, |_, bytes| {
+            done += self.range_of(read, |_, bytes| {
                 buf[from..from + bytes.len()].copy_from_slice(bytes);
                 bytes.len()
             })?;
@@ -221,7 +221,7 @@ impl ReadFile for Core {
         PendingRead { range, sent: self.start(call_of(range)) }
     }
 
-    fn received(&self, read: &mut PendingRead) -> Result<Bytes, Error> {
+    fn received(&self, read: PendingRead) -> Result<Bytes, Error> {
         self.range_of(read, Answered::slice)
     }
 }

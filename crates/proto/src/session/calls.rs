@@ -11,7 +11,7 @@ use super::announcements::Pending;
 use super::call_service::{CallService, Calls};
 use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, Payload};
-use super::receiving_half::{ReceivingHalf, Target};
+use super::receiving_half::ReceivingHalf;
 use super::request::OPERATIONS_UNHEARD;
 use super::sending_half::SendingHalf;
 use super::{Committed, Fault, HeadVerdict, Role, Session};
@@ -109,7 +109,7 @@ impl Session {
         }
         let busy = self.live_coordinated() >= 2 * self.limits.operations_max + OPERATIONS_UNHEARD;
         let kind = Kind::Calls(Calls { service, bytes: 0 });
-        let state = State::Receiving(ReceivingHalf::staging(Target::Calls));
+        let state = State::Receiving(ReceivingHalf::executing());
         let terms = Terms::at(self.limits.control_level);
         self.operations.insert(id, Operation::new(id, kind, state, channel, terms));
         if busy {
@@ -128,7 +128,7 @@ impl Session {
         let most = self.calls_bytes_max();
         // It ended while its calls were executed, by the end of the session or for want of room.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let State::Receiving(ReceivingHalf::Staging(_)) = &operation.state else { return };
+        let State::Receiving(ReceivingHalf::Executing(_)) = &operation.state else { return };
         // Cannot fail: only a batch is answered.
         let Kind::Calls(calls) = &mut operation.kind else { return };
         let outcome = result.map(|bytes| {

@@ -3,6 +3,7 @@
 //! FINISH, COMMITTED, EXCEPTION) and commits.
 
 use crate::base::{Error, Extent, Level, OperationId, PipelineId};
+use crate::wire::control::Grant;
 use alloc::vec::Vec;
 
 /// Which half of an operation a pipeline has.
@@ -48,11 +49,42 @@ pub enum PipelineMessage {
     Settled(OperationId, bool),
 }
 
-/// The role of a pipeline in an operation.
+/// The role of a pipeline in an operation that was granted.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(clippy::large_enum_variant, reason = "an operation is in a box of its own")]
 pub(super) enum Part {
-    /// It moves some range and coordinates the whole; these members have not finished their ranges.
-    Coordinator(Vec<PipelineId>),
-    /// It moves one range for this coordinator; whether it has reported the end.
-    Member(PipelineId, bool),
+    /// It moves some range and coordinates the whole.
+    Coordinator {
+        /// What was granted.
+        grant: Grant,
+        /// Members that have not finished their ranges.
+        members: Vec<PipelineId>,
+    },
+    /// It moves one range, and knows no more than that.
+    Member {
+        /// The pipeline that it does so for.
+        coordinator: PipelineId,
+        /// It has reported the end.
+        reported: bool,
+    },
+}
+
+impl Part {
+    /// It coordinates what was granted, so far alone.
+    pub(super) const fn coordinator(grant: Grant) -> Self {
+        Self::Coordinator { grant, members: Vec::new() }
+    }
+
+    /// It takes part for this coordinator.
+    pub(super) const fn member(coordinator: PipelineId) -> Self {
+        Self::Member { coordinator, reported: false }
+    }
+
+    /// What was granted, to the coordinator.
+    pub(super) const fn grant(&self) -> Option<&Grant> {
+        match self {
+            Self::Coordinator { grant, .. } => Some(grant),
+            Self::Member { .. } => None,
+        }
+    }
 }

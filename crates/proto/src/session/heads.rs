@@ -99,6 +99,8 @@ impl Session {
             // GRANT precedes the first blocks on their channel.
             State::Receiving(ReceivingHalf::Asked(_)) => Err(Fault::Operation),
             State::Receiving(ReceivingHalf::Staging(_)) => Ok(HeadVerdict::Park),
+            // Refused above: no block moves.
+            State::Receiving(ReceivingHalf::Executing(_)) => Err(Fault::WrongSide(event.name())),
             State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
                 life: Receiving::Moving,
                 receiver,

@@ -301,7 +301,7 @@ impl Session {
         // The same step has ended and forgotten it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It receives, was not granted yet, or was given up: nothing follows.
-        let State::Sending(SendingHalf::Granted(GrantedSender { life, sender, given_up: None, .. })) =
+        let State::Sending(SendingHalf::Granted(GrantedSender { life, part, sender, given_up: None, .. })) =
             &mut operation.state
         else {
             return;
@@ -312,13 +312,13 @@ impl Session {
         if *life != Sending::Moving || !sender.all_acknowledged() {
             return;
         }
-        match &mut operation.part {
-            Part::Coordinator(members) if members.is_empty() => {
+        match part {
+            Part::Coordinator { members, .. } if members.is_empty() => {
                 // Cannot fail: the state was checked above.
                 let _ = life.on_all_sent();
                 self.outputs.push_back(Output::Check { operation: id });
             }
-            Part::Member(coordinator, reported) if !*reported => {
+            Part::Member { coordinator, reported } if !*reported => {
                 *reported = true;
                 self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Sent(id) });
             }

@@ -139,7 +139,6 @@ impl Session {
     fn end_operation(&mut self, id: OperationId, why: &Error) {
         // Cannot fail: the caller has listed it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let calls = operation.kind.calls().is_some();
         if operation.is_member() {
             if !self.closure.has_peer_ended() {
                 self.fail_member(id, why.clone());
@@ -150,12 +149,11 @@ impl Session {
             // FINISH, or a batch, may have arrived, and this end's later request may not: the
             // outcome is unknown here.
             State::Sending(half) => {
-                if calls || half.life() == Sending::Finishing {
+                if operation.kind.calls().is_some() || half.life() == Sending::Finishing {
                     half.forget_why();
                 }
                 self.settle(id, Err(why.clone()));
             }
-            State::Receiving(ReceivingHalf::Staging(staging)) if !calls => staging.abandoned = Some(why.clone()),
             // A target that gets its name runs to completion: it appears completely or not at all.
             // The application is notified then.
             State::Receiving(_) => self.abandon(id, why.clone()),
@@ -270,16 +268,15 @@ impl Session {
                         // The receiving member reports how far by CREDIT, perhaps already.
                         let edge = self.take_credit(operation).unwrap_or(range.offset());
                         let sender = BlockSender::new(range.offset(), Some(range.end()), block, edge);
-                        State::Sending(SendingHalf::member(sender.within(window).keeping(kept)))
+                        State::Sending(SendingHalf::member(from, sender.within(window).keeping(kept)))
                     }
                     Half::Receiving => {
                         let receiver = BlockReceiver::new(range.offset(), Some(range.end()), block, window);
-                        State::Receiving(ReceivingHalf::member(receiver.keeping(kept)))
+                        State::Receiving(ReceivingHalf::member(from, receiver.keeping(kept)))
                     }
                 };
                 let terms = Terms { block, ..Terms::at(level) };
                 let mut member = Operation::new(operation, Kind::of_file(upload), state, ChannelId(0), terms);
-                member.part = Part::Member(from, false);
                 if half == Half::Receiving {
                     member.announcements.owe(Pending::CREDIT);
                 }
@@ -320,7 +317,7 @@ impl Session {
     }
 
     fn member_done(&mut self, id: OperationId, member: PipelineId) {
-        if let Some(Part::Coordinator(members)) = self.operations.get_mut(&id).map(|operation| &mut operation.part) {
+        if let Some(Part::Coordinator { members, .. }) = self.operations.get_mut(&id).and_then(Operation::part_mut) {
             members.retain(|waiting| *waiting != member);
         }
     }

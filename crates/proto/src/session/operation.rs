@@ -133,6 +133,8 @@ pub(super) enum State {
 pub(super) struct Settled {
     /// The half that this end had.
     pub(super) half: Half,
+    /// Another pipeline coordinated it.
+    pub(super) member: bool,
     /// There was a GRANT: both ends know the operation.
     pub(super) granted: bool,
     /// The outcome, with a text that fits into a message.
@@ -147,7 +149,6 @@ pub struct Operation {
     pub(super) id: OperationId,
     pub(super) kind: Kind,
     pub(super) state: State,
-    pub(super) part: Part,
     /// The channel that carried the request.
     pub(super) opening: ChannelId,
     pub(super) terms: Terms,
@@ -165,7 +166,6 @@ impl Operation {
             id,
             kind,
             state,
-            part: Part::Coordinator(Vec::new()),
             opening,
             terms,
             announcements: Announcements::default(),
@@ -186,7 +186,28 @@ impl Operation {
 
     /// Whether another pipeline coordinates it.
     pub(super) fn is_member(&self) -> bool {
-        matches!(self.part, Part::Member(..))
+        match &self.state {
+            State::Settled(settled) => settled.member,
+            _ => matches!(self.part(), Some(Part::Member { .. })),
+        }
+    }
+
+    /// What this pipeline moves of it, if it was granted and is not over.
+    const fn part(&self) -> Option<&Part> {
+        match &self.state {
+            State::Sending(SendingHalf::Granted(GrantedSender { part, .. }))
+            | State::Receiving(ReceivingHalf::Granted(GrantedReceiver { part, .. })) => Some(part),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) const fn part_mut(&mut self) -> Option<&mut Part> {
+        match &mut self.state {
+            State::Sending(SendingHalf::Granted(GrantedSender { part, .. }))
+            | State::Receiving(ReceivingHalf::Granted(GrantedReceiver { part, .. })) => Some(part),
+            _ => None,
+        }
     }
 
     /// The half that this end has.

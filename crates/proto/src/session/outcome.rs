@@ -36,7 +36,7 @@ impl Session {
         if let Err(error) = &mut kept {
             error.shorten();
         }
-        operation.state = State::Settled(Settled { half, granted, outcome: kept, resent: 0 });
+        operation.state = State::Settled(Settled { half, member, granted, outcome: kept, resent: 0 });
         if !member {
             for index in 1..ranges {
                 let to = (usize::from(self.pipeline.0) + index) as u8 % self.limits.pipelines.max(1);

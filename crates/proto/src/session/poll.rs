@@ -2,7 +2,6 @@
 //! free.
 
 use super::announcements::Pending;
-use super::group::Part;
 use super::operation::{Operation, Settled, State};
 use super::operation_table::OperationFlags;
 use super::output::{Output, Payload};
@@ -187,7 +186,7 @@ impl Session {
         }
         let first =
             operation.announcements.owes(Pending::REQUEST) || operation.is_granted() || self.role == Role::Server;
-        let alone = matches!(operation.part, Part::Member(..));
+        let alone = operation.is_member();
         let fenced = || self.fences.get(operation.opening).is_some_and(|fence| fence.heard);
         first || alone || channel == operation.opening || fenced()
     }

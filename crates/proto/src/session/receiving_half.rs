@@ -5,7 +5,8 @@
 
 use super::block_receiver::BlockReceiver;
 use super::content_digest::ContentDigest;
-use crate::base::{Digest, Error, Extent};
+use super::group::Part;
+use crate::base::{Digest, Error, Extent, PipelineId};
 use crate::channel::life::{Receiving, Refused};
 use crate::wire::control::Grant;
 use crate::wire::request::Request;
@@ -16,8 +17,10 @@ use alloc::vec::Vec;
 pub(super) enum ReceivingHalf {
     /// The request is under way (download).
     Asked(Asked),
-    /// The stage is being prepared, or a batch is executed.
+    /// The stage is being prepared.
     Staging(Staging),
+    /// A batch is executed; `Staging` in the table.
+    Executing(Executing),
     /// There is a receiver: blocks flow, or have flowed.
     Granted(GrantedReceiver),
 }
@@ -61,8 +64,13 @@ pub(super) enum Target {
         /// The credit of the request, which the first blocks use.
         credit: u64,
     },
-    /// The reply to a batch.
-    Calls,
+}
+
+/// A batch is executed.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Executing {
+    /// Whoever executes it was told to stop; what he replies is the outcome nevertheless.
+    pub(super) stopped: bool,
 }
 
 /// What FINISH states.
@@ -79,8 +87,8 @@ pub(super) struct Finished {
 pub(super) struct GrantedReceiver {
     /// `Moving`, `Verifying` or `Committing`.
     pub(super) life: Receiving,
-    /// What was granted; none for a member, which knows its range alone.
-    pub(super) grant: Option<Grant>,
+    /// What of the whole it moves.
+    pub(super) part: Part,
     /// The blocks.
     pub(super) receiver: BlockReceiver,
     /// FINISH of the present round.
@@ -101,21 +109,26 @@ impl ReceivingHalf {
         Self::Asked(Asked { request, finish: None })
     }
 
-    /// The server prepares a stage, or executes a batch.
+    /// The server executes a batch.
+    pub(super) const fn executing() -> Self {
+        Self::Executing(Executing { stopped: false })
+    }
+
+    /// The server prepares a stage.
     pub(super) const fn staging(target: Target) -> Self {
         Self::Staging(Staging { target, finish: None, abandoned: None })
     }
 
     /// A member receives its range.
-    pub(super) const fn member(receiver: BlockReceiver) -> Self {
-        Self::Granted(GrantedReceiver::new(Receiving::Moving, None, receiver, None, false))
+    pub(super) const fn member(coordinator: PipelineId, receiver: BlockReceiver) -> Self {
+        Self::Granted(GrantedReceiver::new(Receiving::Moving, Part::member(coordinator), receiver, None, false))
     }
 
     /// Its state in the table.
     pub(super) const fn life(&self) -> Receiving {
         match self {
             Self::Asked(_) => Receiving::Asked,
-            Self::Staging(_) => Receiving::Staging,
+            Self::Staging(_) | Self::Executing(_) => Receiving::Staging,
             Self::Granted(granted) => granted.life,
         }
     }
@@ -123,9 +136,9 @@ impl ReceivingHalf {
     /// What was granted.
     pub(super) const fn grant(&self) -> Option<&Grant> {
         match self {
-            Self::Granted(GrantedReceiver { grant, .. }) => grant.as_ref(),
+            Self::Granted(granted) => granted.part.grant(),
             Self::Staging(Staging { target: Target::Download { grant, .. }, .. }) => Some(grant),
-            Self::Asked(_) | Self::Staging(_) => None,
+            Self::Asked(_) | Self::Staging(_) | Self::Executing(_) => None,
         }
     }
 
@@ -133,7 +146,7 @@ impl ReceivingHalf {
     pub(super) const fn round(&self) -> u16 {
         match self {
             Self::Granted(granted) => granted.round,
-            Self::Asked(_) | Self::Staging(_) => 0,
+            Self::Asked(_) | Self::Staging(_) | Self::Executing(_) => 0,
         }
     }
 
@@ -143,6 +156,7 @@ impl ReceivingHalf {
             Self::Asked(Asked { finish, .. })
             | Self::Staging(Staging { finish, .. })
             | Self::Granted(GrantedReceiver { finish, .. }) => finish.as_ref(),
+            Self::Executing(_) => None,
         }
     }
 
@@ -153,11 +167,14 @@ impl ReceivingHalf {
             (Some(known), _) => known == finished.length,
             (None, Self::Granted(granted)) => granted.receiver.on_end(finished.length),
             // The GRANT was overtaken while in flight; `on_staged` checks for it.
-            (None, Self::Asked(_) | Self::Staging(_)) => true,
+            (None, Self::Asked(_) | Self::Staging(_) | Self::Executing(_)) => true,
         };
         let (Self::Asked(Asked { finish, .. })
         | Self::Staging(Staging { finish, .. })
-        | Self::Granted(GrantedReceiver { finish, .. })) = self;
+        | Self::Granted(GrantedReceiver { finish, .. })) = self
+        else {
+            return false; // A batch has none.
+        };
         let valid = fits && finish.is_none();
         if valid {
             *finish = Some(finished);
@@ -181,10 +198,10 @@ impl ReceivingHalf {
     pub(super) fn on_staged(&mut self, grant: Grant, receiver: BlockReceiver, ordered: bool) -> Result<(), Refused> {
         let mut life = self.life();
         life.on_staged()?;
-        // Cannot fail: the table allows it in this state alone.
+        // Cannot fail: the table allows it in this state alone, and a batch has no stage.
         let Self::Staging(staging) = self else { return Ok(()) };
         let finish = staging.finish.take();
-        *self = Self::Granted(GrantedReceiver::new(life, Some(grant), receiver, finish, ordered));
+        *self = Self::Granted(GrantedReceiver::new(life, Part::coordinator(grant), receiver, finish, ordered));
         Ok(())
     }
 }
@@ -192,17 +209,17 @@ impl ReceivingHalf {
 impl GrantedReceiver {
     const fn new(
         life: Receiving,
-        grant: Option<Grant>,
+        part: Part,
         receiver: BlockReceiver,
         finish: Option<Finished>,
         ordered: bool,
     ) -> Self {
-        Self { life, grant, receiver, finish, ordered, round: 0, again: Vec::new(), root: None }
+        Self { life, part, receiver, finish, ordered, round: 0, again: Vec::new(), root: None }
     }
 
     /// Length of the transfer, if it was granted.
     pub(super) fn granted_length(&self) -> Option<u64> {
-        self.grant.as_ref().and_then(|grant| grant.length)
+        self.part.grant().and_then(|grant| grant.length)
     }
 
     /// Length of the transfer, if FINISH or GRANT has stated it.

@@ -158,7 +158,7 @@ impl Session {
         let pipelines = self.limits.pipelines.max(1);
         // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let mut members = alloc::vec::Vec::new();
+        let mut started = alloc::vec::Vec::new();
         for (index, range) in grant.ranges.iter().enumerate().skip(1) {
             let to = PipelineId((usize::from(self.pipeline.0) + index) as u8 % pipelines);
             let message = PipelineMessage::Start {
@@ -172,10 +172,12 @@ impl Session {
                 hash: grant.hash,
                 unverified: grant.unverified,
             };
-            members.push(to);
+            started.push(to);
             self.outputs.push_back(Output::Group { to, message });
         }
-        operation.part = Part::Coordinator(members);
+        // Cannot fail: the caller has coordinated it since it was granted.
+        let Some(Part::Coordinator { members, .. }) = operation.part_mut() else { return };
+        *members = started;
     }
 }
 

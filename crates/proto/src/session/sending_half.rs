@@ -5,7 +5,8 @@
 
 use super::block_sender::BlockSender;
 use super::content_digest::ContentDigest;
-use crate::base::Error;
+use super::group::Part;
+use crate::base::{Error, PipelineId};
 use crate::channel::life::{Refused, Sending};
 use crate::plan;
 use crate::wire::control::Grant;
@@ -13,6 +14,7 @@ use crate::wire::request::Request;
 
 /// The sending half of an operation whose outcome is not known.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(clippy::large_enum_variant, reason = "an operation is in a box of its own")]
 pub(super) enum SendingHalf {
     /// The request is under way (upload, calls).
     Asked(Asked),
@@ -51,8 +53,8 @@ pub(super) struct Opening {
 pub(super) struct GrantedSender {
     /// `Moving`, `Checking` or `Finishing`.
     pub(super) life: Sending,
-    /// What was granted; none for a member, which knows its range alone.
-    pub(super) grant: Option<Grant>,
+    /// What of the whole it moves.
+    pub(super) part: Part,
     /// The blocks.
     pub(super) sender: BlockSender,
     /// Blocks may use every channel, not only the one that opened the operation.
@@ -79,8 +81,8 @@ impl SendingHalf {
     }
 
     /// A member sends its range.
-    pub(super) fn member(sender: BlockSender) -> Self {
-        Self::Granted(GrantedSender::new(Sending::Moving, None, sender, true))
+    pub(super) fn member(coordinator: PipelineId, sender: BlockSender) -> Self {
+        Self::Granted(GrantedSender::new(Sending::Moving, Part::member(coordinator), sender, true))
     }
 
     /// Its state in the table.
@@ -103,7 +105,7 @@ impl SendingHalf {
     /// What was granted.
     pub(super) const fn grant(&self) -> Option<&Grant> {
         match self {
-            Self::Granted(granted) => granted.grant.as_ref(),
+            Self::Granted(granted) => granted.part.grant(),
             Self::Asked(_) | Self::Opening(_) => None,
         }
     }
@@ -144,7 +146,8 @@ impl SendingHalf {
         if let Some((available, ended)) = source {
             sender.on_source(available, ended);
         }
-        *self = Self::Granted(GrantedSender { given_up, ..GrantedSender::new(life, Some(grant), sender, everywhere) });
+        let part = Part::coordinator(grant);
+        *self = Self::Granted(GrantedSender { given_up, ..GrantedSender::new(life, part, sender, everywhere) });
         Ok(())
     }
 
@@ -171,14 +174,14 @@ impl SendingHalf {
 }
 
 impl GrantedSender {
-    fn new(life: Sending, grant: Option<Grant>, sender: BlockSender, everywhere: bool) -> Self {
+    fn new(life: Sending, part: Part, sender: BlockSender, everywhere: bool) -> Self {
         let digest = ContentDigest::default();
-        Self { life, grant, sender, everywhere, round: 0, digest, finished: false, given_up: None }
+        Self { life, part, sender, everywhere, round: 0, digest, finished: false, given_up: None }
     }
 
     /// Length of the transfer, if it was granted.
     pub(super) fn granted_length(&self) -> Option<u64> {
-        self.grant.as_ref().and_then(|grant| grant.length)
+        self.part.grant().and_then(|grant| grant.length)
     }
 
     /// Length of what is sent, once it is known: the value that FINISH states.

@@ -98,6 +98,8 @@ impl Session {
         let half = operation.half();
         let staging = match &mut operation.state {
             State::Receiving(ReceivingHalf::Staging(staging)) => staging,
+            // Cannot be: a batch has no stage.
+            State::Receiving(ReceivingHalf::Executing(_)) => return,
             // Cannot be: only the receiving half has a stage.
             _ if half == Half::Sending => return,
             // Over while the stage was prepared.
@@ -115,8 +117,6 @@ impl Session {
                 let (length, resumes, blinds) = (*length, *resumes, *blinds);
                 self.grant_upload(id, length, resumes, blinds, &facts);
             }
-            // Cannot be: a batch has no stage.
-            Target::Calls => return,
         }
         self.check_early_finish(id);
         // The kept ranges may be the whole transfer.
@@ -316,7 +316,8 @@ impl Session {
     pub(super) fn fail_member(&mut self, id: OperationId, error: Error) {
         // Cannot fail: the caller has found a member.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let Part::Member(coordinator, reported) = &mut operation.part else { return };
+        // Over: the coordinator knows the outcome.
+        let Some(Part::Member { coordinator, reported }) = operation.part_mut() else { return };
         *reported = true;
         self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Failed(id, error) });
     }
@@ -328,9 +329,9 @@ impl Session {
         match &mut operation.state {
             State::Receiving(ReceivingHalf::Asked(_)) => self.settle(id, Err(error)),
             // The stage may become ready at any moment: it is dropped then.
-            State::Receiving(ReceivingHalf::Staging(staging)) => {
-                let first = staging.abandoned.replace(error).is_none();
-                if first && operation.kind.calls().is_some() {
+            State::Receiving(ReceivingHalf::Staging(staging)) => staging.abandoned = Some(error),
+            State::Receiving(ReceivingHalf::Executing(executing)) => {
+                if !core::mem::replace(&mut executing.stopped, true) {
                     self.outputs.push_back(Output::Abort { operation: id, keep: false });
                 }
             }
@@ -353,8 +354,12 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It is not covered while it waits for a stage, compares or commits.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-            life: Receiving::Moving, receiver, finish, ..
-        })) = &operation.state
+            life: Receiving::Moving,
+            part,
+            receiver,
+            finish,
+            ..
+        })) = &mut operation.state
         else {
             return;
         };
@@ -362,9 +367,9 @@ impl Session {
             return;
         }
         let finished = finish.is_some();
-        match &mut operation.part {
-            Part::Coordinator(members) if members.is_empty() && finished => self.verify_now(id),
-            Part::Member(coordinator, reported) if !*reported => {
+        match part {
+            Part::Coordinator { members, .. } if members.is_empty() && finished => self.verify_now(id),
+            Part::Member { coordinator, reported } if !*reported => {
                 *reported = true;
                 operation.announcements.owe(Pending::ACK);
                 self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Covered(id) });

@@ -1,9 +1,9 @@
 //! What calls on names are to hidden names (P-101): they make them, move them and remove them.
 
 use super::CallContext;
-use super::leases::file_at;
 use crate::authorise::Authorized;
 use crate::files::hidden::is_hidden;
+use crate::files::leases::file_at;
 
 impl CallContext {
     /// A file has got this name. If it is a hidden one, the session owns it.

@@ -5,32 +5,19 @@
 //! not waited for.
 
 use super::CallContext;
-use crate::authorise::{Authorized, Want};
-use crate::files::leases::{FileKey, key_of};
-use xdfs_io::store::tree::{Node, NodeKind};
+use crate::authorise::Want;
+use crate::files::leases::{AccessGuard, file_at, file_of};
+use xdfs_io::store::tree::Node;
 use xdfs_proto::base::Error;
 use xdfs_proto::lease::Access;
 use xdfs_proto::wire::path::Call;
 
-/// The file of a name, if it is one that can have leases.
-pub(crate) fn file_at(at: &Authorized) -> Option<FileKey> {
-    let node = at.store().tree().and_then(|tree| tree.node(at.path())).ok()?;
-    file_of(&node)
-}
-
-fn file_of(node: &Node) -> Option<FileKey> {
-    (node.kind == NodeKind::Regular).then(|| key_of(node.identity))
-}
-
 impl CallContext {
-    /// Begins what a call does with the file behind its name: Busy if a lease excludes it.
-    pub(super) fn begin(&mut self, call: &Call<'_>) -> Result<(), Error> {
+    /// Begins what a call of one slice does with the file behind its name: Busy if a lease excludes it. None if it
+    /// neither looks at a file nor changes one.
+    pub(super) fn begin(&self, call: &Call<'_>) -> Result<Option<AccessGuard>, Error> {
         let access = match call {
-            Call::Stat { .. }
-            | Call::Get { .. }
-            | Call::Hash { .. }
-            | Call::XattrValue { .. }
-            | Call::XattrNames { .. } => Access::Look,
+            Call::Stat { .. } | Call::Get { .. } | Call::XattrValue { .. } | Call::XattrNames { .. } => Access::Look,
             Call::SetMode { .. }
             | Call::SetTimes { .. }
             | Call::Truncate { .. }
@@ -39,24 +26,26 @@ impl CallContext {
             | Call::RemoveXattr { .. } => Access::Change,
             Call::Unlink { path } => {
                 self.name_goes(path, Want::Change);
-                return Ok(());
+                return Ok(None);
             }
             Call::Rename { path, to, keep_existing } => {
                 self.name_goes(path, Want::Change);
                 if !keep_existing {
                     self.name_goes(to, Want::Change);
                 }
-                return Ok(());
+                return Ok(None);
             }
-            _ => return Ok(()),
+            _ => return Ok(None),
         };
+        self.access(call.path(), access).map(Some)
+    }
+
+    /// Begins to look at the file of a name, or to change it: Busy if a lease excludes that.
+    pub(super) fn access(&self, path: &[u8], access: Access) -> Result<AccessGuard, Error> {
         let want = if access == Access::Look { Want::Read } else { Want::Change };
-        let path = call.path();
         // Without the right to do this there is nothing to wait for: the call says so.
         let file = || self.at(path, want).ok().as_ref().and_then(file_at);
-        let begun = self.files.access(file, None, access);
-        self.access = Some(begun.inspect_err(|error| self.excluded = Some(error.clone()))?);
-        Ok(())
+        self.files.access(file, None, access)
     }
 
     /// The file that has this name is about to lose it: its leases are recalled.

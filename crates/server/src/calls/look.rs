@@ -1,64 +1,27 @@
 //! Calls that only read: attributes, pages of directories, hashes, free space.
 
-use super::{CallContext, failure};
+use super::{CallContext, CallError, RunningHash};
 use crate::authorise::{Authorized, Keep, Want};
 use crate::files::leases::key_of;
 use crate::files::openers::OpenerFacts;
+use crate::replies::{attributes_of, failure, plain};
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use xdfs_engine::blocking::Slice;
-use xdfs_engine::kinds;
 use xdfs_engine::transfer::sum::RangeHash;
-use xdfs_io::store::owners;
 use xdfs_io::store::reserved::is_reserved;
 use xdfs_io::store::tree::{ListControl, Node, NodeKind};
-use xdfs_io::store::{self, FileKind};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
+use xdfs_proto::lease::Access;
 use xdfs_proto::wire::path::{
-    Answer, Attributes, FileSystem, FileType, Kept, ListEntry, Opener, Openers, ReplyWriter, Wanted, Watched,
+    Answer, Attributes, FileSystem, Kept, ListEntry, Opener, Openers, ReplyWriter, Wanted, Watched,
 };
 
 /// How long a page is collected: the first entries of a large directory arrive soon (P-72).
 const PAGE_TIME: Duration = Duration::from_millis(20);
 /// Entries between two checks of the clock.
 const PAGE_STEP: u32 = 64;
-
-/// The attributes that are reported for a name.
-pub(crate) fn attributes_of<'a>(node: &'a Node, wanted: Wanted, target: Option<&'a [u8]>) -> Attributes<'a> {
-    fn told<T>(wanted: bool, value: T) -> Option<T> {
-        wanted.then_some(value)
-    }
-    let kind = kinds::told(node.kind);
-    let device = matches!(node.kind, NodeKind::CharacterDevice | NodeKind::BlockDevice);
-    let mut inode = [0; 16];
-    inode[..8].copy_from_slice(&node.identity.0.to_be_bytes());
-    inode[8..].copy_from_slice(&node.identity.1.to_be_bytes());
-    // Every change advances the change time; changes within one tick of the file system's clock
-    // cannot be told apart.
-    let change =
-        (node.changed.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(node.changed.nanoseconds.into());
-    Attributes {
-        mode: told(wanted.has(Wanted::MODE), node.mode & 0o7777),
-        size: told(wanted.has(Wanted::SIZE), node.size),
-        modified: told(wanted.has(Wanted::MODIFIED), node.modified),
-        accessed: told(wanted.has(Wanted::ACCESSED), node.accessed),
-        links: told(wanted.has(Wanted::LINKS), node.links),
-        inode: told(wanted.has(Wanted::INODE), inode),
-        owner: told(wanted.has(Wanted::OWNER), node.owner),
-        names: wanted.has(Wanted::NAMES).then(|| names_of(node.owner)),
-        device: told(device && wanted.has(Wanted::DEVICE), node.device),
-        allocated: told(wanted.has(Wanted::ALLOCATED), node.allocated),
-        change: told(wanted.has(Wanted::CHANGE), change),
-        version: told(wanted.has(Wanted::VERSION), node.version.0.as_slice()),
-        target: target.filter(|_| wanted.has(Wanted::TARGET)),
-        ..Attributes::of(kind)
-    }
-}
-
-fn names_of((user, group): (u32, u32)) -> (&'static [u8], &'static [u8]) {
-    (owners::known().users.name(user), owners::known().groups.name(group))
-}
 
 impl CallContext {
     /// Begins or ends a watch of names.
@@ -95,22 +58,6 @@ fn below(at: &Authorized, name: &[u8]) -> Option<RelPath> {
     let mut path = at.path().clone();
     path.push(name).ok()?;
     Some(path)
-}
-
-/// The same for a store that has no tree.
-pub(super) fn plain(attributes: &store::Attributes, wanted: Wanted) -> Attributes<'_> {
-    let kind = match attributes.kind {
-        FileKind::Regular => FileType::Regular,
-        FileKind::Directory => FileType::Directory,
-        FileKind::Other => FileType::Other,
-    };
-    Attributes {
-        mode: wanted.has(Wanted::MODE).then_some(attributes.mode & 0o7777),
-        size: attributes.size.filter(|_| wanted.has(Wanted::SIZE)),
-        modified: wanted.has(Wanted::MODIFIED).then_some(attributes.modified),
-        version: wanted.has(Wanted::VERSION).then_some(attributes.version.0.as_slice()),
-        ..Attributes::of(kind)
-    }
 }
 
 impl CallContext {
@@ -153,12 +100,12 @@ impl CallContext {
         wanted: Wanted,
         cursor: &[u8],
         writer: &mut ReplyWriter,
-    ) -> Result<(), Error> {
+    ) -> Result<(), CallError> {
         let at = match self.at(path, Want::Read) {
             Ok(at) => at,
             Err(error) => {
                 writer.fail(failure(&error));
-                return Err(error);
+                return Err(error.into());
             }
         };
         let mut page = writer.listing();
@@ -193,8 +140,7 @@ impl CallContext {
         // What is in front of such a file is told now.
         if let Some(error) = excluded.filter(|_| page.entries() == 0) {
             page.fail(failure(&error));
-            self.excluded = Some(error.clone());
-            return Err(error);
+            return Err(CallError::Excluded(error));
         }
         match listed {
             Ok(next) => {
@@ -203,7 +149,7 @@ impl CallContext {
             }
             Err(error) => {
                 page.fail(failure(&error));
-                Err(error)
+                Err(error.into())
             }
         }
     }
@@ -264,22 +210,24 @@ impl CallContext {
         offset: u64,
         length: Option<u64>,
         slice: &Slice,
-    ) -> Result<Poll<Answer<'static>>, Error> {
-        let mut hash = match self.hash.take() {
-            Some(hash) => hash,
+    ) -> Result<Poll<Answer<'static>>, CallError> {
+        let mut running = match self.hash.take() {
+            Some(running) => running,
             None => {
+                let _access = self.access(path, Access::Look).map_err(CallError::Excluded)?;
                 let at = self.at(path, Want::Read)?;
-                RangeHash::asked_for(at.store().open(at.path())?, offset, length)?
+                let hash = RangeHash::asked_for(at.store().open(at.path())?, offset, length)?;
+                RunningHash { hash, _access }
             }
         };
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the hash any more"));
+            return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the hash any more").into());
         }
-        let length = hash.length();
-        match hash.advance(slice)? {
+        let length = running.hash.length();
+        match running.hash.advance(slice)? {
             Poll::Ready(digest) => Ok(Poll::Ready(Answer::Hash { length, digest })),
             Poll::Pending => {
-                self.hash = Some(hash);
+                self.hash = Some(running);
                 Ok(Poll::Pending)
             }
         }

@@ -5,8 +5,7 @@
 
 mod change;
 mod hidden;
-pub(crate) mod job;
-pub(crate) mod leases;
+mod leases;
 mod look;
 mod small;
 
@@ -14,8 +13,8 @@ use crate::authorise::{Authorized, Base, Rights, Want};
 use crate::files::OpenFiles;
 use crate::files::leases::AccessGuard;
 use crate::log::CallLine;
+use crate::replies::{failure, reply_writer};
 use crate::watches::SessionWatches;
-pub(crate) use look::attributes_of;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,16 +55,41 @@ struct CallContext {
     loose: bool,
     /// Buffer for reading small files.
     reading: SmallReader,
-    /// The hash that the current call requests.
-    hash: Option<RangeHash>,
+    /// The hash of the current call, if an earlier slice began it.
+    hash: Option<RunningHash>,
     /// The open files, whose leases the calls wait for.
     files: Arc<OpenFiles>,
     /// The names that the session watches.
     watches: Arc<SessionWatches>,
-    /// While a call looks at a file or changes it.
-    access: Option<AccessGuard>,
-    /// What a lease excludes, and nothing of which was done.
-    excluded: Option<Error>,
+}
+
+/// A hash that takes more than one slice.
+struct RunningHash {
+    hash: RangeHash,
+    /// Until it is complete.
+    _access: AccessGuard,
+}
+
+/// Why a call failed.
+enum CallError {
+    /// A lease excludes it, and nothing was done.
+    Excluded(Error),
+    /// Anything else.
+    Failed(Error),
+}
+
+impl CallError {
+    fn error(&self) -> &Error {
+        match self {
+            Self::Excluded(error) | Self::Failed(error) => error,
+        }
+    }
+}
+
+impl From<Error> for CallError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// A batch that is being executed, slice by slice.
@@ -95,11 +119,6 @@ impl ChangedFiles {
 /// Total length of the paths of directories, and of files, that are still to be synced: more than a batch of ordinary paths has.
 const TOUCHED_BYTES_MAX: usize = 64 << 10;
 
-/// The failure of a call as the reply reports it.
-pub(crate) fn failure(error: &Error) -> Failure {
-    Failure { kind: error.kind, errno: error.errno }
-}
-
 impl Execution {
     /// Prepares `batch` for a session that was opened at `since`; the reply is built in `memory`.
     pub(crate) fn new(
@@ -124,8 +143,6 @@ impl Execution {
             hash: None,
             files,
             watches,
-            access: None,
-            excluded: None,
         };
         Ok(Self { work, writer: reply_writer(memory, batch.calls.len(), batch.room)?, lines: Vec::new(), done: 0 })
     }
@@ -151,12 +168,10 @@ impl Execution {
                 self.done = batch.calls.len();
                 break;
             }
-            let (first, done) = (self.done == 0, self.some(left, batch.stop, slice));
-            if let Some(error) = self.work.excluded.take().filter(|_| first) {
-                return Err(error);
-            }
-            match done {
+            let first = self.done == 0;
+            match self.some(left, batch.stop, slice) {
                 Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(Err(CallError::Excluded(error))) if first => return Err(error),
                 Poll::Ready(Err(_)) if batch.stop => self.done = batch.calls.len(),
                 Poll::Ready(_) => {}
             }
@@ -169,7 +184,7 @@ impl Execution {
 
     /// Executes the first call, or the small files at the front; returns whether they all
     /// succeeded.
-    fn some(&mut self, left: &[Call<'_>], stop_at_failure: bool, slice: &Slice) -> Poll<Result<(), Error>> {
+    fn some(&mut self, left: &[Call<'_>], stop_at_failure: bool, slice: &Slice) -> Poll<Result<(), CallError>> {
         let puts = small::group(left, stop_at_failure);
         let [call, behind @ ..] = left else { return Poll::Ready(Ok(())) };
         if call.changes() {
@@ -180,8 +195,7 @@ impl Execution {
         }
         if puts.is_empty() {
             let Poll::Ready(result) = self.work.call(call, &mut self.writer, slice) else { return Poll::Pending };
-            self.work.access = None;
-            self.note(call, result.as_ref().map(|()| &false));
+            self.note(call, result.as_ref().map(|()| &false).map_err(CallError::error));
             return Poll::Ready(result);
         }
         let results = self.work.put(&puts);
@@ -194,7 +208,7 @@ impl Execution {
             self.note(call, result.as_ref());
             failed = failed.and(result.map(drop));
         }
-        Poll::Ready(failed)
+        Poll::Ready(failed.map_err(CallError::Failed))
     }
 
     fn note(&mut self, call: &Call<'_>, result: Result<&bool, &Error>) {
@@ -242,37 +256,37 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[(&str, Rights)]) -> Result<Don
     Ok(Done { reply: writer.finish(Safety::Written), lines, safety: None })
 }
 
-/// The reply's writer, if the room suffices for any outcome.
-pub(crate) fn reply_writer(memory: Vec<u8>, calls: usize, room: u32) -> Result<ReplyWriter, Error> {
-    ReplyWriter::within(memory, calls, room as usize).ok_or_else(|| {
-        let text = format!("{room} bytes are too little room for the reply to {calls} calls");
-        Error::new(ErrorKind::LimitExceeded, text)
-    })
-}
-
 impl CallContext {
     /// Executes one call and writes its result. Only a hash can be pending.
-    fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter, slice: &Slice) -> Poll<Result<(), Error>> {
-        if self.access.is_none()
-            && let Err(error) = self.begin(call)
-        {
-            writer.fail(failure(&error));
-            return Poll::Ready(Err(error));
+    fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter, slice: &Slice) -> Poll<Result<(), CallError>> {
+        if let Call::Hash { path, offset, length } = call {
+            return match self.hash(path, *offset, *length, slice) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(answer)) => {
+                    writer.answer(&answer);
+                    Poll::Ready(Ok(()))
+                }
+                Err(error) => {
+                    writer.fail(failure(error.error()));
+                    Poll::Ready(Err(error))
+                }
+            };
         }
-        let result = match call {
-            Call::Hash { path, offset, length } => match self.hash(path, *offset, *length, slice) {
-                Ok(Poll::Pending) => return Poll::Pending,
-                Ok(Poll::Ready(answer)) => Ok(answer),
-                Err(error) => Err(error),
-            },
-            _ => return Poll::Ready(self.short_call(call, writer)),
+        let _access = match self.begin(call) {
+            Ok(access) => access,
+            Err(error) => {
+                writer.fail(failure(&error));
+                return Poll::Ready(Err(CallError::Excluded(error)));
+            }
         };
-        Poll::Ready(answer(result, writer))
+        Poll::Ready(match call {
+            Call::List { path, wanted, cursor } => self.list(path, self.told(*wanted), cursor, writer),
+            _ => self.short_call(call, writer).map_err(CallError::Failed),
+        })
     }
 
     fn short_call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {
         let result = match call {
-            Call::List { path, wanted, cursor } => return self.list(path, self.told(*wanted), cursor, writer),
             Call::Stat { path, wanted } => return self.stat(path, self.told(*wanted), writer),
             Call::Get { path, wanted, most } => return self.get(path, self.told(*wanted), *most, writer),
             Call::ReadLink { path } => {

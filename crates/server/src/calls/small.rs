@@ -1,9 +1,9 @@
 //! Small files: their bytes are part of the call (PATHM-05, PATHM-06). Adjacent ones in a batch are
 //! passed to storage together, so that they share the sync that makes them durable.
 
-use super::look::{attributes_of, plain};
-use super::{CallContext, failure};
+use super::CallContext;
 use crate::authorise::{Authorized, Want};
+use crate::replies::{attributes_of, failure, plain};
 use xdfs_io::store::SmallFile;
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Call, Put, ReplyWriter, Wanted};

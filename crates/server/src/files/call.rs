@@ -1,10 +1,10 @@
 //! The calls on an open file.
 
-use super::leases::AccessGuard;
+use super::leases::{AccessGuard, Pinned};
 use super::shares::Sharing;
 use super::{FileGrant, Handle, NameSync, Object, SessionFiles, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
-use crate::calls::attributes_of;
+use crate::replies::attributes_of;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use xdfs_io::store::open_file::Seek;
@@ -15,23 +15,40 @@ use xdfs_proto::wire::file::{FileAnswer, FileCall, OpenFile as OpenCall, OpenedF
 use xdfs_proto::wire::path::{ReplyWriter, Wanted};
 use xdfs_secure::policy::{Method, Principal};
 
-/// The calls of one batch, for one user.
-pub(super) struct FileCalls {
+/// The session for which a batch is executed.
+pub(crate) struct Caller {
+    /// What it has open.
     pub files: Arc<SessionFiles>,
+    /// The access rules when the batch arrived.
     pub authority: Arc<Authority>,
+    /// Its user.
     pub principal: Arc<Principal>,
     /// The user whose limits the handles count against.
     pub budget: Arc<str>,
     /// Seconds since 1970 when the batch arrived.
     pub now: u64,
-    /// The file of the batch; none before it is opened.
+}
+
+/// The calls of one batch, for one user.
+pub(super) struct FileCalls {
+    /// For whom they are made.
+    pub caller: Caller,
+    /// The file of the batch; none before it is opened, and when it is closed.
     pub handle: Option<Arc<Handle>>,
     /// What the batch does with the bytes and attributes of its file.
     pub wants: Option<Access>,
     /// While it does so.
     pub access: Option<AccessGuard>,
-    /// It is executed under the handle's write lease.
-    pub under: bool,
+    /// The handle's write lease, if it is executed under that, which does not end before it.
+    pub pinned: Option<Pinned>,
+}
+
+/// The file of a batch, open for one of its calls.
+pub(super) struct OpenedHandle<'a> {
+    pub handle: &'a Arc<Handle>,
+    pub file: Arc<OpenFile>,
+    /// What the user may do with it now.
+    pub at: Authorized,
 }
 
 /// Permission bits that every user may set.
@@ -67,7 +84,7 @@ impl FileCalls {
             | FileCall::FindLock { .. } => self.lock(call),
             FileCall::Seek { offset, hole } => {
                 let what = if *hole { Seek::Hole } else { Seek::Data };
-                let (file, _) = self.opened(Want::Read)?;
+                let OpenedHandle { file, .. } = self.opened(Want::Read)?;
                 file.seek(*offset, what).map(|offset| FileAnswer::Found { offset })
             }
             FileCall::Write { .. }
@@ -94,7 +111,7 @@ impl FileCalls {
     }
 
     pub(super) fn authorise(&self, name: &[u8], want: Want) -> Result<Authorized, Error> {
-        self.authority.authorise(&self.principal, name, want, self.now)
+        self.caller.authority.authorise(&self.caller.principal, name, want, self.caller.now)
     }
 
     /// The same for what is open, which must still be below the export.
@@ -108,7 +125,8 @@ impl FileCalls {
 
     fn open(&mut self, open: &OpenCall<'_>) -> Result<OpenedFile, Error> {
         // What is created by this handle alone needs no more than the right to create.
-        let own = open.exclusive || open.again.is_some_and(|before| self.files.server.is_own(before, &self.budget));
+        let own = open.exclusive
+            || open.again.is_some_and(|before| self.caller.files.server.is_own(before, &self.caller.budget));
         let mut at = None;
         if open.read {
             at = Some(self.authorise(open.path, Want::Read)?);
@@ -120,8 +138,8 @@ impl FileCalls {
             self.must_shut_others_out(open.path, own)?;
         }
         let at = at.ok_or_else(|| Error::new(ErrorKind::Protocol, "opened neither to read nor to write"))?;
-        let reserved = self.files.server.reserve(&self.budget, open.path.len())?;
-        let export = self.authority.exports().get(at.export() as usize);
+        let reserved = self.caller.files.server.reserve(&self.caller.budget, open.path.len())?;
+        let export = self.caller.authority.exports().get(at.export() as usize);
         let bits = if export.is_some_and(|export| export.access().keep.modes) { ALL_BITS } else { PLAIN };
         let request = OpenRequest {
             read: open.read,
@@ -131,7 +149,7 @@ impl FileCalls {
             mode: open.mode & bits,
         };
         if let Some(before) = open.again {
-            self.files.server.take_over(before.handle, &self.budget)?;
+            self.caller.files.server.take_over(before.handle, &self.caller.budget)?;
         }
         let (file, created) = at.store().open_file(at.path(), &request)?;
         let identity = file.identity()?;
@@ -140,9 +158,9 @@ impl FileCalls {
         }
         let (read, write, deny_read, deny_write) = (open.read, open.write, open.deny_read, open.deny_write);
         let sharing = Sharing { read, write, deny_read, deny_write };
-        let id = self.files.next_id()?;
+        let id = self.caller.files.next_id()?;
         self.access = self.access_of_opened(open, &identity, created)?;
-        if !lock(&self.files.server.shares).open(&identity, sharing) {
+        if !lock(&self.caller.files.server.shares).open(&identity, sharing) {
             let text = "somebody else has the file open in a way that excludes this one; try again later";
             return Err(Error::new(ErrorKind::Locked, text));
         }
@@ -152,7 +170,7 @@ impl FileCalls {
             None => NameSync::Synced,
         };
         let grant = FileGrant::new(open.path, at.root(), identity, sharing, own);
-        let handle = Arc::new(Handle::new(&self.files, id, grant, Object::file(name), reserved));
+        let handle = Arc::new(Handle::new(&self.caller.files, id, grant, Object::file(name), reserved));
         if open.again.is_some() {
             self.claim_hidden(open.path, &handle);
         }
@@ -163,12 +181,12 @@ impl FileCalls {
         handle.keep(Arc::new(file));
         self.adopt(Arc::clone(&handle));
         if open.again.is_some() {
-            self.files.inherit_failed_sync(&handle);
+            self.caller.files.inherit_failed_sync(&handle);
         }
         Ok(OpenedFile {
             handle: id,
             identity,
-            verifier: self.files.server.verifier,
+            verifier: self.caller.files.server.verifier,
             size: node.size,
             change: change_of(&node),
         })
@@ -179,13 +197,13 @@ impl FileCalls {
         if let Some(name) = hidden::plain(path).filter(|name| hidden::is_hidden(name))
             && self.authorise(&name, Want::Change).is_ok()
         {
-            self.files.server.hidden_claimed(name, handle.key(), &self.principal);
+            self.caller.files.server.hidden_claimed(name, handle.key(), &self.caller.principal);
         }
     }
 
     /// The batch is about this handle from now on.
     pub(super) fn adopt(&mut self, handle: Arc<Handle>) {
-        self.files.adopt(&handle);
+        self.caller.files.adopt(&handle);
         self.handle = Some(handle);
     }
 
@@ -194,16 +212,20 @@ impl FileCalls {
         self.authorise(name, if own { Want::Write { keep: true } } else { Want::Change }).map(drop)
     }
 
+    /// The file of the batch.
+    pub(super) fn handle(&self) -> Result<&Arc<Handle>, Error> {
+        self.handle.as_ref().ok_or_else(|| stale("it is closed"))
+    }
+
     fn close(&mut self) -> Result<FileAnswer<'static>, Error> {
-        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
-        self.files.close(handle.id)?;
+        self.caller.files.close(self.handle()?.id)?;
         self.handle = None;
         Ok(FileAnswer::Done)
     }
 
     /// The open file, if the user may do this with it now.
-    fn opened(&self, want: Want) -> Result<(Arc<OpenFile>, Authorized), Error> {
-        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+    fn opened(&self, want: Want) -> Result<OpenedHandle<'_>, Error> {
+        let handle = self.handle()?;
         handle.file()?;
         let Sharing { read, write, .. } = handle.grant.sharing;
         let (granted, want) = match want {
@@ -218,7 +240,7 @@ impl FileCalls {
             return Err(Error::new(ErrorKind::Refused, text));
         }
         if let Some(file) = handle.descriptor() {
-            return Ok((file, at));
+            return Ok(OpenedHandle { handle, file, at });
         }
         let file = match at.store().open_file(at.path(), &handle.grant.request()) {
             Ok((file, _)) => Arc::new(file),
@@ -229,17 +251,17 @@ impl FileCalls {
             return Err(stale("its name belongs to another file now"));
         }
         handle.keep(Arc::clone(&file));
-        Ok((file, at))
+        Ok(OpenedHandle { handle, file, at })
     }
 
     /// The open file for a call that needs no more than that it is open.
-    pub(super) fn opened_anyhow(&self) -> Result<(Arc<OpenFile>, Authorized), Error> {
-        let reads = self.handle.as_ref().is_some_and(|handle| handle.grant.sharing.read);
+    pub(super) fn opened_anyhow(&self) -> Result<OpenedHandle<'_>, Error> {
+        let reads = self.handle()?.grant.sharing.read;
         self.opened(if reads { Want::Read } else { Want::Change })
     }
 
     fn read(&self, ranges: &[ReadRange], writer: &mut ReplyWriter) -> Result<(), Error> {
-        let (file, _) = self.opened(Want::Read)?;
+        let OpenedHandle { file, .. } = self.opened(Want::Read)?;
         // Each range has its length before it, and the result its status and their number.
         let asked = ranges.iter().fold(16, |sum, range| sum + range.length as usize + 4);
         if asked > writer.room() {
@@ -259,51 +281,44 @@ impl FileCalls {
     }
 
     fn attributes(&self, wanted: Wanted, writer: &mut ReplyWriter) -> Result<(), Error> {
-        let (file, _) = self.opened_anyhow()?;
+        let OpenedHandle { file, .. } = self.opened_anyhow()?;
         // Account names are hidden from anonymous users.
-        let visitor = self.principal.method == Method::Anonymous;
+        let visitor = self.caller.principal.method == Method::Anonymous;
         let wanted = if visitor { wanted.without(Wanted::NAMES) } else { wanted };
         FileAnswer::Attributes(attributes_of(&file.node()?, wanted, None)).tell(writer);
         Ok(())
     }
 
     fn change(&self, call: &FileCall<'_>) -> Result<FileAnswer<'static>, Error> {
-        let (file, _) = self.opened(Want::Change)?;
+        let OpenedHandle { handle, file, .. } = self.opened(Want::Change)?;
         match *call {
             FileCall::Write { offset, data } => {
-                let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
                 let turn = lock(&handle.file()?.writing);
                 file.write_at(data, offset)?;
                 drop(turn);
-                self.wrote(data);
+                handle.passed(data.len());
             }
             FileCall::SetLength { length } => file.set_length(length)?,
             FileCall::Allocate { offset, length, keep_size } => file.allocate(offset, length, keep_size)?,
             FileCall::Punch { offset, length } => file.punch(offset, length)?,
             _ => return Err(Error::new(ErrorKind::Unsupported, "no such call")),
         }
-        Ok(FileAnswer::Changed { change: self.changed(&file)? })
+        Ok(FileAnswer::Changed { change: changed(handle, &file)? })
     }
 
     fn append(&self, data: &[u8]) -> Result<FileAnswer<'static>, Error> {
-        let (file, _) = self.opened(Want::Change)?;
+        let OpenedHandle { handle, file, .. } = self.opened(Want::Change)?;
         let offset = file.append(data)?;
-        self.wrote(data);
-        Ok(FileAnswer::Appended { offset, change: self.changed(&file)? })
+        handle.passed(data.len());
+        Ok(FileAnswer::Appended { offset, change: changed(handle, &file)? })
     }
+}
 
-    /// The file's change number after a change of its own.
-    fn changed(&self, file: &OpenFile) -> Result<u64, Error> {
-        let change = change_of(&file.node()?);
-        if let Some(handle) = &self.handle {
-            handle.file()?.leased_change.store(change, Ordering::Relaxed);
-        }
-        Ok(change)
-    }
-
-    fn wrote(&self, data: &[u8]) {
-        self.handle.iter().for_each(|handle| handle.passed(data.len()));
-    }
+/// The file's change number after a change through this handle.
+fn changed(handle: &Handle, file: &OpenFile) -> Result<u64, Error> {
+    let change = change_of(&file.node()?);
+    handle.file()?.leased_change.store(change, Ordering::Relaxed);
+    Ok(change)
 }
 
 /// The number that another one follows after every change.

@@ -4,10 +4,9 @@
 //! The table is without input, output and clock. Whether a session is over is told by its principal, which
 //! lives as long as the session does.
 
-use super::leases::FileKey;
+use super::leases::{FileKey, file_at};
 use super::{OpenFiles, lock};
 use crate::authorise::{Authority, Want};
-use crate::calls::leases::file_at;
 use crate::clock::seconds_now;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,8 @@
 //! The calls about a lease, and what the other calls of a batch are to the leases of others.
 
-use super::call::{FileCalls, change_of};
+use super::Handle;
+use super::call::{FileCalls, OpenedHandle, change_of};
 use super::leases::{AccessGuard, FileKey, Pinned};
-use super::{Handle, stale};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::lease::{Access, LeaseAnswer, LeaseKind};
@@ -43,22 +42,25 @@ fn key_of(identity: &FileIdentity) -> FileKey {
     key
 }
 
-impl FileCalls {
-    /// Begins a batch on an open file: Busy if somebody else has a lease that excludes it. Returns what
-    /// keeps the handle's own lease from ending, if it is to be executed under it; the call itself
-    /// answers that there is none.
-    pub(super) fn begin_on_handle(&mut self, batch: &FileBatch<'_>) -> Result<Option<Pinned>, Error> {
-        let Some(handle) = self.handle.clone() else { return Ok(None) };
-        let server = &handle.reserved.server;
-        let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
-        let pinned = if under { server.pin_lease(&handle) } else { None };
-        self.under = pinned.is_some();
-        if let Some(access) = self.wants.filter(|_| !under || pinned.is_some()) {
-            self.access = Some(server.access(|| Some(handle.key()), Some(&handle), access)?);
-        }
-        Ok(pinned)
-    }
+/// Begins a batch on an open file, which `wants` this: Busy if somebody else has a lease that excludes it. Returns what
+/// keeps the handle's own lease from ending, if it is to be executed under it; the call itself answers that there
+/// is none.
+pub(super) fn begin_on_handle(
+    batch: &FileBatch<'_>,
+    handle: &Handle,
+    wants: Option<Access>,
+) -> Result<(Option<Pinned>, Option<AccessGuard>), Error> {
+    let server = &handle.reserved.server;
+    let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
+    let pinned = if under { server.pin_lease(handle) } else { None };
+    let access = match wants.filter(|_| !under || pinned.is_some()) {
+        Some(access) => Some(server.access(|| Some(handle.key()), Some(handle), access)?),
+        None => None,
+    };
+    Ok((pinned, access))
+}
 
+impl FileCalls {
     /// The same for a batch that opens its file, now that it is known which one that is. Of one that was
     /// created just now nobody has a lease.
     pub(super) fn access_of_opened(
@@ -68,7 +70,7 @@ impl FileCalls {
         created: bool,
     ) -> Result<Option<AccessGuard>, Error> {
         let Some(access) = self.wants else { return Ok(None) };
-        let begun = self.files.server().access(|| Some(key_of(identity)), None, access);
+        let begun = self.caller.files.server().access(|| Some(key_of(identity)), None, access);
         match begun {
             Err(_) if created || open.exclusive => Ok(None),
             begun => begun.map(Some),
@@ -76,30 +78,30 @@ impl FileCalls {
     }
 
     /// One of the calls about the handle's lease.
-    pub(super) fn lease(&mut self, call: LeaseCall) -> Result<LeaseTold, Error> {
-        let handle = Arc::clone(self.handle.as_ref().ok_or_else(|| stale("it is closed"))?);
-        let server = Arc::clone(&handle.reserved.server);
+    pub(super) fn lease(&self, call: LeaseCall) -> Result<LeaseTold, Error> {
+        let handle = self.handle()?;
+        let server = &handle.reserved.server;
         if !server.has_leases() {
             return Err(Error::new(ErrorKind::Unsupported, "this server grants no leases"));
         }
         let answer = match call {
             LeaseCall::GiveBack => {
-                server.give_back(&handle);
+                server.give_back(handle);
                 LeaseAnswer::Refused
             }
-            LeaseCall::Under if self.under => server.lease(&handle, LeaseCall::Renew),
+            LeaseCall::Under if self.pinned.is_some() => server.lease(handle, LeaseCall::Renew),
             LeaseCall::Under => {
                 let text = "the lease is over under which this was to be changed; somebody else may have changed it";
                 return Err(Error::new(ErrorKind::TargetChanged, text));
             }
-            LeaseCall::Ask(_) | LeaseCall::Renew | LeaseCall::Reclaim { .. } => self.ask(&handle, call)?,
+            LeaseCall::Ask(_) | LeaseCall::Renew | LeaseCall::Reclaim { .. } => self.ask(call)?,
         };
         // Programs of this machine do not wait for its end: the kernel is not asked for a lease.
         Ok(LeaseTold { answer, local: false })
     }
 
-    fn ask(&self, handle: &Arc<Handle>, call: LeaseCall) -> Result<LeaseAnswer, Error> {
-        let (file, _) = self.opened_anyhow()?;
+    fn ask(&self, call: LeaseCall) -> Result<LeaseAnswer, Error> {
+        let OpenedHandle { handle, file, .. } = self.opened_anyhow()?;
         self.must_shut_others_out(&handle.grant.name, handle.grant.is_own())?;
         let writes =
             matches!(call, LeaseCall::Ask(LeaseKind::Write) | LeaseCall::Reclaim { kind: LeaseKind::Write, .. });

@@ -4,9 +4,11 @@
 //! As long as nobody has one, an access costs a count, but for a download. It must not open files.
 
 use super::{Handle, OpenFiles, lock};
+use crate::authorise::Authorized;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use xdfs_io::store::tree::{Node, NodeKind};
 use xdfs_proto::base::{Error, ErrorKind, Instant as Moment, SessionId};
 use xdfs_proto::lease::{Access, Holder, LeaseAnswer, LeaseKind, LeaseTable, LeaseTerms};
 use xdfs_proto::wire::file::LeaseCall;
@@ -76,6 +78,17 @@ pub(crate) fn key_of((device, inode): (u64, u64)) -> FileKey {
     key[..8].copy_from_slice(&device.to_be_bytes());
     key[8..].copy_from_slice(&inode.to_be_bytes());
     key
+}
+
+/// The file of a name, if it is one that can have leases.
+pub(crate) fn file_at(at: &Authorized) -> Option<FileKey> {
+    let node = at.store().tree().and_then(|tree| tree.node(at.path())).ok()?;
+    file_of(&node)
+}
+
+/// The file of a node, if it is one that can have leases.
+pub(crate) fn file_of(node: &Node) -> Option<FileKey> {
+    (node.kind == NodeKind::Regular).then(|| key_of(node.identity))
 }
 
 fn must_wait() -> Error {

@@ -4,7 +4,7 @@
 //! is closed. An owner of ranges has an open file description of its own, which tells its locks from
 //! those of the other owners.
 
-use super::call::FileCalls;
+use super::call::{FileCalls, OpenedHandle};
 use super::waiting::{Scope, Waiter, Wanted};
 use super::{Handle, Object, OpenFiles, lock, stale};
 use crate::authorise::Authorized;
@@ -26,11 +26,20 @@ struct RangeOwner {
     slot: Slot,
 }
 
+/// The lock of a whole file that a handle has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum WholeLock {
+    #[default]
+    None,
+    Shared,
+    Exclusive,
+}
+
 /// The locks of a handle.
 #[derive(Default)]
 pub(super) struct HandleLocks {
-    /// The lock of the whole file that it has, and whether that is exclusive.
-    whole: Mutex<Option<bool>>,
+    /// That of the whole file.
+    whole: Mutex<WholeLock>,
     /// Those of ranges.
     ranges: Mutex<RangeOwners>,
 }
@@ -119,13 +128,13 @@ impl Handle {
             let file = self.descriptors().pin(self.id, &self.reserved.user, file).ok_or_else(too_many)?;
             match file.lock(exclusive) {
                 Ok(true) => {
-                    *whole = Some(exclusive);
+                    *whole = if exclusive { WholeLock::Exclusive } else { WholeLock::Shared };
                     Ok(true)
                 }
                 refused => {
                     // A lock that it had may be lost or not: what the handle has is none, in any case.
                     self.end_lock(&file)?;
-                    *whole = None;
+                    *whole = WholeLock::None;
                     refused
                 }
             }
@@ -136,7 +145,7 @@ impl Handle {
         let mut whole = lock(&self.file()?.locks.whole);
         let pinned = self.descriptors().pinned(self.id);
         pinned.map_or(Ok(()), |file| self.end_lock(&file))?;
-        *whole = None;
+        *whole = WholeLock::None;
         Ok(())
     }
 
@@ -205,10 +214,10 @@ impl Handle {
         file.locks.ranges.try_lock().map_or(0, |owners| count(&owners))
     }
 
-    /// The lock of the whole file that it has, and whether that is exclusive, unless that is changing just now.
-    pub(super) fn whole_lock(&self) -> Option<bool> {
-        let Object::File(file) = &self.object else { return None }; // A pipe has no locks.
-        file.locks.whole.try_lock().map_or(None, |lock| *lock)
+    /// The lock of the whole file that it has, unless that is changing just now.
+    pub(super) fn whole_lock(&self) -> WholeLock {
+        let Object::File(file) = &self.object else { return WholeLock::None }; // A pipe has no locks.
+        file.locks.whole.try_lock().map_or(WholeLock::None, |lock| *lock)
     }
 
     /// Ends its locks, and its places in line.
@@ -250,8 +259,7 @@ impl RangeOwner {
 impl FileCalls {
     /// The calls about locks.
     pub(super) fn lock(&self, call: &FileCall<'_>) -> Result<FileAnswer<'static>, Error> {
-        let (file, at) = self.opened_anyhow()?;
-        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+        let OpenedHandle { handle, file, at } = self.opened_anyhow()?;
         // A shared one shuts out those who want it for themselves.
         let may_lock = || self.must_shut_others_out(&handle.grant.name, handle.grant.is_own());
         match *call {

@@ -5,10 +5,10 @@
 //! little, and what they cost is bounded for each user. It must open files only through
 //! [`authorise`](crate::authorise).
 
-mod call;
+pub(crate) mod call;
 mod descriptors;
+pub(crate) mod execution;
 pub(crate) mod hidden;
-pub(crate) mod job;
 mod lease_calls;
 pub(crate) mod leases;
 mod locks;

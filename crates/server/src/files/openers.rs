@@ -1,5 +1,6 @@
 //! Who has a file open: what users see of the handles of others.
 
+use super::locks::WholeLock;
 use super::{Handle, OpenFiles, lock};
 use crate::files::leases::FileKey;
 use std::sync::{Arc, Weak};
@@ -39,8 +40,8 @@ impl OpenFiles {
             .and_if(sharing.write, OpenedFor::WRITING)
             .and_if(sharing.deny_read, OpenedFor::DENYING_READING)
             .and_if(sharing.deny_write, OpenedFor::DENYING_WRITING)
-            .and_if(whole.is_some(), OpenedFor::LOCK)
-            .and_if(whole == Some(true), OpenedFor::EXCLUSIVE_LOCK)
+            .and_if(whole != WholeLock::None, OpenedFor::LOCK)
+            .and_if(whole == WholeLock::Exclusive, OpenedFor::EXCLUSIVE_LOCK)
             .and_if(lease.is_some(), OpenedFor::LEASE)
             .and_if(lease == Some(LeaseKind::Write), OpenedFor::WRITE_LEASE);
         OpenerFacts { user: Arc::clone(&handle.shown), does, ranges: handle.locked_ranges() }

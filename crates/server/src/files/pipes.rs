@@ -94,24 +94,24 @@ impl FileCalls {
     /// Opens one end of a FIFO.
     pub(super) fn open_pipe(&mut self, open: &OpenCall<'_>) -> Result<OpenedFile, Error> {
         let at = self.authorise(open.path, Want::Pipe { write: open.write })?;
-        let reserved = self.files.server.reserve(&self.budget, open.path.len())?;
-        let slot = Slot::new(&self.files.server, &self.budget)?;
+        let reserved = self.caller.files.server.reserve(&self.caller.budget, open.path.len())?;
+        let slot = Slot::new(&self.caller.files.server, &self.caller.budget)?;
         let opened = at.store().open_pipe(at.path(), open.write)?;
         let identity = opened.identity;
         let sharing = Sharing { read: open.read, write: open.write, deny_read: false, deny_write: false };
-        let id = self.files.next_id()?;
-        if !lock(&self.files.server.shares).open(&identity, sharing) {
+        let id = self.caller.files.next_id()?;
+        if !lock(&self.caller.files.server.shares).open(&identity, sharing) {
             return Err(Error::new(ErrorKind::Locked, "somebody else has the file open; try again later"));
         }
         let end = Mutex::new(EndState { end: End::of(opened.end), passed: 0 });
         let pipe = Pipe { end, closed: AtomicBool::new(false), cut: AtomicBool::new(false), _slot: slot };
         let grant = FileGrant::new(open.path, at.root(), identity, sharing, false);
-        self.adopt(Arc::new(Handle::new(&self.files, id, grant, Object::Pipe(pipe), reserved)));
-        Ok(OpenedFile { handle: id, identity, verifier: self.files.server.verifier, size: 0, change: 0 })
+        self.adopt(Arc::new(Handle::new(&self.caller.files, id, grant, Object::Pipe(pipe), reserved)));
+        Ok(OpenedFile { handle: id, identity, verifier: self.caller.files.server.verifier, size: 0, change: 0 })
     }
 
     fn pipe_handle(&self, write: bool) -> Result<(&Handle, &Pipe, Authorized), Error> {
-        let handle = self.handle.as_deref().ok_or_else(|| stale("it is closed"))?;
+        let handle = self.handle()?;
         let at = self.authorise_open(handle, Want::Pipe { write })?;
         Ok((handle, handle.pipe(write)?, at))
     }

@@ -1,8 +1,8 @@
 //! Stable storage. The kernel tells once that it could not write, and takes what it lost for written: a second sync
 //! succeeds and proves nothing. So everybody who had the file open then is told at each sync until he closes it.
 
-use super::call::FileCalls;
-use super::{Handle, NameSync, Object, OpenFiles, SessionFiles, lock, stale};
+use super::call::{FileCalls, OpenedHandle};
+use super::{Handle, NameSync, Object, OpenFiles, SessionFiles, lock};
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -97,12 +97,11 @@ fn is_denied(error: &Error) -> bool {
 
 impl FileCalls {
     pub(super) fn sync(&self, data_only: bool) -> Result<FileAnswer<'static>, Error> {
-        let (file, at) = self.opened_anyhow()?;
-        let handle = self.handle.as_ref().ok_or_else(|| stale("it is closed"))?;
+        let OpenedHandle { handle, file, at } = self.opened_anyhow()?;
         let state = &handle.file()?.sync;
         let mut name = lock(&state.name);
         state.must_have_lost_nothing()?;
-        let lost = |error: &Error| self.files.server.sync_failed(handle.grant.identity, error);
+        let lost = |error: &Error| self.caller.files.server.sync_failed(handle.grant.identity, error);
         file.sync(data_only).inspect_err(lost)?;
         if *name != NameSync::Synced
             && let Some(parent) = at.path().parent()
@@ -123,7 +122,7 @@ impl FileCalls {
         }
         // Another handle of the file may have been told instead.
         state.must_have_lost_nothing()?;
-        Ok(FileAnswer::Synced { verifier: self.files.server.verifier })
+        Ok(FileAnswer::Synced { verifier: self.caller.files.server.verifier })
     }
 }
 

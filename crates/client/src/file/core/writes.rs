@@ -27,12 +27,13 @@ struct Write<'a> {
     accepted: bool,
 }
 
-/// A write that was sent, unless that failed.
+/// A write that was sent, or is made when its answer is waited for.
 struct SentWrite {
     number: u64,
     change: Change,
     under: bool,
     accepted: bool,
+    /// None if it could not be sent.
     sent: Option<Sent>,
 }
 
