@@ -18,6 +18,8 @@ pub(super) struct Heard {
     pub(super) notes: Vec<String>,
     /// It ended before everything was tried.
     pub(super) stopped: bool,
+    /// Looks whether to go on that are answered by yes; all if there is none.
+    pub(super) patience: Option<u64>,
 }
 
 impl Observer for Heard {
@@ -32,7 +34,9 @@ impl Observer for Heard {
     }
 
     fn should_continue(&mut self, _: &Summary, _: u64) -> bool {
-        true
+        let left = self.patience.map(|left| left.checked_sub(1));
+        self.patience = left.map(Option::unwrap_or_default);
+        left != Some(None)
     }
 }
 
@@ -45,6 +49,8 @@ pub(super) struct Outcome<'a> {
     pub(super) after: Names,
     pub(super) summary: Summary,
     pub(super) heard: Heard,
+    /// It was stopped, and the command was repeated.
+    pub(super) repeated: bool,
     pub(super) changes: Changes,
 }
 
@@ -223,8 +229,12 @@ impl Outcome<'_> {
             return Err(format!("time {:?} became {:?}", source.modified, after.modified));
         }
         let made = self.before.values().all(|before| before.inode != after.inode);
-        let bits = if options.keep.modes { 0o7777 } else { 0o777 };
-        let checked = (options.keep.modes || made) && source.kind != NodeKind::Symlink;
+        // A file that was sent alone got its other bits by the next call, and `-n` looks at no existing file again.
+        let is_left = self.repeated && options.keep_existing;
+        let bits = if options.keep.modes && !is_left { 0o7777 } else { 0o777 };
+        // A directory that could not be made was made on the way to what is in it, and is put right when it is finished.
+        let is_unfinished = self.repeated && self.scenario.refusals.scarce > 0 && source.kind == NodeKind::Directory;
+        let checked = (options.keep.modes || made && !is_unfinished) && source.kind != NodeKind::Symlink;
         if checked && (after.mode ^ source.mode) & bits != 0 {
             return Err(format!("mode {:o} became {:o}", source.mode, after.mode));
         }
@@ -251,10 +261,10 @@ impl Outcome<'_> {
                 // It goes or stays with the directory that a file is to replace.
                 continue;
             }
-            // What could not be removed to make room says nothing about the source.
+            // What could not be removed to make room says nothing about the source. A copy that was stopped may have removed it.
             let failed = |(name, why): (&Vec<u8>, &String)| {
                 let in_the_way = self.is_kind_before(name, NodeKind::Directory);
-                let still = self.changes.paths.is_empty();
+                let still = self.changes.paths.is_empty() && !self.repeated;
                 still && wanted.contains(name) && !in_the_way && why.contains("storage error")
             };
             if self.heard.failed.iter().any(failed) && !self.after.contains_key(path) {

@@ -36,6 +36,8 @@ pub(super) struct Scenario {
     pub(super) batch_bytes_max: usize,
     /// Steps of a session, at most; none if none is lost.
     pub(super) life: Option<usize>,
+    /// Looks whether to go on, until somebody stops the copy and repeats the command; none if nobody does.
+    pub(super) patience: Option<u64>,
     /// The source changes while it is copied.
     pub(super) changes: bool,
     /// Answers come only when nothing else is left to do.
@@ -70,6 +72,9 @@ impl Scenario {
             page: random.pick(&[1, 3, 1000]),
             batch_bytes_max: random.pick(&[64 << 10, 256 << 10]),
             life: random.one_in(3, 1).then(|| 1 + random.below(40)),
+            // What storage fails at in the first of two runs, nobody is told in the second.
+            patience: (random.one_in(3, 1) && !options.dry_run && refusals.storage == 0)
+                .then(|| random.below(12) as u64),
             changes: random.one_in(4, 1) && !options.dry_run,
             slow: random.coin(),
             options,

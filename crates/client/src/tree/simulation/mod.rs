@@ -36,15 +36,16 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}='{text}' is no number")))
 }
 
-/// Copies over as many sessions as it takes.
+/// Copies over as many sessions as it takes; none if it was stopped.
 fn copy<C: TreeCopy>(
     mut copy: C,
     scenario: &Scenario,
     server: &SimulatedServer,
+    patience: Option<u64>,
     (changes, random): (&mut Changes, &mut Random),
-) -> (super::Summary, Heard) {
+) -> Option<(super::Summary, Heard)> {
     let local = if scenario.up { scenario.source.clone() } else { scenario.target.clone() };
-    let (mut heard, mut now) = (Heard::default(), std::time::Duration::ZERO);
+    let (mut heard, mut now) = (Heard { patience, ..Heard::default() }, std::time::Duration::ZERO);
     for session in 0.. {
         let life =
             scenario.life.filter(|_| session < SESSIONS_MAX).map_or(u64::MAX, |most| 1 + random.below(most) as u64);
@@ -53,12 +54,16 @@ fn copy<C: TreeCopy>(
         let mut remote = SimulatedRemote::new(server, local.clone(), bounds, &mut interfere, random);
         (remote.now, remote.slow) = (now, scenario.slow);
         match main_loop::run(&mut copy, &mut remote, &mut heard) {
-            Ended::Complete(summary) => return (summary, heard),
+            Ended::Complete(summary) => return Some((summary, heard)),
+            Ended::Stopped(_) => {
+                remote.leave();
+                return None;
+            }
             // The top could not be made, or nothing was settled for a minute: it says so and stops.
             Ended::Refused(error) if scenario.refusals != Refusals::default() => {
                 heard.notes.push(error.to_string());
                 heard.stopped = true;
-                return (super::Summary { failed: 1, ..super::Summary::default() }, heard);
+                return Some((super::Summary { failed: 1, ..super::Summary::default() }, heard));
             }
             Ended::Lost(_) if life < u64::MAX => now = remote.now,
             ended => panic!("it ended with {ended:?}"),
@@ -76,16 +81,25 @@ fn try_seed(seed: u64) -> Result<(), String> {
     let (refusals, greedy, page) = (scenario.refusals, scenario.greedy, scenario.page);
     let server = SimulatedServer { files, refusals, greedy, page };
     let mut changes = Changes::new(here.clone(), scenario.changes);
-    let (base, options, fresh) = (BASE.to_vec(), scenario.options.clone(), scenario.fresh);
-    let ends = (&mut changes, &mut random);
-    let (summary, heard) = if scenario.up {
-        let upload = Upload::over(Arc::new(here), base, fresh, options).map_err(|error| error.to_string())?;
-        copy(upload, &scenario, &server, ends)
-    } else {
-        copy(Download::over(Arc::new(there.clone()), base, fresh, options), &scenario, &server, ends)
+    let mut command = |fresh: bool, patience: Option<u64>| -> Result<_, String> {
+        let (base, options, ends) = (BASE.to_vec(), scenario.options.clone(), (&mut changes, &mut random));
+        Ok(if scenario.up {
+            let upload = Upload::over(Arc::new(here.clone()), base, fresh, options);
+            copy(upload.map_err(|error| error.to_string())?, &scenario, &server, patience, ends)
+        } else {
+            let download = Download::over(Arc::new(there.clone()), base, fresh, options);
+            copy(download, &scenario, &server, patience, ends)
+        })
     };
+    let mut ended = command(scenario.fresh, scenario.patience)?;
+    let repeated = ended.is_none();
+    if repeated {
+        // The top may be there since.
+        ended = command(false, None)?;
+    }
+    let (summary, heard) = ended.ok_or("nobody stopped it, and it stopped")?;
     let after = there.walk();
-    let outcome = Outcome { scenario: &scenario, source, before, after, summary, heard, changes };
+    let outcome = Outcome { scenario: &scenario, source, before, after, summary, heard, repeated, changes };
     outcome.judge().map_err(|wrong| format!("the copy is not what it must be: {wrong}\n{outcome}"))
 }
 

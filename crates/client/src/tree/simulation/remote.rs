@@ -9,7 +9,7 @@ use crate::transfer::Report;
 use crate::tree::endpoints::{NotBegun, Receive, Remote, WriteFiles};
 use crate::tree::events::Event;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use xdfs_io::store::Existing;
 use xdfs_io::store::tree::NodeKind;
@@ -42,6 +42,8 @@ pub(super) struct SimulatedRemote<'a> {
     pub(super) now: Duration,
     requests: Vec<(u64, Request)>,
     answers: Vec<Event>,
+    /// Batches that were cancelled: the server executes no further call of them.
+    cancelled: BTreeSet<u64>,
 }
 
 fn lost() -> Error {
@@ -71,9 +73,29 @@ impl<'a> SimulatedRemote<'a> {
         interfere: Interference<'a>,
         random: &'a mut Random,
     ) -> Self {
-        let (requests, answers) = (Vec::new(), Vec::new());
+        let (requests, answers, cancelled) = (Vec::new(), Vec::new(), BTreeSet::new());
         let now = Duration::ZERO;
-        Self { server, local, base, batch_bytes_max, slow: false, life, interfere, random, now, requests, answers }
+        Self {
+            server,
+            local,
+            base,
+            batch_bytes_max,
+            slow: false,
+            life,
+            interfere,
+            random,
+            now,
+            requests,
+            answers,
+            cancelled,
+        }
+    }
+
+    /// Its program ends: what was sent is executed, or never arrives.
+    pub(super) fn leave(mut self) {
+        while !self.requests.is_empty() {
+            self.step();
+        }
     }
 
     fn is_lost(&self) -> bool {
@@ -107,7 +129,8 @@ impl<'a> SimulatedRemote<'a> {
     fn execute(&mut self, number: u64, request: Request) -> Event {
         match request {
             Request::Call { payload, room } => {
-                Event::Reply(number, Ok(Bytes::from(self.server.execute(&payload, room, self.random))))
+                let calls_max = self.cancelled.contains(&number).then(|| self.random.below(8));
+                Event::Reply(number, Ok(Bytes::from(self.server.execute(&payload, room, calls_max, self.random))))
             }
             Request::Send { from, to, existing, mode, seen } => {
                 Event::Report(number, self.sent(&from, &to, existing, mode, seen))
@@ -212,7 +235,8 @@ impl Remote for SimulatedRemote<'_> {
         self.requests.push((number, Request::Write(write)));
     }
 
-    fn cancel(&mut self, _: &[u64]) {
+    fn cancel(&mut self, batches: &[u64]) {
+        self.cancelled.extend(batches);
         self.life = 0;
     }
 

@@ -59,8 +59,14 @@ fn attributes<'a>(node: &'a Node, wanted: Wanted, target: Option<&'a [u8]>) -> A
 }
 
 impl SimulatedServer {
-    /// Executes the calls of a batch, and returns the reply.
-    pub(super) fn execute(&self, payload: &[u8], room: usize, random: &mut Random) -> Vec<u8> {
+    /// Executes the calls of a batch, or of one that is cancelled the first few, and returns the reply.
+    pub(super) fn execute(
+        &self,
+        payload: &[u8],
+        room: usize,
+        calls_max: Option<usize>,
+        random: &mut Random,
+    ) -> Vec<u8> {
         let batch = Batch::decode(payload).expect("a batch that can be read");
         assert_eq!(batch.room as usize, room, "the room that is counted is the room that is asked for");
         let mut writer = ReplyWriter::new(batch.calls.len(), room).expect("room for every failure");
@@ -70,6 +76,10 @@ impl SimulatedServer {
             }
             let full = self.greedy && batch.calls[..index].iter().any(|before| matches!(before, Call::List { .. }));
             assert!(!full || call.room() == 0, "a page has taken the room of {call:?}");
+            if calls_max.is_some_and(|most| index >= most) {
+                writer.fail(Failure { kind: ErrorKind::NotTried, errno: 0 });
+                continue;
+            }
             match self.refusal(random) {
                 Some(error) => writer.fail(failure(&error)),
                 None => self.call(call, &mut writer),

@@ -16,6 +16,7 @@ use crate::tree::temp_list::{Drain, DrainedPair, TempList};
 use crate::tree::{NotKept, parse};
 use std::hash::RandomState;
 use xdfs_engine::kinds;
+use xdfs_io::store::descriptors::are_scarce;
 use xdfs_io::store::tree::Node;
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, FileType, NewTime, Wanted};
@@ -154,14 +155,6 @@ impl Upload {
     ) -> Flow<Turn<UploadTask>> {
         match task {
             UploadTask::Link(link) => self.link(remote, observer, link),
-            UploadTask::LinkStage(ref link) => {
-                let (first, temp) = (link.first.clone(), temporary(&link.path, &self.late.key));
-                if !self.scheduler.make_room(remote, 1, first.len() + temp.len(), 0) {
-                    return Ok(Turn::Later(task));
-                }
-                self.scheduler.batch.push(&Call::Link { path: &first, to: &temp }, task);
-                Ok(Turn::Taken)
-            }
             UploadTask::Unlock { ref path, mode, .. } => {
                 let path = path.clone();
                 let call = match mode {
@@ -217,8 +210,8 @@ impl Upload {
             self.link_failed(observer, &link.path, &error);
             return Ok(Turn::Taken);
         }
-        if link.place == LinkPlace::Staged {
-            // The directory that has its name has to be removed first.
+        if link.place == LinkPlace::Directory {
+            // What is in it has to be removed first.
             self.scheduler.flush(remote);
             if self.scheduler.has_calls() {
                 return Ok(Turn::Later(UploadTask::Link(link)));
@@ -229,22 +222,18 @@ impl Upload {
             return Ok(Turn::Later(UploadTask::Link(link)));
         }
         let batch = &mut self.scheduler.batch;
-        match link.place {
-            LinkPlace::Free => {
-                batch.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
-                return Ok(Turn::Taken);
-            }
-            LinkPlace::Taken(_) => batch.push(&Call::Link { path: &first, to: &temp }, UploadTask::LinkTemp),
-            // An empty one makes room; another one stays, and the rename fails.
-            LinkPlace::Staged if self.options.delete.is_none() => {
-                batch.push(&Call::RemoveDirectory { path: &path }, UploadTask::Step);
-            }
-            LinkPlace::Staged => {}
+        if let LinkPlace::Taken(_) = link.place {
+            batch.push(&Call::Link { path: &first, to: &temp }, UploadTask::LinkTemp);
+            batch.push(&Call::Rename { path: &temp, to: &path, keep_existing: false }, UploadTask::Link(link));
+            // A rename between two names of one file leaves both.
+            batch.push(&Call::Unlink { path: &temp }, UploadTask::RemoveTemp(temp.clone()));
+            return Ok(Turn::Taken);
         }
-        let rename = Call::Rename { path: &temp, to: &path, keep_existing: false };
-        batch.push(&rename, UploadTask::Link(link));
-        // A rename between two names of one file leaves both.
-        batch.push(&Call::Unlink { path: &temp }, UploadTask::RemoveTemp(temp.clone()));
+        if link.place == LinkPlace::Directory && self.options.delete.is_none() {
+            // An empty one makes room; another one stays, and the link fails.
+            batch.push(&Call::RemoveDirectory { path: &path }, UploadTask::Step);
+        }
+        batch.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
         Ok(Turn::Taken)
     }
 
@@ -259,24 +248,21 @@ impl Upload {
             return self.link_done(observer, &link.path, EntryAction::Made);
         };
         match error.kind {
-            ErrorKind::AlreadyExists if self.options.keep_existing => {
+            ErrorKind::AlreadyExists if self.options.keep_existing && link.place == LinkPlace::Free => {
                 // It may have been made in a session that was lost.
                 self.touch_late(&link.path);
                 self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             ErrorKind::AlreadyExists if link.tries < TRIES_MAX => self.look_at(link),
-            // It was renamed before a session was lost, or another process removed it.
-            ErrorKind::NotFound if link.place == LinkPlace::Staged && link.tries < TRIES_MAX => self.look_at(link),
-            ErrorKind::IsDirectory if link.place == LinkPlace::Staged => {
+            ErrorKind::AlreadyExists if link.place == LinkPlace::Directory => {
                 self.link_failed(observer, &link.path, &full_directory());
             }
+            _ if are_scarce(&error) && link.tries < TRIES_MAX => self.look_at(link),
             _ if is_locked(&error) && !link.unlock => {
                 let at = above(&link.path).to_vec();
                 self.unlock(&at, UploadTask::Link(Link { unlock: true, ..link }));
             }
-            _ if are_impossible(&error) && link.place != LinkPlace::Staged => {
-                self.copy_of_its_own(observer, link, &error);
-            }
+            _ if are_impossible(&error) => self.copy_of_its_own(observer, link, &error),
             // What was not granted is counted, as for its first name.
             ErrorKind::NotFound if self.is_special_here(&link.first) => self.state.summary.reduce(NotKept::SPECIAL),
             _ => self.link_failed(observer, &link.path, &error),
@@ -284,33 +270,8 @@ impl Upload {
     }
 
     fn look_at(&mut self, link: Link) {
-        let link = Link { place: LinkPlace::Free, tries: link.tries + 1, ..link };
+        let link = Link { tries: link.tries + 1, ..link };
         self.scheduler.tasks.push(UploadTask::LinkLook(link));
-    }
-
-    /// A link exists under a temporary name, so the directory that has its own may be removed; or
-    /// there is none, and the directory stays.
-    pub(super) fn link_staged(&mut self, observer: &mut dyn Observer, link: Link, error: Option<Error>) {
-        match error {
-            // The name is unique to this copy: it was made before a session was lost.
-            Some(error) if error.kind != ErrorKind::AlreadyExists => {
-                if is_locked(&error) && !link.unlock {
-                    let at = above(&link.path).to_vec();
-                    return self.unlock(&at, UploadTask::LinkStage(Link { unlock: true, ..link }));
-                }
-                // It is counted again if a copy replaces it.
-                self.state.cleared = self.state.cleared.saturating_sub(u64::from(self.options.delete.is_some()));
-                self.link_answer = LinkAnswer::None;
-                self.linked(observer, link, Some(error));
-            }
-            _ => {
-                let path = link.path.clone();
-                self.scheduler.tasks.push(UploadTask::Link(Link { place: LinkPlace::Staged, ..link }));
-                if self.options.delete.is_some() {
-                    self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
-                }
-            }
-        }
     }
 
     /// No link can be made there: the name becomes a separate file, as without links.
@@ -318,7 +279,7 @@ impl Upload {
         self.state.no_links(observer, &link.path, error);
         let there = match link.place {
             LinkPlace::Taken(state) => Some(state),
-            LinkPlace::Free | LinkPlace::Staged => None,
+            LinkPlace::Free | LinkPlace::Directory => None,
         };
         if there == Some(TargetState::Same) {
             return self.link_done(observer, &link.path, EntryAction::Skipped);
@@ -342,13 +303,20 @@ impl Upload {
         let first = std::mem::take(&mut self.link_answer);
         match outcome {
             Ok(Answer::Attributes(told)) if told.kind == FileType::Directory => {
+                if link.place == LinkPlace::Directory && self.options.delete.is_some() {
+                    // It has been emptied, but for what stays.
+                    return self.link_failed(observer, &link.path, &full_directory());
+                }
                 if let Some(most) = self.options.delete
                     && let Err(error) = self.state.may_clear(most)
                 {
                     return self.link_failed(observer, &link.path, &error);
                 }
-                let place = LinkPlace::Taken(TargetState::Directory);
-                self.scheduler.tasks.push(UploadTask::LinkStage(Link { place, ..link }));
+                let path = link.path.clone();
+                self.scheduler.tasks.push(UploadTask::Link(Link { place: LinkPlace::Directory, ..link }));
+                if self.options.delete.is_some() {
+                    self.scheduler.tasks.push(UploadTask::RemoveAll { path, cursor: Vec::new(), unlock: false });
+                }
             }
             Ok(Answer::Attributes(told)) if told.inode.is_some_and(|inode| first == LinkAnswer::First(inode)) => {
                 // A session that was lost may have made it after its directory was finished.

@@ -44,9 +44,7 @@ pub(in crate::tree) enum UploadTask {
     Finish(DirectoryId),
     /// Make a further name of a file.
     Link(Link),
-    /// The same under a temporary name, which replaces a directory once that is removed.
-    LinkStage(Link),
-    /// The same, in the same batch as the rename that replaces the existing entry.
+    /// The same under a temporary name, in the same batch as the rename that replaces the existing entry.
     LinkTemp,
     /// Find out which file the first name of a link refers to.
     LinkFirst,
@@ -110,8 +108,8 @@ pub(in crate::tree) enum LinkPlace {
     Free,
     /// An entry, which keeps the name until there is a link to replace it.
     Taken(TargetState),
-    /// A directory, which is removed: the link exists under a temporary name.
-    Staged,
+    /// A directory, which is removed right before.
+    Directory,
 }
 
 /// What the call before that of a link, in the same batch, has answered.
