@@ -13,6 +13,11 @@ pub fn xdfs_binary() -> &'static Path {
     })
 }
 
+/// What `make dist` has made, if that is what is tested: the folder with the static program and the packages.
+pub fn released() -> Option<PathBuf> {
+    std::env::var_os("XDFS_DIST").map(PathBuf::from)
+}
+
 fn build() -> PathBuf {
     // A test runs from TARGET/PROFILE/deps/NAME; the binary is TARGET/PROFILE/xdfs.
     let test = std::env::current_exe().expect("the path of the test");

@@ -16,7 +16,7 @@ mod server;
 mod sockets;
 mod terminal;
 
-pub use binary::xdfs_binary;
+pub use binary::{released, xdfs_binary};
 pub use delay::{Delay, pass};
 pub use disk::with_small_disk;
 pub use mounted::{Mounted, with_file_systems};

@@ -13,6 +13,29 @@ fn dead_address() -> String {
     listener.local_addr().expect("its address").to_string()
 }
 
+/// The export may be written, and says so: what cannot be is the file system.
+#[test]
+fn a_file_system_that_is_read_only_is_told_from_an_export_that_is() {
+    if !xdfs_test_needs::namespaces() {
+        return;
+    }
+    let scene = Scene::new();
+    let directory = scene.directory("server");
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
+    let mut command =
+        with_small_disk(&directory, 1, "echo old > \"$0/file\" && mount -o remount,ro \"$0\" && exec \"$@\"");
+    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    let server = Server::start(command, &["--quiet", "--export", "data=server"]);
+    scene.write("b", b"new");
+    for words in
+        [["mkdir", &server.url("new")].as_slice(), &["rm", &server.url("file")], &["cp", "b", &server.url("b")]]
+    {
+        let told = scene.run(words);
+        told.ends_with(exit::PERMISSION_DENIED).says(&["read-only", "file system is mounted read-only"]);
+        assert!(!told.messages.contains("choose an export"), "{}", told.messages);
+    }
+}
+
 #[test]
 fn a_missing_source_is_named() {
     let scene = Scene::new();

@@ -179,8 +179,13 @@ pub(super) fn remedy_without_export(url: &Url, error: &Error) -> Option<String> 
     is_missing.then(|| format!("{} lists the exports that are open to you", list_exports(url, false)))
 }
 
-/// What to do where an export may only be read.
-pub(super) fn remedy_for_read_only(url: &Url) -> String {
+/// What to do where an export may only be read, or the file system below it.
+pub(super) fn remedy_for_read_only(url: &Url, error: &Error) -> String {
+    // The kernel's word comes with its number, and the export's without.
+    if error.errno != 0 {
+        return "the server's file system is mounted read-only there: whoever runs the server can change that"
+            .to_owned();
+    }
     format!("choose an export that may be written: {} shows the rights", list_exports(url, true))
 }
 

@@ -320,6 +320,11 @@ fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> Rea
             "'{0}' did not start to serve on {host}\nhelp: write --remote-command '{0} serve --stdio'",
             printable(program.as_bytes())
         )),
+        (Some(2), None) if command.is_some() => Reason::no_xdfs(format!(
+            "'{}' did not start to serve on {host}\nhelp: a command that does ends in 'serve --stdio'; an xdfs that does not \
+             know it is too old",
+            printable(command.unwrap_or_default().as_bytes())
+        )),
         (Some(2), None) => {
             Reason::no_xdfs(format!("the xdfs of {host} is too old for this\nhelp: install this version there"))
         }
@@ -327,7 +332,11 @@ fn no_greeting(error: &std::io::Error, noise: &[u8], tunnel: &mut Tunnel) -> Rea
             let first = noise.split(|&byte| byte == b'\n').find(|line| !line.is_empty()).unwrap_or_default();
             let told = printable(&first[..first.len().min(200)]);
             let is_silent = told.is_empty();
-            let told = if is_silent { error.to_string() } else { format!("instead it said '{told}'") };
+            let told = match (is_silent, error.kind()) {
+                (false, _) => format!("instead it said '{told}'"),
+                (true, std::io::ErrorKind::UnexpectedEof) => "it ended without a word".to_owned(),
+                (true, _) => error.to_string(),
+            };
             let text = format!("no xdfs answered over ssh: {told}");
             // Without a word it is still running, was killed or had no memory: the next one may answer.
             match (code, is_silent) {

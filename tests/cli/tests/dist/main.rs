@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use xdfs_test_cli::xdfs_binary;
+use xdfs_test_cli::{released, xdfs_binary};
 
 /// Runs a command that must succeed, and returns what it printed.
 #[track_caller]
@@ -19,11 +19,6 @@ fn done(command: &mut Command) -> String {
     let shown = String::from_utf8_lossy(&stdout).into_owned();
     assert!(status.success(), "{command:?}: {status}\n{shown}\n{}", String::from_utf8_lossy(&stderr));
     shown
-}
-
-/// What `make dist` has made, if that is what is tested.
-fn released() -> Option<PathBuf> {
-    std::env::var_os("XDFS_DIST").map(PathBuf::from)
 }
 
 /// The directory with the program, the packages and the container file.

@@ -316,7 +316,8 @@ fn what_is_missing_there_is_said_with_the_remedy() {
     // It may be a matter of a moment, as where there is no memory.
     with("exit 1").ends_with(exit::CONNECTION_LOST).says(&["no xdfs answered over ssh", "ended with 1)"]);
     // As an older version answers an option that it does not know.
-    with("exit 2").ends_with(exit::REFUSED).says(&["too old", "install"]);
+    with("exit 2").ends_with(exit::REFUSED).says(&["'exit 2' did not start to serve", "serve --stdio", "too old"]);
+    with("exec true").ends_with(exit::REFUSED).says(&["no xdfs answered over ssh: it ended without a word"]);
     // As with rsync's --rsync-path, which names a program and not a command.
     with("xdfs").ends_with(exit::REFUSED).says(&["\nhelp: write --remote-command 'xdfs serve --stdio'"]);
     with("echo hello").ends_with(exit::REFUSED).says(&["instead it said 'hello'"]);

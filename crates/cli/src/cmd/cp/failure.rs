@@ -129,7 +129,7 @@ impl Failed {
         let subject = if local { String::new() } else { format!("{path}: ") };
         let failure = Failure::new(exit, format!("{subject}{what}"));
         let of_export = url.filter(|url| url.via == Via::Port).and_then(|url| match error.kind {
-            ErrorKind::ReadOnly => Some(remedy_for_read_only(&url)),
+            ErrorKind::ReadOnly => Some(remedy_for_read_only(&url, &error)),
             _ => remedy_without_export(&url, &error),
         });
         let failure = match (of_export, advice(error.kind, side)) {

@@ -68,7 +68,9 @@ fn trouble(url: &Url, error: &Error) -> NameError {
     let failure = Failure::new(Exit::of_error(error, Side::Peer), format!("{}: {said}", shortened(url)));
     let failure = match remedy_without_export(url, error) {
         Some(remedy) => failure.help(remedy),
-        None if error.kind == ErrorKind::ReadOnly && url.via == Via::Port => failure.help(remedy_for_read_only(url)),
+        None if error.kind == ErrorKind::ReadOnly && url.via == Via::Port => {
+            failure.help(remedy_for_read_only(url, error))
+        }
         None => helped(failure, error.kind),
     };
     NameError::Told(failure, error.kind)
