@@ -152,6 +152,7 @@ impl Directories {
 
     /// The call that makes or unlocks a directory is sent again.
     pub(super) fn asked_again(&mut self, id: DirectoryId) {
+        // A directory is known as long as anything waits for it.
         if let Some(directory) = self.all.get_mut(&id) {
             directory.presence = directory.presence.asked_again();
         }
@@ -159,6 +160,7 @@ impl Directories {
 
     /// Adds one unfinished part.
     pub(super) fn hold(&mut self, id: DirectoryId) {
+        // As above: only what is in it adds a part.
         if let Some(directory) = self.all.get_mut(&id) {
             directory.open += 1;
         }

@@ -27,6 +27,7 @@ pub(super) fn run<C: TreeCopy>(copy: &mut C, remote: &mut dyn Remote, observer: 
         let until = remote.now() + CANCEL_WAIT;
         while copy.scheduler().in_flight.transfers_are_under_way() && remote.now() < until {
             match remote.next_within(CANCEL_WAIT) {
+                // It was cancelled: the next copy sees what became of it.
                 Some(Event::Report(number, _)) => drop(copy.scheduler().take(number)),
                 Some(Event::Placed(number, outcomes)) => placed(copy, observer, number, outcomes),
                 Some(Event::Reply(..)) | None => {}
@@ -36,6 +37,7 @@ pub(super) fn run<C: TreeCopy>(copy: &mut C, remote: &mut dyn Remote, observer: 
     // Local writes in progress are not repeated, unless their disk does not respond.
     let until = remote.now() + PLACE_WAIT;
     while copy.scheduler().in_flight.places() && remote.now() < until {
+        // What else comes is done again.
         if let Some(Event::Placed(number, outcomes)) = remote.next_within(PLACE_WAIT) {
             placed(copy, observer, number, outcomes);
         }

@@ -20,6 +20,7 @@ pub(super) fn on_event<C: TreeCopy>(
     match event {
         Event::Reply(number, reply) => match copy.scheduler().take(number) {
             Some(PendingJob::Batch { codes, tasks }) => replied(copy, remote, observer, &codes, tasks, reply),
+            // It has been answered: no number is used twice.
             _ => Ok(()),
         },
         Event::Placed(number, outcomes) => {
@@ -49,6 +50,7 @@ pub(super) fn on_event<C: TreeCopy>(
                 copy.moved(observer, large, report);
                 Ok(())
             }
+            // As above.
             _ => Ok(()),
         },
     }

@@ -50,6 +50,7 @@ impl<'s> SessionRemote<'s> {
         match &event {
             Some(Event::Report(number, _)) => drop(self.transfers.remove(number)),
             Some(Event::Reply(number, _)) => drop(self.batches.remove(number)),
+            // Writes to the local disk are no business of the session.
             Some(Event::Placed(..)) | None => {}
         }
         event

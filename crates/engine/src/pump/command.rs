@@ -26,6 +26,7 @@ where
             Command::Calls { ticket, service, batch } => self.open_calls(ticket, service, batch),
             Command::Opened { ticket, operation } => drop(self.tickets.insert(ticket, operation)),
             Command::Cancel { ticket } => {
+                // Else it has ended meanwhile.
                 if let Some(operation) = self.tickets.get(&ticket) {
                     self.session.fail(*operation, Error::new(ErrorKind::Cancelled, "cancelled"));
                 }

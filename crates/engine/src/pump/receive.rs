@@ -54,6 +54,7 @@ where
     pub(super) fn on_resume(&mut self, channel: ChannelId) {
         // It was closed in this turn.
         let Some(line) = self.channels.lines.get_mut(&channel) else { return };
+        // The machine resumes only what it has parked.
         if let Arriving::Parked(record) = std::mem::replace(&mut line.arriving, Arriving::Nothing) {
             self.judge(channel, record);
         }

@@ -75,6 +75,7 @@ where
             running @ (Phase::Opening | Phase::Committing | Phase::Closing(_) | Phase::Keeping(_)) => {
                 transfer.phase = running;
             }
+            // A digest's job is stopped where it is dropped; there is nothing else to give back.
             Phase::Digesting(_) | Phase::Done => {}
         }
         self.forget_if_over(operation);
@@ -113,6 +114,7 @@ where
     pub(super) fn on_kept(&mut self, operation: OperationId) {
         self.storage.pending -= 1;
         let outcome = self.transfers.get_mut(&operation).and_then(|transfer| transfer.on_kept());
+        // Else its end is told by what is still to come of it.
         if let Some((outcome, stats)) = outcome {
             self.host.settled(operation, outcome, stats);
         }
@@ -122,6 +124,7 @@ where
     /// A record of the operation left the transport, or never will: the file of a transfer that has
     /// ended is closed with the last of them.
     pub(super) fn on_record_left(&mut self, operation: OperationId) {
+        // Else the transfer goes on.
         if let Some(file) = self.transfers.get(&operation).and_then(Transfer::closing) {
             self.close_when_sent(operation, file);
         }

@@ -162,6 +162,7 @@ where
     }
 
     pub(super) fn on_acknowledged(&mut self, operation: OperationId, below: u64) {
+        // Else it can be read again, and nothing is remembered of it.
         if let Some(stream) = stream_of(self.transfers.get_mut(&operation)) {
             stream.forget_below(below);
         }

@@ -208,6 +208,7 @@ impl BlockSender {
     pub fn on_fenced(&mut self, channel: ChannelId, processed: u64) {
         let dead = |copy: &Copy| copy.channel == channel && copy.record >= processed;
         for slot in &mut self.slots {
+            // Others wait to be sent, or have arrived.
             let Slot::Flying { first, second } = *slot else { continue };
             *slot = match (dead(&first), second.filter(|copy| !dead(copy))) {
                 (false, second) => Slot::Flying { first, second },

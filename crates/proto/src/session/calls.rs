@@ -105,6 +105,7 @@ impl Session {
 
     fn on_batch(&mut self, channel: ChannelId, id: OperationId, service: CallService) -> Result<bool, Fault> {
         if !self.is_new(id)? {
+            // Sent again after a loss: it has arrived before.
             return Ok(false);
         }
         let busy = self.live_coordinated() >= 2 * self.limits.operations_max + OPERATIONS_UNHEARD;

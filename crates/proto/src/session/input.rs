@@ -159,6 +159,7 @@ impl Session {
             Control::Committed { .. } | Control::Exception(_) if !self.owes_many_marks() => {
                 self.push_end_of_range(channel, id, 0);
             }
+            // It ended here, and a late copy asks for nothing.
             _ => {}
         }
     }
@@ -269,6 +270,7 @@ impl Session {
             return Ok(());
         }
         if operation.ended.contains(&channel) {
+            // Sent again after a loss.
             return Ok(());
         }
         if operation.carried.get(&channel).copied().unwrap_or(0) != blocks {
@@ -322,6 +324,7 @@ impl Session {
                 *reported = true;
                 self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Sent(id) });
             }
+            // Members still send, or the coordinator knows already.
             _ => {}
         }
     }

@@ -24,6 +24,7 @@ impl Session {
     pub fn on_lost(&mut self, channel: ChannelId, error: Error) {
         // Lost or closed already.
         let Some(state) = self.channels.get_mut(&channel) else { return };
+        // It has ended in order.
         if state.life.on_lost().is_err() {
             return;
         }
@@ -74,6 +75,7 @@ impl Session {
             return if self.channels.has_closed(channel) { Ok(()) } else { self.on_fence_of_unknown(channel) };
         };
         if fence.heard {
+            // Sent again, since the answer was lost.
             return Ok(());
         }
         if processed > fence.sent {
@@ -122,6 +124,7 @@ impl Session {
     /// The session is over: operations that are not settled fail, and every channel closes.
     pub fn end(&mut self, error: Option<Error>) {
         if !self.closure.finish() {
+            // Over already: the first reason counts.
             return;
         }
         let why = error.clone().unwrap_or_else(|| Error::new(ErrorKind::ConnectionLost, "the session was closed"));
@@ -140,6 +143,7 @@ impl Session {
         // Cannot fail: the caller has listed it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         if operation.is_member() {
+            // Where the peer has ended in order, the coordinator's pipeline has heard it, too.
             if !self.closure.has_peer_ended() {
                 self.fail_member(id, why.clone());
             }
@@ -176,6 +180,7 @@ impl Session {
     /// This end ends the session: the reason is sent to the peer if a channel is free.
     pub fn end_telling(&mut self, error: Error) {
         if self.closure.is_over() {
+            // The first reason counts.
             return;
         }
         if let Some(channel) = self.channels.idle.front().copied() {
@@ -187,6 +192,7 @@ impl Session {
     /// Bytes moved on a channel: when the peer was last heard from, and when the transport last
     /// accepted some.
     pub fn on_progress(&mut self, channel: ChannelId, heard_at: Instant, sent_at: Instant) {
+        // One that is lost or closed has no deadline.
         if let Some(state) = self.channels.get_mut(&channel) {
             state.heard_at = state.heard_at.max(heard_at);
             state.sent_at = state.sent_at.max(sent_at);
@@ -317,6 +323,7 @@ impl Session {
     }
 
     fn member_done(&mut self, id: OperationId, member: PipelineId) {
+        // Settled already: nobody waits for a member.
         if let Some(Part::Coordinator { members, .. }) = self.operations.get_mut(&id).and_then(Operation::part_mut) {
             members.retain(|waiting| *waiting != member);
         }

@@ -69,6 +69,7 @@ impl Session {
             Life::Ending if state.receive.has_ended() => self.closed(channel),
             Life::Leaving if state.send.has_ended() => self.closed(channel),
             Life::Up | Life::Leaving => self.channels.idle.push_back(channel),
+            // It sends nothing more: what it waits for is the peer's.
             _ => {}
         }
     }

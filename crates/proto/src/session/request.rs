@@ -74,6 +74,7 @@ impl Session {
         let most = self.limits.control_level;
         // It ended while the host looked for its object.
         let Some(operation) = self.operations.get_mut(&id) else { return };
+        // Granted: a grant is not changed. Or it is high enough.
         if operation.is_granted() || floor <= operation.terms.level {
             return;
         }
@@ -100,7 +101,7 @@ impl Session {
 
     pub(super) fn on_grant(&mut self, id: OperationId, grant: Grant) -> Result<(), Fault> {
         let limits = &self.limits;
-        // Over: a late copy of GRANT.
+        // Over, or granted already: a late copy of GRANT.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         if operation.is_granted() || operation.is_settled() {
             return Ok(());

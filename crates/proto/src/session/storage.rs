@@ -75,6 +75,7 @@ impl Session {
         // None of these can fail: it was found above, and it is opening its source.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Sending(half) = &mut operation.state else { return };
+        // As above.
         if half.on_granted(grant.clone(), span).is_err() {
             return;
         }
@@ -139,6 +140,7 @@ impl Session {
         let first = grant.ranges.first().copied().unwrap_or_default();
         let receiver = BlockReceiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit));
         let receiver = receiver.keeping(plan::within(&grant.kept, first));
+        // Cannot fail, as above.
         if half.on_staged(grant.clone(), receiver, facts.window.is_some()).is_err() {
             return;
         }
@@ -191,6 +193,7 @@ impl Session {
             blinded: doubt && blinds,
             ..Grant::default()
         };
+        // Cannot fail, as above.
         if half.on_staged(grant.clone(), receiver, facts.window.is_some()).is_err() {
             return;
         }
@@ -259,6 +262,7 @@ impl Session {
                 else {
                     return;
                 };
+                // Else nobody waits for it any more.
                 if life.on_checked().is_ok() {
                     operation.announcements.owe(Pending::FINISH);
                 }
@@ -374,6 +378,7 @@ impl Session {
                 operation.announcements.owe(Pending::ACK);
                 self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Covered(id) });
             }
+            // Members or FINISH are still to come, or the coordinator knows already.
             _ => {}
         }
     }
@@ -383,6 +388,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
         let length = granted.length().unwrap_or_else(|| granted.receiver.contiguous());
+        // Else it is being committed already.
         if granted.life.on_covered().is_ok() {
             let durable = operation.terms.durable;
             self.outputs.push_back(Output::Commit { operation: id, length, durable });

@@ -138,6 +138,7 @@ impl Session {
         // Over: nothing is sent any more.
         let State::Sending(half) = &mut operation.state else { return Ok(()) };
         let now = half.round();
+        // A late copy, or the receiver is about to hear that nothing comes.
         if round <= now || half.given_up().is_some() {
             return Ok(());
         }

@@ -86,6 +86,7 @@ impl Download {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no attributes"));
                 self.reduced(observer, (&path, NotKept::XATTR), &error);
             }
+            // They ask the server for nothing.
             (DownloadTask::Enter { .. } | DownloadTask::Finish(_), _) => {}
         }
     }

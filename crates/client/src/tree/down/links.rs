@@ -233,6 +233,7 @@ impl Download {
                 match this.store.node(&name) {
                     Ok(node) if node.identity == this.store.node(&of)?.identity => return Ok(()),
                     Ok(node) => return this.link_over(observer, &of, &name, node.kind == NodeKind::Directory),
+                    // It has gone again: once more.
                     Err(error) if error.kind == ErrorKind::NotFound => {}
                     Err(error) => return Err(error),
                 }

@@ -154,6 +154,7 @@ impl Download {
                 }
             };
             match made.and_then(|()| self.store.change(&at, &time)) {
+                // Somebody removed it: once more.
                 Err(error) if error.kind == ErrorKind::NotFound => {}
                 done => return done,
             }

@@ -65,7 +65,7 @@ impl Upload {
             (UploadTask::LinkTemp, outcome) => self.link_answer = LinkAnswer::staged(outcome.err()),
             (UploadTask::Unlock { path, mode, then }, outcome) => self.unlocking(path, mode, then, outcome),
             (UploadTask::Retouch { path, mode: Some(mode) }, outcome) => self.retouched(path, mode, outcome),
-            (UploadTask::LinkFirst, outcome) => self.link_answer = LinkAnswer::first(inode_of(outcome)),
+            (UploadTask::LinkFirst, outcome) => self.link_answer = LinkAnswer::first(outcome.map(inode_of)),
             (UploadTask::LinkLook(link), outcome) => self.link_looked(observer, link, outcome),
             (UploadTask::Look(entry), outcome) => self.looked(observer, entry, outcome, safety),
             (
@@ -92,6 +92,7 @@ impl Upload {
     /// The contents of the target are unknown: everything is sent, nothing is removed.
     fn not_listed(&mut self, observer: &mut dyn Observer, id: DirectoryId, error: Option<Error>) {
         self.state.incomplete = true;
+        // A directory is known as long as anything waits for it.
         if let Some(directory) = self.state.directories.get_mut(id) {
             directory.unknown = true;
             match error {

@@ -243,6 +243,7 @@ impl Upload {
             (UploadTask::Remove { path, .. } | UploadTask::RemoveEmpty { path, .. }, outcome) => {
                 self.removed(observer, &path, outcome.err());
             }
+            // The caller hands on removals only.
             _ => {}
         }
     }
@@ -269,6 +270,7 @@ impl Upload {
     pub(super) fn emptied(&mut self, observer: &mut dyn Observer, path: Vec<u8>, outcome: Result<Answer<'_>, Error>) {
         let listing = match outcome {
             Ok(Answer::Listing(listing)) => listing,
+            // Cannot be: a reply is read by the calls of its batch, and this one lists.
             Ok(_) => return,
             Err(error) => return self.removed(observer, &path, Some(error)),
         };

@@ -303,6 +303,13 @@ impl Upload {
         let first = std::mem::take(&mut self.link_answer);
         match outcome {
             Ok(Answer::Attributes(told)) if told.kind == FileType::Directory => {
+                if let LinkAnswer::Unmade(error) = first {
+                    // The directory is not removed for nothing.
+                    return match are_scarce(&error) && link.tries < TRIES_MAX {
+                        true => self.look_at(link),
+                        false => self.link_failed(observer, &link.path, &error),
+                    };
+                }
                 if link.place == LinkPlace::Directory && self.options.delete.is_some() {
                     // It has been emptied, but for what stays.
                     return self.link_failed(observer, &link.path, &full_directory());
@@ -422,9 +429,9 @@ impl Upload {
 }
 
 /// The file that an answer is about.
-pub(super) fn inode_of(outcome: Result<Answer<'_>, Error>) -> Option<Inode> {
-    match outcome {
-        Ok(Answer::Attributes(told)) => told.inode,
+pub(super) fn inode_of(answer: Answer<'_>) -> Option<Inode> {
+    match answer {
+        Answer::Attributes(told) => told.inode,
         _ => None,
     }
 }

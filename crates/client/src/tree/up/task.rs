@@ -118,7 +118,7 @@ pub(in crate::tree) enum LinkAnswer {
     /// Nothing that matters.
     #[default]
     None,
-    /// Why the link does not exist under a temporary name.
+    /// Why the link does not exist under a temporary name, or what is to be linked cannot be found.
     Unmade(Error),
     /// The file that the first name refers to.
     First(Inode),
@@ -130,9 +130,12 @@ impl LinkAnswer {
         error.map_or(Self::None, Self::Unmade)
     }
 
-    /// The first name was looked at.
-    pub(super) fn first(inode: Option<Inode>) -> Self {
-        inode.map_or(Self::None, Self::First)
+    /// The first name was looked at; a server may tell no inode.
+    pub(super) fn first(inode: Result<Option<Inode>, Error>) -> Self {
+        match inode {
+            Ok(inode) => inode.map_or(Self::None, Self::First),
+            Err(error) => Self::Unmade(error),
+        }
     }
 }
 
