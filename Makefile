@@ -12,7 +12,7 @@ help:
 	@echo "make test    install what the tests need (Debian), then run all that CI runs"
 	@echo "make build   build the release binary, target/release/xdfs"
 	@echo "make dist    build the static program and the packages (Debian, Fedora), into target/dist"
-	@echo "make dist-test  the same, then install and use each of them"
+	@echo "make dist-test  the same, then install and use each of them, and run the command's tests"
 	@echo "make bench   install the programs to compare with (Debian), then measure side by side"
 	@echo "make fuzz    feed the decoders made-up input until stopped"
 

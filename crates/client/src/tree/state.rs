@@ -162,9 +162,9 @@ pub(super) struct KeptSurplus {
 }
 
 /// Why a directory is kept where something else should be.
-pub(super) fn full_directory() -> Error {
-    let text = "a directory with something in it is in the way\nhelp: sync --delete replaces it";
-    Error::new(ErrorKind::IsDirectory, text)
+pub(super) fn full_directory(deletes: bool) -> Error {
+    let help = if deletes { "move away what --exclude leaves out of the copy" } else { "sync --delete replaces it" };
+    Error::new(ErrorKind::IsDirectory, format!("a directory with something in it is in the way\nhelp: {help}"))
 }
 
 /// Whether an error reports an obstacle at the target: it implies nothing about the source.

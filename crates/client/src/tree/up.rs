@@ -189,7 +189,7 @@ impl TreeCopy for Upload {
     }
 
     fn stands_alone(&self, task: &UploadTask) -> bool {
-        !matches!(task, UploadTask::Extra(_) | UploadTask::Step | UploadTask::LinkFirst | UploadTask::LinkTemp)
+        !matches!(task, UploadTask::Extra(_) | UploadTask::Step | UploadTask::LinkFirst | UploadTask::BeforeLink)
     }
 
     fn may_end_at(task: &UploadTask) -> bool {

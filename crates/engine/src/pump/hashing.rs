@@ -159,7 +159,8 @@ where
         let proof = hashed.hashing.proof(length);
         // The server compares the committed content with it (P-66).
         let unknown = self.session.is_client() && proof.as_ref().is_ok_and(|proof| proof.root.is_none());
-        let proof = if unknown { Err(Error::internal("a source was not hashed as a whole")) } else { proof };
+        let proof =
+            if unknown { Err(Error::new(ErrorKind::Protocol, "the peer confirmed what was not sent")) } else { proof };
         match proof {
             Ok(proof) => {
                 self.session.prove(operation, proof);

@@ -130,7 +130,7 @@ kinds! {
     Stale = 41, Permanent, "stale file handle";
     /// Another handle or lock excludes it.
     Locked = 42, Temporary, "locked by somebody else";
-    /// A bug of the program that reports it, whatever its peer and its caller did.
+    /// A bug of the program that reports it, or of what calls its functions; never a fault of the other end.
     Internal = 43, Permanent, "internal error";
 }
 

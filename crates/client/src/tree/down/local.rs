@@ -88,7 +88,7 @@ impl Download {
         match self.options.delete {
             Some(most) => self.state.may_clear(most)?,
             None if self.options.dry_run || self.is_empty(at) => {}
-            None => return Err(full_directory()),
+            None => return Err(full_directory(false)),
         }
         if self.options.dry_run && self.options.delete.is_some() {
             self.state.summary.deleted += 1;
@@ -316,7 +316,7 @@ pub(super) fn clear_for(
             other => other.map(|()| true)?,
         },
     };
-    if gone { Ok(true) } else { Err(full_directory()) }
+    if gone { Ok(true) } else { Err(full_directory(options.delete.is_some())) }
 }
 
 /// Names of a directory that are removed at a time.

@@ -62,7 +62,7 @@ impl Upload {
             }
             (UploadTask::Finish(id), outcome) => self.finished(observer, id, outcome.err()),
             (UploadTask::Link(link), outcome) => self.linked(observer, link, outcome.err()),
-            (UploadTask::LinkTemp, outcome) => self.link_answer = LinkAnswer::staged(outcome.err()),
+            (UploadTask::BeforeLink, outcome) => self.link_answer = LinkAnswer::staged(outcome.err()),
             (UploadTask::Unlock { path, mode, then }, outcome) => self.unlocking(path, mode, then, outcome),
             (UploadTask::Retouch { path, mode: Some(mode) }, outcome) => self.retouched(path, mode, outcome),
             (UploadTask::LinkFirst, outcome) => self.link_answer = LinkAnswer::first(outcome.map(inode_of)),

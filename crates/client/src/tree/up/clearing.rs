@@ -58,7 +58,7 @@ impl Upload {
         entry: UploadEntry,
         task: impl Fn(UploadEntry) -> UploadTask,
     ) -> Flow<Result<UploadEntry, Turn<UploadTask>>> {
-        match self.can_be_read(&entry) {
+        match self.can_be_read(&entry.path, entry.detail.node.kind) {
             Ok(()) => Ok(Ok(entry)),
             Err(error) if are_scarce(&error) => {
                 wait_for_descriptors(self, error)?;
@@ -71,9 +71,9 @@ impl Upload {
         }
     }
 
-    fn can_be_read(&self, entry: &UploadEntry) -> Result<(), Error> {
-        let at = parse(&entry.path)?;
-        match entry.detail.node.kind {
+    pub(super) fn can_be_read(&self, path: &[u8], kind: NodeKind) -> Result<(), Error> {
+        let at = parse(path)?;
+        match kind {
             NodeKind::Regular => self.store.open(&at).map(drop),
             NodeKind::Symlink => self.store.read_symlink(&at).map(drop),
             _ => self.store.node(&at).map(drop),
@@ -127,7 +127,7 @@ impl Upload {
     pub(super) fn cleared(&mut self, observer: &mut dyn Observer, entry: UploadEntry, error: Option<Error>) {
         match error {
             Some(error) if error.kind == ErrorKind::NotEmpty => {
-                self.refused(observer, &entry, &full_directory());
+                self.refused(observer, &entry, &full_directory(self.options.delete.is_some()));
             }
             Some(error) if error.kind != ErrorKind::NotFound => self.refused(observer, &entry, &error),
             _ => self.scheduler.tasks.push(UploadTask::Entry(entry)),

@@ -223,7 +223,7 @@ impl Upload {
         }
         let batch = &mut self.scheduler.batch;
         if let LinkPlace::Taken(_) = link.place {
-            batch.push(&Call::Link { path: &first, to: &temp }, UploadTask::LinkTemp);
+            batch.push(&Call::Link { path: &first, to: &temp }, UploadTask::BeforeLink);
             batch.push(&Call::Rename { path: &temp, to: &path, keep_existing: false }, UploadTask::Link(link));
             // A rename between two names of one file leaves both.
             batch.push(&Call::Unlink { path: &temp }, UploadTask::RemoveTemp(temp.clone()));
@@ -231,16 +231,19 @@ impl Upload {
         }
         if link.place == LinkPlace::Directory && self.options.delete.is_none() {
             // An empty one makes room; another one stays, and the link fails.
-            batch.push(&Call::RemoveDirectory { path: &path }, UploadTask::Step);
+            batch.push(&Call::RemoveDirectory { path: &path }, UploadTask::BeforeLink);
         }
         batch.push(&Call::Link { path: &first, to: &path }, UploadTask::Link(link));
         Ok(Turn::Taken)
     }
 
     pub(super) fn linked(&mut self, observer: &mut dyn Observer, link: Link, error: Option<Error>) {
-        // Why there was nothing to rename.
         let unmade = match (link.place, std::mem::take(&mut self.link_answer)) {
+            // Why there was nothing to rename.
             (LinkPlace::Taken(_), LinkAnswer::Unmade(error)) => Some(error),
+            (LinkPlace::Directory, LinkAnswer::Unmade(error)) if error.kind == ErrorKind::NotEmpty => {
+                return self.link_failed(observer, &link.path, &full_directory(self.options.delete.is_some()));
+            }
             _ => None,
         };
         let Some(error) = unmade.or(error) else {
@@ -254,10 +257,8 @@ impl Upload {
                 self.link_done(observer, &link.path, EntryAction::Skipped);
             }
             ErrorKind::AlreadyExists if link.tries < TRIES_MAX => self.look_at(link),
-            ErrorKind::AlreadyExists if link.place == LinkPlace::Directory => {
-                self.link_failed(observer, &link.path, &full_directory());
-            }
-            _ if are_scarce(&error) && link.tries < TRIES_MAX => self.look_at(link),
+            // With `-n` nothing is replaced that others have made since.
+            _ if are_scarce(&error) && !self.options.keep_existing && link.tries < TRIES_MAX => self.look_at(link),
             _ if is_locked(&error) && !link.unlock => {
                 let at = above(&link.path).to_vec();
                 self.unlock(&at, UploadTask::Link(Link { unlock: true, ..link }));
@@ -265,6 +266,8 @@ impl Upload {
             _ if are_impossible(&error) => self.copy_of_its_own(observer, link, &error),
             // What was not granted is counted, as for its first name.
             ErrorKind::NotFound if self.is_special_here(&link.first) => self.state.summary.reduce(NotKept::SPECIAL),
+            // Somebody removed the first name while the directory was emptied.
+            ErrorKind::NotFound if link.place == LinkPlace::Directory => self.copy_of_its_own(observer, link, &error),
             _ => self.link_failed(observer, &link.path, &error),
         }
     }
@@ -303,8 +306,11 @@ impl Upload {
         let first = std::mem::take(&mut self.link_answer);
         match outcome {
             Ok(Answer::Attributes(told)) if told.kind == FileType::Directory => {
-                if let LinkAnswer::Unmade(error) = first {
-                    // The directory is not removed for nothing.
+                // What replaces the directory is at hand: the first name, or where no link can be made the source.
+                let source = parse(&link.path).and_then(|at| self.store.node(&at));
+                let readable = source.and_then(|node| self.can_be_read(&link.path, node.kind));
+                let found = if let LinkAnswer::Unmade(error) = first { Err(error) } else { Ok(()) };
+                if let Err(error) = found.and(readable) {
                     return match are_scarce(&error) && link.tries < TRIES_MAX {
                         true => self.look_at(link),
                         false => self.link_failed(observer, &link.path, &error),
@@ -312,7 +318,7 @@ impl Upload {
                 }
                 if link.place == LinkPlace::Directory && self.options.delete.is_some() {
                     // It has been emptied, but for what stays.
-                    return self.link_failed(observer, &link.path, &full_directory());
+                    return self.link_failed(observer, &link.path, &full_directory(true));
                 }
                 if let Some(most) = self.options.delete
                     && let Err(error) = self.state.may_clear(most)

@@ -44,8 +44,9 @@ pub(in crate::tree) enum UploadTask {
     Finish(DirectoryId),
     /// Make a further name of a file.
     Link(Link),
-    /// The same under a temporary name, in the same batch as the rename that replaces the existing entry.
-    LinkTemp,
+    /// What comes before a link in its batch: the link under a temporary name, which is renamed over what has its own, or the
+    /// removal of an empty directory.
+    BeforeLink,
     /// Find out which file the first name of a link refers to.
     LinkFirst,
     /// Check a name that is taken, perhaps by the same file.
@@ -118,7 +119,8 @@ pub(in crate::tree) enum LinkAnswer {
     /// Nothing that matters.
     #[default]
     None,
-    /// Why the link does not exist under a temporary name, or what is to be linked cannot be found.
+    /// Why the link does not exist under a temporary name, the directory is still there, or what is to be linked cannot be
+    /// found.
     Unmade(Error),
     /// The file that the first name refers to.
     First(Inode),
