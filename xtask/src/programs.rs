@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(25 * 60);
 const LIMIT_OF_ONE: Duration = Duration::from_secs(10 * 60);
 
 /// The programs that run longest begin first, so that none of them runs alone in the end.
-const LONGEST: [&str; 14] = [
+const LONGEST: [&str; 17] = [
     "python",
     "kills",
     "dist",
@@ -27,6 +27,9 @@ const LONGEST: [&str; 14] = [
     "hostile",
     "trees",
     "secrets",
+    "sessions",
+    "settings",
+    "trace",
     "real",
     "ssh",
     "remote_file",
