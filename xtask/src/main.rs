@@ -89,7 +89,7 @@ usage: cargo run -p xtask -- COMMAND
                      and use what 'make dist' makes, and all tests of the command with its static program),
                      install (what 'cargo install' makes), mount (fsx, pjdfstest, fio, stress-ng, dbench, git
                      and cargo, 60 s each), ci (all of CI ten times in a row, every second time beside four
-                     busy processes)
+                     busy processes; an interrupted row of the same sources goes on)
   setup              install the Debian packages which the tests need
 ";
 
