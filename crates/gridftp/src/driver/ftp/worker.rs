@@ -2,7 +2,7 @@
 
 use super::cache::{Key, SETTLING};
 use super::certified::Certified;
-use super::shared::{Phase, Shared, State};
+use super::shared::{Intent, Phase, Shared, State};
 use super::target::{Account, Name, Target};
 use super::{Access, Transport, cache};
 use crate::client::{Client, Error as FtpError, Part, Security, Session, Settings, Take, Waiting};
@@ -77,7 +77,7 @@ impl Worker {
                     state.size = size;
                     state.position = position;
                     state.incoming = Queue::starting_at(position);
-                    state.phase = Phase::Idle;
+                    state.phase = Phase::Fresh;
                 }
                 Err(error) => state.on_failed(self.told(error), false),
             }
@@ -93,10 +93,9 @@ impl Worker {
             }
             self.shared.wake(&mut state);
         }
-        // Who waits for the session to come back waits no longer than until here.
-        let _returning = self.shared.lock().returning.take();
-        let was_stopped = self.shared.stop.load(Ordering::Acquire);
-        if let Some(session) = self.session.filter(|_| !was_stopped) {
+        let intent = std::mem::replace(&mut self.shared.lock().intent, Intent::Abandon);
+        // Who waits for the session to come back waits no longer than until it is kept.
+        if let (Intent::Close(_returning), Some(session)) = (intent, self.session) {
             cache::keep(&self.key, session);
         }
     }
@@ -110,7 +109,7 @@ impl Worker {
         let mut state = self.shared.lock();
         loop {
             match state.phase {
-                _ if state.dropped => return None,
+                _ if state.intent.is_closed() => return None,
                 Phase::Asked(start) => {
                     state.phase = Phase::Running;
                     return Some(start);
@@ -316,7 +315,7 @@ impl Incoming<'_> {
     fn room(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.shared.lock();
         loop {
-            if state.dropped || state.turning {
+            if state.intent.is_closed() || matches!(state.intent, Intent::Seek) {
                 return Err(given_up());
             }
             if !state.incoming.is_full() {
@@ -335,7 +334,7 @@ impl Take for Incoming<'_> {
         piece.extend_from_slice(bytes);
         let mut state = self.shared.lock();
         // It may have been given up meanwhile.
-        if state.turning {
+        if matches!(state.intent, Intent::Seek) {
             return Err(given_up());
         }
         state.incoming.add(offset, piece);
@@ -365,20 +364,17 @@ impl Outgoing<'_> {
     fn fill(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
         loop {
-            if state.dropped {
-                return Err(given_up());
+            match state.intent {
+                Intent::Close(_) | Intent::Abandon => return Err(given_up()),
+                _ if !state.outgoing.is_empty() => {
+                    let count = io::Read::read(&mut state.outgoing, into)?;
+                    self.moved = true;
+                    self.shared.wake_writer(&mut state);
+                    return Ok(count);
+                }
+                Intent::Seek | Intent::Finish => return Ok(0),
+                Intent::Continue => state = self.shared.wait(state),
             }
-            if !state.outgoing.is_empty() {
-                let count = io::Read::read(&mut state.outgoing, into)?;
-                (self.moved, state.touched) = (true, true);
-                self.shared.wake_writer(&mut state);
-                return Ok(count);
-            }
-            if state.finishing || state.turning {
-                state.touched = true;
-                return Ok(0);
-            }
-            state = self.shared.wait(state);
         }
     }
 }
