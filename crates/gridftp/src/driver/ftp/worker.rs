@@ -46,7 +46,7 @@ pub(super) fn start(target: Target, transport: Transport, shared: Arc<Shared>) -
     }
     let Target { account, name, shown } = target;
     let key = Arc::new(Key { account, silence: transport.silence });
-    let worker = Worker { key: Arc::clone(&key), name, shown, transport, shared, session: None, reused: false };
+    let worker = Worker { key: Arc::clone(&key), name, shown, transport, shared, session: SessionState::Closed };
     let run = move || {
         let _counted = counted;
         worker.run();
@@ -55,16 +55,54 @@ pub(super) fn start(target: Target, transport: Transport, shared: Arc<Shared>) -
     Ok(key)
 }
 
+/// What the thread of an element has.
 struct Worker {
+    /// Whose session it is.
     key: Arc<Key>,
+    /// What the URL calls the file.
     name: Name,
     /// The contact for messages.
     shown: String,
+    /// How bytes are moved.
     transport: Transport,
+    /// What the element sees too.
     shared: Arc<Shared>,
-    session: Option<Session>,
-    /// The server may have ended the session meanwhile.
-    reused: bool,
+    /// Its session.
+    session: SessionState,
+}
+
+/// The session of an element.
+enum SessionState {
+    /// There is none.
+    Closed,
+    /// The server has just answered in it.
+    Fresh(Session),
+    /// Nothing was asked in it for a while: the server may have ended it.
+    Idle(Session),
+}
+
+impl SessionState {
+    /// Something is asked in it again.
+    fn on_job(&mut self) {
+        *self = match std::mem::replace(self, Self::Closed) {
+            Self::Closed => Self::Closed,
+            Self::Fresh(session) | Self::Idle(session) => Self::Idle(session),
+        };
+    }
+
+    /// Something has failed in it: it is given up if it cannot go on. Returns whether it may have ended before.
+    fn on_failed(&mut self) -> bool {
+        let (mut session, was_idle) = match std::mem::replace(self, Self::Closed) {
+            Self::Closed => return false,
+            Self::Fresh(session) => (session, false),
+            Self::Idle(session) => (session, true),
+        };
+        if session.client().is_ready() {
+            *self = Self::Fresh(session);
+            return false;
+        }
+        was_idle
+    }
 }
 
 impl Worker {
@@ -84,7 +122,7 @@ impl Worker {
             self.shared.wake(&mut state);
         }
         while let Some(start) = self.next_job() {
-            self.reused = true;
+            self.session.on_job();
             let outcome = self.retried(|worker| worker.transfer(start));
             let mut state = self.shared.lock();
             match outcome {
@@ -95,8 +133,11 @@ impl Worker {
         }
         let intent = std::mem::replace(&mut self.shared.lock().intent, Intent::Abandon);
         // Who waits for the session to come back waits no longer than until it is kept.
-        if let (Intent::Close(_returning), Some(session)) = (intent, self.session) {
-            cache::keep(&self.key, session);
+        if let Intent::Close(_returning) = intent {
+            match self.session {
+                SessionState::Fresh(session) | SessionState::Idle(session) => cache::keep(&self.key, session),
+                SessionState::Closed => {}
+            }
         }
     }
 
@@ -129,11 +170,7 @@ impl Worker {
             match call(self) {
                 Ok(done) => return Ok(done),
                 Err((error, moved)) => {
-                    let is_usable = self.session.as_mut().is_some_and(|session| session.client().is_ready());
-                    if !is_usable {
-                        self.session = None;
-                    }
-                    let is_stale = std::mem::take(&mut self.reused) && !moved && !is_usable;
+                    let is_stale = self.session.on_failed() && !moved;
                     let is_lost = matches!(error, FtpError::Lost(_) | FtpError::Control(ControlError::Closing(_)));
                     if !is_stale || !is_lost {
                         return Err(error);
@@ -145,16 +182,16 @@ impl Worker {
 
     /// The session: the one that there is, or one that was kept, or a new one.
     fn session(&mut self) -> FtpResult<&mut Session> {
-        if self.session.is_none() {
-            let kept = cache::take(&self.key);
-            self.reused = kept.is_some();
-            let session = match kept {
-                Some(session) => session,
-                None => connect(&self.key.account, self.waiting())?,
+        if let SessionState::Closed = self.session {
+            self.session = match cache::take(&self.key) {
+                Some(session) => SessionState::Idle(session),
+                None => SessionState::Fresh(connect(&self.key.account, self.waiting())?),
             };
-            self.session = Some(session);
         }
-        let session = self.session.as_mut().ok_or(FtpError::Cancelled)?;
+        let (SessionState::Fresh(session) | SessionState::Idle(session)) = &mut self.session else {
+            // It was opened above.
+            return Err(FtpError::Cancelled);
+        };
         if let Some(window) = self.transport.window {
             session.client().use_window(window)?;
         }
