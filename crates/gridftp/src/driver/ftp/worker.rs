@@ -237,10 +237,8 @@ impl Worker {
         let (outcome, moved, is_enough) = match transport.access {
             Access::Read { end, .. } => {
                 let size = shared.lock().size;
-                // In Mode S the server would go on to the file's end.
-                let breaks = size.is_none_or(|size| end.is_some_and(|end| end < size));
-                let breaks = breaks && !(size.is_some() && transport.streams.is_some());
-                let mut sink = Incoming { shared: &shared, at: start, end, breaks, is_enough: false };
+                let end_of_part = PartEnd::of(end, size, transport.streams);
+                let mut sink = Incoming { shared: &shared, at: start, end: end_of_part };
                 let outcome = match (size, transport.streams) {
                     (Some(length), Some(streams)) => {
                         let wanted = Range { start, end: end.map_or(length, |end| end.min(length)) };
@@ -255,7 +253,7 @@ impl Worker {
                         client.download_to_end(&name, start, &mut take).map(drop)
                     }
                 };
-                (outcome, sink.at > start, sink.is_enough)
+                (outcome, sink.at > start, sink.is_enough())
             }
             Access::Write { .. } | Access::Append => {
                 let mut source = Outgoing { shared: &shared, moved: false };
@@ -335,19 +333,44 @@ fn given_up() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }
 
+/// Where the part of a file ends that an element reads.
+#[derive(Clone, Copy)]
+enum PartEnd {
+    /// Where the file does.
+    File,
+    /// Here; bytes behind it are left out.
+    Cut(u64),
+    /// Here; the transfer is broken off.
+    BreakOff(u64),
+}
+
+impl PartEnd {
+    /// Of a file of this size, if the server says it, on so many connections in Mode E.
+    fn of(end: Option<u64>, size: Option<u64>, streams: Option<u16>) -> Self {
+        match (end, size) {
+            (None, _) => Self::File,
+            (Some(end), Some(size)) if end >= size || streams.is_some() => Self::Cut(end),
+            // In Mode S the server would go on to the file's end.
+            (Some(end), _) => Self::BreakOff(end),
+        }
+    }
+}
+
 /// Takes what a download brings, as fast as the element's user reads it.
 struct Incoming<'a> {
     shared: &'a Shared,
     /// The highest offset that came.
     at: u64,
-    end: Option<u64>,
-    /// The transfer is broken off there.
-    breaks: bool,
-    /// It was.
-    is_enough: bool,
+    /// Where no more is taken.
+    end: PartEnd,
 }
 
 impl Incoming<'_> {
+    /// Whether the transfer is broken off: all that is wanted has come.
+    fn is_enough(&self) -> bool {
+        matches!(self.end, PartEnd::BreakOff(end) if self.at >= end)
+    }
+
     /// Waits until there is room, while the transfer goes on.
     fn room(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.shared.lock();
@@ -365,7 +388,10 @@ impl Incoming<'_> {
 
 impl Take for Incoming<'_> {
     fn take(&mut self, offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        let left = self.end.map_or(u64::MAX, |end| end.saturating_sub(offset));
+        let left = match self.end {
+            PartEnd::File => u64::MAX,
+            PartEnd::Cut(end) | PartEnd::BreakOff(end) => end.saturating_sub(offset),
+        };
         bytes = &bytes[..usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()))];
         let mut piece = self.room()?.incoming.spare();
         piece.extend_from_slice(bytes);
@@ -379,11 +405,7 @@ impl Take for Incoming<'_> {
             self.shared.wake_reader(&mut state);
         }
         self.at = self.at.max(offset + bytes.len() as u64);
-        self.is_enough = self.breaks && self.end.is_some_and(|end| self.at >= end);
-        if self.is_enough {
-            return Err(given_up());
-        }
-        Ok(())
+        if self.is_enough() { Err(given_up()) } else { Ok(()) }
     }
 
     fn has_room_at(&self, offset: u64) -> bool {
@@ -394,6 +416,7 @@ impl Take for Incoming<'_> {
 /// Gives an upload what the element's user writes.
 struct Outgoing<'a> {
     shared: &'a Shared,
+    /// Whether it has given any.
     moved: bool,
 }
 
