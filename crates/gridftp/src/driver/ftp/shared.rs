@@ -176,3 +176,50 @@ impl State {
         is_seek
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A state in which a transfer runs.
+    fn running(intent: Intent) -> Shared {
+        let shared = Shared::new().unwrap();
+        shared.lock().phase = Phase::Running;
+        shared.lock().intent = intent;
+        shared
+    }
+
+    #[test]
+    fn a_transfer_that_ends_is_followed_by_another_only_after_a_seek() {
+        let shared = running(Intent::Seek);
+        let mut state = shared.lock();
+        state.on_ended();
+        assert!(matches!((&state.phase, &state.intent), (Phase::Idle, Intent::Continue)));
+        for intent in [Intent::Continue, Intent::Finish] {
+            let shared = running(intent);
+            let mut state = shared.lock();
+            state.on_ended();
+            assert!(matches!((&state.phase, &state.intent), (Phase::Ended, Intent::Continue | Intent::Finish)));
+        }
+    }
+
+    #[test]
+    fn a_failure_is_told_once_and_none_of_a_download_that_a_seek_gave_up() {
+        for (intent, is_reading, is_idle) in [
+            (Intent::Seek, true, true),
+            (Intent::Seek, false, false),
+            (Intent::Continue, true, false),
+            (Intent::Finish, false, false),
+        ] {
+            let shared = running(intent);
+            let mut state = shared.lock();
+            state.on_failed(io::ErrorKind::ConnectionReset.into(), is_reading);
+            assert_eq!(matches!(state.phase, Phase::Idle), is_idle);
+            assert!(!matches!(state.intent, Intent::Seek));
+            if !is_idle {
+                assert_eq!(state.failure().kind(), io::ErrorKind::ConnectionReset);
+                assert_eq!(state.failure().kind(), io::ErrorKind::NotConnected);
+            }
+        }
+    }
+}
