@@ -77,8 +77,10 @@ impl GsiPeer {
 
 impl Client {
     /// Answers a token of the server.
-    pub(super) fn on_token(&mut self, handshake: Option<&mut Handshake>, token: &[u8]) -> Result<(), Error> {
-        let Some(handshake) = handshake else { return Err(broken("a token that nobody asked for")) };
+    pub(super) fn on_token(&mut self, token: &[u8]) -> Result<(), Error> {
+        let Framing::Handshake(handshake) = &mut self.framing else {
+            return Err(broken("a token that nobody asked for"));
+        };
         let answer = match handshake.step(token) {
             Ok(answer) if answer.is_empty() => return Err(broken("a token that cannot be answered")),
             Ok(answer) => answer,
@@ -93,10 +95,33 @@ impl Client {
         let line = self.control.token(answer)?;
         self.send(&line)
     }
+
+    /// Protects the control channel, as the server has consented to.
+    pub(super) fn on_secure(&mut self) -> Result<(), Error> {
+        self.framing = match std::mem::replace(&mut self.framing, Framing::Bare) {
+            Framing::Handshake(handshake) => Framing::Wrapped(Wrapped::of(handshake)?),
+            framing @ (Framing::Bare | Framing::Wrapped(_)) => {
+                self.channels.protect(&mut self.link)?;
+                framing
+            }
+        };
+        Ok(())
+    }
 }
 
 fn broken(what: &str) -> Error {
     StreamError::Protocol(format!("the server sent {what} in the handshake of GSI")).into()
+}
+
+/// How commands and replies go over a control channel.
+#[derive(Debug)]
+pub(super) enum Framing {
+    /// As they are.
+    Bare,
+    /// The same, while the handshake of GSI is under way in some of them.
+    Handshake(Handshake),
+    /// Wrapped: GSI protects them.
+    Wrapped(Wrapped),
 }
 
 /// A control channel whose commands and replies are wrapped.

@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 pub use self::error::Error;
-use self::gsi::Wrapped;
+use self::gsi::Framing;
 pub use self::gsi::{DataProtection, GsiPeer};
 use self::link::Link;
 pub use self::link::Waiting;
@@ -65,8 +65,8 @@ pub struct Client {
     peer: SocketAddr,
     waiting: Waiting,
     channels: Channels,
-    /// What wraps commands and replies in a session with GSI.
-    wrapped: Option<Wrapped>,
+    /// How commands and replies go over the control channel.
+    framing: Framing,
     mode: Mode,
     /// Cleared when the server does not know EPSV.
     epsv: bool,
@@ -96,6 +96,7 @@ impl Client {
         if matches!(security, Security::Implicit(_)) {
             channels.protect(&mut link)?;
         }
+        let framing = channels.framing()?;
         let (control, waiting) = (Control::new(login, security.of_control()), waiting.clone());
         let mut client = Self {
             link,
@@ -103,23 +104,19 @@ impl Client {
             peer: address,
             waiting,
             channels,
-            wrapped: None,
+            framing,
             mode: Mode::Stream,
             epsv: true,
             window: None,
             kept: Kept::Nothing,
         };
-        let mut handshake = client.begin_gsi()?;
         loop {
             match client.event()? {
                 Event::LoggedIn => break,
                 Event::Send(line) => client.send(&line)?,
-                Event::Token(token) => client.on_token(handshake.as_mut(), &token)?,
+                Event::Token(token) => client.on_token(&token)?,
                 Event::Secure => {
-                    match handshake.take() {
-                        Some(handshake) => client.wrapped = Some(Wrapped::of(handshake)?),
-                        None => client.channels.protect(&mut client.link)?,
-                    }
+                    client.on_secure()?;
                     let line = client.control.secured()?;
                     client.send(&line)?;
                 }
@@ -224,7 +221,7 @@ impl Client {
 
     /// Whether nobody between can cut a listing unseen: it comes over a control channel with GSI.
     pub fn has_protected_replies(&self) -> bool {
-        self.wrapped.is_some()
+        matches!(self.framing, Framing::Wrapped(_))
     }
 
     /// The same as [`Client::list`] over the control channel.
@@ -269,7 +266,7 @@ impl Client {
 
     fn expect_listing(&mut self, is_listing: bool) {
         self.control.expect_listing(is_listing);
-        if let Some(wrapped) = &mut self.wrapped {
+        if let Framing::Wrapped(wrapped) = &mut self.framing {
             wrapped.expect_listing(is_listing);
         }
     }
@@ -347,9 +344,9 @@ impl Client {
 
     /// A line as it goes over the control channel.
     fn wrap<'l>(&mut self, line: &'l [u8]) -> Result<Cow<'l, [u8]>, Error> {
-        match &mut self.wrapped {
-            Some(wrapped) => wrapped.wrap(line).map(Cow::Owned),
-            None => Ok(Cow::Borrowed(line)),
+        match &mut self.framing {
+            Framing::Wrapped(wrapped) => wrapped.wrap(line).map(Cow::Owned),
+            Framing::Bare | Framing::Handshake(_) => Ok(Cow::Borrowed(line)),
         }
     }
 
@@ -379,9 +376,9 @@ impl Client {
         if read == 0 {
             return Err(Error::Lost(io::ErrorKind::UnexpectedEof.into()));
         }
-        match &mut self.wrapped {
-            None => Ok(self.control.receive(&bytes[..read])?),
-            Some(wrapped) => wrapped.unwrap(&bytes[..read], &mut self.control),
+        match &mut self.framing {
+            Framing::Bare | Framing::Handshake(_) => Ok(self.control.receive(&bytes[..read])?),
+            Framing::Wrapped(wrapped) => wrapped.unwrap(&bytes[..read], &mut self.control),
         }
     }
 

@@ -33,11 +33,11 @@ enum ConnectionState {
 
 /// What is left to send.
 struct Remainder {
+    /// Offset of the next byte.
     at: u64,
-    /// Whether the source has given its last byte.
-    is_read: bool,
-    /// Whether the end of the file was marked.
-    is_marked: bool,
+    /// Whether the source has given its last byte, and a connection the mark of the file's end.
+    is_ended: bool,
+    /// How many connections mark their end.
     streams: u16,
 }
 
@@ -81,7 +81,7 @@ impl Client {
             let (outgoing, block) = (Vec::new(), Vec::new());
             connections.push(Connection { link, state: ConnectionState::Free, outgoing, block });
         }
-        let mut remainder = Remainder { at: start, is_read: false, is_marked: false, streams };
+        let mut remainder = Remainder { at: start, is_ended: false, streams };
         let has_ended = |connection: &Connection| matches!(connection.state, ConnectionState::Ended);
         while !connections.iter().all(has_ended) {
             let ready = self.wait_for_room(&connections)?;
@@ -150,7 +150,9 @@ impl Connection {
 impl Remainder {
     /// Makes the next block, or the end of a connection; returns whether it is that.
     fn next(&mut self, fill: Fill<'_>, block: &mut Vec<u8>) -> Result<bool, Error> {
-        if !self.is_read {
+        let head = if self.is_ended {
+            Head::End
+        } else {
             block.resize(HEAD_BYTES + PIECE_BYTES, 0);
             let read = fill(self.at, &mut block[HEAD_BYTES..]).map_err(Error::Local)?;
             if read > 0 {
@@ -160,10 +162,9 @@ impl Remainder {
                 self.at += read as u64;
                 return Ok(false);
             }
-            self.is_read = true;
-        }
-        let is_first = !std::mem::replace(&mut self.is_marked, true);
-        let head = if is_first { Head::File { ends: self.streams.into(), last: true } } else { Head::End };
+            self.is_ended = true;
+            Head::File { ends: self.streams.into(), last: true }
+        };
         block.clear();
         block.extend_from_slice(&head.encode());
         Ok(true)

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-use xdfs_secure::handshake::tls::gsi::{Expected, Extent, Handshake};
+use xdfs_secure::handshake::tls::gsi::{Expected, Extent};
 use xdfs_secure::handshake::tls::related::{Authorities, RelatedConnections, Version};
 
-use super::gsi::{DataProtection, GsiPeer};
+use super::gsi::{DataProtection, Framing, GsiPeer};
 use super::link::{Link, Waiting};
 use super::{Client, Error, refused};
 use crate::command::Command;
@@ -85,6 +85,13 @@ impl Channels {
         }
     }
 
+    /// How a control channel begins: with GSI, if there is to be some.
+    pub(super) fn framing(&self) -> Result<Framing, Error> {
+        let Self::Gsi(peer) = self else { return Ok(Framing::Bare) };
+        let delegates = peer.data != DataProtection::None;
+        Ok(Framing::Handshake(peer.gsi.initiate(&peer.expected, Extent::Flagged, delegates)?))
+    }
+
     /// Whether one connection carries a file, whatever was asked for.
     pub(super) fn are_single(&self) -> bool {
         matches!(self, Self::Tls(_))
@@ -108,13 +115,6 @@ impl Channels {
 }
 
 impl Client {
-    /// What begins GSI on the control channel, if there is to be some.
-    pub(super) fn begin_gsi(&self) -> Result<Option<Handshake>, Error> {
-        let Channels::Gsi(peer) = &self.channels else { return Ok(None) };
-        let delegates = peer.data != DataProtection::None;
-        Ok(Some(peer.gsi.initiate(&peer.expected, Extent::Flagged, delegates)?))
-    }
-
     /// Protects a data channel that we connected and whose transfer was asked for, if GSI is to protect it. The server
     /// may refuse the transfer meanwhile: then nobody answers on the data channel. Returns whether it has opened.
     pub(super) fn protect_connected(&mut self, data: &mut Link, command: &Command) -> Result<bool, Error> {

@@ -2,7 +2,7 @@
 //! shares with its thread.
 
 use super::cache::{Key, Returning};
-use super::shared::{OUTGOING_BYTES, Phase, Shared, State};
+use super::shared::{Intent, OUTGOING_BYTES, Phase, Shared, State};
 use super::target::Target;
 use super::{Access, Transport, worker};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -40,16 +40,17 @@ impl Element {
     }
 
     fn seek(&self, state: &mut State, to: u64) -> io::Result<()> {
-        if matches!(state.phase, Phase::Opening) || state.finishing {
+        if matches!(state.phase, Phase::Opening) || matches!(state.intent, Intent::Finish) {
             return Err(io::ErrorKind::NotConnected.into());
         }
         if self.reads() {
-            if state.incoming.position() == to && !matches!(state.phase, Phase::Failed(_)) && !state.turning {
+            let is_lost = matches!(state.phase, Phase::Failed(_)) || matches!(state.intent, Intent::Seek);
+            if state.incoming.position() == to && !is_lost {
                 return Ok(());
             }
             state.incoming = Queue::starting_at(to);
             if matches!(state.phase, Phase::Running) {
-                state.turning = true;
+                state.intent = Intent::Seek;
             } else {
                 state.phase = Phase::Idle;
             }
@@ -57,7 +58,7 @@ impl Element {
             match state.phase {
                 Phase::Failed(_) => return Err(state.failure()),
                 _ if state.position == to => return Ok(()),
-                _ if to > 0 || matches!(state.phase, Phase::Idle) && !state.touched => {}
+                _ if to > 0 || matches!(state.phase, Phase::Fresh) => {}
                 _ => {
                     let what =
                         "the server empties a file that is written from its beginning: write the beginning first";
@@ -65,7 +66,9 @@ impl Element {
                 }
             }
             state.position = to;
-            state.turning = !matches!(state.phase, Phase::Idle);
+            if !matches!(state.phase, Phase::Fresh | Phase::Idle) {
+                state.intent = Intent::Seek;
+            }
         }
         self.shared.notify();
         Ok(())
@@ -117,9 +120,9 @@ impl Flow for Element {
         }
         match state.phase {
             Phase::Ended => {}
-            Phase::Idle if self.is_end(&state, position) => state.phase = Phase::Ended,
+            Phase::Fresh | Phase::Idle if self.is_end(&state, position) => state.phase = Phase::Ended,
             Phase::Failed(_) => return Err(state.failure()),
-            Phase::Idle => {
+            Phase::Fresh | Phase::Idle => {
                 state.phase = Phase::Asked(position);
                 self.shared.notify();
                 return Err(self.shared.hold_reader(&mut state));
@@ -139,9 +142,9 @@ impl Flow for Element {
             return Err(wrong_way("it is written in order; 'seek' says where"));
         }
         match state.phase {
-            _ if state.finishing => return Err(io::ErrorKind::BrokenPipe.into()),
-            Phase::Idle => {}
-            Phase::Asked(_) | Phase::Running if !state.turning => {}
+            _ if matches!(state.intent, Intent::Finish) => return Err(io::ErrorKind::BrokenPipe.into()),
+            Phase::Fresh | Phase::Idle => {}
+            Phase::Asked(_) | Phase::Running if !matches!(state.intent, Intent::Seek) => {}
             Phase::Opening | Phase::Asked(_) | Phase::Running => return Err(self.shared.hold_writer(&mut state)),
             Phase::Ended => return Err(io::ErrorKind::BrokenPipe.into()),
             Phase::Failed(_) => return Err(state.failure()),
@@ -156,7 +159,7 @@ impl Flow for Element {
         }
         let moved = state.outgoing.len() - had;
         if moved > 0 {
-            if matches!(state.phase, Phase::Idle) {
+            if matches!(state.phase, Phase::Fresh | Phase::Idle) {
                 state.phase = Phase::Asked(state.position);
             }
             state.position += moved as u64;
@@ -186,16 +189,16 @@ impl Flow for Element {
             return Ok(());
         }
         let mut state = self.shared.lock();
-        state.finishing = true;
+        state.intent = Intent::Finish;
         match state.phase {
             Phase::Ended => return Ok(()),
             Phase::Failed(_) => return Err(state.failure()),
-            Phase::Idle if state.touched => {
+            Phase::Idle => {
                 state.phase = Phase::Ended;
                 return Ok(());
             }
             // An empty file.
-            Phase::Idle => state.phase = Phase::Asked(state.position),
+            Phase::Fresh => state.phase = Phase::Asked(state.position),
             Phase::Opening | Phase::Asked(_) | Phase::Running => {}
         }
         self.shared.notify();
@@ -230,12 +233,12 @@ impl Flow for Element {
 impl Drop for Element {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        state.dropped = true;
-        if matches!(state.phase, Phase::Opening) {
+        state.intent = if matches!(state.phase, Phase::Opening) {
             self.shared.stop.store(true, Ordering::Release);
+            Intent::Abandon
         } else {
-            state.returning = Some(Returning::new(&self.key));
-        }
+            Intent::Close(Returning::new(&self.key))
+        };
         drop(state);
         self.shared.notify();
     }

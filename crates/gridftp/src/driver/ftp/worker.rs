@@ -2,7 +2,7 @@
 
 use super::cache::{Key, SETTLING};
 use super::certified::Certified;
-use super::shared::{Phase, Shared, State};
+use super::shared::{Intent, Phase, Shared, State};
 use super::target::{Account, Name, Target};
 use super::{Access, Transport, cache};
 use crate::client::{Client, Error as FtpError, Part, Security, Session, Settings, Take, Waiting};
@@ -46,7 +46,7 @@ pub(super) fn start(target: Target, transport: Transport, shared: Arc<Shared>) -
     }
     let Target { account, name, shown } = target;
     let key = Arc::new(Key { account, silence: transport.silence });
-    let worker = Worker { key: Arc::clone(&key), name, shown, transport, shared, session: None, reused: false };
+    let worker = Worker { key: Arc::clone(&key), name, shown, transport, shared, session: SessionState::Closed };
     let run = move || {
         let _counted = counted;
         worker.run();
@@ -55,16 +55,54 @@ pub(super) fn start(target: Target, transport: Transport, shared: Arc<Shared>) -
     Ok(key)
 }
 
+/// What the thread of an element has.
 struct Worker {
+    /// Whose session it is.
     key: Arc<Key>,
+    /// What the URL calls the file.
     name: Name,
     /// The contact for messages.
     shown: String,
+    /// How bytes are moved.
     transport: Transport,
+    /// What the element sees too.
     shared: Arc<Shared>,
-    session: Option<Session>,
-    /// The server may have ended the session meanwhile.
-    reused: bool,
+    /// Its session.
+    session: SessionState,
+}
+
+/// The session of an element.
+enum SessionState {
+    /// There is none.
+    Closed,
+    /// The server has just answered in it.
+    Fresh(Session),
+    /// Nothing was asked in it for a while: the server may have ended it.
+    Idle(Session),
+}
+
+impl SessionState {
+    /// Something is asked in it again.
+    fn on_job(&mut self) {
+        *self = match std::mem::replace(self, Self::Closed) {
+            Self::Closed => Self::Closed,
+            Self::Fresh(session) | Self::Idle(session) => Self::Idle(session),
+        };
+    }
+
+    /// Something has failed in it: it is given up if it cannot go on. Returns whether it may have ended before.
+    fn on_failed(&mut self) -> bool {
+        let (mut session, was_idle) = match std::mem::replace(self, Self::Closed) {
+            Self::Closed => return false,
+            Self::Fresh(session) => (session, false),
+            Self::Idle(session) => (session, true),
+        };
+        if session.client().is_ready() {
+            *self = Self::Fresh(session);
+            return false;
+        }
+        was_idle
+    }
 }
 
 impl Worker {
@@ -77,14 +115,14 @@ impl Worker {
                     state.size = size;
                     state.position = position;
                     state.incoming = Queue::starting_at(position);
-                    state.phase = Phase::Idle;
+                    state.phase = Phase::Fresh;
                 }
                 Err(error) => state.on_failed(self.told(error), false),
             }
             self.shared.wake(&mut state);
         }
         while let Some(start) = self.next_job() {
-            self.reused = true;
+            self.session.on_job();
             let outcome = self.retried(|worker| worker.transfer(start));
             let mut state = self.shared.lock();
             match outcome {
@@ -93,11 +131,13 @@ impl Worker {
             }
             self.shared.wake(&mut state);
         }
-        // Who waits for the session to come back waits no longer than until here.
-        let _returning = self.shared.lock().returning.take();
-        let was_stopped = self.shared.stop.load(Ordering::Acquire);
-        if let Some(session) = self.session.filter(|_| !was_stopped) {
-            cache::keep(&self.key, session);
+        let intent = std::mem::replace(&mut self.shared.lock().intent, Intent::Abandon);
+        // Who waits for the session to come back waits no longer than until it is kept.
+        if let Intent::Close(_returning) = intent {
+            match self.session {
+                SessionState::Fresh(session) | SessionState::Idle(session) => cache::keep(&self.key, session),
+                SessionState::Closed => {}
+            }
         }
     }
 
@@ -110,7 +150,7 @@ impl Worker {
         let mut state = self.shared.lock();
         loop {
             match state.phase {
-                _ if state.dropped => return None,
+                _ if state.intent.is_closed() => return None,
                 Phase::Asked(start) => {
                     state.phase = Phase::Running;
                     return Some(start);
@@ -130,11 +170,7 @@ impl Worker {
             match call(self) {
                 Ok(done) => return Ok(done),
                 Err((error, moved)) => {
-                    let is_usable = self.session.as_mut().is_some_and(|session| session.client().is_ready());
-                    if !is_usable {
-                        self.session = None;
-                    }
-                    let is_stale = std::mem::take(&mut self.reused) && !moved && !is_usable;
+                    let is_stale = self.session.on_failed() && !moved;
                     let is_lost = matches!(error, FtpError::Lost(_) | FtpError::Control(ControlError::Closing(_)));
                     if !is_stale || !is_lost {
                         return Err(error);
@@ -146,16 +182,16 @@ impl Worker {
 
     /// The session: the one that there is, or one that was kept, or a new one.
     fn session(&mut self) -> FtpResult<&mut Session> {
-        if self.session.is_none() {
-            let kept = cache::take(&self.key);
-            self.reused = kept.is_some();
-            let session = match kept {
-                Some(session) => session,
-                None => connect(&self.key.account, self.waiting())?,
+        if let SessionState::Closed = self.session {
+            self.session = match cache::take(&self.key) {
+                Some(session) => SessionState::Idle(session),
+                None => SessionState::Fresh(connect(&self.key.account, self.waiting())?),
             };
-            self.session = Some(session);
         }
-        let session = self.session.as_mut().ok_or(FtpError::Cancelled)?;
+        let (SessionState::Fresh(session) | SessionState::Idle(session)) = &mut self.session else {
+            // It was opened above.
+            return Err(FtpError::Cancelled);
+        };
         if let Some(window) = self.transport.window {
             session.client().use_window(window)?;
         }
@@ -201,10 +237,8 @@ impl Worker {
         let (outcome, moved, is_enough) = match transport.access {
             Access::Read { end, .. } => {
                 let size = shared.lock().size;
-                // In Mode S the server would go on to the file's end.
-                let breaks = size.is_none_or(|size| end.is_some_and(|end| end < size));
-                let breaks = breaks && !(size.is_some() && transport.streams.is_some());
-                let mut sink = Incoming { shared: &shared, at: start, end, breaks, is_enough: false };
+                let end_of_part = PartEnd::of(end, size, transport.streams);
+                let mut sink = Incoming { shared: &shared, at: start, end: end_of_part };
                 let outcome = match (size, transport.streams) {
                     (Some(length), Some(streams)) => {
                         let wanted = Range { start, end: end.map_or(length, |end| end.min(length)) };
@@ -219,7 +253,7 @@ impl Worker {
                         client.download_to_end(&name, start, &mut take).map(drop)
                     }
                 };
-                (outcome, sink.at > start, sink.is_enough)
+                (outcome, sink.at > start, sink.is_enough())
             }
             Access::Write { .. } | Access::Append => {
                 let mut source = Outgoing { shared: &shared, moved: false };
@@ -299,24 +333,49 @@ fn given_up() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }
 
+/// Where the part of a file ends that an element reads.
+#[derive(Clone, Copy)]
+enum PartEnd {
+    /// Where the file does.
+    File,
+    /// Here; bytes behind it are left out.
+    Cut(u64),
+    /// Here; the transfer is broken off.
+    BreakOff(u64),
+}
+
+impl PartEnd {
+    /// Of a file of this size, if the server says it, on so many connections in Mode E.
+    fn of(end: Option<u64>, size: Option<u64>, streams: Option<u16>) -> Self {
+        match (end, size) {
+            (None, _) => Self::File,
+            (Some(end), Some(size)) if end >= size || streams.is_some() => Self::Cut(end),
+            // In Mode S the server would go on to the file's end.
+            (Some(end), _) => Self::BreakOff(end),
+        }
+    }
+}
+
 /// Takes what a download brings, as fast as the element's user reads it.
 struct Incoming<'a> {
     shared: &'a Shared,
     /// The highest offset that came.
     at: u64,
-    end: Option<u64>,
-    /// The transfer is broken off there.
-    breaks: bool,
-    /// It was.
-    is_enough: bool,
+    /// Where no more is taken.
+    end: PartEnd,
 }
 
 impl Incoming<'_> {
+    /// Whether the transfer is broken off: all that is wanted has come.
+    fn is_enough(&self) -> bool {
+        matches!(self.end, PartEnd::BreakOff(end) if self.at >= end)
+    }
+
     /// Waits until there is room, while the transfer goes on.
     fn room(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.shared.lock();
         loop {
-            if state.dropped || state.turning {
+            if state.intent.is_closed() || matches!(state.intent, Intent::Seek) {
                 return Err(given_up());
             }
             if !state.incoming.is_full() {
@@ -329,13 +388,16 @@ impl Incoming<'_> {
 
 impl Take for Incoming<'_> {
     fn take(&mut self, offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        let left = self.end.map_or(u64::MAX, |end| end.saturating_sub(offset));
+        let left = match self.end {
+            PartEnd::File => u64::MAX,
+            PartEnd::Cut(end) | PartEnd::BreakOff(end) => end.saturating_sub(offset),
+        };
         bytes = &bytes[..usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()))];
         let mut piece = self.room()?.incoming.spare();
         piece.extend_from_slice(bytes);
         let mut state = self.shared.lock();
         // It may have been given up meanwhile.
-        if state.turning {
+        if matches!(state.intent, Intent::Seek) {
             return Err(given_up());
         }
         state.incoming.add(offset, piece);
@@ -343,11 +405,7 @@ impl Take for Incoming<'_> {
             self.shared.wake_reader(&mut state);
         }
         self.at = self.at.max(offset + bytes.len() as u64);
-        self.is_enough = self.breaks && self.end.is_some_and(|end| self.at >= end);
-        if self.is_enough {
-            return Err(given_up());
-        }
-        Ok(())
+        if self.is_enough() { Err(given_up()) } else { Ok(()) }
     }
 
     fn has_room_at(&self, offset: u64) -> bool {
@@ -358,6 +416,7 @@ impl Take for Incoming<'_> {
 /// Gives an upload what the element's user writes.
 struct Outgoing<'a> {
     shared: &'a Shared,
+    /// Whether it has given any.
     moved: bool,
 }
 
@@ -365,20 +424,17 @@ impl Outgoing<'_> {
     fn fill(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut state = self.shared.lock();
         loop {
-            if state.dropped {
-                return Err(given_up());
+            match state.intent {
+                Intent::Close(_) | Intent::Abandon => return Err(given_up()),
+                _ if !state.outgoing.is_empty() => {
+                    let count = io::Read::read(&mut state.outgoing, into)?;
+                    self.moved = true;
+                    self.shared.wake_writer(&mut state);
+                    return Ok(count);
+                }
+                Intent::Seek | Intent::Finish => return Ok(0),
+                Intent::Continue => state = self.shared.wait(state),
             }
-            if !state.outgoing.is_empty() {
-                let count = io::Read::read(&mut state.outgoing, into)?;
-                (self.moved, state.touched) = (true, true);
-                self.shared.wake_writer(&mut state);
-                return Ok(count);
-            }
-            if state.finishing || state.turning {
-                state.touched = true;
-                return Ok(0);
-            }
-            state = self.shared.wait(state);
         }
     }
 }

@@ -77,6 +77,8 @@ impl Listener for Listening {
 
 /// What comes next on a connection.
 enum Next {
+    /// Nothing yet: it is not open.
+    Opening,
     /// The rest of a head, of which so many bytes are there.
     Head([u8; HEAD_BYTES], usize),
     /// Bytes of a block.
@@ -93,10 +95,10 @@ impl Next {
     }
 }
 
+/// A connection.
 struct Stream {
     flow: Box<dyn Flow>,
     next: Next,
-    is_open: bool,
     /// It may have something: it has not said `WouldBlock` since its last change.
     is_ready: bool,
 }
@@ -131,7 +133,7 @@ impl Receiver {
             return Err(refused(BlockError::Connections(STREAMS_MAX)));
         }
         self.watch.add(self.streams.len() as u64, flow.descriptor())?;
-        self.streams.push(Stream { flow, next: Next::HEAD, is_open: false, is_ready: true });
+        self.streams.push(Stream { flow, next: Next::Opening, is_ready: true });
         Ok(())
     }
 
@@ -193,12 +195,12 @@ impl Receiver {
     fn receive_one(&mut self, at: usize, into: &mut [u8], heads: &mut usize) -> io::Result<Option<(u64, usize)>> {
         loop {
             let stream = &mut self.streams[at];
-            if !stream.is_open {
-                stream.flow.connected()?;
-                stream.is_open = true;
-            }
             let mut info = ReadInfo::default();
             match &mut stream.next {
+                Next::Opening => {
+                    stream.flow.connected()?;
+                    stream.next = Next::HEAD;
+                }
                 Next::Nothing => return Err(io::ErrorKind::WouldBlock.into()),
                 Next::Head(bytes, have) => {
                     let got = stream.flow.receive(&mut [IoSliceMut::new(&mut bytes[*have..])], &mut info)?;
@@ -303,7 +305,9 @@ impl Flow for Receiver {
         self.look()?;
         let stream = &mut self.streams[0];
         stream.flow.connected()?;
-        stream.is_open = true;
+        if let Next::Opening = stream.next {
+            stream.next = Next::HEAD;
+        }
         Ok(())
     }
 
