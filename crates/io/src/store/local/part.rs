@@ -32,9 +32,30 @@ const KEEP_BYTES_MIN: u64 = 1 << 20;
 /// The location of the staged file.
 #[derive(Debug)]
 enum Whereabouts {
+    /// In its staging directory.
     Staged(Staged),
+    /// There as well, but superfluous: the existing target is identical and was kept.
+    Superfluous(Staged),
     /// It has been renamed to its target.
     Named,
+}
+
+impl Whereabouts {
+    /// The part file in its staging directory; none where it has been renamed.
+    fn staged(&self) -> Option<&Staged> {
+        match self {
+            Self::Staged(staged) | Self::Superfluous(staged) => Some(staged),
+            Self::Named => None,
+        }
+    }
+
+    /// The existing target was kept in place of the part file.
+    fn on_target_kept(&mut self) {
+        *self = match std::mem::replace(self, Self::Named) {
+            Self::Staged(staged) | Self::Superfluous(staged) => Self::Superfluous(staged),
+            Self::Named => Self::Named,
+        };
+    }
 }
 
 /// A file that is being written. Dropping it before it is named removes the part file, unless it is
@@ -58,8 +79,6 @@ pub struct LocalStage {
     kept_limits: KeptLimits,
     /// Version of the existing target at that time; empty if there was none.
     replaces: Vec<u8>,
-    /// The existing target is identical and was kept.
-    unchanged: bool,
     /// The part file is kept when this is dropped.
     keep_on_drop: AtomicBool,
 }
@@ -81,7 +100,6 @@ impl LocalStage {
             kept: opened.kept,
             kept_limits: parts.kept_limits,
             replaces,
-            unchanged: false,
             // Until space is reserved, nothing of an earlier attempt may be removed.
             keep_on_drop: AtomicBool::new(opened.found),
             progress: opened.progress,
@@ -207,7 +225,8 @@ impl StagedFile for LocalStage {
         // journal of this one.
         let reign = self.progress.reign();
         self.check_lease(&reign)?;
-        let Whereabouts::Staged(staged) = &self.whereabouts else { return Ok(()) };
+        // Of a file that has its name nothing is to be resumed.
+        let Some(staged) = self.whereabouts.staged() else { return Ok(()) };
         self.progress.checkpoint(staged, self.synced).map_err(|errno| {
             // A journal that found no space does not invalidate the data.
             let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
@@ -219,7 +238,7 @@ impl StagedFile for LocalStage {
     /// The transfer ends early: its data is kept for the next attempt if it is worth it. Returns
     /// whether it is kept.
     fn keep(&self) -> bool {
-        let Whereabouts::Staged(staged) = &self.whereabouts else { return false };
+        let Some(staged) = self.whereabouts.staged() else { return false };
         let reign = self.progress.reign();
         let mine = reign.generation == self.generation;
         let worth = self.progress.about().is_some() && self.progress.ledger().bytes() >= KEEP_BYTES_MIN;
@@ -273,9 +292,9 @@ impl StagedFile for LocalStage {
         }
         let failed = |errno| errors::failed(Verb::Read, &self.place.shown, errno);
         let identity = |file: &OwnedFd| rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino)).map_err(failed);
-        let opened = match &self.whereabouts {
-            Whereabouts::Staged(staged) => staged.directory().open_own(&staged.names.part).map_err(failed)?,
-            Whereabouts::Named => None,
+        let opened = match self.whereabouts.staged() {
+            Some(staged) => staged.directory().open_own(&staged.names.part).map_err(failed)?,
+            None => None,
         };
         let own = identity(&self.progress.file)?;
         match opened {
@@ -305,13 +324,13 @@ impl StagedFile for LocalStage {
         }
         let (parent, name, own) = (&self.place.parent, &self.place.name, &self.progress.file);
         if let Some(stat) = found.and_then(|found| stays(parent, name, &found, own, self.place.existing)) {
-            self.unchanged = true;
+            self.whereabouts.on_target_kept();
             return Ok(attributes_of(&stat));
         }
         // From here on no session may take over: it would write to the target.
         let mut reign = self.progress.reign_mut();
         self.check_lease(&reign)?;
-        if let Whereabouts::Staged(staged) = &self.whereabouts {
+        if let Some(staged) = self.whereabouts.staged() {
             let (from, part, to) = (staged.directory(), &staged.names.part, &self.place.parent);
             self.must_be_own(from.look(part))?;
             let named = match self.place.existing {
@@ -337,7 +356,7 @@ impl StagedFile for LocalStage {
 
     /// See [`Existing::ReplaceOther`].
     fn unchanged(&self) -> bool {
-        self.unchanged
+        matches!(self.whereabouts, Whereabouts::Superfluous(_))
     }
 
     /// Waits until the name is on stable storage.
@@ -359,7 +378,8 @@ impl StagedFile for LocalStage {
 
 impl Drop for LocalStage {
     fn drop(&mut self) {
-        let Whereabouts::Staged(staged) = &self.whereabouts else { return };
+        // A file that has its name stays.
+        let Some(staged) = self.whereabouts.staged() else { return };
         if self.keep_on_drop.load(Ordering::Relaxed) {
             return;
         }
