@@ -8,7 +8,7 @@
 use super::existing_target::{capability_of, must_be_base};
 use super::parts::{KeptLimits, Parts};
 use super::preallocate::{lacking, reserve};
-use super::progress::{Health, Lease, Progress};
+use super::progress::{CurrentWriter, Health, Progress};
 use super::staging::Staged;
 use super::target_place::TargetPlace;
 use super::unchanged::stays;
@@ -64,7 +64,7 @@ impl Whereabouts {
 pub struct LocalStage {
     place: TargetPlace,
     progress: Arc<Progress>,
-    /// The lease generation of this writer; another session may have taken over.
+    /// The generation of this writer; another session may have taken over.
     generation: u64,
     whereabouts: Whereabouts,
     /// The announced size.
@@ -116,8 +116,8 @@ impl LocalStage {
         Ok(stage)
     }
 
-    fn check_lease(&self, reign: &Lease) -> Result<()> {
-        if reign.generation == self.generation {
+    fn must_be_current(&self, writer: &CurrentWriter) -> Result<()> {
+        if writer.generation == self.generation {
             return Ok(());
         }
         let because = "another session took this transfer over";
@@ -165,8 +165,8 @@ impl StagedFile for LocalStage {
     }
 
     fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
-        let reign = self.progress.reign();
-        self.check_lease(&reign)?;
+        let writer = self.progress.writer();
+        self.must_be_current(&writer)?;
         let written = match self.holes {
             true => holes::write(&self.progress.file, buf, offset),
             false => write_full(buf, offset, |part, at| rustix::io::pwrite(&self.progress.file, part, at)),
@@ -207,8 +207,8 @@ impl StagedFile for LocalStage {
 
     /// Data written from now on is hashed, and recorded with its hashes.
     fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
-        let reign = self.progress.reign();
-        if reign.generation == self.generation {
+        let writer = self.progress.writer();
+        if writer.generation == self.generation {
             self.progress.hashed_by(hashes);
         }
     }
@@ -223,8 +223,8 @@ impl StagedFile for LocalStage {
         self.must_be_sound()?;
         // Held until the journal is written: a session that took over meanwhile would get the
         // journal of this one.
-        let reign = self.progress.reign();
-        self.check_lease(&reign)?;
+        let writer = self.progress.writer();
+        self.must_be_current(&writer)?;
         // Of a file that has its name nothing is to be resumed.
         let Some(staged) = self.whereabouts.staged() else { return Ok(()) };
         self.progress.checkpoint(staged, self.synced).map_err(|errno| {
@@ -239,8 +239,8 @@ impl StagedFile for LocalStage {
     /// whether it is kept.
     fn keep(&self) -> bool {
         let Some(staged) = self.whereabouts.staged() else { return false };
-        let reign = self.progress.reign();
-        let mine = reign.generation == self.generation;
+        let writer = self.progress.writer();
+        let mine = writer.generation == self.generation;
         let worth = self.progress.about().is_some() && self.progress.ledger().bytes() >= KEEP_BYTES_MIN;
         let stays = mine
             && worth
@@ -312,7 +312,7 @@ impl StagedFile for LocalStage {
     /// Renames the file to its target, atomically.
     fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
         self.must_be_sound()?;
-        self.check_lease(&self.progress.reign())?;
+        self.must_be_current(&self.progress.writer())?;
         // The rename itself does not refuse a link, FIFO or device that has appeared at the target.
         let found = must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
         if let Err(error) = must_be_base(&self.place, self.size.unwrap_or(request.length)) {
@@ -328,8 +328,8 @@ impl StagedFile for LocalStage {
             return Ok(attributes_of(&stat));
         }
         // From here on no session may take over: it would write to the target.
-        let mut reign = self.progress.reign_mut();
-        self.check_lease(&reign)?;
+        let mut writer = self.progress.writer_mut();
+        self.must_be_current(&writer)?;
         if let Some(staged) = self.whereabouts.staged() {
             let (from, part, to) = (staged.directory(), &staged.names.part, &self.place.parent);
             self.must_be_own(from.look(part))?;
@@ -344,8 +344,8 @@ impl StagedFile for LocalStage {
                 let _ = from.remove(&staged.names.journal);
             }
         }
-        reign.over = true;
-        drop(reign);
+        writer.ended = true;
+        drop(writer);
         // This drops the staging directory as well, unless it is still in use.
         self.whereabouts = Whereabouts::Named;
         // From the descriptor, not the name: these are the attributes of the written file, even if
@@ -383,9 +383,9 @@ impl Drop for LocalStage {
         if self.keep_on_drop.load(Ordering::Relaxed) {
             return;
         }
-        let mut reign = self.progress.reign_mut();
-        if reign.generation == self.generation {
-            reign.over = true;
+        let mut writer = self.progress.writer_mut();
+        if writer.generation == self.generation {
+            writer.ended = true;
             staged.remove(self.progress.about().is_some());
         }
     }
