@@ -26,8 +26,6 @@ pub(crate) struct ObjectStage {
     existing: Existing,
     /// What a retried copy may replace.
     base: Option<Base>,
-    /// The existing object is this same copy and was kept.
-    unchanged: bool,
     draft: Mutex<Draft>,
 }
 
@@ -39,8 +37,21 @@ struct Draft {
     sent: u64,
     /// The part that is being filled.
     part: Vec<u8>,
+    state: DraftState,
+}
+
+/// The life of a [`Draft`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum DraftState {
+    /// It can be written and named.
+    #[default]
+    Open,
     /// A write failed: it cannot be named.
-    failed: bool,
+    Failed,
+    /// It has become the object.
+    Named,
+    /// The existing object is this same copy and was kept.
+    Superfluous,
 }
 
 impl Draft {
@@ -58,7 +69,6 @@ impl ObjectStage {
             target: request.target.clone(),
             existing: request.existing,
             base: request.base.clone(),
-            unchanged: false,
             draft: Mutex::default(),
         }
     }
@@ -89,7 +99,7 @@ impl ObjectStage {
         let part = std::mem::replace(&mut draft.part, next);
         let bytes = part.len() as u64;
         self.store.bucket().put_part(upload, part).map_err(|refusal| {
-            draft.failed = true;
+            draft.state = DraftState::Failed;
             self.error_of(Verb::Write, refusal)
         })?;
         draft.sent += bytes;
@@ -97,7 +107,7 @@ impl ObjectStage {
     }
 
     fn must_be_sound(&self, draft: &Draft) -> Result<()> {
-        if draft.failed {
+        if draft.state == DraftState::Failed {
             let because = "an earlier write failed";
             return Err(errors::refused(ErrorKind::Storage, Verb::Create, &self.shown, because));
         }
@@ -156,7 +166,7 @@ impl StagedFile for ObjectStage {
 
     fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
         let mut draft = self.draft();
-        if draft.failed {
+        if draft.state == DraftState::Failed {
             return Err(errors::refused(ErrorKind::Storage, Verb::Write, &self.shown, "an earlier write failed"));
         }
         if offset != draft.end() {
@@ -193,8 +203,7 @@ impl StagedFile for ObjectStage {
         self.store.must_have_parent(&self.target)?;
         self.store.must_be_no_directory(&self.target)?;
         if let Some(attributes) = self.existing_copy(&draft) {
-            drop(draft);
-            self.unchanged = true;
+            draft.state = DraftState::Superfluous;
             return Ok(attributes);
         }
         let modified = request.modified.unwrap_or_default();
@@ -210,11 +219,12 @@ impl StagedFile for ObjectStage {
         let object = placed.map_err(|refusal| self.error_of(Verb::Create, refusal))?;
         // The upload has become the object.
         draft.upload = None;
+        draft.state = DraftState::Named;
         Ok(attributes_of(&object))
     }
 
     fn unchanged(&self) -> bool {
-        self.unchanged
+        self.draft().state == DraftState::Superfluous
     }
 }
 

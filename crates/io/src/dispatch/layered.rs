@@ -47,7 +47,7 @@ impl<W: Wait> Sockets<W> {
         if slot.line.link.layers().is_none() {
             return false;
         }
-        let paced = slot.line.receive.paced.waits || slot.line.send.paced.waits;
+        let paced = slot.line.receive.paced.waits() || slot.line.send.paced.waits();
         let both = self.try_again(socket, Side::Receive) | self.try_again(socket, Side::Send);
         if paced || !both {
             self.watch_exactly(socket);

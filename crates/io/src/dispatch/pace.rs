@@ -37,11 +37,67 @@ pub trait Pace: Send + Sync + std::fmt::Debug {
 /// The limit of one side of a socket.
 #[derive(Default)]
 pub(super) struct Paced {
-    pub(super) pace: Option<Arc<dyn Pace>>,
-    /// It waits for the time that the limit named.
-    pub(super) waits: bool,
-    /// Its place among those that wait, which it keeps until it may move bytes.
-    pub(super) place: Option<Place>,
+    /// The limit, if there is one.
+    pace: Option<Arc<dyn Pace>>,
+    delay: Delay,
+}
+
+/// Whether a limit holds one side back.
+#[derive(Clone, Copy, Default)]
+enum Delay {
+    /// It does not.
+    #[default]
+    None,
+    /// It waits at this place for the time that the limit named.
+    Waiting(Place),
+    /// The time has come. It keeps its place until it may move bytes.
+    Resumed(Place),
+}
+
+impl Paced {
+    pub(super) fn pace(&self) -> Option<&Arc<dyn Pace>> {
+        self.pace.as_ref()
+    }
+
+    /// Sets or removes the limit. Whoever waits for the one before still waits until its time.
+    pub(super) fn set(&mut self, pace: Option<Arc<dyn Pace>>) {
+        if let (None, Delay::Resumed(_)) = (&pace, self.delay) {
+            self.delay = Delay::None;
+        }
+        self.pace = pace;
+    }
+
+    /// Whether it waits for the time that the limit named.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.delay, Delay::Waiting(_))
+    }
+
+    /// The limit lets it move bytes.
+    pub(super) fn on_allowed(&mut self) {
+        self.delay = Delay::None;
+    }
+
+    /// The limit holds it back; it waits at `place`.
+    pub(super) fn on_held_back(&mut self, place: Place) {
+        self.delay = Delay::Waiting(place);
+    }
+
+    /// The place that it keeps while it is held back.
+    pub(super) fn place(&self) -> Option<Place> {
+        match self.delay {
+            Delay::None => None,
+            Delay::Waiting(place) | Delay::Resumed(place) => Some(place),
+        }
+    }
+
+    /// The time that the limit named has come.
+    pub(super) fn on_due(&mut self) {
+        // Without a limit there is nothing to keep a place for.
+        self.delay = match self.place().filter(|_| self.pace.is_some()) {
+            Some(place) => Delay::Resumed(place),
+            None => Delay::None,
+        };
+    }
 }
 
 /// A place in the order of those that wait: the lowest is first.

@@ -143,7 +143,7 @@ impl<L: Driver> Slot<L> {
             }
             Side::Send => (&self.line.send, matches!(&self.sending, Some(SendState::Send(send)) if send.is_payload())),
         };
-        way.paced.pace.as_ref().filter(|_| limited && way.ended.is_none())
+        way.paced.pace().filter(|_| limited && way.ended.is_none())
     }
 
     /// Whether the blocked operation of `side` is in the middle of a turn of `budget` bytes that

@@ -109,7 +109,7 @@ impl<W: Wait> Sockets<W> {
     pub(super) fn queue(&mut self, socket: SocketId, side: Side) {
         let round = self.round_number;
         let way = self.slot(socket).line.way(side);
-        if way.paced.waits || std::mem::replace(&mut way.queued, true) {
+        if way.paced.waits() || std::mem::replace(&mut way.queued, true) {
             return;
         }
         match way.spent {
@@ -159,14 +159,13 @@ impl<W: Wait> Sockets<W> {
         let Some(pace) = slot.pace(side) else { return Some(None) };
         match pace.ask(now) {
             Allowance::Bytes(bytes) => {
-                slot.line.way(side).paced.place = None;
+                slot.line.way(side).paced.on_allowed();
                 Some(Some(usize::try_from(bytes).unwrap_or(usize::MAX)))
             }
             Allowance::From(at) => {
-                let place = slot.line.way(side).paced.place;
+                let place = slot.line.way(side).paced.place();
                 let place = self.waiting.add(place, at, socket, side);
-                let paced = &mut self.slot(socket).line.way(side).paced;
-                (paced.waits, paced.place) = (true, Some(place));
+                self.slot(socket).line.way(side).paced.on_held_back(place);
                 None
             }
         }
@@ -175,7 +174,7 @@ impl<W: Wait> Sockets<W> {
     /// Queues the sides whose limit lets them go on.
     fn resume_paced(&mut self) {
         while let Some((socket, side)) = self.waiting.due(self.now) {
-            self.slot(socket).line.way(side).paced.waits = false;
+            self.slot(socket).line.way(side).paced.on_due();
             self.queue(socket, side);
         }
     }
@@ -209,7 +208,7 @@ impl<W: Wait> Sockets<W> {
                 break turn;
             }
         };
-        if let (Some(_), Some(pace)) = (allowed, slot.line.way(side).paced.pace.clone()) {
+        if let (Some(_), Some(pace)) = (allowed, slot.line.way(side).paced.pace().cloned()) {
             pace.moved((slot.line.way(side).spent - before) as u64);
         }
         let layered = slot.line.link.layers().is_some();
@@ -296,8 +295,8 @@ impl<W: Wait> Sockets<W> {
             slot.line.send.ready = true;
             slot.line.send.told = true;
         }
-        let paced = (event.found.readable && slot.line.receive.paced.waits)
-            || (event.found.writable && slot.line.send.paced.waits);
+        let paced = (event.found.readable && slot.line.receive.paced.waits())
+            || (event.found.writable && slot.line.send.paced.waits());
         let unasked = paced
             || (event.found.readable && !receiving && slot.armed.readable)
             || (event.found.writable && !sending && slot.armed.writable)
@@ -418,21 +417,17 @@ impl<W: Wait> Dispatch for Sockets<W> {
         let line = &self.attached(socket).line;
         let mut progress = line.progress;
         // What a limit of this side delays is no stall of the peer.
-        if line.receive.paced.waits {
+        if line.receive.paced.waits() {
             progress.received_at = self.now;
         }
-        if line.send.paced.waits {
+        if line.send.paced.waits() {
             progress.sent_at = self.now;
         }
         progress
     }
 
     fn pace(&mut self, socket: SocketId, side: Side, pace: Option<Arc<dyn Pace>>) {
-        let paced = &mut self.slot(socket).line.way(side).paced;
-        if pace.is_none() {
-            paced.place = None;
-        }
-        paced.pace = pace;
+        self.slot(socket).line.way(side).paced.set(pace);
     }
 
     fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()> {

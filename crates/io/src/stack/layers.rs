@@ -14,30 +14,39 @@ pub trait Over: Send + Sync + fmt::Debug {
     fn over(&self, socket: Box<dyn Flow>) -> io::Result<Box<dyn Flow>>;
 }
 
+/// Whether bytes can pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LayersState {
+    /// A handshake is not done.
+    Opening,
+    /// Every handshake is done, which the dispatcher does not know yet.
+    JustOpened,
+    /// The dispatcher knows it as well.
+    Open,
+}
+
 /// The topmost element of a stack whose bottom is a socket.
 pub struct Layers {
     flow: Box<dyn Flow>,
-    /// Every handshake is done.
-    open: bool,
-    /// It became open since the dispatcher last asked.
-    opened: bool,
+    state: LayersState,
     /// The deadline of which the element was told: it is told once of each.
     told: Option<Instant>,
-    /// Why it failed, where an errno says too little.
+    /// What failed first, in either direction and before or after the opening, where an errno says
+    /// too little.
     failure: Option<String>,
 }
 
 impl Layers {
     /// Layers that may not be open yet.
     pub fn new(flow: Box<dyn Flow>) -> Self {
-        Self { flow, open: false, opened: false, told: None, failure: None }
+        Self { flow, state: LayersState::Opening, told: None, failure: None }
     }
 
     /// Opens the element: `WouldBlock` until every handshake is done. The other calls do so first.
     pub fn connected(&mut self) -> io::Result<()> {
-        if !self.open {
+        if self.state == LayersState::Opening {
             self.flow.connected().map_err(|error| self.remember(error))?;
-            (self.open, self.opened) = (true, true);
+            self.state = LayersState::JustOpened;
         }
         Ok(())
     }
@@ -83,7 +92,11 @@ impl Layers {
 
     /// Whether it has become open since the last call.
     pub fn has_just_opened(&mut self) -> bool {
-        std::mem::take(&mut self.opened)
+        let just_opened = self.state == LayersState::JustOpened;
+        if just_opened {
+            self.state = LayersState::Open;
+        }
+        just_opened
     }
 
     /// The directions of the socket whose readiness makes it worth trying `asked` again.
@@ -111,7 +124,7 @@ impl Layers {
     }
 
     pub(crate) fn direct(&self) -> Option<BorrowedFd<'_>> {
-        self.flow.direct().filter(|_| self.open)
+        self.flow.direct().filter(|_| self.state != LayersState::Opening)
     }
 
     pub(crate) fn moved_directly(&mut self, bytes: u64) {
@@ -147,7 +160,7 @@ impl Layers {
 impl Drop for Layers {
     /// The peer is told of the end as the layers do that, as far as it goes without waiting.
     fn drop(&mut self) {
-        if self.open && self.failure.is_none() {
+        if self.state != LayersState::Opening && self.failure.is_none() {
             let _ = self.flow.finish_sending();
         }
     }
@@ -155,6 +168,6 @@ impl Drop for Layers {
 
 impl fmt::Debug for Layers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Layers").field("open", &self.open).field("failure", &self.failure).finish_non_exhaustive()
+        f.debug_struct("Layers").field("state", &self.state).field("failure", &self.failure).finish_non_exhaustive()
     }
 }

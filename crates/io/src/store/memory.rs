@@ -161,7 +161,6 @@ impl Store for MemoryStore {
             target: request.target.clone(),
             existing: request.existing,
             base: request.base.clone(),
-            unchanged: false,
             draft: Mutex::new(Draft::default()),
         }))
     }
@@ -324,16 +323,28 @@ pub struct MemoryStage {
     existing: Existing,
     /// What a retried copy may replace.
     base: Option<Base>,
-    /// The existing file is this same copy and was kept.
-    unchanged: bool,
     draft: Mutex<Draft>,
 }
 
+/// What was written, and how far it has come.
 #[derive(Debug, Default)]
 struct Draft {
     bytes: Vec<u8>,
+    state: DraftState,
+}
+
+/// The life of a [`Draft`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum DraftState {
+    /// It can be written and committed.
+    #[default]
+    Open,
     /// A write failed: it cannot be committed.
-    failed: bool,
+    Failed,
+    /// Its bytes are the target's.
+    Named,
+    /// The existing target is this same copy and was kept.
+    Superfluous,
 }
 
 impl Draft {
@@ -352,7 +363,7 @@ impl StagedFile for MemoryStage {
             && end > length
             && let Err(error) = self.resize(&mut draft, end)
         {
-            draft.failed = true;
+            draft.state = DraftState::Failed;
             return Err(error);
         }
         // Below `end`, which fits into memory since `resize` succeeded.
@@ -365,7 +376,7 @@ impl StagedFile for MemoryStage {
 
     fn finish(&self, request: &CommitRequest) -> Result<()> {
         let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
-        if draft.failed {
+        if draft.state == DraftState::Failed {
             return Err(refused(ErrorKind::Storage, &self.target, "an earlier write failed"));
         }
         self.resize(&mut draft, request.length)
@@ -377,16 +388,18 @@ impl StagedFile for MemoryStage {
         tree.must_have_parent(&self.target)?;
         let same = |content: &Content| content.bytes == draft.bytes;
         if let Some(copy) = tree.copy_of(&self.target, self.base.as_ref(), same)? {
-            self.unchanged = true;
+            draft.state = DraftState::Superfluous;
             return Ok(copy.attributes.clone());
         }
         tree.must_admit(&self.target, self.existing)?;
+        draft.state = DraftState::Named;
         // The bytes stay counted: they belong to the file now, and the dropped draft is empty.
         Ok(tree.place(&self.target, std::mem::take(&mut draft.bytes), request.mode, request.modified))
     }
 
     fn unchanged(&self) -> bool {
-        self.unchanged
+        let draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        draft.state == DraftState::Superfluous
     }
 
     fn shown(&self) -> &str {

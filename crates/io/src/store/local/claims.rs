@@ -148,7 +148,7 @@ mod tests {
         let slow = request("slow", b"1");
         let first = scene.open(&slow).unwrap();
         // A write that does not finish.
-        let write = first.progress.reign();
+        let write = first.progress.writer();
         std::thread::scope(|scope| {
             let taking = scope.spawn(|| scene.open(&slow).unwrap().generation);
             until(|| first.progress.is_waited_for());
@@ -175,7 +175,7 @@ mod tests {
         });
         all.sort_unstable();
         assert_eq!(all, (1..=200).collect::<Vec<_>>());
-        assert_eq!(first.progress.reign().generation, 200);
+        assert_eq!(first.progress.writer().generation, 200);
     }
 
     /// Does not answer at once when queried for the written ranges.

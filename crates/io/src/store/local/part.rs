@@ -8,7 +8,7 @@
 use super::existing_target::{capability_of, must_be_base};
 use super::parts::{KeptLimits, Parts};
 use super::preallocate::{lacking, reserve};
-use super::progress::{Health, Lease, Progress};
+use super::progress::{CurrentWriter, Health, Progress};
 use super::staging::Staged;
 use super::target_place::TargetPlace;
 use super::unchanged::stays;
@@ -32,9 +32,30 @@ const KEEP_BYTES_MIN: u64 = 1 << 20;
 /// The location of the staged file.
 #[derive(Debug)]
 enum Whereabouts {
+    /// In its staging directory.
     Staged(Staged),
+    /// There as well, but superfluous: the existing target is identical and was kept.
+    Superfluous(Staged),
     /// It has been renamed to its target.
     Named,
+}
+
+impl Whereabouts {
+    /// The part file in its staging directory; none where it has been renamed.
+    fn staged(&self) -> Option<&Staged> {
+        match self {
+            Self::Staged(staged) | Self::Superfluous(staged) => Some(staged),
+            Self::Named => None,
+        }
+    }
+
+    /// The existing target was kept in place of the part file.
+    fn on_target_kept(&mut self) {
+        *self = match std::mem::replace(self, Self::Named) {
+            Self::Staged(staged) | Self::Superfluous(staged) => Self::Superfluous(staged),
+            Self::Named => Self::Named,
+        };
+    }
 }
 
 /// A file that is being written. Dropping it before it is named removes the part file, unless it is
@@ -43,7 +64,7 @@ enum Whereabouts {
 pub struct LocalStage {
     place: TargetPlace,
     progress: Arc<Progress>,
-    /// The lease generation of this writer; another session may have taken over.
+    /// The generation of this writer; another session may have taken over.
     generation: u64,
     whereabouts: Whereabouts,
     /// The announced size.
@@ -58,8 +79,6 @@ pub struct LocalStage {
     kept_limits: KeptLimits,
     /// Version of the existing target at that time; empty if there was none.
     replaces: Vec<u8>,
-    /// The existing target is identical and was kept.
-    unchanged: bool,
     /// The part file is kept when this is dropped.
     keep_on_drop: AtomicBool,
 }
@@ -81,7 +100,6 @@ impl LocalStage {
             kept: opened.kept,
             kept_limits: parts.kept_limits,
             replaces,
-            unchanged: false,
             // Until space is reserved, nothing of an earlier attempt may be removed.
             keep_on_drop: AtomicBool::new(opened.found),
             progress: opened.progress,
@@ -98,8 +116,8 @@ impl LocalStage {
         Ok(stage)
     }
 
-    fn check_lease(&self, reign: &Lease) -> Result<()> {
-        if reign.generation == self.generation {
+    fn must_be_current(&self, writer: &CurrentWriter) -> Result<()> {
+        if writer.generation == self.generation {
             return Ok(());
         }
         let because = "another session took this transfer over";
@@ -147,8 +165,8 @@ impl StagedFile for LocalStage {
     }
 
     fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
-        let reign = self.progress.reign();
-        self.check_lease(&reign)?;
+        let writer = self.progress.writer();
+        self.must_be_current(&writer)?;
         let written = match self.holes {
             true => holes::write(&self.progress.file, buf, offset),
             false => write_full(buf, offset, |part, at| rustix::io::pwrite(&self.progress.file, part, at)),
@@ -189,8 +207,8 @@ impl StagedFile for LocalStage {
 
     /// Data written from now on is hashed, and recorded with its hashes.
     fn hashed_by(&self, hashes: Arc<dyn Hashes>) {
-        let reign = self.progress.reign();
-        if reign.generation == self.generation {
+        let writer = self.progress.writer();
+        if writer.generation == self.generation {
             self.progress.hashed_by(hashes);
         }
     }
@@ -205,9 +223,10 @@ impl StagedFile for LocalStage {
         self.must_be_sound()?;
         // Held until the journal is written: a session that took over meanwhile would get the
         // journal of this one.
-        let reign = self.progress.reign();
-        self.check_lease(&reign)?;
-        let Whereabouts::Staged(staged) = &self.whereabouts else { return Ok(()) };
+        let writer = self.progress.writer();
+        self.must_be_current(&writer)?;
+        // Of a file that has its name nothing is to be resumed.
+        let Some(staged) = self.whereabouts.staged() else { return Ok(()) };
         self.progress.checkpoint(staged, self.synced).map_err(|errno| {
             // A journal that found no space does not invalidate the data.
             let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
@@ -219,9 +238,9 @@ impl StagedFile for LocalStage {
     /// The transfer ends early: its data is kept for the next attempt if it is worth it. Returns
     /// whether it is kept.
     fn keep(&self) -> bool {
-        let Whereabouts::Staged(staged) = &self.whereabouts else { return false };
-        let reign = self.progress.reign();
-        let mine = reign.generation == self.generation;
+        let Some(staged) = self.whereabouts.staged() else { return false };
+        let writer = self.progress.writer();
+        let mine = writer.generation == self.generation;
         let worth = self.progress.about().is_some() && self.progress.ledger().bytes() >= KEEP_BYTES_MIN;
         let stays = mine
             && worth
@@ -273,9 +292,9 @@ impl StagedFile for LocalStage {
         }
         let failed = |errno| errors::failed(Verb::Read, &self.place.shown, errno);
         let identity = |file: &OwnedFd| rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino)).map_err(failed);
-        let opened = match &self.whereabouts {
-            Whereabouts::Staged(staged) => staged.directory().open_own(&staged.names.part).map_err(failed)?,
-            Whereabouts::Named => None,
+        let opened = match self.whereabouts.staged() {
+            Some(staged) => staged.directory().open_own(&staged.names.part).map_err(failed)?,
+            None => None,
         };
         let own = identity(&self.progress.file)?;
         match opened {
@@ -293,7 +312,7 @@ impl StagedFile for LocalStage {
     /// Renames the file to its target, atomically.
     fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
         self.must_be_sound()?;
-        self.check_lease(&self.progress.reign())?;
+        self.must_be_current(&self.progress.writer())?;
         // The rename itself does not refuse a link, FIFO or device that has appeared at the target.
         let found = must_admit(&self.place.parent, &self.place.name, self.place.existing, &self.place.shown)?;
         if let Err(error) = must_be_base(&self.place, self.size.unwrap_or(request.length)) {
@@ -305,13 +324,13 @@ impl StagedFile for LocalStage {
         }
         let (parent, name, own) = (&self.place.parent, &self.place.name, &self.progress.file);
         if let Some(stat) = found.and_then(|found| stays(parent, name, &found, own, self.place.existing)) {
-            self.unchanged = true;
+            self.whereabouts.on_target_kept();
             return Ok(attributes_of(&stat));
         }
         // From here on no session may take over: it would write to the target.
-        let mut reign = self.progress.reign_mut();
-        self.check_lease(&reign)?;
-        if let Whereabouts::Staged(staged) = &self.whereabouts {
+        let mut writer = self.progress.writer_mut();
+        self.must_be_current(&writer)?;
+        if let Some(staged) = self.whereabouts.staged() {
             let (from, part, to) = (staged.directory(), &staged.names.part, &self.place.parent);
             self.must_be_own(from.look(part))?;
             let named = match self.place.existing {
@@ -325,8 +344,8 @@ impl StagedFile for LocalStage {
                 let _ = from.remove(&staged.names.journal);
             }
         }
-        reign.over = true;
-        drop(reign);
+        writer.ended = true;
+        drop(writer);
         // This drops the staging directory as well, unless it is still in use.
         self.whereabouts = Whereabouts::Named;
         // From the descriptor, not the name: these are the attributes of the written file, even if
@@ -337,7 +356,7 @@ impl StagedFile for LocalStage {
 
     /// See [`Existing::ReplaceOther`].
     fn unchanged(&self) -> bool {
-        self.unchanged
+        matches!(self.whereabouts, Whereabouts::Superfluous(_))
     }
 
     /// Waits until the name is on stable storage.
@@ -359,13 +378,14 @@ impl StagedFile for LocalStage {
 
 impl Drop for LocalStage {
     fn drop(&mut self) {
-        let Whereabouts::Staged(staged) = &self.whereabouts else { return };
+        // A file that has its name stays.
+        let Some(staged) = self.whereabouts.staged() else { return };
         if self.keep_on_drop.load(Ordering::Relaxed) {
             return;
         }
-        let mut reign = self.progress.reign_mut();
-        if reign.generation == self.generation {
-            reign.over = true;
+        let mut writer = self.progress.writer_mut();
+        if writer.generation == self.generation {
+            writer.ended = true;
             staged.remove(self.progress.about().is_some());
         }
     }

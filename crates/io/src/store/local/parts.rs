@@ -98,10 +98,10 @@ impl Parts {
                 (staged, None) => self.there(place, staged, about.clone(), resume)?,
             };
             if let Some((key, mut opened)) = opened {
-                let mut reign = opened.progress.reign_mut();
-                reign.since = resume.since;
-                opened.generation = reign.generation;
-                drop(reign);
+                let mut writer = opened.progress.writer_mut();
+                writer.since = resume.since;
+                opened.generation = writer.generation;
+                drop(writer);
                 self.claims.add(key, &opened.progress);
                 return Ok(opened);
             }
@@ -295,11 +295,11 @@ fn take_over(
     if !alike || !(same.source || resume.hashed) {
         return Err(busy(place));
     }
-    let mut reign = progress.reign_mut();
-    if reign.over {
+    let mut writer = progress.writer_mut();
+    if writer.ended {
         return Ok(None);
     }
-    if resume.since < reign.since {
+    if resume.since < writer.since {
         let because = "another session took this transfer over";
         return Err(errors::refused(ErrorKind::Superseded, Verb::Create, &place.shown, because));
     }
@@ -308,9 +308,9 @@ fn take_over(
     }
     let kept = usable(&progress.noted(), resume.hashed, same);
     if same.source {
-        reign.generation += 1;
+        writer.generation += 1;
         progress.begin(kept.clone());
-        drop(reign);
+        drop(writer);
         return Ok(Some(OpenPart::new(progress, staged, Some(kept))));
     }
     let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
@@ -324,8 +324,8 @@ fn take_over(
         }
         failed(errno)
     })?;
-    reign.generation += 1;
-    drop(reign);
+    writer.generation += 1;
+    drop(writer);
     Ok(Some(OpenPart::new(Arc::new(fresh), staged, Some(kept))))
 }
 

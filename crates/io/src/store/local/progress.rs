@@ -31,15 +31,15 @@ pub(super) enum Health {
     Spoilt = 2,
 }
 
-/// The right to write.
+/// The session that may write, and whether another one can take over from it.
 #[derive(Debug, Default)]
-pub(super) struct Lease {
+pub(super) struct CurrentWriter {
     /// Incremented by each takeover.
     pub(super) generation: u64,
-    /// When the session of the current writer began.
+    /// When its session began.
     pub(super) since: Timestamp,
-    /// The file has been renamed to its target, or removed: it can no longer be taken over.
-    pub(super) over: bool,
+    /// It has renamed the file to its target, or removed it: nobody can take over.
+    pub(super) ended: bool,
 }
 
 /// The journal of a part file that can be resumed.
@@ -74,7 +74,7 @@ pub(super) struct Progress {
     pub(super) file: OwnedFd,
     /// None for a transfer that cannot be resumed.
     journal: Option<PartJournal>,
-    reign: RwLock<Lease>,
+    writer: RwLock<CurrentWriter>,
     ledger: Mutex<Ledger>,
     known: Mutex<KnownBytes>,
     /// Bytes written since the last checkpoint.
@@ -92,7 +92,7 @@ impl Progress {
         Self {
             file,
             journal,
-            reign: RwLock::default(),
+            writer: RwLock::default(),
             ledger: Mutex::default(),
             known: Mutex::default(),
             unmarked: AtomicU64::new(0),
@@ -116,7 +116,7 @@ impl Progress {
         let journal = PartJournal { about: journal.about, notes: Mutex::new(Some(notes)) };
         let found = Self::with_journal(file, Some(journal));
         found.begin(base);
-        found.reign_mut().generation = generation;
+        found.writer_mut().generation = generation;
         Ok(found)
     }
 
@@ -151,19 +151,19 @@ impl Progress {
     }
 
     /// Held during a write: prevents a takeover meanwhile.
-    pub(super) fn reign(&self) -> RwLockReadGuard<'_, Lease> {
-        self.reign.read().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn writer(&self) -> RwLockReadGuard<'_, CurrentWriter> {
+        self.writer.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Held to take over, to name and to remove; waits for every write.
-    pub(super) fn reign_mut(&self) -> RwLockWriteGuard<'_, Lease> {
-        self.reign.write().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn writer_mut(&self) -> RwLockWriteGuard<'_, CurrentWriter> {
+        self.writer.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a thread waits to take over, to name or to remove.
     #[cfg(test)]
     pub(super) fn is_waited_for(&self) -> bool {
-        self.reign.try_read().is_err()
+        self.writer.try_read().is_err()
     }
 
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {

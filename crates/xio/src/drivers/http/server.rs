@@ -24,14 +24,21 @@ pub(super) struct Answers {
 /// What is received next.
 enum Receiving {
     Head,
-    Body {
-        request: Request,
-        body: Decoder,
-    },
+    Body(Exchange),
     /// The client has left between two requests.
     Left,
     /// What came is no request, and nothing behind it is taken for one.
     Refused(String),
+}
+
+/// A request whose head has come, and what follows from it for the answer.
+struct Exchange {
+    request: Request,
+    body: Decoder,
+    /// The client waits for leave to send the body.
+    owes_continue: bool,
+    /// The connection ends with this answer.
+    closes: bool,
 }
 
 /// What is sent next.
@@ -53,32 +60,20 @@ pub(super) struct ServerFlow {
     opening: Opening,
     receiving: Receiving,
     sending: Sending,
-    /// The client waits for leave to send the body.
-    owes_continue: bool,
-    /// The connection ends with this answer.
-    closes: bool,
 }
 
 impl ServerFlow {
     pub(super) fn new(below: Box<dyn Flow>, answers: Answers) -> Self {
         let opening = Opening::within(answers.timeout);
         let sending = Sending::Head { status: 200, length: answers.length };
-        Self {
-            wire: Wire::new(below),
-            answers,
-            opening,
-            receiving: Receiving::Head,
-            sending,
-            owes_continue: false,
-            closes: true,
-        }
+        Self { wire: Wire::new(below), answers, opening, receiving: Receiving::Head, sending }
     }
 
     /// Receives the head of a request, if it is due.
     fn receive_head(&mut self) -> io::Result<()> {
         match &self.receiving {
             Receiving::Head => {}
-            Receiving::Body { .. } | Receiving::Left => return Ok(()),
+            Receiving::Body(_) | Receiving::Left => return Ok(()),
             Receiving::Refused(what) => return Err(refused(what.as_str())),
         }
         let request = match self.wire.receive_head() {
@@ -91,10 +86,12 @@ impl ServerFlow {
             Err(NoHead::Bad(bad)) => return Err(self.reject(bad)),
             Err(NoHead::Failed(error)) => return Err(error),
         };
-        self.owes_continue = request.expects_continue;
-        self.closes = !self.answers.keep || request.fields.closes(request.modern);
-        let body = Decoder::new(request.body);
-        self.receiving = Receiving::Body { request, body };
+        self.receiving = Receiving::Body(Exchange {
+            body: Decoder::new(request.body),
+            owes_continue: request.expects_continue,
+            closes: !self.answers.keep || request.fields.closes(request.modern),
+            request,
+        });
         Ok(())
     }
 
@@ -113,19 +110,18 @@ impl ServerFlow {
     /// Puts the answer's head into the queue, if that is due. `empty`: no body follows.
     fn begin_answer(&mut self, empty: bool) -> io::Result<()> {
         let Sending::Head { status, length } = self.sending else { return Ok(()) };
-        let Receiving::Body { request, .. } = &self.receiving else {
+        let Receiving::Body(exchange) = &mut self.receiving else {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "there is no request to answer"));
         };
         let without_body = matches!(status, 204 | 304);
         let framing = match length {
             _ if without_body || empty && length.is_none() => Framing::Length(0),
             Some(length) => Framing::Length(length),
-            None if request.modern => Framing::Chunked,
+            None if exchange.request.modern => Framing::Chunked,
             None => Framing::UntilClose,
         };
         // A body without leave may come or not: where the next request begins cannot be told.
-        self.closes |= framing == Framing::UntilClose || self.owes_continue;
-        self.owes_continue = false;
+        exchange.closes |= std::mem::take(&mut exchange.owes_continue) || framing == Framing::UntilClose;
         let mut head = format!("HTTP/1.1 {status} {}\r\n", head::reason(status));
         for line in &self.answers.lines {
             head.push_str(line);
@@ -137,12 +133,12 @@ impl ServerFlow {
             Framing::Chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
             Framing::UntilClose => {}
         }
-        head.push_str(match (self.closes, request.modern) {
+        head.push_str(match (exchange.closes, exchange.request.modern) {
             (true, _) => "Connection: close\r\n\r\n",
             (false, true) => "\r\n",
             (false, false) => "Connection: keep-alive\r\n\r\n",
         });
-        let only_head = request.method == "HEAD";
+        let only_head = exchange.request.method == "HEAD";
         self.sending = Sending::Body(if only_head { Encoder::Discard } else { Encoder::new(framing) });
         self.wire.outgoing.end().extend_from_slice(head.as_bytes());
         Ok(())
@@ -159,10 +155,11 @@ impl ServerFlow {
     fn next(&mut self) -> io::Result<Answer> {
         let usage = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         let answered = self.sending == Sending::Body(Encoder::End);
-        if !answered || !matches!(self.receiving, Receiving::Body { body: Decoder::End, .. }) {
-            return usage("the request before is not over: read it to the end and finish its answer");
-        }
-        if self.closes {
+        let closes = match &self.receiving {
+            Receiving::Body(exchange) if answered && exchange.body == Decoder::End => exchange.closes,
+            _ => return usage("the request before is not over: read it to the end and finish its answer"),
+        };
+        if closes {
             return usage("the connection ends with this answer: 'keep' was not set, or the client closes it");
         }
         self.receiving = Receiving::Head;
@@ -200,12 +197,14 @@ impl Flow for ServerFlow {
         // The rest of the answer before; that it cannot be sent is told by the next write.
         let _ = self.wire.pass_on();
         self.receive_head()?;
-        if std::mem::take(&mut self.owes_continue) {
+        if let Receiving::Body(exchange) = &mut self.receiving
+            && std::mem::take(&mut exchange.owes_continue)
+        {
             self.wire.outgoing.end().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             unless_blocked(self.wire.pass_on())?;
         }
         let bytes = match &mut self.receiving {
-            Receiving::Body { body, .. } => self.wire.receive_body(body, into)?,
+            Receiving::Body(exchange) => self.wire.receive_body(&mut exchange.body, into)?,
             Receiving::Head | Receiving::Left | Receiving::Refused(_) => 0,
         };
         info.end = bytes == 0 && into.iter().any(|slice| !slice.is_empty());
@@ -258,7 +257,7 @@ impl Flow for ServerFlow {
     fn holds(&self) -> bool {
         let over = match &self.receiving {
             Receiving::Head => false,
-            Receiving::Body { body, .. } => *body == Decoder::End,
+            Receiving::Body(exchange) => exchange.body == Decoder::End,
             Receiving::Left | Receiving::Refused(_) => true,
         };
         over || self.wire.holds()
@@ -284,7 +283,7 @@ impl Flow for ServerFlow {
     }
 
     fn finish_sending(&mut self) -> io::Result<()> {
-        let asked = matches!(self.receiving, Receiving::Body { .. });
+        let asked = matches!(self.receiving, Receiving::Body(_));
         let ended = if asked { self.end_answer() } else { Ok(()) };
         self.wire.pass_on()?;
         self.wire.below.finish_sending()?;
@@ -293,7 +292,7 @@ impl Flow for ServerFlow {
 
     fn control(&mut self, command: &Command) -> io::Result<Answer> {
         let request = match &self.receiving {
-            Receiving::Body { request, .. } => Some(request),
+            Receiving::Body(exchange) => Some(&exchange.request),
             Receiving::Head | Receiving::Left | Receiving::Refused(_) => None,
         };
         match (&*command.name, request) {

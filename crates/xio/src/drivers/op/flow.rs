@@ -33,6 +33,19 @@ enum Sending {
     Ended,
 }
 
+/// How far the peer's direction is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receiving {
+    /// The head of a record is next.
+    Head,
+    /// So many bytes of the content of a record are left.
+    Content(usize),
+    /// The peer said that it sends no more.
+    Ended,
+    /// Nothing more is taken, for this reason; what came before it is.
+    Refused(&'static str),
+}
+
 /// A connection with questions and answers.
 pub(super) struct OpFlow {
     below: Box<dyn Flow>,
@@ -45,13 +58,8 @@ pub(super) struct OpFlow {
     answered: u64,
     /// Answers since nothing waited to be sent.
     answers: usize,
-    /// What is left of the content of the record that is being received.
-    content_left: usize,
+    receiving: Receiving,
     sending: Sending,
-    /// The peer said that it sends no more.
-    has_ended: bool,
-    /// Why nothing more is taken; what came before it is.
-    refused: Option<&'static str>,
 }
 
 impl OpFlow {
@@ -66,10 +74,8 @@ impl OpFlow {
             asked: 0,
             answered: 0,
             answers: 0,
-            content_left: 0,
+            receiving: Receiving::Head,
             sending: Sending::Open,
-            has_ended: false,
-            refused: None,
         }
     }
 
@@ -85,40 +91,45 @@ impl OpFlow {
 
     /// Whether there are answers to wait for. Behind content, which is for somebody else, there are none.
     fn awaits_answers(&self) -> bool {
-        let is_over = self.has_ended || self.incoming.has_ended() || self.refused.is_some();
-        self.answered < self.asked && self.content_left == 0 && !is_over
+        self.answered < self.asked && self.receiving == Receiving::Head && !self.incoming.has_ended()
     }
 
     /// Takes content out of what came, as much as `into` holds, and does what the other records ask for.
     fn decode(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut made = 0;
-        while self.refused.is_none() && !self.has_ended {
+        loop {
             let rest = self.incoming.rest();
-            if self.content_left > 0 {
-                let bytes = self.content_left.min(rest.len()).min(into.len() - made);
-                if bytes == 0 {
-                    break;
+            match self.receiving {
+                Receiving::Head => {
+                    let Some(&[kind, a, b, c, d]) = rest.first_chunk() else { break };
+                    self.incoming.consume(HEAD_BYTES);
+                    let next = self.on_record(kind, u32::from_be_bytes([a, b, c, d]));
+                    self.receiving = next.unwrap_or_else(Receiving::Refused);
                 }
-                into[made..made + bytes].copy_from_slice(&rest[..bytes]);
-                self.incoming.consume(bytes);
-                self.content_left -= bytes;
-                made += bytes;
-                continue;
+                Receiving::Content(left) => {
+                    let bytes = left.min(rest.len()).min(into.len() - made);
+                    if bytes == 0 {
+                        break;
+                    }
+                    into[made..made + bytes].copy_from_slice(&rest[..bytes]);
+                    self.incoming.consume(bytes);
+                    made += bytes;
+                    self.receiving = if bytes == left { Receiving::Head } else { Receiving::Content(left - bytes) };
+                }
+                Receiving::Ended | Receiving::Refused(_) => break,
             }
-            let Some(&[kind, a, b, c, d]) = rest.first_chunk() else { break };
-            self.incoming.consume(HEAD_BYTES);
-            self.refused = self.on_record(kind, u32::from_be_bytes([a, b, c, d])).err();
         }
-        match self.refused {
-            Some(what) if made == 0 => Err(io::Error::new(io::ErrorKind::InvalidData, what)),
+        match self.receiving {
+            Receiving::Refused(what) if made == 0 => Err(io::Error::new(io::ErrorKind::InvalidData, what)),
             _ => Ok(made),
         }
     }
 
-    fn on_record(&mut self, kind: u8, number: u32) -> Result<(), &'static str> {
+    /// What follows the head of a record.
+    fn on_record(&mut self, kind: u8, number: u32) -> Result<Receiving, &'static str> {
         match kind {
             CONTENT => match number as usize {
-                length @ 1..=CHUNK_BYTES => self.content_left = length,
+                length @ 1..=CHUNK_BYTES => return Ok(Receiving::Content(length)),
                 _ => return Err("a record of content has a length that none has"),
             },
             // Who has finished sending answers no more.
@@ -130,10 +141,10 @@ impl OpFlow {
             }
             ANSWER if self.answered < self.asked && number == self.answered as u32 => self.answered += 1,
             ANSWER => return Err("an answer came that was not asked for"),
-            END => self.has_ended = true,
+            END => return Ok(Receiving::Ended),
             _ => return Err("a record came that is none"),
         }
-        Ok(())
+        Ok(Receiving::Head)
     }
 }
 
@@ -147,7 +158,7 @@ impl Flow for OpFlow {
             if made > 0 {
                 return Ok(made);
             }
-            if self.has_ended {
+            if self.receiving == Receiving::Ended {
                 info.end = true;
                 return Ok(0);
             }
@@ -204,8 +215,8 @@ impl Flow for OpFlow {
     }
 
     fn holds(&self) -> bool {
-        let told = self.refused.is_some() || self.has_ended || self.incoming.has_ended();
-        told || self.incoming.holds() || self.below.holds()
+        let over = matches!(self.receiving, Receiving::Ended | Receiving::Refused(_)) || self.incoming.has_ended();
+        over || self.incoming.holds() || self.below.holds()
     }
 
     fn wants(&self, asked: Interest) -> Interest {

@@ -14,6 +14,17 @@ use xdfs_io::stack::{Answer, Command, Flow, Interest, ReadInfo, WriteInfo};
 /// Bytes of the program's output that one call leaves aside, at most, when it is closed.
 const LEFT_ASIDE_PER_CALL: usize = 1 << 20;
 
+/// How far the program's output is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    /// More may come.
+    Open,
+    /// It is being closed, and more is to be left aside at once, at this time.
+    LeavingAside(Instant),
+    /// The program has closed it: the program's end is waited for.
+    Ended,
+}
+
 /// A program and the socket to it.
 pub(super) struct PopenFlow {
     socket: UnixStream,
@@ -21,16 +32,13 @@ pub(super) struct PopenFlow {
     child: Option<Child>,
     /// Readable when the program has ended.
     ended: Process,
-    /// The program has closed its output: its end is waited for.
-    output_ended: bool,
-    /// More of its output is to be left aside at once.
-    again: Option<Instant>,
+    output: Output,
 }
 
 impl PopenFlow {
     pub(super) fn new(socket: UnixStream, mut child: Child) -> io::Result<Self> {
         match Process::of(&child) {
-            Ok(ended) => Ok(Self { socket, child: Some(child), ended, output_ended: false, again: None }),
+            Ok(ended) => Ok(Self { socket, child: Some(child), ended, output: Output::Open }),
             Err(error) => {
                 child.kill()?;
                 reap(child);
@@ -48,7 +56,9 @@ impl PopenFlow {
             Err(rustix::io::Errno::CONNRESET) => 0,
             Err(error) => return Err(error.into()),
         };
-        self.output_ended = bytes == 0 && into.iter().any(|slice| !slice.is_empty());
+        if bytes == 0 && into.iter().any(|slice| !slice.is_empty()) {
+            self.output = Output::Ended;
+        }
         Ok(bytes)
     }
 
@@ -69,9 +79,9 @@ impl PopenFlow {
 
 impl Flow for PopenFlow {
     fn receive(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> io::Result<usize> {
-        if !self.output_ended {
+        if self.output != Output::Ended {
             let bytes = self.receive_output(into)?;
-            if !self.output_ended {
+            if self.output != Output::Ended {
                 return Ok(bytes);
             }
         }
@@ -86,23 +96,28 @@ impl Flow for PopenFlow {
     }
 
     fn wants(&self, asked: Interest) -> Interest {
-        if self.again.is_some() { Interest::NONE } else { asked }
+        if let Output::LeavingAside(_) = self.output { Interest::NONE } else { asked }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.again
+        match self.output {
+            Output::LeavingAside(at) => Some(at),
+            Output::Open | Output::Ended => None,
+        }
     }
 
     fn on_deadline(&mut self) {
-        self.again = None;
+        if let Output::LeavingAside(_) = self.output {
+            self.output = Output::Open;
+        }
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(if self.output_ended { self.ended.as_fd() } else { self.socket.as_fd() })
+        Some(if self.output == Output::Ended { self.ended.as_fd() } else { self.socket.as_fd() })
     }
 
     fn sending_descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.output_ended.then(|| self.socket.as_fd())
+        (self.output == Output::Ended).then(|| self.socket.as_fd())
     }
 
     fn finish_sending(&mut self) -> io::Result<()> {
@@ -114,9 +129,9 @@ impl Flow for PopenFlow {
     fn ready_to_close(&mut self) -> io::Result<()> {
         let mut aside = [0; 1 << 16];
         let mut left = LEFT_ASIDE_PER_CALL;
-        while !self.output_ended {
+        while self.output != Output::Ended {
             if left == 0 {
-                self.again = Some(Instant::now());
+                self.output = Output::LeavingAside(Instant::now());
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             left = left.saturating_sub(self.receive_output(&mut [IoSliceMut::new(&mut aside)])?);

@@ -30,37 +30,54 @@ impl Total {
     }
 }
 
+/// What the layers above and below may do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum VerifyState {
+    /// It is not open: no bytes may move.
+    Opening,
+    /// Bytes may move in both directions.
+    Open,
+    /// The layer below has said that it receives nothing more.
+    ReceivedAll,
+    /// The contract was broken, in this way; every later call says so.
+    Broken(&'static str),
+}
+
 /// A connection whose neighbours are watched.
 pub(super) struct VerifyFlow {
     below: Box<dyn Flow>,
     sent: Total,
     received: Total,
+    /// What the layer below said of itself at the beginning, and has to go on saying.
     holds_back: bool,
-    is_open: bool,
-    has_ended: bool,
-    /// The contract was broken.
-    broken: Option<&'static str>,
+    state: VerifyState,
 }
 
 impl VerifyFlow {
     pub(super) fn new(below: Box<dyn Flow>) -> Self {
         let holds_back = below.holds_back();
         let (sent, received) = (Total::NONE, Total::NONE);
-        Self { below, sent, received, holds_back, is_open: false, has_ended: false, broken: None }
+        Self { below, sent, received, holds_back, state: VerifyState::Opening }
     }
 
     fn broke<T>(&mut self, what: &'static str) -> io::Result<T> {
-        let what = *self.broken.get_or_insert(what);
+        let what = match self.state {
+            // The first breach counts: the others may follow from it.
+            VerifyState::Broken(first) => first,
+            VerifyState::Opening | VerifyState::Open | VerifyState::ReceivedAll => what,
+        };
+        self.state = VerifyState::Broken(what);
         Err(Error::new(ErrorKind::Driver, what).of_driver("verify").into())
     }
 
     /// What the layer above may do now.
     fn begin(&mut self) -> io::Result<()> {
-        if let Some(what) = self.broken {
-            return self.broke(what);
-        }
-        if !self.is_open {
-            return self.broke("the layer above moves bytes before it was told that the element is open");
+        match self.state {
+            VerifyState::Open | VerifyState::ReceivedAll => {}
+            VerifyState::Opening => {
+                return self.broke("the layer above moves bytes before it was told that the element is open");
+            }
+            VerifyState::Broken(what) => return self.broke(what),
         }
         if self.below.holds_back() != self.holds_back {
             return self.broke("the layer below changes its mind about keeping bytes");
@@ -96,10 +113,12 @@ impl Flow for VerifyFlow {
         if bytes == 0 && asked > 0 && !info.end && !info.end_of_message {
             return self.broke("the layer below claims to have received, but neither bytes nor an end");
         }
-        if self.has_ended && asked > 0 && (bytes > 0 || !info.end) {
+        if self.state == VerifyState::ReceivedAll && asked > 0 && (bytes > 0 || !info.end) {
             return self.broke("the layer below goes on behind its end");
         }
-        self.has_ended |= info.end;
+        if info.end {
+            self.state = VerifyState::ReceivedAll;
+        }
         self.received.add(into.iter().map(|slice| &**slice), bytes);
         Ok(bytes)
     }
@@ -128,7 +147,9 @@ impl Flow for VerifyFlow {
 
     fn connected(&mut self) -> io::Result<()> {
         self.below.connected().map_err(|error| self.blocked(Interest::BOTH, error))?;
-        self.is_open = true;
+        if self.state == VerifyState::Opening {
+            self.state = VerifyState::Open;
+        }
         Ok(())
     }
 
