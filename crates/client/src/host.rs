@@ -71,8 +71,8 @@ pub(crate) type TellRecalled = Box<dyn Fn(&[u64]) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Registry {
     pending: Mutex<BTreeMap<u64, Pending>>,
-    /// Why the session ended, once it has.
-    pub ended: Mutex<Option<Option<Error>>>,
+    /// The first error that ended the session: none while it is open, and none if it was closed in order.
+    failure: Mutex<Option<Error>>,
     /// The server is shutting down.
     pub draining: AtomicBool,
     /// Who is told that leases of open files are recalled.
@@ -93,27 +93,30 @@ impl Registry {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The error that ended the session, if one has.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The error for a request that comes too late.
     pub(crate) fn why_ended(&self) -> Error {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ended.flatten().unwrap_or_else(|| match self.draining.load(Ordering::Relaxed) {
+        self.failure().unwrap_or_else(|| match self.draining.load(Ordering::Relaxed) {
             true => Error::new(ErrorKind::Draining, "the server is shutting down; try again later"),
             false => Error::new(ErrorKind::ConnectionLost, "the session has ended"),
         })
     }
 
-    /// The session has ended; the first error is kept.
-    pub(crate) fn has_ended(&self, error: Option<&Error>) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if error.is_some() && ended.as_ref().is_none_or(Option::is_none) {
-            *ended = Some(error.cloned());
-        }
+    /// An error has ended the session; the first one is kept.
+    pub(crate) fn has_failed(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
     /// A pipeline's thread is about to end. If it is the first one, which coordinates every
     /// transfer, all remaining waiters are notified: a request may have been on its way to it.
     pub(crate) fn pipeline_ended(&self, calls: &Queue, pipeline: PipelineId, error: Option<&Error>) {
-        self.has_ended(error);
+        if let Some(error) = error {
+            self.has_failed(error.clone());
+        }
         self.watches.end();
         let error = error.cloned().unwrap_or_else(|| self.why_ended());
         calls.ended(pipeline, &error);
@@ -277,12 +280,7 @@ impl Host for ClientHost {
                 self.registry.draining.store(true, Ordering::Relaxed);
                 self.close_when_drained();
             }
-            SessionEvent::Over { error } => {
-                let mut ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner);
-                if ended.as_ref().is_none_or(Option::is_none) {
-                    *ended = Some(error);
-                }
-            }
+            SessionEvent::Over { error: Some(error) } => self.registry.has_failed(error),
             _ => {}
         }
     }

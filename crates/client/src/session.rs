@@ -257,11 +257,7 @@ impl Session {
     /// instead of sending it loses nothing, and that is no error (P-46).
     pub fn close(self) -> Result<(), Error> {
         self.pipelines.close();
-        let ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match ended.flatten() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        self.registry.failure().map_or(Ok(()), Err)
     }
 }
 
