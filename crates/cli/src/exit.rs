@@ -104,6 +104,9 @@ impl Exit {
             ErrorKind::Corrupted => Self::Corrupted,
             ErrorKind::Busy | ErrorKind::Draining | ErrorKind::Locked => Self::Busy,
             ErrorKind::IsDirectory | ErrorKind::NotDirectory => Self::Usage,
+            ErrorKind::Internal if error.of_peer => Self::Refused,
+            // What was asked of a server may fail by a mistake of this program.
+            ErrorKind::Internal => Self::Local,
             // Faults of the peer are detected here, and are not errors of this machine.
             _ if side == Side::Peer || is_of_peer(error.kind) => Self::Refused,
             _ => Self::Local,
@@ -246,7 +249,7 @@ mod tests {
     fn every_kind_of_error_has_the_code_of_its_cause_on_either_side() {
         for &kind in ErrorKind::ALL {
             let here = Exit::of_error(&Error::new(kind, ""), Side::Here);
-            let peer = Exit::of_error(&Error::new(kind, ""), Side::Peer);
+            let peer = Exit::of_error(&Error::new(kind, "").reported(), Side::Peer);
             let expected = match kind as u16 {
                 1..=3 | 6 | 7 => (Exit::Refused, Exit::Refused),
                 4 | 5 | 42 => (Exit::Busy, Exit::Busy),
@@ -263,6 +266,15 @@ mod tests {
                 _ => (Exit::Local, Exit::Refused),
             };
             assert_eq!((here, peer), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn an_internal_error_has_the_code_of_the_program_that_made_it() {
+        let own = Error::new(ErrorKind::Internal, "");
+        for side in [Side::Here, Side::Peer] {
+            assert_eq!(Exit::of_error(&own, side), Exit::Local);
+            assert_eq!(Exit::of_error(&own.clone().reported(), side), Exit::Refused);
         }
     }
 

@@ -1,14 +1,19 @@
 //! The request for a download, alone or in the opening of a session.
 
-use crate::endpoints::Target;
+use crate::endpoints::{RequestedTarget, Target};
 use crate::options::{GetOptions, Verify};
 use xdfs_io::store::verified_range;
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::naming;
 
-/// The request for a download, and whether it resumes an earlier attempt.
-pub(crate) fn download(fresh: Request, remote: &[u8], target: &mut Target, options: &GetOptions) -> (Request, bool) {
-    let resume = options.resume && target.is_resumable();
+/// The request for a download, which may resume an earlier attempt, and its target.
+pub(crate) fn download(
+    fresh: Request,
+    remote: &[u8],
+    target: Target,
+    options: &GetOptions,
+) -> (Request, RequestedTarget) {
+    let (target, look) = target.requested(options.resume);
     let mut request = Request {
         name: remote.to_vec(),
         label: options.label.clone(),
@@ -19,10 +24,10 @@ pub(crate) fn download(fresh: Request, remote: &[u8], target: &mut Target, optio
         reread: options.verify >= Verify::Reread,
         ..fresh
     };
-    if resume {
+    if let Some(look) = look {
         let range = format!("{} {:?}", options.offset, options.length);
         request.transfer = naming::transfer_id(&[b"down", remote, range.as_bytes()]);
-        if let Some(mut kept) = target.look(request.transfer) {
+        if let Some(mut kept) = look(request.transfer) {
             // Without a hash nothing is compared.
             kept.noted.retain(|one| one.proved || request.hash);
             request.unverified = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());
@@ -30,5 +35,5 @@ pub(crate) fn download(fresh: Request, remote: &[u8], target: &mut Target, optio
             request.resume = Some(kept).filter(|resume| !resume.kept.is_empty());
         }
     }
-    (request, resume)
+    (request, target)
 }

@@ -95,6 +95,16 @@ impl Payload {
     }
 }
 
+/// What a request moves at this end.
+pub(crate) enum LocalEnd {
+    /// The source of an upload.
+    Source(Payload),
+    /// The target of a download.
+    Target(RequestedTarget),
+    /// Nothing: the hash of a file is requested.
+    Nothing,
+}
+
 /// What a target receives when the server has described the file.
 #[derive(Clone, Debug)]
 pub struct Staging {
@@ -106,14 +116,17 @@ pub struct Staging {
     pub resume: Option<Resume>,
 }
 
+/// Makes the stage.
 type Prepare = Box<dyn FnOnce(Staging) -> StorageJob<Stage> + Send>;
-type Look = Box<dyn FnOnce(TransferId) -> Option<Kept> + Send>;
+/// Finds what an earlier attempt with this id left.
+pub(crate) type Look = Box<dyn FnOnce(TransferId) -> Option<Kept> + Send>;
 
 /// Shorter transfers are not resumed: sending them again is faster than finding a part file.
 pub(crate) const RESUME_BYTES_MIN: u64 = 1 << 20;
 
 /// The target of a download.
 pub struct Target {
+    /// Makes the stage, once the server has described the file.
     prepare: Prepare,
     /// Finds what an earlier attempt left; `None` if nothing ever is left.
     look: Option<Look>,
@@ -189,22 +202,28 @@ impl Target {
         (stage, content)
     }
 
-    /// Whether an attempt can be resumed here.
-    pub(crate) fn is_resumable(&self) -> bool {
-        self.look.is_some()
+    /// For a request. Where an earlier attempt may have left something that is to be `resume`d, with what finds it.
+    pub(crate) fn requested(self, resume: bool) -> (RequestedTarget, Option<Look>) {
+        let look = self.look.filter(|_| resume);
+        (RequestedTarget { prepare: self.prepare, resume: look.is_some() }, look)
     }
+}
 
-    /// What an earlier attempt with this id left.
-    pub(crate) fn look(&mut self, transfer: TransferId) -> Option<Kept> {
-        self.look.take().and_then(|look| look(transfer))
-    }
+/// The target of a download that is requested.
+pub(crate) struct RequestedTarget {
+    prepare: Prepare,
+    /// What arrives may be kept for another attempt.
+    resume: bool,
+}
 
-    pub(crate) fn prepare(self, grant: &Grant, transfer: TransferId, resume: bool, synced: bool) -> StorageJob<Staged> {
+impl RequestedTarget {
+    /// The stage for what the server has described in its grant.
+    pub(crate) fn prepare(self, grant: &Grant, transfer: TransferId, synced: bool) -> StorageJob<Staged> {
         let (mode, modified) = (grant.mode, grant.modified);
         let long = grant.length.is_some_and(|length| length >= RESUME_BYTES_MIN);
         // Unverified ranges count if the server has reported that they are compared.
         let hashed = grant.hash && grant.unverified && !grant.kept.is_empty();
-        let resume = (resume && long && !grant.version.is_empty()).then(|| Resume {
+        let resume = (self.resume && long && !grant.version.is_empty()).then(|| Resume {
             source: grant.version.clone(),
             owner: Vec::new(),
             hashed,

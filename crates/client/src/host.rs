@@ -2,7 +2,7 @@
 
 use crate::call_queue::Queue;
 use crate::callback::Callback;
-use crate::endpoints::Target;
+use crate::endpoints::RequestedTarget;
 use crate::joining::Joiner;
 use crate::options::Verify;
 use crate::transfer::{RemoteFile, Report};
@@ -20,40 +20,56 @@ use xdfs_proto::session::{Committed, SessionEvent, SessionLimits};
 use xdfs_proto::wire::control::Grant;
 use xdfs_proto::wire::request::Request;
 
+/// Where what arrives for the application goes.
+pub(crate) enum PendingTarget {
+    /// Nothing arrives but an outcome: an upload, or the hash of a file.
+    None,
+    /// A download that the server has not described yet.
+    Awaited(RequestedTarget),
+    /// The pump has it.
+    Staged,
+}
+
+/// What the server has answered to a request.
+enum Answer {
+    /// Nothing yet: blocks get at least this protection level.
+    Awaited(Level),
+    /// Granted: the level that blocks get, and the file.
+    Granted(Level, RemoteFile),
+}
+
 /// A transfer that the application waits for.
 pub(crate) struct Pending {
-    pub target: Option<Target>,
-    pub transfer: TransferId,
-    /// What arrives may be kept for another attempt.
-    pub resume: bool,
+    target: PendingTarget,
+    /// By which an earlier attempt is found.
+    transfer: TransferId,
     /// Bytes that are not sent because the target has them.
-    pub resumed: Arc<AtomicU64>,
+    resumed: Arc<AtomicU64>,
     /// Upload: version of the file that it replaces.
-    pub replaces: Arc<OnceLock<Vec<u8>>>,
-    pub outcome: Callback<Report>,
+    replaces: Arc<OnceLock<Vec<u8>>>,
+    outcome: Callback<Report>,
+    /// Bytes of blocks that have passed.
     pub moved: Arc<AtomicU64>,
+    /// When it was requested, or when its session was.
     pub started: Instant,
-    pub level: Level,
+    answer: Answer,
     /// The content is hashed.
-    pub hash: bool,
-    pub remote: Option<RemoteFile>,
+    hash: bool,
 }
 
 impl Pending {
     /// Registers the callback for what `request` requests.
-    pub(crate) fn new(request: &Request, target: Option<Target>, resume: bool, outcome: Callback<Report>) -> Self {
+    pub(crate) fn new(request: &Request, target: PendingTarget, outcome: Callback<Report>) -> Self {
         Self {
             target,
             transfer: request.transfer,
-            resume,
             resumed: Arc::default(),
             replaces: Arc::default(),
             outcome,
             moved: Arc::default(),
             started: Instant::now(),
-            level: request.level,
+            answer: Answer::Awaited(request.level),
             hash: request.hash,
-            remote: None,
         }
     }
 
@@ -61,6 +77,51 @@ impl Pending {
     /// version.
     pub(crate) fn counters(&self) -> (Arc<AtomicU64>, Arc<AtomicU64>, Arc<OnceLock<Vec<u8>>>) {
         (Arc::clone(&self.moved), Arc::clone(&self.resumed), Arc::clone(&self.replaces))
+    }
+
+    /// The server has granted the request.
+    fn granted(&mut self, grant: Grant) {
+        let kept = grant.kept.iter().map(|range| range.length()).sum();
+        self.resumed.store(kept, Ordering::Relaxed);
+        let _ = self.replaces.set(grant.version.clone());
+        let Grant { size, mode, modified, version, level, .. } = grant;
+        self.answer = Answer::Granted(level, RemoteFile { size, mode, modified, version });
+    }
+
+    /// The stage of a download; none if it has it already, or nothing arrives.
+    fn stage(&mut self, grant: &Grant, durable: bool) -> Option<StorageJob<Staged>> {
+        match std::mem::replace(&mut self.target, PendingTarget::Staged) {
+            PendingTarget::Awaited(target) => Some(target.prepare(grant, self.transfer, durable)),
+            known @ (PendingTarget::None | PendingTarget::Staged) => {
+                self.target = known;
+                None
+            }
+        }
+    }
+
+    /// It has come to its end: tells the application.
+    fn settle(self, outcome: Result<Committed, Error>, stats: &TransferStats) {
+        let (level, remote) = match self.answer {
+            Answer::Awaited(level) => (level, None),
+            Answer::Granted(level, remote) => (level, Some(remote)),
+        };
+        let report = outcome.map(|committed| Report {
+            length: committed.length,
+            moved: stats.bytes,
+            channel_bytes: stats.channel_bytes.iter().map(|(channel, bytes)| (channel.0, *bytes)).collect(),
+            safety: committed.safety,
+            level,
+            verified: match (self.hash, committed.reread) {
+                (false, _) => Verify::None,
+                (true, false) => Verify::Hash,
+                (true, true) => Verify::Reread,
+            },
+            hash: committed.root,
+            seconds: self.started.elapsed().as_secs_f64(),
+            remote,
+            resumed: self.resumed.load(Ordering::Relaxed),
+        });
+        self.outcome.complete(report);
     }
 }
 
@@ -71,8 +132,8 @@ pub(crate) type TellRecalled = Box<dyn Fn(&[u64]) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Registry {
     pending: Mutex<BTreeMap<u64, Pending>>,
-    /// Why the session ended, once it has.
-    pub ended: Mutex<Option<Option<Error>>>,
+    /// The first error that ended the session: none while it is open, and none if it was closed in order.
+    failure: Mutex<Option<Error>>,
     /// The server is shutting down.
     pub draining: AtomicBool,
     /// Who is told that leases of open files are recalled.
@@ -93,27 +154,30 @@ impl Registry {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The error that ended the session, if one has.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The error for a request that comes too late.
     pub(crate) fn why_ended(&self) -> Error {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ended.flatten().unwrap_or_else(|| match self.draining.load(Ordering::Relaxed) {
+        self.failure().unwrap_or_else(|| match self.draining.load(Ordering::Relaxed) {
             true => Error::new(ErrorKind::Draining, "the server is shutting down; try again later"),
             false => Error::new(ErrorKind::ConnectionLost, "the session has ended"),
         })
     }
 
-    /// The session has ended; the first error is kept.
-    pub(crate) fn has_ended(&self, error: Option<&Error>) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if error.is_some() && ended.as_ref().is_none_or(Option::is_none) {
-            *ended = Some(error.cloned());
-        }
+    /// An error has ended the session; the first one is kept.
+    pub(crate) fn has_failed(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
     /// A pipeline's thread is about to end. If it is the first one, which coordinates every
     /// transfer, all remaining waiters are notified: a request may have been on its way to it.
     pub(crate) fn pipeline_ended(&self, calls: &Queue, pipeline: PipelineId, error: Option<&Error>) {
-        self.has_ended(error);
+        if let Some(error) = error {
+            self.has_failed(error.clone());
+        }
         self.watches.end();
         let error = error.cloned().unwrap_or_else(|| self.why_ended());
         calls.ended(pipeline, &error);
@@ -167,14 +231,10 @@ impl Host for ClientHost {
         request: Option<&Request>,
         grant: Option<&Grant>,
     ) -> StorageJob<Staged> {
-        let target = self.with(operation, |pending| (pending.target.take(), pending.transfer, pending.resume));
-        match (target, grant) {
-            (Some((Some(target), transfer, resume)), Some(grant)) => {
-                let durable = request.is_some_and(|request| request.durable);
-                target.prepare(grant, transfer, resume, durable)
-            }
-            _ => Box::new(|| Err(Error::new(ErrorKind::Cancelled, "nobody waits for this download"))),
-        }
+        let durable = request.is_some_and(|request| request.durable);
+        let stage = grant.and_then(|grant| self.with(operation, |pending| pending.stage(grant, durable)).flatten());
+        let nobody = || Err(Error::new(ErrorKind::Cancelled, "nobody waits for this download"));
+        stage.unwrap_or_else(|| Box::new(nobody))
     }
 
     fn pace(&self, _operation: OperationId) -> Option<Arc<Pacer>> {
@@ -221,48 +281,21 @@ impl Host for ClientHost {
         }
     }
 
-    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, tally: TransferStats) {
+    fn settled(&mut self, operation: OperationId, outcome: Result<Committed, Error>, stats: TransferStats) {
         if let Some(ticket) = self.calls.remove(&operation) {
             self.joiner.calls.leave(ticket, outcome.map(drop));
             return self.close_when_drained();
         }
         let Some((ticket, _)) = self.operations.remove(&operation) else { return };
         let Some(pending) = self.registry.pending().remove(&ticket) else { return };
-        let report = outcome.map(|committed| Report {
-            length: committed.length,
-            moved: tally.bytes,
-            channel_bytes: tally.channel_bytes.iter().map(|(channel, bytes)| (channel.0, *bytes)).collect(),
-            safety: committed.safety,
-            level: pending.level,
-            verified: match (pending.hash, committed.reread) {
-                (false, _) => Verify::None,
-                (true, false) => Verify::Hash,
-                (true, true) => Verify::Reread,
-            },
-            hash: committed.root,
-            seconds: pending.started.elapsed().as_secs_f64(),
-            remote: pending.remote,
-            resumed: pending.resumed.load(Ordering::Relaxed),
-        });
-        pending.outcome.complete(report);
+        pending.settle(outcome, &stats);
         self.close_when_drained();
     }
 
     fn event(&mut self, event: SessionEvent) {
         match event {
             SessionEvent::Granted { operation, grant } => {
-                self.with(operation, |pending| {
-                    pending.level = grant.level;
-                    let kept = grant.kept.iter().map(|range| range.length()).sum();
-                    pending.resumed.store(kept, Ordering::Relaxed);
-                    let _ = pending.replaces.set(grant.version.clone());
-                    pending.remote = Some(RemoteFile {
-                        size: grant.size,
-                        mode: grant.mode,
-                        modified: grant.modified,
-                        version: grant.version,
-                    });
-                });
+                self.with(operation, |pending| pending.granted(grant));
             }
             SessionEvent::Recalled { handles } => {
                 self.registry.recalled.get().iter().for_each(|told| told(&handles));
@@ -277,12 +310,7 @@ impl Host for ClientHost {
                 self.registry.draining.store(true, Ordering::Relaxed);
                 self.close_when_drained();
             }
-            SessionEvent::Over { error } => {
-                let mut ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner);
-                if ended.as_ref().is_none_or(Option::is_none) {
-                    *ended = Some(error);
-                }
-            }
+            SessionEvent::Over { error: Some(error) } => self.registry.has_failed(error),
             _ => {}
         }
     }

@@ -93,12 +93,21 @@ pub(crate) struct Joiner {
     grants: Mutex<Grants>,
 }
 
+/// How far a channel has come.
+enum ChannelStep {
+    /// It is being connected: what is sent then, and how much is read behind that.
+    Connecting { send: Vec<u8>, want: usize },
+    /// The first message is on its way, behind which so much is read.
+    Sending { want: usize },
+    /// The server's answers are read.
+    Reading,
+}
+
 /// A channel that is being connected.
 struct PendingChannel {
     channel: ChannelId,
     joining: ClientJoining,
-    first: Option<(Vec<u8>, usize)>,
-    want: usize,
+    step: ChannelStep,
     records: RecordLayer,
 }
 
@@ -191,15 +200,14 @@ impl Joiner {
         let keys = keys.for_role(Role::Client);
         let join = Join { session: *session, channel, nonce: random::array()?, mac: [0; 32] };
         let (joining, step) = ClientJoining::start(join, keys.join);
-        let first = match step {
-            OpeningStep::Go { send, want } => Some((send, want)),
-            OpeningStep::Done(()) => None,
+        let OpeningStep::Go { send, want } = step else {
+            return Err(Error::internal("a channel has joined that has sent nothing"));
         };
         let link = transport::connect(address, transport)
             .map_err(|error| Error::new(ErrorKind::ConnectionLost, error.to_string()))?;
         let link = layered(link, stack.as_deref())?;
         let records = RecordLayer::new(keys.seal, keys.open, *key_limits)?;
-        Ok((link, PendingChannel { channel, joining, first, want: 0, records }))
+        Ok((link, PendingChannel { channel, joining, step: ChannelStep::Connecting { send, want }, records }))
     }
 
     fn advance(
@@ -210,18 +218,20 @@ impl Joiner {
     ) {
         match completion {
             Completion::Connected { socket } => {
-                let first = coming.get_mut(&socket).and_then(|one| {
-                    let (send, want) = one.first.take()?;
-                    one.want = want;
-                    Some(send)
-                });
-                if let Some(send) = first {
+                if let Some(one) = coming.get_mut(&socket)
+                    && let ChannelStep::Connecting { send, want } = &mut one.step
+                {
+                    let (send, want) = (std::mem::take(send), *want);
+                    one.step = ChannelStep::Sending { want };
                     dispatch.submit(Op::Send { socket, head: None, body: Body::Bytes(send) });
                 }
             }
             Completion::Sent { socket, .. } => {
-                if let Some(one) = coming.get(&socket) {
-                    dispatch.submit(Op::Small { socket, length: one.want });
+                if let Some(one) = coming.get_mut(&socket)
+                    && let ChannelStep::Sending { want } = one.step
+                {
+                    one.step = ChannelStep::Reading;
+                    dispatch.submit(Op::Small { socket, length: want });
                 }
             }
             Completion::Small { socket, bytes } => {

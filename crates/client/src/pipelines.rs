@@ -90,7 +90,7 @@ impl Pipelines {
     fn start_in(&self, state: &mut PipelinesState, first: Option<FirstDownload>) -> Result<(), Error> {
         let PipelinesState::Waiting(opened) = std::mem::replace(state, PipelinesState::Closed) else { return Ok(()) };
         let served = serve(&self.registry, *opened, first);
-        let (joiner, threads) = served.inspect_err(|error| self.registry.has_ended(Some(error)))?;
+        let (joiner, threads) = served.inspect_err(|error| self.registry.has_failed(error.clone()))?;
         *state = PipelinesState::Served { joiner, threads };
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::callback::Callback;
 use crate::calls::when_permitted;
 use crate::download_request::download;
-use crate::endpoints::{Payload, RESUME_BYTES_MIN, Target};
+use crate::endpoints::{LocalEnd, Payload, RESUME_BYTES_MIN, Target};
 use crate::options::{GetOptions, PutOptions, Verify};
 use crate::session::{INITIAL_CREDIT, Session};
 use crate::transfer::{Report, Transfer};
@@ -57,7 +57,7 @@ impl Session {
             request.transfer = naming::transfer_id(&[b"up", remote, &like, &range]);
             request.resume = Some(Resume { source, kept: Vec::new() });
         }
-        self.start(request, Some(payload), None, options.resume, outcome)
+        self.start(request, LocalEnd::Source(payload), outcome)
     }
 
     /// Downloads `remote` (`EXPORT/path`, nothing encoded) to `target`.
@@ -70,14 +70,14 @@ impl Session {
     pub(crate) fn download(
         &self,
         remote: &[u8],
-        mut target: Target,
+        target: Target,
         options: &GetOptions,
         outcome: Callback<Report>,
     ) -> Result<Transfer, Error> {
         // Never more than an ordered target can hold.
         let credit = INITIAL_CREDIT.min(bounds::ordered_window(self.facts().block));
-        let (request, resume) = download(Request { credit, ..self.request()? }, remote, &mut target, options);
-        self.start(request, None, Some(target), resume, outcome)
+        let (request, target) = download(Request { credit, ..self.request()? }, remote, target, options);
+        self.start(request, LocalEnd::Target(target), outcome)
     }
 
     /// The hash of `remote`, or of a range of it, as its server reads it.
@@ -88,7 +88,7 @@ impl Session {
     fn sum_now(&self, remote: &[u8], offset: u64, length: Option<u64>) -> Result<Digest, Error> {
         let request = Request { name: remote.to_vec(), sum: true, offset, length, ..self.request()? };
         let (outcome, receiver) = Callback::waiting();
-        let asked = Transfer { outcome: receiver, ..self.start(request, None, None, false, outcome)? };
+        let asked = Transfer { outcome: receiver, ..self.start(request, LocalEnd::Nothing, outcome)? };
         asked.wait()?.hash.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server told no hash"))
     }
 

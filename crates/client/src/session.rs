@@ -3,8 +3,8 @@
 use crate::callback::Callback;
 use crate::connect::{self, Connected};
 use crate::download_request::download;
-use crate::endpoints::{Payload, Target};
-use crate::host::{Pending, Registry};
+use crate::endpoints::{LocalEnd, Target};
+use crate::host::{Pending, PendingTarget, Registry};
 use crate::joining::{Access, Joiner};
 use crate::options::{ConnectOptions, GetOptions};
 use crate::pipelines::{FirstDownload, Opened, Pipelines};
@@ -103,10 +103,9 @@ impl Session {
         let credit = INITIAL_CREDIT.min(bounds::ordered_window(limits::BLOCK_BYTES_MIN));
         let fresh =
             Request { transfer: TransferId(random::array()?), level: options.level, credit, ..Request::default() };
-        let mut target = target;
-        let (request, resume) = download(fresh, remote.as_ref(), &mut target, get);
+        let (request, target) = download(fresh, remote.as_ref(), target, get);
         let (outcome, receiver) = Callback::waiting();
-        let pending = Pending::new(&request, Some(target), resume, outcome);
+        let pending = Pending::new(&request, PendingTarget::Awaited(target), outcome);
         let (moved, resumed, replaces) = pending.counters();
         let length = request.length;
         let session = Self::connect_with(options, Some((request, pending)))?;
@@ -176,11 +175,12 @@ impl Session {
     }
 
     /// The download that was requested in OPEN is the session's first transfer.
-    fn adopt_first(&self, (request, pending): (Request, Pending), started: Instant) -> FirstDownload {
+    fn adopt_first(&self, (request, mut pending): (Request, Pending), started: Instant) -> FirstDownload {
         self.tickets.fetch_add(1, Ordering::Relaxed);
         *self.started.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let moved = Arc::clone(&pending.moved);
-        self.registry.pending().insert(FIRST_TICKET, Pending { started, ..pending });
+        pending.started = started;
+        self.registry.pending().insert(FIRST_TICKET, pending);
         (FIRST_TICKET, request, moved)
     }
 
@@ -200,23 +200,22 @@ impl Session {
     }
 
     /// Sends a request and registers the callback for its outcome.
-    pub(crate) fn start(
-        &self,
-        request: Request,
-        payload: Option<Payload>,
-        target: Option<Target>,
-        resume: bool,
-        outcome: Callback<Report>,
-    ) -> Result<Transfer, Error> {
+    pub(crate) fn start(&self, request: Request, end: LocalEnd, outcome: Callback<Report>) -> Result<Transfer, Error> {
         let first = self.started.lock().unwrap_or_else(PoisonError::into_inner).take().filter(|_| !request.sum);
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let length = request.length;
         let started = first.unwrap_or_else(Instant::now);
-        let pending = Pending { started, ..Pending::new(&request, target, resume, outcome) };
+        let (source, target) = match end {
+            LocalEnd::Source(payload) => (Some(payload.into_side()), PendingTarget::None),
+            LocalEnd::Target(target) => (None, PendingTarget::Awaited(target)),
+            LocalEnd::Nothing => (None, PendingTarget::None),
+        };
+        let mut pending = Pending::new(&request, target, outcome);
+        pending.started = started;
         let (moved, resumed, replaces) = pending.counters();
         let post = self.served()?.posts[0].clone();
         self.registry.pending().insert(ticket, pending);
-        let command = Command::Open { ticket, request, source: payload.map(Payload::into_side) };
+        let command = Command::Open { ticket, request, source };
         if post.send(Message::Command(command)).is_err() {
             self.registry.pending().remove(&ticket);
             return Err(self.why_ended());
@@ -257,11 +256,7 @@ impl Session {
     /// instead of sending it loses nothing, and that is no error (P-46).
     pub fn close(self) -> Result<(), Error> {
         self.pipelines.close();
-        let ended = self.registry.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match ended.flatten() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        self.registry.failure().map_or(Ok(()), Err)
     }
 }
 

@@ -456,8 +456,9 @@ mod tests {
         let ours: Vec<String> = ErrorKind::ALL
             .iter()
             .map(|&kind| {
-                let exit = |side| Exit::of_error(&Error::new(kind, ""), side) as u8;
-                let exits = match (exit(Side::Here), exit(Side::Peer)) {
+                let exit = |error: Error, side| Exit::of_error(&error, side) as u8;
+                let error = Error::new(kind, "");
+                let exits = match (exit(error.clone(), Side::Here), exit(error.reported(), Side::Peer)) {
                     (here, there) if here == there => here.to_string(),
                     (here, there) => format!("{here} here, {there} there"),
                 };

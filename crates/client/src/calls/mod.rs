@@ -201,7 +201,7 @@ pub fn when_permitted<T>(act: impl FnMut() -> Result<T, Error>) -> Result<T, Err
 
 /// Converts a failed call to an error.
 pub fn failed(failure: Failure, what: &str) -> Error {
-    Error::new(failure.kind, format!("{what}: {}", in_full(failure.kind))).with_errno(failure.errno)
+    Error::new(failure.kind, format!("{what}: {}", in_full(failure.kind))).with_errno(failure.errno).reported()
 }
 
 /// A helpful text for the error of a call: the wire carries none.

@@ -34,16 +34,24 @@ impl Page {
     }
 }
 
+/// How far a listing has come.
+#[derive(Debug)]
+enum Progress {
+    /// The page that begins at `cursor` is on its way.
+    Asked { cursor: Vec<u8>, reply: PendingReply },
+    /// The directory was read to its end.
+    Complete,
+    /// An error was returned.
+    Failed,
+}
+
 /// The pages of a remote directory, with one read ahead. After an error it ends.
 #[derive(Debug)]
 pub struct Pages<'s> {
     session: &'s Session,
     remote: Vec<u8>,
     wanted: Wanted,
-    next: Option<PendingReply>,
-    /// Where it begins.
-    cursor: Vec<u8>,
-    complete: bool,
+    progress: Progress,
     /// Pages without an entry since the last one with some.
     empty: u32,
 }
@@ -52,16 +60,40 @@ impl Pages<'_> {
     /// Whether the directory was read to its end, without an error: only then does a name that was
     /// not listed not exist.
     pub fn is_complete(&self) -> bool {
-        self.complete
+        matches!(self.progress, Progress::Complete)
     }
 
-    /// Requests the page at the cursor.
-    fn ask_again(&mut self) -> Result<(), Error> {
+    /// Requests the page that begins at `cursor`.
+    fn ask(&self, cursor: &[u8]) -> Result<PendingReply, Error> {
         let mut batch = Batch::new(self.remote.clone());
         let room = PAGE_BYTES.min(self.session.batch_bytes_max() - 1024);
-        batch.push_with_room(&Call::List { path: b"", wanted: self.wanted, cursor: &self.cursor }, room);
-        self.next = Some(self.session.call(&batch)?);
-        Ok(())
+        batch.push_with_room(&Call::List { path: b"", wanted: self.wanted, cursor }, room);
+        self.session.call(&batch)
+    }
+
+    /// Waits for the page that was requested at `cursor`, and requests the one behind it.
+    fn receive(&mut self, cursor: &[u8], mut reply: PendingReply) -> Result<Page, Error> {
+        let mut backoff = lease_backoff();
+        let page = loop {
+            match reply.wait() {
+                Ok(reply) => break Page { reply },
+                Err(error) if is_busy(&error) => backoff.wait(error)?,
+                Err(error) => return Err(error),
+            }
+            reply = self.ask(cursor)?;
+        };
+        let mut listing = page.listing()?;
+        let (complete, cursor) = (listing.complete, listing.cursor.to_vec());
+        self.empty = if listing.entries.next().is_none() { self.empty + 1 } else { 0 };
+        if !complete && self.empty > EMPTY_MAX {
+            let text = "the server lists nothing again and again, and says that more follows";
+            return Err(Error::new(ErrorKind::Protocol, text));
+        }
+        self.progress = match complete {
+            true => Progress::Complete,
+            false => Progress::Asked { reply: self.ask(&cursor)?, cursor },
+        };
+        Ok(page)
     }
 }
 
@@ -69,34 +101,13 @@ impl Iterator for Pages<'_> {
     type Item = Result<Page, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut backoff = lease_backoff();
-        let page = loop {
-            let again = match self.next.take()?.wait() {
-                Ok(reply) => break Page { reply },
-                Err(error) if is_busy(&error) => backoff.wait(error).and_then(|()| self.ask_again()),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = again {
-                return Some(Err(error));
-            }
-        };
-        let (complete, cursor, empty) = match page.listing() {
-            Ok(mut listing) => (listing.complete, listing.cursor.to_vec(), listing.entries.next().is_none()),
-            Err(error) => return Some(Err(error)),
-        };
-        self.empty = if empty { self.empty + 1 } else { 0 };
-        if !complete && self.empty > EMPTY_MAX {
-            let text = "the server lists nothing again and again, and says that more follows";
-            return Some(Err(Error::new(ErrorKind::Protocol, text)));
-        }
-        self.complete = complete;
-        if !complete {
-            self.cursor = cursor;
-            if let Err(error) = self.ask_again() {
-                return Some(Err(error));
+        match std::mem::replace(&mut self.progress, Progress::Failed) {
+            Progress::Asked { cursor, reply } => Some(self.receive(&cursor, reply)),
+            ended @ (Progress::Complete | Progress::Failed) => {
+                self.progress = ended;
+                None
             }
         }
-        Some(Ok(page))
     }
 }
 
@@ -105,9 +116,8 @@ impl Session {
     /// each entry.
     pub fn list(&self, remote: impl AsRef<[u8]>, wanted: Wanted) -> Result<Pages<'_>, Error> {
         let remote = remote.as_ref().to_vec();
-        let mut pages =
-            Pages { session: self, remote, wanted, next: None, cursor: Vec::new(), complete: false, empty: 0 };
-        pages.ask_again()?;
+        let mut pages = Pages { session: self, remote, wanted, progress: Progress::Failed, empty: 0 };
+        pages.progress = Progress::Asked { reply: pages.ask(b"")?, cursor: Vec::new() };
         Ok(pages)
     }
 }

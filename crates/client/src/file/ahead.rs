@@ -1,13 +1,12 @@
 //! Bytes of a file that are requested before somebody reads them.
 
-use super::batches::unexpected;
 use super::pending::PendingRead;
 use super::remote::Remote;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use xdfs_proto::base::Error;
+use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::ReadRange;
 
 /// By how much more is requested each time that all of it was read: over a long way each step takes a round trip.
@@ -66,10 +65,9 @@ impl Drop for Room {
 /// What became of a range that was requested ahead.
 enum Fetch {
     Requested(PendingRead),
-    /// Waited for by whoever has the lock.
+    /// Waited for by whoever has the lock: somebody else finds it so only if that thread panicked.
     Awaited,
-    Arrived(Bytes),
-    Failed(Error),
+    Ended(Result<Bytes, Error>),
 }
 
 /// A range that was requested ahead.
@@ -102,19 +100,16 @@ impl Chunk {
     /// Its bytes, waited for if they have not arrived: fewer than requested at the end of the file.
     pub(super) fn bytes(&self, file: &impl ReadFile) -> Result<Bytes, Error> {
         let mut fetch = lock(&self.fetch);
-        *fetch = match std::mem::replace(&mut *fetch, Fetch::Awaited) {
-            Fetch::Requested(read) => file.received(read).map_or_else(Fetch::Failed, Fetch::Arrived),
-            known => known,
+        let outcome = match std::mem::replace(&mut *fetch, Fetch::Awaited) {
+            Fetch::Requested(read) => file.received(read),
+            Fetch::Awaited => Err(Error::new(ErrorKind::Internal, "a thread panicked while it waited for these bytes")),
+            Fetch::Ended(outcome) => outcome,
         };
-        match &*fetch {
-            Fetch::Arrived(bytes) => {
-                self.end.store(self.offset + bytes.len().min(self.length) as u64, Ordering::Relaxed);
-                Ok(bytes.clone())
-            }
-            Fetch::Failed(error) => Err(error.clone()),
-            // It was waited for.
-            Fetch::Requested(_) | Fetch::Awaited => Err(unexpected()),
+        if let Ok(bytes) = &outcome {
+            self.end.store(self.offset + bytes.len().min(self.length) as u64, Ordering::Relaxed);
         }
+        *fetch = Fetch::Ended(outcome.clone());
+        outcome
     }
 }
 
@@ -142,7 +137,7 @@ impl Ahead {
     pub(super) fn of_first(remote: &Arc<Remote>, bytes: Bytes, asked: u32, when: u64) -> Self {
         let length = asked as usize;
         let room = Room::take(remote, length).filter(|_| bytes.len() <= length);
-        let chunk = room.map(|room| Chunk::new(0, length, Fetch::Arrived(bytes), room));
+        let chunk = room.map(|room| Chunk::new(0, length, Fetch::Ended(Ok(bytes)), room));
         Self { chunks: chunk.map(Arc::new).into_iter().collect(), when, ..Self::default() }
     }
 
@@ -234,7 +229,54 @@ pub(super) fn part(bytes: &[u8], chunk: u64, from: u64) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::part;
+    use super::*;
+    use crate::options::ConnectOptions;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use xdfs_io::transport::Address;
+
+    /// Panics while it waits for bytes.
+    struct Panicking(Arc<Remote>);
+
+    impl ReadFile for Panicking {
+        fn remote(&self) -> &Arc<Remote> {
+            &self.0
+        }
+
+        fn changed(&self) -> u64 {
+            0
+        }
+
+        fn chunk(&self) -> usize {
+            10
+        }
+
+        fn long_calls_max(&self) -> usize {
+            1
+        }
+
+        fn known_end(&self) -> u64 {
+            100
+        }
+
+        fn request(&self, range: ReadRange) -> PendingRead {
+            PendingRead { range, sent: None }
+        }
+
+        fn received(&self, _read: PendingRead) -> Result<Bytes, Error> {
+            panic!("a thread panics")
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panicked_is_not_the_servers_fault() {
+        let file = Panicking(Remote::new(ConnectOptions::to(Address::Tcp(([127, 0, 0, 1], 1).into()))));
+        let chunks = Ahead::default().advance(&file, 0, 10, true);
+        assert!(catch_unwind(AssertUnwindSafe(|| chunks[0].bytes(&file))).is_err());
+        for _ in 0..2 {
+            assert_eq!(chunks[0].bytes(&file).unwrap_err().kind, ErrorKind::Internal);
+        }
+        assert_eq!(chunks[0].end(), 10, "as far as it is known");
+    }
 
     #[test]
     fn a_chunk_has_nothing_of_what_is_before_it() {

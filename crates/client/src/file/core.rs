@@ -24,6 +24,7 @@ use bytes::Bytes;
 pub use lease::Lease;
 use lease::LeasingLock;
 use locks::Locks;
+use recovery::Recovery;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -48,8 +49,7 @@ struct Connection {
     server_since: u64,
     /// The same for locks, which end with the session.
     locks_since: u64,
-    /// The handle of a recovery that did not come to its end: the next one has the server close it first.
-    tried: Option<u64>,
+    recovery: Recovery,
     unsynced: Unsynced,
     /// The file's change number after the last answer.
     change: u64,
@@ -58,8 +58,6 @@ struct Connection {
     /// Changes that were sent in this session and have no answer: made or not.
     in_flight: usize,
     locks: Locks,
-    /// Why the file cannot be used any more.
-    broken: Option<Error>,
 }
 
 /// The answers to a batch, and the generation that they were given in.
@@ -218,7 +216,7 @@ impl Core {
         (session, opened): (Arc<Session>, OpenedFile),
         ahead: Ahead,
     ) -> Self {
-        let (generation, server_since, in_flight, broken) = (0, 0, 0, None);
+        let (generation, server_since, in_flight) = (0, 0, 0);
         let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
         let (locks, path) = (Locks::default(), path.to_vec());
         let own_path = Mutex::new(path.clone());
@@ -229,13 +227,12 @@ impl Core {
             generation,
             server_since,
             locks_since: 0,
-            tried: None,
+            recovery: Recovery::Done,
             unsynced,
             change,
             end,
             in_flight,
             locks,
-            broken,
         };
         Self {
             remote: Arc::clone(remote),
@@ -275,9 +272,11 @@ impl Core {
 
     fn current(&self) -> Result<(Arc<Session>, u64, u64), Error> {
         let connection = lock(&self.connection);
-        match &connection.broken {
-            Some(error) => Err(error.clone()),
-            None => Ok((Arc::clone(&connection.session), connection.opened.handle, connection.generation)),
+        match &connection.recovery {
+            Recovery::Failed(error) => Err(error.clone()),
+            Recovery::Done | Recovery::Begun(_) => {
+                Ok((Arc::clone(&connection.session), connection.opened.handle, connection.generation))
+            }
         }
     }
 

@@ -70,7 +70,10 @@ impl Core {
                 pending.push_back(self.request(ReadRange { offset: offset + requested as u64, length: part }));
                 requested += part as usize;
             }
-            let Some(read) = pending.pop_front() else { return Err(unexpected()) };
+            // One is on its way for each byte that is missing.
+            let Some(read) = pending.pop_front() else {
+                return Err(Error::internal("no call is on its way for the rest of a range"));
+            };
             let (from, asked) = (done, read.range.length as usize);
             done += self.range_of(read, |_, bytes| {
                 buf[from..from + bytes.len()].copy_from_slice(bytes);

@@ -12,34 +12,40 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The backoff of a copy that ran out of descriptors.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct DescriptorWait {
-    /// When the wait began, and the summary at that time.
-    began: Option<(Duration, Summary)>,
-    wait: Duration,
-    until: Option<Duration>,
+pub(super) struct DescriptorWait(Option<Wait>);
+
+/// Pauses between which no name is settled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Wait {
+    /// When the first one began, and the summary at that time.
+    began: Duration,
+    summary: Summary,
+    /// The last one, and when it ends.
+    pause: Duration,
+    until: Duration,
 }
 
 impl DescriptorWait {
     /// A descriptor was refused, and nothing of this copy is in flight that could release one.
     /// False if it has waited long enough.
     pub(super) fn refused(&mut self, now: Duration, summary: Summary) -> bool {
-        match self.began {
-            Some((began, before)) if before == summary => {
-                if now.saturating_sub(began) >= PATIENCE {
+        let (began, pause) = match &self.0 {
+            Some(wait) if wait.summary == summary => {
+                if now.saturating_sub(wait.began) >= PATIENCE {
                     return false;
                 }
-                self.wait = (2 * self.wait).min(WAIT_MAX);
+                (wait.began, (2 * wait.pause).min(WAIT_MAX))
             }
-            _ => (self.began, self.wait) = (Some((now, summary)), FIRST_WAIT),
-        }
-        self.until = Some(now + self.wait);
+            _ => (now, FIRST_WAIT),
+        };
+        self.0 = Some(Wait { began, summary, pause, until: now + pause });
         true
     }
 
     /// How long nothing new is begun.
-    pub(super) fn pause(&mut self, now: Duration) -> Option<Duration> {
-        self.until = self.until.filter(|until| *until > now);
-        self.until.map(|until| until - now)
+    pub(super) fn pause(&self, now: Duration) -> Option<Duration> {
+        let until = self.0.as_ref()?.until;
+        until.checked_sub(now).filter(|left| !left.is_zero())
     }
 }
 

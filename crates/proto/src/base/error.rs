@@ -164,6 +164,9 @@ pub struct Error {
     /// The operating system's errno, 0 if there is none. Informative: numbers differ between
     /// systems.
     pub errno: u16,
+    /// An [`ErrorKind::Internal`] that the other end said of itself. The other kinds are independent of which end
+    /// noticed them.
+    pub of_peer: bool,
     /// What happened to which object; escaped, at most [`Error::MESSAGE_BYTES_MAX`] bytes on the
     /// wire.
     pub message: String,
@@ -175,7 +178,7 @@ impl Error {
 
     /// An error of `kind` with this message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, retry: kind.retry(), errno: 0, message: message.into() }
+        Self { kind, retry: kind.retry(), errno: 0, of_peer: false, message: message.into() }
     }
 
     /// An error that this program is to blame for: a state that it never reaches, whatever its peer and the world do. Where
@@ -201,6 +204,12 @@ impl Error {
         if self.message.len() > Self::MESSAGE_BYTES_MAX {
             self.message = self.short_message().into();
         }
+    }
+
+    /// The same error, as the other end reported it.
+    pub fn reported(mut self) -> Self {
+        self.of_peer = self.kind == ErrorKind::Internal;
+        self
     }
 
     /// The same error with the operating system's number.

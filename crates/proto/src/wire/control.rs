@@ -262,7 +262,7 @@ pub(super) fn read_error(reader: &mut Reader<'_>) -> Result<Error, WireError> {
     let kind = ErrorKind::from_code(code).unwrap_or(ErrorKind::Unsupported);
     // A peer's text goes to terminals and logs: control bytes are removed.
     let message: String = message.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    Ok(Error { kind, retry, errno, message })
+    Ok(Error { retry, ..Error::new(kind, message).with_errno(errno) }.reported())
 }
 
 impl Ack {

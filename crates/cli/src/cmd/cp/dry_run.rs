@@ -16,6 +16,13 @@ use crate::output::{CopyItem, PlannedCopy};
 use crate::plan::{Local, LocalTarget};
 use crate::url::{Url, Via};
 
+/// The rights in the export that all targets of a command are in, as the mode of a directory.
+pub(super) enum TargetRights {
+    NotAsked,
+    /// What the server listed; none if it does not tell them.
+    Known(Option<u32>),
+}
+
 /// How an export shows that one may add to it and replace nothing.
 const STICKY: u32 = 0o1000;
 
@@ -106,17 +113,17 @@ impl Copy<'_> {
         if target.via != Via::Port {
             return Ok(None);
         }
-        if self.rights.is_none() {
-            let mut found = None;
-            let pages = self.session_of(target)?.list(b"", Wanted::MODE);
-            for page in pages.into_iter().flatten().map_while(Result::ok) {
-                let mut entries = page.entries().into_iter().flatten();
-                found =
-                    found.or(entries.find(|entry| entry.name == target.export.as_bytes()).map(|e| e.attributes.mode));
-            }
-            self.rights = Some(found.flatten());
+        if let TargetRights::Known(mode) = self.rights {
+            return Ok(mode);
         }
-        Ok(self.rights.flatten())
+        let mut found = None;
+        let pages = self.session_of(target)?.list(b"", Wanted::MODE);
+        for page in pages.into_iter().flatten().map_while(Result::ok) {
+            let mut entries = page.entries().into_iter().flatten();
+            found = found.or(entries.find(|entry| entry.name == target.export.as_bytes()).map(|e| e.attributes.mode));
+        }
+        self.rights = TargetRights::Known(found.flatten());
+        Ok(found.flatten())
     }
 
     fn planned(&self, item: CopyItem, bytes: Option<u64>, replaces: bool) -> FileOutcome {

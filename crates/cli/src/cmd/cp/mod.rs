@@ -28,6 +28,7 @@ use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, PutOptions, Ver
 use xdfs_io::store::{Base, LocalPlace, Stage};
 use xdfs_server::users::StateFolder;
 
+use self::dry_run::TargetRights;
 use self::ends::{open_source, payload, source_of, target_of, written_place};
 use self::failure::Failed;
 use self::ftp::between::Arrived;
@@ -115,7 +116,7 @@ fn with_sessions(
         monitor: TransferMonitor::new(output.as_mut(), stop),
         base: None,
         arrived: Arrived::default(),
-        rights: None,
+        rights: TargetRights::NotAsked,
         keep: Keep::default(),
         whole: Vec::new(),
     };
@@ -144,8 +145,8 @@ struct Copy<'a> {
     base: Option<Vec<u8>>,
     /// What earlier attempts brought of the present file from one FTP server to another.
     arrived: Arrived,
-    /// The rights in the export of the target, once a dry run has looked.
-    rights: Option<Option<u32>>,
+    /// The rights in the export of the target, for a dry run.
+    rights: TargetRights,
     /// What else is kept of files that are copied alone.
     keep: Keep,
     /// The marks of complete trees; they are cleared after the sessions have ended.

@@ -20,12 +20,23 @@ pub(super) struct Ending {
     changed: Condvar,
 }
 
+/// How long the process lives.
+#[derive(Debug, Default)]
+enum Limit {
+    /// As long as the mount.
+    #[default]
+    None,
+    /// Until then at the latest.
+    Until(Instant),
+    /// Everything is done.
+    Over,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    until: Option<Instant>,
+    limit: Limit,
     /// What was said of what the server did not get.
     reported: Option<Exit>,
-    over: bool,
 }
 
 impl Ending {
@@ -53,14 +64,18 @@ impl Ending {
     pub(super) fn limit(&self, time: Duration) {
         let mut state = self.lock();
         let until = Instant::now() + time;
-        state.until = Some(state.until.map_or(until, |earlier| earlier.min(until)));
+        state.limit = match state.limit {
+            Limit::None => Limit::Until(until),
+            Limit::Until(earlier) => Limit::Until(earlier.min(until)),
+            Limit::Over => Limit::Over,
+        };
         drop(state);
         self.changed.notify_all();
     }
 
     /// Everything is done.
     pub(super) fn over(&self) {
-        self.lock().over = true;
+        self.lock().limit = Limit::Over;
         self.changed.notify_all();
     }
 
@@ -73,14 +88,16 @@ impl Ending {
     /// True when the time is over, false if everything is done before.
     fn wait(&self) -> bool {
         let mut state = self.lock();
-        while !state.over {
-            state = match state.until.map(|until| until.saturating_duration_since(Instant::now())) {
-                Some(left) if left.is_zero() => return true,
-                Some(left) => self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+        loop {
+            state = match state.limit {
+                Limit::None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Limit::Until(until) => match until.saturating_duration_since(Instant::now()) {
+                    Duration::ZERO => return true,
+                    left => self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                },
+                Limit::Over => return false,
             };
         }
-        false
     }
 }
 

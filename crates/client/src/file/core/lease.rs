@@ -32,26 +32,26 @@ pub struct Lease {
 /// What is done before a recalled lease is given back.
 pub(in crate::file) type OnRecall = Arc<dyn Fn() + Send + Sync>;
 
-/// The lease of one open file.
-pub(super) struct Leasing {
-    holding: Holding,
-    /// How long a lease holds from its renewal.
+/// A lease that was granted, and what was told under it.
+#[derive(Default)]
+struct GrantedLease {
+    /// How long it holds from its renewal.
     time: Duration,
+    /// See [`Lease::local`].
     local: bool,
-    /// Its end has been seen, and what was kept under it is forgotten.
-    used: bool,
-    on_recall: Option<OnRecall>,
-    /// Counts the sessions that the lease was asked for in: an answer of an earlier one says nothing of it.
-    asked_in: u64,
     /// Attributes that were told under it: which, after how many changes, and what.
     facts: Option<(Wanted, u64, Facts)>,
 }
 
-impl Default for Leasing {
-    fn default() -> Self {
-        let holding = Holding::new();
-        Self { holding, time: Duration::ZERO, local: false, used: false, on_recall: None, asked_in: 0, facts: None }
-    }
+/// The lease of one open file.
+#[derive(Default)]
+pub(super) struct Leasing {
+    holding: Holding,
+    /// There is one from its grant on until its end has been seen, and what was kept under it is forgotten.
+    granted: Option<GrantedLease>,
+    on_recall: Option<OnRecall>,
+    /// Counts the sessions that the lease was asked for in: an answer of an earlier one says nothing of it.
+    asked_in: u64,
 }
 
 /// The time as the machine of leases counts it.
@@ -98,23 +98,38 @@ impl Leasing {
 
     pub(super) fn on_answer(&mut self, told: LeaseTold) {
         let answer = cautious(told.answer);
-        if let LeaseAnswer::Granted { time, .. } = answer {
-            self.time = time;
-        }
-        self.local = told.local;
         // Out of turn only if the session was lost meanwhile, and the call with it.
         let _ = self.holding.on_answer(answer, moment(Instant::now()));
-        self.used |= self.holding.until().is_some();
+        if self.holding.until().is_some() {
+            let granted = self.granted.get_or_insert_default();
+            granted.local = told.local;
+            if let LeaseAnswer::Granted { time, .. } = answer {
+                granted.time = time;
+            }
+        }
+    }
+
+    /// Whether there was a lease to give back.
+    fn give_back(&mut self) -> bool {
+        let was_held = self.holding.give_back().is_ok();
+        if was_held {
+            self.granted = None;
+        }
+        was_held
+    }
+
+    fn time(&self) -> Duration {
+        self.granted.as_ref().map_or(Duration::ZERO, |granted| granted.time)
     }
 
     fn lease(&self, now: Instant) -> Option<Lease> {
         let (at, until) = (moment(now), self.holding.until()?);
+        let local = self.granted.as_ref()?.local;
         let kind = match self.holding.state() {
             HoldingState::Held(_) | HoldingState::Recalled(_) if self.holding.may_send_changes(at) => LeaseKind::Write,
             _ => LeaseKind::Read,
         };
-        let lease =
-            Lease { kind, until: now + until.since(at), recalled: self.holding.is_recalled(), local: self.local };
+        let lease = Lease { kind, until: now + until.since(at), recalled: self.holding.is_recalled(), local };
         self.holding.may_use(at).then_some(lease)
     }
 }
@@ -130,7 +145,7 @@ impl Core {
         let now = Instant::now();
         leasing.holding.expire(moment(now));
         let lease = leasing.lease(now);
-        if lease.is_none() && std::mem::take(&mut leasing.used) {
+        if lease.is_none() && leasing.granted.take().is_some() {
             // What was read under it is not the file any more.
             self.changes().add();
         }
@@ -142,13 +157,16 @@ impl Core {
         self.lease()?;
         let count = self.changes().count();
         let leasing = self.leasing();
-        let (known, when, facts) = leasing.facts.as_ref()?;
+        let (known, when, facts) = leasing.granted.as_ref()?.facts.as_ref()?;
         (known.has(wanted) && *when == count).then(|| facts.clone())
     }
 
     /// They were told when there had been `count` changes.
     pub(in crate::file) fn keep_facts(&self, wanted: Wanted, count: u64, facts: &Facts) {
-        self.leasing().facts = Some((wanted, count, facts.clone()));
+        // A lease that ended meanwhile says nothing of them.
+        if let Some(granted) = &mut self.leasing().granted {
+            granted.facts = Some((wanted, count, facts.clone()));
+        }
     }
 
     /// Whether changes may be kept here instead of being sent.
@@ -217,9 +235,7 @@ impl Core {
 
     /// The lease is given back; what was read under it is used on. False if there is none.
     pub(super) fn end_lease(&self) -> bool {
-        let mut leasing = self.leasing();
-        leasing.used = false;
-        leasing.holding.give_back().is_ok()
+        self.leasing().give_back()
     }
 
     pub(super) fn send_lease(&self, call: LeaseCall) -> Option<PendingLease> {
@@ -275,10 +291,8 @@ impl LeasedFile for Core {
             act();
         }
         self.settle_quietly();
-        {
-            let mut leasing = self.leasing();
-            leasing.holding.give_back().ok()?;
-            leasing.used = false;
+        if !self.leasing().give_back() {
+            return None;
         }
         self.changes().add();
         self.send_lease(LeaseCall::GiveBack)
@@ -291,7 +305,7 @@ impl LeasedFile for Core {
 
     fn is_due(&self, now: Instant) -> bool {
         let leasing = self.leasing();
-        leasing.holding.renew_at(leasing.time).is_some_and(|at| at <= moment(now))
+        leasing.holding.renew_at(leasing.time()).is_some_and(|at| at <= moment(now))
     }
 
     fn send_renewal(&self) -> Option<PendingLease> {
@@ -305,12 +319,9 @@ impl LeasedFile for Core {
 
     fn renewed(&self, pending: PendingLease) {
         let (generation, asked_in) = (pending.generation, pending.asked_in);
+        let time = self.leasing().time();
         let Err(error) = self.leased(pending) else { return };
-        let time = {
-            let mut leasing = self.leasing();
-            leasing.on_lost_in(asked_in);
-            leasing.time
-        };
+        self.leasing().on_lost_in(asked_in);
         if is_lost(&error) {
             if let Ok((session, _, present)) = self.current()
                 && present == generation
@@ -329,3 +340,32 @@ impl LeasedFile for Core {
 
 /// The lock around a file's lease.
 pub(super) type LeasingLock = Mutex<Leasing>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xdfs_proto::wire::path::{Attributes, FileType};
+
+    #[test]
+    fn what_was_told_under_a_lease_ends_with_it() {
+        let granted = |time| LeaseTold { answer: LeaseAnswer::Granted { kind: LeaseKind::Read, time }, local: true };
+        let (mut leasing, now) = (Leasing::default(), Instant::now());
+        assert!(leasing.ask().is_some() && leasing.ask().is_none());
+        leasing.on_answer(LeaseTold { answer: LeaseAnswer::Refused, local: true });
+        assert!(leasing.granted.is_none() && leasing.lease(now).is_none() && !leasing.give_back());
+        assert!(leasing.ask().is_some());
+        leasing.on_answer(granted(Duration::from_secs(100)));
+        assert!(leasing.lease(now).is_some_and(|lease| lease.local && lease.kind == LeaseKind::Read));
+        assert_eq!(leasing.time(), Duration::from_secs(95));
+        leasing.granted.as_mut().unwrap().facts =
+            Some((Wanted::SIZE, 0, Facts::from(&Attributes::of(FileType::Regular))));
+        // A renewal is of the same lease.
+        assert!(leasing.holding.renew(moment(Instant::now())).is_ok());
+        leasing.on_answer(granted(Duration::from_secs(200)));
+        assert!(leasing.time() == Duration::from_secs(190) && leasing.granted.as_ref().unwrap().facts.is_some());
+        assert!(leasing.give_back() && leasing.lease(now).is_none());
+        assert!(leasing.ask().is_some());
+        leasing.on_answer(granted(Duration::from_secs(100)));
+        assert!(leasing.granted.unwrap().facts.is_none(), "others may have changed the file in between");
+    }
+}

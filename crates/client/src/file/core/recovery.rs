@@ -15,6 +15,29 @@ use xdfs_proto::limits;
 use xdfs_proto::wire::file::{FileBatch, FileCall, OpenedFile};
 use xdfs_proto::wire::path::Wanted;
 
+/// What became of the last recovery.
+pub(super) enum Recovery {
+    /// It came to its end, or there was none.
+    Done,
+    /// It opened this handle and did not come to its end: the next one has the server close it first.
+    Begun(u64),
+    /// The file cannot be used any more.
+    Failed(Error),
+}
+
+impl Recovery {
+    /// The handle of one that did not come to its end, which whoever calls closes.
+    pub(super) fn take_handle(&mut self) -> Option<u64> {
+        match *self {
+            Self::Begun(handle) => {
+                *self = Self::Done;
+                Some(handle)
+            }
+            Self::Done | Self::Failed(_) => None,
+        }
+    }
+}
+
 /// Changes that follow each other and are made by one batch, and the range that they concern.
 struct Group<'a> {
     changes: &'a [Change],
@@ -59,8 +82,15 @@ impl Core {
     /// again what may be lost.
     pub(super) fn recover(&self, generation: u64, backoff: &mut Backoff) -> Result<(), Error> {
         let _turn = lock(&self.recovering);
-        if lock(&self.connection).generation != generation {
-            return Ok(());
+        {
+            let connection = lock(&self.connection);
+            if connection.generation != generation {
+                return Ok(());
+            }
+            // Another thread found out meanwhile.
+            if let Recovery::Failed(error) = &connection.recovery {
+                return Err(error.clone());
+            }
         }
         let is_closed = || self.closed.load(Ordering::SeqCst);
         loop {
@@ -87,8 +117,13 @@ impl Core {
             }
             // Another client may have it open in a way that excludes this one.
             if !self.remote.may_retry(&error) && error.kind != ErrorKind::Locked {
-                lock(&self.connection).broken = Some(error.clone());
-                self.close_tried();
+                let tried = {
+                    let mut connection = lock(&self.connection);
+                    let tried = connection.recovery.take_handle();
+                    connection.recovery = Recovery::Failed(error.clone());
+                    tried
+                };
+                self.close_handle(tried);
                 return Err(error);
             }
             backoff.wait(error)?;
@@ -98,14 +133,18 @@ impl Core {
     fn open_again(&self, session: &Arc<Session>, backoff: &mut Backoff) -> Result<(), Error> {
         let (last, tried) = {
             let connection = lock(&self.connection);
-            (connection.opened, connection.tried)
+            let tried = match connection.recovery {
+                Recovery::Begun(handle) => Some(handle),
+                Recovery::Done | Recovery::Failed(_) => None,
+            };
+            (connection.opened, tried)
         };
         // What an earlier attempt had on its way must not be executed behind what follows.
         let before = OpenedFile { handle: tried.unwrap_or(last.handle), ..last };
         let path = self.path();
         let calls = vec![FileCall::Open(self.options.again(&path, &before))];
         let mut opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &path)?;
-        lock(&self.connection).tried = Some(opened.handle);
+        lock(&self.connection).recovery = Recovery::Begun(opened.handle);
         self.lease_again(session, [tried, Some(last.handle)], opened.handle);
         if self.lock_again(session, opened.handle)? {
             // Whoever had the lock meanwhile may have changed the file.
@@ -115,7 +154,7 @@ impl Core {
         let last = self.persistently(backoff, || self.make_again(session, &opened, &lost))?;
         let mut connection = lock(&self.connection);
         (connection.session, connection.opened, connection.path) = (Arc::clone(session), opened, path);
-        (connection.change, connection.in_flight, connection.tried) = (last, 0, None);
+        (connection.change, connection.in_flight, connection.recovery) = (last, 0, Recovery::Done);
         connection.generation += 1;
         drop(connection);
         self.changes().add();
@@ -135,7 +174,8 @@ impl Core {
         loop {
             let generation = {
                 let connection = lock(&self.connection);
-                if connection.broken.is_some() || connection.server_since <= connection.generation {
+                let is_failed = matches!(connection.recovery, Recovery::Failed(_));
+                if is_failed || connection.server_since <= connection.generation {
                     self.closed.store(true, Ordering::SeqCst);
                     return Ok(());
                 }
@@ -151,8 +191,12 @@ impl Core {
 
     /// The handle of a recovery that did not come to its end may have a lock. With its session it is closed anyway.
     pub(super) fn close_tried(&self) {
-        let tried = lock(&self.connection).tried.take();
-        if let (Some(handle), Some(session)) = (tried, self.remote.present()) {
+        let tried = lock(&self.connection).recovery.take_handle();
+        self.close_handle(tried);
+    }
+
+    fn close_handle(&self, handle: Option<u64>) {
+        if let (Some(handle), Some(session)) = (handle, self.remote.present()) {
             let _ = session.call_file(Self::batch_of(handle, vec![FileCall::Close]));
         }
     }
