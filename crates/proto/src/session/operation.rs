@@ -5,7 +5,7 @@ use super::block_receiver::BlockReceiver;
 use super::block_sender::BlockSender;
 use super::call_service::Calls;
 use super::group::{Half, Part};
-use super::receiving_half::{GrantedReceiver, ReceivingHalf};
+use super::receiving_half::{GrantedReceiver, Progress, ReceivingHalf};
 use super::sending_half::{GrantedSender, SendingHalf};
 use crate::base::{ChannelId, Digest, Error, Instant, Level, OperationId};
 use crate::channel::life::Receiving;
@@ -324,11 +324,11 @@ impl Operation {
     /// while no more blocks are awaited.
     pub(super) fn ack_at(&self) -> Option<Instant> {
         match &self.state {
-            State::Receiving(ReceivingHalf::Granted(GrantedReceiver { life: Receiving::Moving, receiver, .. }))
-                if !self.announcements.owes(Pending::ACK) =>
-            {
-                receiver.ack_at()
-            }
+            State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
+                progress: Progress::Moving { .. },
+                receiver,
+                ..
+            })) if !self.announcements.owes(Pending::ACK) => receiver.ack_at(),
             _ => None,
         }
     }

@@ -5,12 +5,11 @@ use super::block_receiver::BlockReceiver;
 use super::group::{Half, Part, PipelineMessage};
 use super::operation::{Operation, State, Terms};
 use super::output::{Output, SessionEvent};
-use super::receiving_half::{GrantedReceiver, ReceivingHalf, Target};
+use super::receiving_half::{GrantedReceiver, Progress, ReceivingHalf, Target};
 use super::sending_half::{Asked, GrantedSender, Opening, SendingHalf};
 use super::{Committed, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
 use crate::channel::Life;
-use crate::channel::life::Receiving;
 use crate::wire::control::{Grant, Safety};
 use crate::{limits, plan};
 use alloc::format;
@@ -209,7 +208,8 @@ impl Session {
         let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
         let known = granted.granted_length();
         // It did not.
-        let Some(length) = granted.finish.as_ref().map(|finish| finish.length) else { return };
+        let Progress::Moving { finish: Some(finish) } = &granted.progress else { return };
+        let length = finish.length;
         let fits = known.map_or_else(|| granted.receiver.on_end(length), |known| known == length);
         if fits {
             self.after_writing(id);
@@ -274,10 +274,15 @@ impl Session {
     pub fn on_committed(&mut self, id: OperationId, result: Result<TargetFacts, Error>) {
         // Cannot fail: an operation is kept while it commits.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        // Cannot fail: only the receiving half commits.
-        let State::Receiving(ReceivingHalf::Granted(granted)) = &operation.state else { return };
-        let length = granted.length().unwrap_or(0);
-        let (root, reread) = (granted.root, operation.terms.reread);
+        // Cannot fail: nothing else commits, and nothing but this ends it.
+        let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
+            progress: Progress::Committing { length, root },
+            ..
+        })) = operation.state
+        else {
+            return;
+        };
+        let reread = operation.terms.reread;
         let committed =
             |facts: TargetFacts| Committed { length, safety: facts.safety, version: facts.version, root, reread };
         self.settle(id, result.map(committed));
@@ -339,7 +344,9 @@ impl Session {
                     self.outputs.push_back(Output::Abort { operation: id, keep: false });
                 }
             }
-            State::Receiving(ReceivingHalf::Granted(GrantedReceiver { life: Receiving::Committing, .. })) => {}
+            State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
+                progress: Progress::Committing { .. }, ..
+            })) => {}
             State::Receiving(ReceivingHalf::Granted(_)) => self.drop_stage(id, error),
             // Over; or every caller has checked the half.
             State::Settled(_) | State::Sending(_) => {}
@@ -358,10 +365,9 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It is not covered while it waits for a stage, compares or commits.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-            life: Receiving::Moving,
+            progress: Progress::Moving { finish },
             part,
             receiver,
-            finish,
             ..
         })) = &mut operation.state
         else {
@@ -383,13 +389,13 @@ impl Session {
         }
     }
 
-    pub(super) fn commit_now(&mut self, id: OperationId) {
+    /// The content is complete, and nothing speaks against it.
+    pub(super) fn commit_now(&mut self, id: OperationId, length: u64, root: Option<Digest>) {
         // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
-        let length = granted.length().unwrap_or_else(|| granted.receiver.contiguous());
         // Else it is being committed already.
-        if granted.life.on_covered().is_ok() {
+        if granted.progress.on_covered(length, root).is_ok() {
             let durable = operation.terms.durable;
             self.outputs.push_back(Output::Commit { operation: id, length, durable });
         }

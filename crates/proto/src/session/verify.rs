@@ -8,11 +8,10 @@ use super::block_sender::BlockSender;
 use super::content_digest::{Comparison, ContentDigest, Mismatch};
 use super::operation::{Kind, Operation, State};
 use super::output::Output;
-use super::receiving_half::{Finished, GrantedReceiver, ReceivingHalf};
+use super::receiving_half::{GrantedReceiver, Progress, ReceivingHalf};
 use super::sending_half::SendingHalf;
 use super::{Committed, Fault, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, OperationId};
-use crate::channel::life::Receiving;
 use crate::wire::control::Grant;
 use crate::{limits, plan};
 use alloc::format;
@@ -61,18 +60,19 @@ impl Session {
     pub(super) fn verify_now(&mut self, id: OperationId) {
         // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        if !operation.terms.hash {
-            return self.commit_now(id);
-        }
-        let reread = operation.terms.reread;
-        // Cannot fail: everything is written only after FINISH.
-        let State::Receiving(ReceivingHalf::Granted(GrantedReceiver { life, finish: Some(finish), .. })) =
-            &mut operation.state
-        else {
+        let (hash, reread) = (operation.terms.hash, operation.terms.reread);
+        let State::Receiving(ReceivingHalf::Granted(GrantedReceiver { progress, .. })) = &mut operation.state else {
+            // Cannot be: the caller has checked the half.
             return;
         };
-        let Finished { length, digest: sent } = finish.clone();
-        if life.on_complete().is_ok() {
+        // Cannot fail: the caller has found FINISH.
+        let Progress::Moving { finish: Some(finish) } = progress else { return };
+        let (length, finish) = (finish.length, finish.clone());
+        if !hash {
+            return self.commit_now(id, length, None);
+        }
+        let sent = finish.digest.clone();
+        if progress.on_complete(finish).is_ok() {
             self.outputs.push_back(Output::Verify { operation: id, length, reread, sent });
         }
     }
@@ -83,11 +83,8 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // Given up meanwhile: the outcome is another one.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-            life: Receiving::Verifying,
-            finish: Some(finish),
-            root,
-            ..
-        })) = &mut operation.state
+            progress: Progress::Verifying { finish }, ..
+        })) = &operation.state
         else {
             return;
         };
@@ -96,8 +93,8 @@ impl Session {
             Err(error) => return self.abandon(id, error),
         };
         if found.agrees_with(&finish.digest) {
-            *root = found.root;
-            return self.commit_now(id);
+            let length = finish.length;
+            return self.commit_now(id, length, found.root);
         }
         self.ask_again(id, &found);
     }
@@ -115,13 +112,12 @@ impl Session {
             return self.abandon(id, differs(found, round));
         }
         // Cannot fail: what was compared is being verified.
-        if granted.life.on_again().is_err() {
+        if granted.progress.on_again().is_err() {
             return;
         }
         // The granted edge stays valid: what is requested lies below it.
         let receiver = BlockReceiver::new(0, known, block, EVERYTHING);
         granted.receiver = receiver.keeping(without(&bad, known.unwrap_or(0)));
-        granted.finish = None;
         granted.round = round + 1;
         granted.again = bad.clone();
         operation.announcements.postpone(Pending::ACK);

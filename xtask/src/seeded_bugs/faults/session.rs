@@ -90,7 +90,7 @@ pub(super) const FAULTS: &[Fault] = &[
             edit(
                 INPUT,
                 "        operation.ended.push(channel);\n",
-                "        operation.ended.push(channel);\n        if BUG && !operation.is_settled() {\n            self.commit_now(id);\n            return Ok(());\n        }\n",
+                "        operation.ended.push(channel);\n        if BUG && let State::Receiving(ReceivingHalf::Granted(granted)) = &operation.state {\n            let length = granted.granted_length().unwrap_or_else(|| granted.receiver.contiguous());\n            self.commit_now(id, length, None);\n            return Ok(());\n        }\n",
             ),
             edit(
                 INPUT,
