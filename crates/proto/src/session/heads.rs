@@ -3,7 +3,7 @@
 use super::block_receiver::BlockDecision;
 use super::channels::Arriving;
 use super::operation::State;
-use super::receiving_half::{GrantedReceiver, Progress, ReceivingHalf};
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
 use super::{CallService, Fault, HeadVerdict, Session};
 use crate::base::{ChannelId, Extent, Instant, OperationId};
 use crate::channel::Life;
@@ -101,7 +101,7 @@ impl Session {
             // Refused above: no block moves.
             State::Receiving(ReceivingHalf::Executing(_)) => Err(Fault::WrongSide(event.name())),
             State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-                progress: Progress::Moving { .. },
+                progress: ReceiveProgress::Moving { .. },
                 receiver,
                 round,
                 ..
@@ -155,7 +155,8 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&head.operation) else { return Ok(false) };
         match &mut operation.state {
             State::Receiving(ReceivingHalf::Granted(granted))
-                if matches!(granted.progress, Progress::Moving { .. }) && head.flags.round() == granted.round =>
+                if matches!(granted.progress, ReceiveProgress::Moving { .. })
+                    && head.flags.round() == granted.round =>
             {
                 Ok(granted.receiver.on_arrived(head.offset, head.length)?)
             }

@@ -5,7 +5,7 @@ use super::block_receiver::BlockReceiver;
 use super::block_sender::BlockSender;
 use super::call_service::Calls;
 use super::group::{Half, Part};
-use super::receiving_half::{GrantedReceiver, Progress, ReceivingHalf};
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
 use super::sending_half::{GrantedSender, SendingHalf};
 use crate::base::{ChannelId, Digest, Error, Instant, Level, OperationId};
 use crate::channel::life::Receiving;
@@ -227,7 +227,7 @@ impl Operation {
     /// The request, as long as it may have to be sent again.
     pub(super) fn request(&self) -> Option<&Request> {
         match &self.state {
-            State::Sending(SendingHalf::Asked(asked)) => asked.request.as_ref(),
+            State::Sending(SendingHalf::Asked(asked)) => Some(&asked.request),
             State::Receiving(ReceivingHalf::Asked(asked)) => Some(&asked.request),
             _ => None,
         }
@@ -325,7 +325,7 @@ impl Operation {
     pub(super) fn ack_at(&self) -> Option<Instant> {
         match &self.state {
             State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-                progress: Progress::Moving { .. },
+                progress: ReceiveProgress::Moving { .. },
                 receiver,
                 ..
             })) if !self.announcements.owes(Pending::ACK) => receiver.ack_at(),
@@ -356,8 +356,10 @@ impl Operation {
     /// A pending message is sent.
     pub(super) fn on_told(&mut self, owed: Pending, now: Instant) {
         self.announcements.on_sent(owed, now);
-        if let State::Sending(SendingHalf::Granted(granted)) = &mut self.state {
-            granted.finished |= owed == Pending::FINISH;
+        if owed == Pending::FINISH
+            && let State::Sending(SendingHalf::Granted(granted)) = &mut self.state
+        {
+            granted.progress.on_finish_sent();
         }
     }
 

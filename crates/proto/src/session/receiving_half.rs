@@ -86,7 +86,7 @@ pub(super) struct Finished {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct GrantedReceiver {
     /// How far it is.
-    pub(super) progress: Progress,
+    pub(super) progress: ReceiveProgress,
     /// What of the whole it moves.
     pub(super) part: Part,
     /// The blocks.
@@ -101,7 +101,7 @@ pub(super) struct GrantedReceiver {
 
 /// How far a receiver is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Progress {
+pub(super) enum ReceiveProgress {
     /// Blocks flow.
     Moving {
         /// FINISH of the present round, which may arrive before the last blocks.
@@ -173,7 +173,7 @@ impl ReceivingHalf {
         match self {
             Self::Asked(Asked { finish, .. })
             | Self::Staging(Staging { finish, .. })
-            | Self::Granted(GrantedReceiver { progress: Progress::Moving { finish }, .. }) => finish.as_ref(),
+            | Self::Granted(GrantedReceiver { progress: ReceiveProgress::Moving { finish }, .. }) => finish.as_ref(),
             Self::Granted(_) | Self::Executing(_) => None,
         }
     }
@@ -189,7 +189,7 @@ impl ReceivingHalf {
         };
         let (Self::Asked(Asked { finish, .. })
         | Self::Staging(Staging { finish, .. })
-        | Self::Granted(GrantedReceiver { progress: Progress::Moving { finish }, .. })) = self
+        | Self::Granted(GrantedReceiver { progress: ReceiveProgress::Moving { finish }, .. })) = self
         else {
             return false; // A batch has none, and the caller has dropped late copies.
         };
@@ -225,7 +225,7 @@ impl ReceivingHalf {
 
 impl GrantedReceiver {
     const fn new(part: Part, receiver: BlockReceiver, finish: Option<Finished>, ordered: bool) -> Self {
-        Self { progress: Progress::Moving { finish }, part, receiver, ordered, round: 0, again: Vec::new() }
+        Self { progress: ReceiveProgress::Moving { finish }, part, receiver, ordered, round: 0, again: Vec::new() }
     }
 
     /// Length of the transfer, if it was granted.
@@ -234,7 +234,7 @@ impl GrantedReceiver {
     }
 }
 
-impl Progress {
+impl ReceiveProgress {
     /// Its state in the table.
     pub(super) const fn life(&self) -> Receiving {
         match self {

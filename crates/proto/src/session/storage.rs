@@ -5,8 +5,8 @@ use super::block_receiver::BlockReceiver;
 use super::group::{Half, Part, PipelineMessage};
 use super::operation::{Operation, State, Terms};
 use super::output::{Output, SessionEvent};
-use super::receiving_half::{GrantedReceiver, Progress, ReceivingHalf, Target};
-use super::sending_half::{Asked, GrantedSender, Opening, SendingHalf};
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf, Target};
+use super::sending_half::{Asked, Calling, GrantedSender, Opening, SendingHalf};
 use super::{Committed, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
 use crate::channel::Life;
@@ -208,7 +208,7 @@ impl Session {
         let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
         let known = granted.granted_length();
         // It did not.
-        let Progress::Moving { finish: Some(finish) } = &granted.progress else { return };
+        let ReceiveProgress::Moving { finish: Some(finish) } = &granted.progress else { return };
         let length = finish.length;
         let fits = known.map_or_else(|| granted.receiver.on_end(length), |known| known == length);
         if fits {
@@ -257,13 +257,13 @@ impl Session {
                 // Over while the source was checked.
                 let Some(operation) = self.operations.get_mut(&id) else { return };
                 // Given up while the source was checked: the receiver decides.
-                let State::Sending(SendingHalf::Granted(GrantedSender { life, given_up: None, .. })) =
+                let State::Sending(SendingHalf::Granted(GrantedSender { progress, given_up: None, .. })) =
                     &mut operation.state
                 else {
                     return;
                 };
                 // Else nobody waits for it any more.
-                if life.on_checked().is_ok() {
+                if progress.on_checked().is_ok() {
                     operation.announcements.owe(Pending::FINISH);
                 }
             }
@@ -276,7 +276,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // Cannot fail: nothing else commits, and nothing but this ends it.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-            progress: Progress::Committing { length, root },
+            progress: ReceiveProgress::Committing { length, root },
             ..
         })) = operation.state
         else {
@@ -306,7 +306,9 @@ impl Session {
             State::Settled(_) => {}
             State::Sending(SendingHalf::Opening(_)) => self.settle(id, Err(error)),
             State::Sending(
-                SendingHalf::Asked(Asked { given_up, .. }) | SendingHalf::Granted(GrantedSender { given_up, .. }),
+                SendingHalf::Asked(Asked { given_up, .. })
+                | SendingHalf::Calling(Calling { given_up })
+                | SendingHalf::Granted(GrantedSender { given_up, .. }),
             ) => {
                 if given_up.is_some() {
                     // The first reason counts.
@@ -345,7 +347,8 @@ impl Session {
                 }
             }
             State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-                progress: Progress::Committing { .. }, ..
+                progress: ReceiveProgress::Committing { .. },
+                ..
             })) => {}
             State::Receiving(ReceivingHalf::Granted(_)) => self.drop_stage(id, error),
             // Over; or every caller has checked the half.
@@ -365,7 +368,7 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It is not covered while it waits for a stage, compares or commits.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-            progress: Progress::Moving { finish },
+            progress: ReceiveProgress::Moving { finish },
             part,
             receiver,
             ..

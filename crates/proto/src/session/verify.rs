@@ -8,8 +8,8 @@ use super::block_sender::BlockSender;
 use super::content_digest::{Comparison, ContentDigest, Mismatch};
 use super::operation::{Kind, Operation, State};
 use super::output::Output;
-use super::receiving_half::{GrantedReceiver, Progress, ReceivingHalf};
-use super::sending_half::SendingHalf;
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
+use super::sending_half::{SendProgress, SendingHalf};
 use super::{Committed, Fault, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, OperationId};
 use crate::wire::control::Grant;
@@ -66,7 +66,7 @@ impl Session {
             return;
         };
         // Cannot fail: the caller has found FINISH.
-        let Progress::Moving { finish: Some(finish) } = progress else { return };
+        let ReceiveProgress::Moving { finish: Some(finish) } = progress else { return };
         let (length, finish) = (finish.length, finish.clone());
         if !hash {
             return self.commit_now(id, length, None);
@@ -83,7 +83,8 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // Given up meanwhile: the outcome is another one.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-            progress: Progress::Verifying { finish }, ..
+            progress: ReceiveProgress::Verifying { finish },
+            ..
         })) = &operation.state
         else {
             return;
@@ -145,10 +146,10 @@ impl Session {
         if ranges.is_empty() || !plan::are_whole_blocks(&ranges, Some(length), block) {
             return Err(Fault::Again);
         }
-        granted.life.on_again().map_err(|_| Fault::Again)?;
+        granted.progress.on_again().map_err(|_| Fault::Again)?;
         let sender = BlockSender::new(0, Some(length), block, u64::MAX).within(limits.span(block));
         granted.sender = sender.keeping(without(&ranges, length));
-        (granted.everywhere, granted.finished) = (true, false);
+        granted.everywhere = true;
         granted.round = round;
         operation.announcements.withdraw(Pending::FINISH);
         self.outputs.push_back(Output::Again { operation: id, ranges });
@@ -176,7 +177,7 @@ impl Operation {
             return if committed.length == 0 { Ok(Ok(committed)) } else { Err(Fault::Committed) };
         }
         let State::Sending(SendingHalf::Granted(granted)) = &self.state else { return Err(Fault::Committed) };
-        if !granted.finished || Some(committed.length) != granted.length() {
+        if granted.progress != SendProgress::Finished || Some(committed.length) != granted.length() {
             return Err(Fault::Committed);
         }
         match (granted.digest.root, committed.root) {

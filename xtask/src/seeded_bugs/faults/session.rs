@@ -94,8 +94,8 @@ pub(super) const FAULTS: &[Fault] = &[
             ),
             edit(
                 INPUT,
-                "        if *life != Sending::Moving || !sender.all_acknowledged() {\n",
-                "        let done = if BUG { sender.all_sent() } else { sender.all_acknowledged() };\n        if *life != Sending::Moving || !done {\n",
+                "        if *progress != SendProgress::Moving || !sender.all_acknowledged() {\n",
+                "        let done = if BUG { sender.all_sent() } else { sender.all_acknowledged() };\n        if *progress != SendProgress::Moving || !done {\n",
             ),
             edit(
                 INPUT,
