@@ -133,14 +133,23 @@ pub(super) enum State {
 pub(super) struct Settled {
     /// The half that this end had.
     pub(super) half: Half,
-    /// Another pipeline coordinated it.
-    pub(super) member: bool,
-    /// There was a GRANT: both ends know the operation.
-    pub(super) granted: bool,
+    /// What this pipeline had to do with it.
+    pub(super) part: SettledPart,
     /// The outcome, with a text that fits into a message.
     pub(super) outcome: Result<Committed, Error>,
     /// Number of times that it was resent because of lost channels.
     pub(super) resent: u8,
+}
+
+/// What a pipeline had to do with an operation that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum SettledPart {
+    /// It coordinated what was never granted: the peer may not know the operation.
+    Ungranted,
+    /// It coordinated what was granted: both ends know the operation.
+    Granted,
+    /// It moved a range, and another pipeline coordinated it.
+    Member,
 }
 
 /// One operation as one pipeline sees it.
@@ -187,7 +196,7 @@ impl Operation {
     /// Whether another pipeline coordinates it.
     pub(super) fn is_member(&self) -> bool {
         match &self.state {
-            State::Settled(settled) => settled.member,
+            State::Settled(settled) => settled.part == SettledPart::Member,
             _ => matches!(self.part(), Some(Part::Member { .. })),
         }
     }
@@ -245,7 +254,7 @@ impl Operation {
     /// Whether there was a GRANT.
     pub(super) fn is_granted(&self) -> bool {
         match &self.state {
-            State::Settled(settled) => settled.granted,
+            State::Settled(settled) => settled.part == SettledPart::Granted,
             _ => self.grant().is_some(),
         }
     }
