@@ -254,10 +254,7 @@ where
         if let Some(transfer) = self.transfers.get_mut(&operation) {
             transfer.phase = Phase::Done;
         }
-        let facts = result.map(|(facts, digest)| {
-            self.session.answer_sum(operation, digest);
-            facts
-        });
+        let facts = result.map(|(facts, digest)| SourceFacts { sum: Some(digest), ..facts });
         self.session.on_opened(operation, facts);
     }
 }
@@ -298,7 +295,7 @@ impl FileDigest {
         if let Self::Asked(..) = self
             && let Self::Asked(open, wanted) = std::mem::replace(self, Self::Told)
         {
-            let Opened { source, offset, facts, .. } = open()?;
+            let Opened { source, offset, facts } = open()?;
             *self = Self::Hashing(facts, Box::new(RangeHash::asked_for(source, offset, wanted)?));
         }
         let Self::Hashing(facts, hash) = self else { return Err(cancelled()) };

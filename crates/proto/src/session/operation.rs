@@ -37,9 +37,8 @@ pub(super) enum Kind {
     Upload,
     /// The server sends a file.
     Download,
-    /// The server sends the hash of a file instead of its bytes. At the server it is here once it
-    /// is known.
-    Digest(Option<Digest>),
+    /// The server sends the hash of a file instead of its bytes.
+    Digest,
     /// The server executes calls and replies; no block moves.
     Calls(Calls),
 }
@@ -53,7 +52,7 @@ impl Kind {
     /// That of a request.
     pub(super) const fn of_request(upload: bool, request: &Request) -> Self {
         match Self::of_file(upload) {
-            Self::Download if request.sum => Self::Digest(None),
+            Self::Download if request.sum => Self::Digest,
             kind => kind,
         }
     }
@@ -62,28 +61,20 @@ impl Kind {
     pub(super) const fn is_to_server(self) -> bool {
         match self {
             Self::Upload | Self::Calls(_) => true,
-            Self::Download | Self::Digest(_) => false,
+            Self::Download | Self::Digest => false,
         }
     }
 
     /// Whether the server replies with a hash.
     pub(super) const fn is_digest(self) -> bool {
-        matches!(self, Self::Digest(_))
-    }
-
-    /// The hash that the server replies with.
-    pub(super) const fn digest(self) -> Option<Digest> {
-        match self {
-            Self::Digest(digest) => digest,
-            Self::Upload | Self::Download | Self::Calls(_) => None,
-        }
+        matches!(self, Self::Digest)
     }
 
     /// The calls of a batch.
     pub(super) const fn calls(self) -> Option<Calls> {
         match self {
             Self::Calls(calls) => Some(calls),
-            Self::Upload | Self::Download | Self::Digest(_) => None,
+            Self::Upload | Self::Download | Self::Digest => None,
         }
     }
 }

@@ -53,8 +53,6 @@ pub(super) struct Opening {
     pub(super) request: Request,
     /// The CREDIT that has arrived; it counts from GRANT on, on the channel of GRANT (P-30).
     pub(super) credit: u64,
-    /// The source may be a copy of the one that the request names.
-    pub(super) resembles: bool,
 }
 
 /// The sending half that has a sender.
@@ -103,7 +101,7 @@ impl SendingHalf {
 
     /// The server opens what is requested.
     pub(super) const fn opening(request: Request) -> Self {
-        Self::Opening(Opening { request, credit: 0, resembles: false })
+        Self::Opening(Opening { request, credit: 0 })
     }
 
     /// A member sends its range.

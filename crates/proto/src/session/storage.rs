@@ -16,7 +16,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 /// The properties of an opened source.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SourceFacts {
     /// Its size; none for an endless source.
     pub size: Option<u64>,
@@ -26,6 +26,10 @@ pub struct SourceFacts {
     pub modified: Option<Timestamp>,
     /// Its version.
     pub version: Vec<u8>,
+    /// It may be a copy of what the peer's earlier attempt read.
+    pub resembles: bool,
+    /// Its hash, if that was requested instead of the bytes.
+    pub sum: Option<Digest>,
 }
 
 /// The properties of a prepared stage.
@@ -60,8 +64,8 @@ impl Session {
             Err(error) => return self.settle(id, Err(error)),
         };
         let granted = match self.operations.get(&id) {
-            Some(Operation { state: State::Sending(SendingHalf::Opening(opening)), terms, kind, .. }) => {
-                grant_download(opening, *terms, kind.digest(), facts, self.limits.pipelines)
+            Some(Operation { state: State::Sending(SendingHalf::Opening(opening)), terms, .. }) => {
+                grant_download(opening, *terms, facts, self.limits.pipelines)
             }
             // Cancelled in the meantime; perhaps both sides know that.
             _ => return self.outputs.push_back(Output::Abort { operation: id, keep: false }),
@@ -412,17 +416,11 @@ fn whole(kept: &[Extent], length: u64, block: u32, hash: bool) -> Vec<Extent> {
 }
 
 /// What a server grants for the source that it has opened.
-fn grant_download(
-    opening: &Opening,
-    terms: Terms,
-    sum: Option<Digest>,
-    facts: SourceFacts,
-    pipelines: u8,
-) -> Result<Grant, Error> {
+fn grant_download(opening: &Opening, terms: Terms, facts: SourceFacts, pipelines: u8) -> Result<Grant, Error> {
     let (request, Terms { level, block, hash, .. }) = (&opening.request, terms);
     let length = transfer_length(request, &facts)?;
     // What came from a copy counts if it is compared with the source.
-    let copy = hash && opening.resembles;
+    let copy = hash && facts.resembles;
     let same = |source: &Vec<u8>| !facts.version.is_empty() && (*source == facts.version || copy);
     let said = request.resume.as_ref().filter(|resume| same(&resume.source));
     let kept = said.map_or_else(Vec::new, |resume| whole(&resume.kept, length, block, hash));
@@ -440,7 +438,7 @@ fn grant_download(
         kept,
         hash,
         unverified: doubt && hash,
-        sum,
+        sum: facts.sum.filter(|_| request.sum),
         ..Grant::default()
     })
 }

@@ -6,12 +6,12 @@ use super::announcements::Pending;
 use super::block_receiver::BlockReceiver;
 use super::block_sender::BlockSender;
 use super::content_digest::{Comparison, ContentDigest, Mismatch};
-use super::operation::{Kind, Operation, State};
+use super::operation::{Operation, State};
 use super::output::Output;
 use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
 use super::sending_half::{SendProgress, SendingHalf};
 use super::{Committed, Fault, Session};
-use crate::base::{Digest, Error, ErrorKind, Extent, OperationId};
+use crate::base::{Error, ErrorKind, Extent, OperationId};
 use crate::wire::control::Grant;
 use crate::{limits, plan};
 use alloc::format;
@@ -24,25 +24,6 @@ impl Session {
         // Otherwise it ended while its content was hashed.
         if let Some(State::Sending(SendingHalf::Granted(granted))) = operation.map(|operation| &mut operation.state) {
             granted.digest = proof;
-        }
-    }
-
-    /// The hash that was requested instead of the bytes, set before `on_opened`.
-    pub fn answer_sum(&mut self, id: OperationId, sum: Digest) {
-        // It ended while the file was hashed, or is about something else, which has no hash to state.
-        let Some(operation) = self.operations.get_mut(&id) else { return };
-        if let Kind::Digest(digest) = &mut operation.kind {
-            *digest = Some(sum);
-        }
-    }
-
-    /// The source of a download may be a copy of the one that the client's bytes came from; set
-    /// before `on_opened`.
-    pub fn resembles(&mut self, id: OperationId) {
-        let operation = self.operations.get_mut(&id);
-        // Otherwise it ended while the source was opened.
-        if let Some(State::Sending(SendingHalf::Opening(opening))) = operation.map(|operation| &mut operation.state) {
-            opening.resembles = true;
         }
     }
 
@@ -172,7 +153,7 @@ impl Operation {
             // Sent again: its content was checked when it first arrived.
             return Ok(Ok(committed));
         }
-        if self.kind.digest().is_some() {
+        if self.grant().is_some_and(|grant| grant.sum.is_some()) {
             // The reply was the hash alone, in GRANT: there is no FINISH.
             return if committed.length == 0 { Ok(Ok(committed)) } else { Err(Fault::Committed) };
         }
