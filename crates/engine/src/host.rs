@@ -32,8 +32,6 @@ pub struct Opened {
     pub offset: u64,
     /// Facts about the source that are sent to the peer.
     pub facts: SourceFacts,
-    /// It may be a copy of what the peer's earlier attempt read.
-    pub resembles: bool,
 }
 
 /// A prepared stage and the metadata of the finished file.

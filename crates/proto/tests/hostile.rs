@@ -41,7 +41,7 @@ fn granted(offset: u64, length: Option<u64>, size: Option<u64>) -> Option<u64> {
     while let Some(output) = session.poll(NOW) {
         match output {
             Output::Open { operation, .. } => {
-                let facts = SourceFacts { size, mode: 0, modified: None, version: Vec::new() };
+                let facts = SourceFacts { size, ..SourceFacts::default() };
                 session.on_opened(operation, Ok(facts));
             }
             Output::Send { channel, head, payload: Payload::Control(bytes) } => {

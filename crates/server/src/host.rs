@@ -93,15 +93,16 @@ fn facts(attributes: &Attributes) -> SourceFacts {
         mode: attributes.mode & 0o7777,
         modified: Some(attributes.modified),
         version: attributes.version.0.clone(),
+        ..SourceFacts::default()
     }
 }
 
 fn open(file: &Authorized, offset: u64, before: Option<&[u8]>) -> Result<Opened, Error> {
     let source = file.store().open(file.path())?;
     let modified = source.modified();
-    let facts = SourceFacts { modified, ..facts(source.attributes()) };
     let resembles = before.is_some_and(|version| source.may_match(version));
-    Ok(Opened { source, offset, facts, resembles })
+    let facts = SourceFacts { modified, resembles, ..facts(source.attributes()) };
+    Ok(Opened { source, offset, facts })
 }
 
 impl ServerHost {

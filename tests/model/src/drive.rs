@@ -207,7 +207,7 @@ impl World {
         self.input(setting, side, usize::from(pipeline), |session| match step {
             Step::Open => {
                 let version = if setting.resumes { SOURCE.to_vec() } else { Vec::new() };
-                let facts = SourceFacts { size, mode: 0, modified: None, version };
+                let facts = SourceFacts { size, version, ..SourceFacts::default() };
                 session.on_opened(operation, result.map(|()| facts));
             }
             Step::Stage => {

@@ -135,6 +135,8 @@ impl Disk {
             mode: 0o644,
             modified: Some(Timestamp::new(index as i64, 7)),
             version: version_of(index),
+            resembles: false,
+            sum: (plan.task == Task::Sum).then_some(SUM),
         })
     }
 

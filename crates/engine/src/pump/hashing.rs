@@ -177,9 +177,8 @@ where
         if self.waits(operation, Waiting::Verify { length, reread, sent: sent.clone() }) {
             return;
         }
-        let transfer = self.transfers.get_mut(&operation);
-        let parts = transfer.map(|transfer| (&transfer.hashed, &mut transfer.phase, &transfer.share));
-        let Some((Some(hashed), Phase::Writing(writing), share)) = parts else {
+        let transfer = self.transfers.get(&operation);
+        let Some(Transfer { hashed: Some(hashed), phase: Phase::Writing(writing), share, .. }) = transfer else {
             let error = Error::internal("a transfer lost its hashes");
             return self.session.on_verified(operation, Err(error));
         };
@@ -188,9 +187,10 @@ where
             return self.session.on_verified(operation, Ok(arrived));
         }
         let (hashing, stage) = (Arc::clone(&hashed.hashing), Arc::clone(writing.mode.stage()));
-        let read = arrived.agrees_with(&sent);
+        let (read, share) = (arrived.agrees_with(&sent), share.clone());
         let (mut stored, mut found) = (StoredCheck::new(Arc::clone(&hashing), Arc::clone(&stage), length), arrived);
-        let (stop, share) = (writing.comparing.insert(LongRead::default()).stop(), share.clone());
+        // Cannot fail: it was found above, and is being written.
+        let Some(stop) = self.transfers.get_mut(&operation).and_then(Transfer::begin_comparing) else { return };
         let mut step = move |slice: &Slice| {
             if read {
                 must_go_on(&stop)?;
@@ -213,8 +213,9 @@ where
 
     pub(super) fn on_verified(&mut self, operation: OperationId, result: Result<Comparison, Error>) {
         self.storage.pending -= 1;
-        if let Some(writing) = self.transfers.get_mut(&operation).and_then(Transfer::writing_mut) {
-            writing.comparing = None;
+        // Else it has ended meanwhile.
+        if let Some(transfer) = self.transfers.get_mut(&operation) {
+            transfer.on_compared();
         }
         self.session.on_verified(operation, result);
     }
@@ -253,10 +254,7 @@ where
         if let Some(transfer) = self.transfers.get_mut(&operation) {
             transfer.phase = Phase::Done;
         }
-        let facts = result.map(|(facts, digest)| {
-            self.session.answer_sum(operation, digest);
-            facts
-        });
+        let facts = result.map(|(facts, digest)| SourceFacts { sum: Some(digest), ..facts });
         self.session.on_opened(operation, facts);
     }
 }
@@ -297,7 +295,7 @@ impl FileDigest {
         if let Self::Asked(..) = self
             && let Self::Asked(open, wanted) = std::mem::replace(self, Self::Told)
         {
-            let Opened { source, offset, facts, .. } = open()?;
+            let Opened { source, offset, facts } = open()?;
             *self = Self::Hashing(facts, Box::new(RangeHash::asked_for(source, offset, wanted)?));
         }
         let Self::Hashing(facts, hash) = self else { return Err(cancelled()) };

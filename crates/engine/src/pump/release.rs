@@ -62,7 +62,7 @@ where
                     self.close_when_sent(operation, file);
                 }
             }
-            Phase::Writing(writing) | Phase::Detaching(writing, _) => {
+            Phase::Writing(writing) | Phase::Comparing(writing, _) | Phase::Detaching(writing, _) => {
                 let share = transfer.share.clone();
                 // What was written in order cannot be continued.
                 let keep = keep && !matches!(writing.mode, WriteMode::Ordered { .. });

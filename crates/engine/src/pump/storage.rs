@@ -104,9 +104,6 @@ where
         self.storage.pending -= 1;
         let facts = match result {
             Ok(opened) => {
-                if opened.resembles {
-                    self.session.resembles(operation);
-                }
                 let mode = route(&mut self.dispatch, Arc::new(opened.source), opened.offset);
                 self.enter(operation, Phase::Reading(Reading::new(mode)));
                 Ok(opened.facts)

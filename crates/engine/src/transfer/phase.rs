@@ -23,11 +23,13 @@ pub struct Transfer {
     pub share: QuotaClass,
     /// What was moved.
     pub stats: TransferStats,
-    /// Its content is hashed.
+    /// What is done about its hashes, if its content is hashed. It is of no phase: a pipeline that
+    /// takes part may have released its stage before its job has read what an earlier attempt left.
     pub hashed: Option<Hashed>,
     /// The present phase.
     pub phase: Phase,
-    /// Its outcome was reported, here or by the pipeline that coordinates it.
+    /// Its outcome was reported, here or by the pipeline that coordinates it: before its last phase
+    /// has ended or after it.
     pub reported: bool,
 }
 
@@ -42,6 +44,8 @@ pub enum Phase {
     Reading(Reading),
     /// The stage is being written.
     Writing(Writing),
+    /// Everything is written, and is being read and compared.
+    Comparing(Writing, LongRead),
     /// Everything is written; this follows when nobody else holds the stage any more.
     Detaching(Writing, AfterDetach),
     /// The stage is becoming the target: the call has it.
@@ -77,8 +81,6 @@ pub struct Writing {
     pub at_writer: usize,
     /// How far its checkpoints are.
     pub checkpoint: Checkpoint,
-    /// What was written is being read and compared.
-    pub comparing: Option<LongRead>,
 }
 
 /// How far the checkpoints of a stage are. At most one is in progress.
@@ -152,10 +154,10 @@ impl Transfer {
         }
     }
 
-    /// The stage, as long as blocks of it may arrive.
+    /// The stage, as long as blocks of it may arrive, or may have to come again.
     pub fn writing(&self) -> Option<&Writing> {
         match &self.phase {
-            Phase::Writing(writing) => Some(writing),
+            Phase::Writing(writing) | Phase::Comparing(writing, _) => Some(writing),
             _ => None,
         }
     }
@@ -163,7 +165,7 @@ impl Transfer {
     /// The same, to change it.
     pub fn writing_mut(&mut self) -> Option<&mut Writing> {
         match &mut self.phase {
-            Phase::Writing(writing) => Some(writing),
+            Phase::Writing(writing) | Phase::Comparing(writing, _) => Some(writing),
             _ => None,
         }
     }
@@ -171,7 +173,7 @@ impl Transfer {
     /// The stage with the writer thread and the checkpoints that hold it: also when it is complete.
     pub fn held_mut(&mut self) -> Option<&mut Writing> {
         match &mut self.phase {
-            Phase::Writing(writing) | Phase::Detaching(writing, _) => Some(writing),
+            Phase::Writing(writing) | Phase::Comparing(writing, _) | Phase::Detaching(writing, _) => Some(writing),
             _ => None,
         }
     }
@@ -199,6 +201,31 @@ impl Transfer {
     pub fn begin_checkpoint(&mut self, now: Instant) -> Option<(Arc<Stage>, QuotaClass)> {
         let stage = self.writing_mut()?.begin_checkpoint(now)?;
         Some((stage, self.share.clone()))
+    }
+
+    /// What was written is being read and compared by a job, which stops when that is set; none where
+    /// no stage is being written.
+    pub fn begin_comparing(&mut self) -> Option<Arc<AtomicBool>> {
+        match std::mem::replace(&mut self.phase, Phase::Done) {
+            Phase::Writing(writing) => {
+                let read = LongRead::default();
+                let stop = read.stop();
+                self.phase = Phase::Comparing(writing, read);
+                Some(stop)
+            }
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    /// The comparison has ended; some blocks may have to come again.
+    pub fn on_compared(&mut self) {
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Done) {
+            Phase::Comparing(writing, _) => Phase::Writing(writing),
+            other => other,
+        };
     }
 
     /// Everything is written: `then` follows when nobody else holds the stage.
@@ -277,7 +304,7 @@ impl Reading {
 impl Writing {
     /// A stage to which nothing was written.
     pub fn new(mode: WriteMode, permissions: u32, modified: Option<Timestamp>) -> Self {
-        Self { mode, permissions, modified, at_writer: 0, checkpoint: Checkpoint::None, comparing: None }
+        Self { mode, permissions, modified, at_writer: 0, checkpoint: Checkpoint::None }
     }
 
     /// Passes the blocks whose turn it is to the writer, and returns their number.

@@ -6,11 +6,16 @@ use crate::base::{Duration, Instant};
 
 /// No lease.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Idle;
+pub struct Idle {
+    /// A renewal has no answer yet of the lease that was there before.
+    waits: bool,
+}
 
 /// A lease was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Asked {
+    /// When the call was sent.
+    sent: Instant,
     /// A recall has arrived, perhaps of the lease whose grant is still on its way.
     recalled: bool,
     /// It is asked for again after a loss; what is kept may be used until then.
@@ -22,6 +27,8 @@ pub struct Asked {
 pub struct Held {
     kind: LeaseKind,
     until: Instant,
+    /// When the renewal was sent that has no answer yet.
+    renewal: Option<Instant>,
 }
 
 /// Somebody waits for its end.
@@ -29,6 +36,8 @@ pub struct Held {
 pub struct Recalled {
     kind: LeaseKind,
     until: Instant,
+    /// A renewal that crossed the recall has no answer yet.
+    waits: bool,
 }
 
 /// Its session is lost. The server keeps the lease at least as long as the client uses it.
@@ -57,41 +66,48 @@ pub enum HoldingState {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct OutOfTurn;
 
-/// The lease of one open file.
+/// The lease of one open file. One call about it at a time has no answer yet: the answer to another
+/// one would be taken for one that the server received later.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Holding {
     state: HoldingState,
-    /// When the call was sent that has no answer yet. There is one at a time: the answer to another
-    /// one would be taken for one that the server received later.
-    call: Option<Instant>,
+}
+
+impl Idle {
+    /// Nothing is awaited.
+    const FREE: HoldingState = HoldingState::Idle(Self { waits: false });
 }
 
 impl Asked {
-    fn on_answer(self, answer: LeaseAnswer, from: Instant) -> HoldingState {
+    fn on_answer(self, answer: LeaseAnswer) -> HoldingState {
+        let recalled =
+            |kind, time| HoldingState::Recalled(Recalled { kind, until: self.sent.after(time), waits: false });
         match answer {
-            LeaseAnswer::Granted { kind, time } if self.recalled => {
-                HoldingState::Recalled(Recalled { kind, until: from.after(time) })
+            LeaseAnswer::Granted { kind, time } if self.recalled => recalled(kind, time),
+            LeaseAnswer::Granted { kind, time } => {
+                HoldingState::Held(Held { kind, until: self.sent.after(time), renewal: None })
             }
-            LeaseAnswer::Granted { kind, time } => HoldingState::Held(Held { kind, until: from.after(time) }),
-            LeaseAnswer::Recalled { kind, left } => HoldingState::Recalled(Recalled { kind, until: from.after(left) }),
-            LeaseAnswer::Refused => HoldingState::Idle(Idle),
+            LeaseAnswer::Recalled { kind, left } => recalled(kind, left),
+            LeaseAnswer::Refused => Idle::FREE,
         }
     }
 }
 
 impl Held {
-    fn on_answer(self, answer: LeaseAnswer, from: Instant) -> HoldingState {
-        match answer {
+    fn on_answer(self, answer: LeaseAnswer) -> Result<HoldingState, OutOfTurn> {
+        let sent = self.renewal.ok_or(OutOfTurn)?;
+        let answered = Self { renewal: None, ..self };
+        Ok(match answer {
             LeaseAnswer::Granted { kind, time } => {
-                HoldingState::Held(Self { kind, until: self.until.max(from.after(time)) })
+                HoldingState::Held(Self { kind, until: self.until.max(sent.after(time)), ..answered })
             }
-            LeaseAnswer::Recalled { .. } => self.recalled(),
-            LeaseAnswer::Refused => HoldingState::Idle(Idle),
-        }
+            LeaseAnswer::Recalled { .. } => answered.recalled(),
+            LeaseAnswer::Refused => Idle::FREE,
+        })
     }
 
     const fn recalled(self) -> HoldingState {
-        HoldingState::Recalled(Recalled { kind: self.kind, until: self.until })
+        HoldingState::Recalled(Recalled { kind: self.kind, until: self.until, waits: self.renewal.is_some() })
     }
 }
 
@@ -104,7 +120,7 @@ impl Default for Holding {
 impl Holding {
     /// No lease.
     pub const fn new() -> Self {
-        Self { state: HoldingState::Idle(Idle), call: None }
+        Self { state: Idle::FREE }
     }
 
     /// Where it is.
@@ -114,16 +130,16 @@ impl Holding {
 
     /// A lease is asked for, now.
     pub fn ask(&mut self, now: Instant) -> Result<(), OutOfTurn> {
-        let HoldingState::Idle(Idle) = self.state else { return Err(OutOfTurn) };
-        self.call(now)?;
-        self.state = HoldingState::Asked(Asked { recalled: false, before: None });
+        let HoldingState::Idle(Idle { waits: false }) = self.state else { return Err(OutOfTurn) };
+        self.state = HoldingState::Asked(Asked { sent: now, recalled: false, before: None });
         Ok(())
     }
 
     /// A renewal is sent, now.
     pub fn renew(&mut self, now: Instant) -> Result<(), OutOfTurn> {
-        let HoldingState::Held(_) = self.state else { return Err(OutOfTurn) };
-        self.call(now)
+        let HoldingState::Held(Held { renewal: renewal @ None, .. }) = &mut self.state else { return Err(OutOfTurn) };
+        *renewal = Some(now);
+        Ok(())
     }
 
     /// The file was opened again after a loss, and its lease is asked for, now: returns which. An error
@@ -131,42 +147,32 @@ impl Holding {
     pub fn reclaim(&mut self, now: Instant) -> Result<LeaseKind, OutOfTurn> {
         self.expire(now);
         let HoldingState::Lost(lost) = self.state else { return Err(OutOfTurn) };
-        self.call(now)?;
-        self.state = HoldingState::Asked(Asked { recalled: false, before: Some(lost) });
+        self.state = HoldingState::Asked(Asked { sent: now, recalled: false, before: Some(lost) });
         Ok(lost.kind)
-    }
-
-    fn call(&mut self, now: Instant) -> Result<(), OutOfTurn> {
-        if self.call.is_some() {
-            return Err(OutOfTurn);
-        }
-        self.call = Some(now);
-        Ok(())
     }
 
     /// The lease is given back, now: what is kept is used no longer, and nothing is unsent.
     pub fn give_back(&mut self) -> Result<(), OutOfTurn> {
-        match self.state {
-            HoldingState::Held(_) | HoldingState::Recalled(_) => self.state = HoldingState::Idle(Idle),
-            _ => return Err(OutOfTurn),
-        }
+        let (HoldingState::Held(_) | HoldingState::Recalled(_)) = self.state else { return Err(OutOfTurn) };
+        self.state = HoldingState::Idle(Idle { waits: self.waits() });
         Ok(())
     }
 
     /// The answer to [`Self::ask`], [`Self::renew`] or [`Self::reclaim`].
     pub fn on_answer(&mut self, answer: LeaseAnswer, now: Instant) -> Result<(), OutOfTurn> {
         self.expire(now);
-        let sent = self.call.take().ok_or(OutOfTurn)?;
         self.state = match self.state {
-            HoldingState::Asked(asked) => asked.on_answer(answer, sent),
-            HoldingState::Held(held) => held.on_answer(answer, sent),
+            HoldingState::Asked(asked) => asked.on_answer(answer),
+            HoldingState::Held(held) => held.on_answer(answer)?,
+            HoldingState::Recalled(Recalled { waits: true, .. }) if answer == LeaseAnswer::Refused => Idle::FREE,
             // To a renewal that crossed the recall: what the server added is not needed.
-            HoldingState::Recalled(recalled) if answer != LeaseAnswer::Refused => HoldingState::Recalled(recalled),
-            HoldingState::Recalled(_) => HoldingState::Idle(Idle),
+            HoldingState::Recalled(recalled @ Recalled { waits: true, .. }) => {
+                HoldingState::Recalled(Recalled { waits: false, ..recalled })
+            }
             // Its time was over before the answer arrived: the server may have a lease of this client
             // until then, which is asked for as any other.
-            HoldingState::Idle(_) => HoldingState::Idle(Idle),
-            HoldingState::Lost(lost) => HoldingState::Lost(lost),
+            HoldingState::Idle(Idle { waits: true }) => Idle::FREE,
+            HoldingState::Idle(_) | HoldingState::Recalled(_) | HoldingState::Lost(_) => return Err(OutOfTurn),
         };
         self.expire(now);
         Ok(())
@@ -183,15 +189,14 @@ impl Holding {
 
     /// The session is lost.
     pub fn on_lost(&mut self) {
-        self.call = None;
         self.state = match self.state {
-            HoldingState::Held(Held { kind, until }) | HoldingState::Recalled(Recalled { kind, until }) => {
+            HoldingState::Held(Held { kind, until, .. }) | HoldingState::Recalled(Recalled { kind, until, .. }) => {
                 HoldingState::Lost(Lost { kind, until })
             }
             HoldingState::Asked(Asked { before: Some(lost), .. }) | HoldingState::Lost(lost) => {
                 HoldingState::Lost(lost)
             }
-            HoldingState::Asked(_) | HoldingState::Idle(_) => HoldingState::Idle(Idle),
+            HoldingState::Asked(_) | HoldingState::Idle(_) => Idle::FREE,
         };
     }
 
@@ -208,7 +213,12 @@ impl Holding {
 
     /// Whether a call about it has no answer yet.
     pub const fn waits(&self) -> bool {
-        self.call.is_some()
+        match self.state {
+            HoldingState::Asked(_) => true,
+            HoldingState::Held(Held { renewal, .. }) => renewal.is_some(),
+            HoldingState::Idle(Idle { waits }) | HoldingState::Recalled(Recalled { waits, .. }) => waits,
+            HoldingState::Lost(_) => false,
+        }
     }
 
     /// When to renew a lease of this time: with a third of it over. None if there is nothing to renew.
@@ -255,7 +265,7 @@ impl Holding {
             | HoldingState::Lost(Lost { until, .. })
                 if *until <= now =>
             {
-                self.state = HoldingState::Idle(Idle);
+                self.state = HoldingState::Idle(Idle { waits: self.waits() });
             }
             // What was kept is gone; the server may still grant a lease.
             HoldingState::Asked(Asked { before, .. }) if before.is_some_and(|lost| lost.until <= now) => *before = None,

@@ -116,7 +116,7 @@ fn the_answer_to_one_call_is_never_taken_for_that_to_another() {
     assert_eq!(holding.renew_at(TERMS.time).map(|at| at.since(Instant(0)).as_millis()), Some(3333));
     assert_eq!((holding.renew(at(4)), holding.renew(at(5))), (Ok(()), Err(OutOfTurn)));
     holding.expire(at(10));
-    assert_eq!(holding.state(), HoldingState::Idle(Default::default()));
+    assert!(matches!(holding.state(), HoldingState::Idle(_)));
     assert_eq!(holding.ask(at(10)), Err(OutOfTurn), "the renewal has no answer yet");
     assert_eq!(holding.on_answer(GRANTED, at(11)), Ok(()));
     assert!(!holding.may_use(at(11)), "what was kept is gone");

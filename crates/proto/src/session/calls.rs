@@ -37,7 +37,7 @@ impl Session {
         let mut operation = Operation::new(
             id,
             Kind::Calls(Calls { service, bytes }),
-            State::Sending(SendingHalf::asked(None)),
+            State::Sending(SendingHalf::calling()),
             self.first_up().unwrap_or_default(),
             Terms::at(self.limits.control_level),
         );

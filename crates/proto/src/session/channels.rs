@@ -27,7 +27,8 @@ pub(super) struct Channel {
     pub(super) life: Life,
     pub(super) send: Flow,
     pub(super) receive: Flow,
-    /// A record has been handed to the transport.
+    /// The transport has a record of it. It is not idle then, nor when it has ended and sends nothing
+    /// more.
     pub(super) busy: bool,
     /// Messages bound to this channel.
     own: VecDeque<OwnMessage>,

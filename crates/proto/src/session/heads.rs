@@ -3,11 +3,10 @@
 use super::block_receiver::BlockDecision;
 use super::channels::Arriving;
 use super::operation::State;
-use super::receiving_half::{GrantedReceiver, ReceivingHalf};
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
 use super::{CallService, Fault, HeadVerdict, Session};
 use crate::base::{ChannelId, Extent, Instant, OperationId};
 use crate::channel::Life;
-use crate::channel::life::Receiving;
 use crate::limits;
 use crate::wire::{Event, Flags, Head, WireError};
 use core::cmp::Ordering;
@@ -102,7 +101,7 @@ impl Session {
             // Refused above: no block moves.
             State::Receiving(ReceivingHalf::Executing(_)) => Err(Fault::WrongSide(event.name())),
             State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-                life: Receiving::Moving,
+                progress: ReceiveProgress::Moving { .. },
                 receiver,
                 round,
                 ..
@@ -156,7 +155,8 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&head.operation) else { return Ok(false) };
         match &mut operation.state {
             State::Receiving(ReceivingHalf::Granted(granted))
-                if granted.life == Receiving::Moving && head.flags.round() == granted.round =>
+                if matches!(granted.progress, ReceiveProgress::Moving { .. })
+                    && head.flags.round() == granted.round =>
             {
                 Ok(granted.receiver.on_arrived(head.offset, head.length)?)
             }

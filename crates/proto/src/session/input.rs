@@ -5,11 +5,11 @@ use super::operation::State;
 use super::output::{Output, SessionEvent};
 use super::receiving_half::Finished;
 use super::request::OPERATIONS_UNHEARD;
-use super::sending_half::{GrantedSender, SendingHalf};
+use super::sending_half::{GrantedSender, SendProgress, SendingHalf};
 use super::{Committed, ContentDigest, Fault, Role, Session};
 use crate::base::{ChannelId, Error, ErrorKind, Instant, OperationId};
 use crate::channel::Life;
-use crate::channel::life::{Receiving, Sending};
+use crate::channel::life::Receiving;
 use crate::wire::control::{Ack, Control, Finish};
 use crate::wire::{Event, Flags};
 
@@ -303,7 +303,7 @@ impl Session {
         // The same step has ended and forgotten it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It receives, was not granted yet, or was given up: nothing follows.
-        let State::Sending(SendingHalf::Granted(GrantedSender { life, part, sender, given_up: None, .. })) =
+        let State::Sending(SendingHalf::Granted(GrantedSender { progress, part, sender, given_up: None, .. })) =
             &mut operation.state
         else {
             return;
@@ -311,13 +311,13 @@ impl Session {
         // Acknowledged, not only sent: until then bytes may still be read from the source, and a
         // source that changes in the meantime must be detected before FINISH lets the receiver
         // commit.
-        if *life != Sending::Moving || !sender.all_acknowledged() {
+        if *progress != SendProgress::Moving || !sender.all_acknowledged() {
             return;
         }
         match part {
             Part::Coordinator { members, .. } if members.is_empty() => {
                 // Cannot fail: the state was checked above.
-                let _ = life.on_all_sent();
+                let _ = progress.on_all_sent();
                 self.outputs.push_back(Output::Check { operation: id });
             }
             Part::Member { coordinator, reported } if !*reported => {

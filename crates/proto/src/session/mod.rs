@@ -236,7 +236,7 @@ impl Session {
         let blinds = upload && request.hash && request.resume.is_some();
         let request = Request { unverified: request.unverified || blinds, ..request };
         let state = if upload {
-            State::Sending(SendingHalf::asked(Some(request)))
+            State::Sending(SendingHalf::asked(request))
         } else {
             State::Receiving(ReceivingHalf::asked(request))
         };

@@ -5,7 +5,7 @@ use super::block_receiver::BlockReceiver;
 use super::block_sender::BlockSender;
 use super::call_service::Calls;
 use super::group::{Half, Part};
-use super::receiving_half::{GrantedReceiver, ReceivingHalf};
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
 use super::sending_half::{GrantedSender, SendingHalf};
 use crate::base::{ChannelId, Digest, Error, Instant, Level, OperationId};
 use crate::channel::life::Receiving;
@@ -37,9 +37,8 @@ pub(super) enum Kind {
     Upload,
     /// The server sends a file.
     Download,
-    /// The server sends the hash of a file instead of its bytes. At the server it is here once it
-    /// is known.
-    Digest(Option<Digest>),
+    /// The server sends the hash of a file instead of its bytes.
+    Digest,
     /// The server executes calls and replies; no block moves.
     Calls(Calls),
 }
@@ -53,7 +52,7 @@ impl Kind {
     /// That of a request.
     pub(super) const fn of_request(upload: bool, request: &Request) -> Self {
         match Self::of_file(upload) {
-            Self::Download if request.sum => Self::Digest(None),
+            Self::Download if request.sum => Self::Digest,
             kind => kind,
         }
     }
@@ -62,28 +61,20 @@ impl Kind {
     pub(super) const fn is_to_server(self) -> bool {
         match self {
             Self::Upload | Self::Calls(_) => true,
-            Self::Download | Self::Digest(_) => false,
+            Self::Download | Self::Digest => false,
         }
     }
 
     /// Whether the server replies with a hash.
     pub(super) const fn is_digest(self) -> bool {
-        matches!(self, Self::Digest(_))
-    }
-
-    /// The hash that the server replies with.
-    pub(super) const fn digest(self) -> Option<Digest> {
-        match self {
-            Self::Digest(digest) => digest,
-            Self::Upload | Self::Download | Self::Calls(_) => None,
-        }
+        matches!(self, Self::Digest)
     }
 
     /// The calls of a batch.
     pub(super) const fn calls(self) -> Option<Calls> {
         match self {
             Self::Calls(calls) => Some(calls),
-            Self::Upload | Self::Download | Self::Digest(_) => None,
+            Self::Upload | Self::Download | Self::Digest => None,
         }
     }
 }
@@ -133,14 +124,23 @@ pub(super) enum State {
 pub(super) struct Settled {
     /// The half that this end had.
     pub(super) half: Half,
-    /// Another pipeline coordinated it.
-    pub(super) member: bool,
-    /// There was a GRANT: both ends know the operation.
-    pub(super) granted: bool,
+    /// What this pipeline had to do with it.
+    pub(super) part: SettledPart,
     /// The outcome, with a text that fits into a message.
     pub(super) outcome: Result<Committed, Error>,
     /// Number of times that it was resent because of lost channels.
     pub(super) resent: u8,
+}
+
+/// What a pipeline had to do with an operation that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum SettledPart {
+    /// It coordinated what was never granted: the peer may not know the operation.
+    Ungranted,
+    /// It coordinated what was granted: both ends know the operation.
+    Granted,
+    /// It moved a range, and another pipeline coordinated it.
+    Member,
 }
 
 /// One operation as one pipeline sees it.
@@ -187,7 +187,7 @@ impl Operation {
     /// Whether another pipeline coordinates it.
     pub(super) fn is_member(&self) -> bool {
         match &self.state {
-            State::Settled(settled) => settled.member,
+            State::Settled(settled) => settled.part == SettledPart::Member,
             _ => matches!(self.part(), Some(Part::Member { .. })),
         }
     }
@@ -227,7 +227,7 @@ impl Operation {
     /// The request, as long as it may have to be sent again.
     pub(super) fn request(&self) -> Option<&Request> {
         match &self.state {
-            State::Sending(SendingHalf::Asked(asked)) => asked.request.as_ref(),
+            State::Sending(SendingHalf::Asked(asked)) => Some(&asked.request),
             State::Receiving(ReceivingHalf::Asked(asked)) => Some(&asked.request),
             _ => None,
         }
@@ -245,7 +245,7 @@ impl Operation {
     /// Whether there was a GRANT.
     pub(super) fn is_granted(&self) -> bool {
         match &self.state {
-            State::Settled(settled) => settled.granted,
+            State::Settled(settled) => settled.part == SettledPart::Granted,
             _ => self.grant().is_some(),
         }
     }
@@ -324,11 +324,11 @@ impl Operation {
     /// while no more blocks are awaited.
     pub(super) fn ack_at(&self) -> Option<Instant> {
         match &self.state {
-            State::Receiving(ReceivingHalf::Granted(GrantedReceiver { life: Receiving::Moving, receiver, .. }))
-                if !self.announcements.owes(Pending::ACK) =>
-            {
-                receiver.ack_at()
-            }
+            State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
+                progress: ReceiveProgress::Moving { .. },
+                receiver,
+                ..
+            })) if !self.announcements.owes(Pending::ACK) => receiver.ack_at(),
             _ => None,
         }
     }
@@ -356,8 +356,10 @@ impl Operation {
     /// A pending message is sent.
     pub(super) fn on_told(&mut self, owed: Pending, now: Instant) {
         self.announcements.on_sent(owed, now);
-        if let State::Sending(SendingHalf::Granted(granted)) = &mut self.state {
-            granted.finished |= owed == Pending::FINISH;
+        if owed == Pending::FINISH
+            && let State::Sending(SendingHalf::Granted(granted)) = &mut self.state
+        {
+            granted.progress.on_finish_sent();
         }
     }
 

@@ -4,7 +4,7 @@ use super::Committed;
 use super::Session;
 use super::announcements::Pending;
 use super::group::{Half, PipelineMessage};
-use super::operation::{Operation, Settled, State};
+use super::operation::{Operation, Settled, SettledPart, State};
 use super::output::{Output, SessionEvent};
 use crate::base::{ChannelId, Error, OperationId};
 use alloc::vec::Vec;
@@ -23,10 +23,16 @@ impl Session {
             (State::Sending(_), outcome) => (Half::Sending, outcome),
             (State::Receiving(_), outcome) => (Half::Receiving, outcome),
         };
-        let (sending, member, granted) = (half == Half::Sending, operation.is_member(), operation.is_granted());
+        let part = match (operation.is_member(), operation.is_granted()) {
+            (true, _) => SettledPart::Member,
+            (false, true) => SettledPart::Granted,
+            (false, false) => SettledPart::Ungranted,
+        };
+        let (sending, member) = (half == Half::Sending, part == SettledPart::Member);
         let ranges = operation.grant().map_or(0, |grant| grant.ranges.len());
         // The deciding end sends the outcome: the receiver, or a sender that could not open.
-        let decides = !member && (!sending || (!granted && !operation.kind.is_to_server()));
+        let unopened = part == SettledPart::Ungranted && !operation.kind.is_to_server();
+        let decides = !member && (!sending || unopened);
         operation.announcements.conclude(match ok {
             _ if !decides => Pending::NOTHING,
             true => Pending::COMMITTED,
@@ -36,7 +42,7 @@ impl Session {
         if let Err(error) = &mut kept {
             error.shorten();
         }
-        operation.state = State::Settled(Settled { half, member, granted, outcome: kept, resent: 0 });
+        operation.state = State::Settled(Settled { half, part, outcome: kept, resent: 0 });
         if !member {
             for index in 1..ranges {
                 let to = (usize::from(self.pipeline.0) + index) as u8 % self.limits.pipelines.max(1);

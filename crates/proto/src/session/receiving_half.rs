@@ -85,22 +85,40 @@ pub(super) struct Finished {
 /// The receiving half that has a receiver.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct GrantedReceiver {
-    /// `Moving`, `Verifying` or `Committing`.
-    pub(super) life: Receiving,
+    /// How far it is.
+    pub(super) progress: ReceiveProgress,
     /// What of the whole it moves.
     pub(super) part: Part,
     /// The blocks.
     pub(super) receiver: BlockReceiver,
-    /// FINISH of the present round.
-    pub(super) finish: Option<Finished>,
     /// The target accepts bytes in order only: none can be sent again.
     pub(super) ordered: bool,
     /// Number of AGAIN messages.
     pub(super) round: u16,
     /// The ranges of the last AGAIN.
     pub(super) again: Vec<Extent>,
-    /// Hash of the content that is committed.
-    pub(super) root: Option<Digest>,
+}
+
+/// How far a receiver is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum ReceiveProgress {
+    /// Blocks flow.
+    Moving {
+        /// FINISH of the present round, which may arrive before the last blocks.
+        finish: Option<Finished>,
+    },
+    /// Everything has arrived: it is compared with what FINISH states.
+    Verifying {
+        /// FINISH of the present round.
+        finish: Finished,
+    },
+    /// The target gets its name.
+    Committing {
+        /// Length of the transfer.
+        length: u64,
+        /// Hash of the content, if there was one to compare and the receiver knows it.
+        root: Option<Digest>,
+    },
 }
 
 impl ReceivingHalf {
@@ -121,7 +139,7 @@ impl ReceivingHalf {
 
     /// A member receives its range.
     pub(super) const fn member(coordinator: PipelineId, receiver: BlockReceiver) -> Self {
-        Self::Granted(GrantedReceiver::new(Receiving::Moving, Part::member(coordinator), receiver, None, false))
+        Self::Granted(GrantedReceiver::new(Part::member(coordinator), receiver, None, false))
     }
 
     /// Its state in the table.
@@ -129,7 +147,7 @@ impl ReceivingHalf {
         match self {
             Self::Asked(_) => Receiving::Asked,
             Self::Staging(_) | Self::Executing(_) => Receiving::Staging,
-            Self::Granted(granted) => granted.life,
+            Self::Granted(granted) => granted.progress.life(),
         }
     }
 
@@ -150,13 +168,13 @@ impl ReceivingHalf {
         }
     }
 
-    /// FINISH of the present round.
+    /// FINISH of the present round, while more than that is awaited.
     pub(super) const fn finish(&self) -> Option<&Finished> {
         match self {
             Self::Asked(Asked { finish, .. })
             | Self::Staging(Staging { finish, .. })
-            | Self::Granted(GrantedReceiver { finish, .. }) => finish.as_ref(),
-            Self::Executing(_) => None,
+            | Self::Granted(GrantedReceiver { progress: ReceiveProgress::Moving { finish }, .. }) => finish.as_ref(),
+            Self::Granted(_) | Self::Executing(_) => None,
         }
     }
 
@@ -171,9 +189,9 @@ impl ReceivingHalf {
         };
         let (Self::Asked(Asked { finish, .. })
         | Self::Staging(Staging { finish, .. })
-        | Self::Granted(GrantedReceiver { finish, .. })) = self
+        | Self::Granted(GrantedReceiver { progress: ReceiveProgress::Moving { finish }, .. })) = self
         else {
-            return false; // A batch has none.
+            return false; // A batch has none, and the caller has dropped late copies.
         };
         let valid = fits && finish.is_none();
         if valid {
@@ -196,34 +214,54 @@ impl ReceivingHalf {
 
     /// The stage is ready, and blocks may arrive.
     pub(super) fn on_staged(&mut self, grant: Grant, receiver: BlockReceiver, ordered: bool) -> Result<(), Refused> {
-        let mut life = self.life();
-        life.on_staged()?;
+        self.life().on_staged()?;
         // Cannot fail: the table allows it in this state alone, and a batch has no stage.
         let Self::Staging(staging) = self else { return Ok(()) };
         let finish = staging.finish.take();
-        *self = Self::Granted(GrantedReceiver::new(life, Part::coordinator(grant), receiver, finish, ordered));
+        *self = Self::Granted(GrantedReceiver::new(Part::coordinator(grant), receiver, finish, ordered));
         Ok(())
     }
 }
 
 impl GrantedReceiver {
-    const fn new(
-        life: Receiving,
-        part: Part,
-        receiver: BlockReceiver,
-        finish: Option<Finished>,
-        ordered: bool,
-    ) -> Self {
-        Self { life, part, receiver, finish, ordered, round: 0, again: Vec::new(), root: None }
+    const fn new(part: Part, receiver: BlockReceiver, finish: Option<Finished>, ordered: bool) -> Self {
+        Self { progress: ReceiveProgress::Moving { finish }, part, receiver, ordered, round: 0, again: Vec::new() }
     }
 
     /// Length of the transfer, if it was granted.
     pub(super) fn granted_length(&self) -> Option<u64> {
         self.part.grant().and_then(|grant| grant.length)
     }
+}
 
-    /// Length of the transfer, if FINISH or GRANT has stated it.
-    pub(super) fn length(&self) -> Option<u64> {
-        self.finish.as_ref().map(|finish| finish.length).or_else(|| self.granted_length())
+impl ReceiveProgress {
+    /// Its state in the table.
+    pub(super) const fn life(&self) -> Receiving {
+        match self {
+            Self::Moving { .. } => Receiving::Moving,
+            Self::Verifying { .. } => Receiving::Verifying,
+            Self::Committing { .. } => Receiving::Committing,
+        }
+    }
+
+    /// Everything that `finish` covers has arrived.
+    pub(super) fn on_complete(&mut self, finish: Finished) -> Result<(), Refused> {
+        self.life().on_complete()?;
+        *self = Self::Verifying { finish };
+        Ok(())
+    }
+
+    /// Some of it is to come again.
+    pub(super) fn on_again(&mut self) -> Result<(), Refused> {
+        self.life().on_again()?;
+        *self = Self::Moving { finish: None };
+        Ok(())
+    }
+
+    /// It is committed, with this length and hash.
+    pub(super) fn on_covered(&mut self, length: u64, root: Option<Digest>) -> Result<(), Refused> {
+        self.life().on_covered()?;
+        *self = Self::Committing { length, root };
+        Ok(())
     }
 }

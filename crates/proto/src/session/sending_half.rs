@@ -16,23 +16,32 @@ use crate::wire::request::Request;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[allow(clippy::large_enum_variant, reason = "an operation is in a box of its own")]
 pub(super) enum SendingHalf {
-    /// The request is under way (upload, calls).
+    /// The request is under way (upload).
     Asked(Asked),
+    /// A batch of calls is under way, or executed; `Asked` in the table.
+    Calling(Calling),
     /// The source is being opened (download).
     Opening(Opening),
     /// There is a sender: blocks flow, or have flowed.
     Granted(GrantedSender),
 }
 
-/// The server has not answered the request of an upload or of a batch.
+/// The server has not answered the request of an upload.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Asked {
-    /// The request, which may have to be sent again; none of a batch, which the driver holds.
-    pub(super) request: Option<Request>,
+    /// The request, which may have to be sent again.
+    pub(super) request: Request,
     /// The CREDIT that has arrived; it counts from GRANT on.
     pub(super) credit: u64,
     /// How far a source that is read in order is, and whether it has ended.
     pub(super) source: Option<(u64, bool)>,
+    /// See [`GrantedSender::given_up`].
+    pub(super) given_up: Option<Error>,
+}
+
+/// The server has not replied to a batch, which the driver holds.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Calling {
     /// See [`GrantedSender::given_up`].
     pub(super) given_up: Option<Error>,
 }
@@ -44,15 +53,13 @@ pub(super) struct Opening {
     pub(super) request: Request,
     /// The CREDIT that has arrived; it counts from GRANT on, on the channel of GRANT (P-30).
     pub(super) credit: u64,
-    /// The source may be a copy of the one that the request names.
-    pub(super) resembles: bool,
 }
 
 /// The sending half that has a sender.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct GrantedSender {
-    /// `Moving`, `Checking` or `Finishing`.
-    pub(super) life: Sending,
+    /// How far it is.
+    pub(super) progress: SendProgress,
     /// What of the whole it moves.
     pub(super) part: Part,
     /// The blocks.
@@ -63,34 +70,51 @@ pub(super) struct GrantedSender {
     pub(super) round: u16,
     /// The digest of what was sent.
     pub(super) digest: ContentDigest,
-    /// FINISH of the present round was sent: the receiver may have committed.
-    pub(super) finished: bool,
-    /// Why the sender gave up; the receiver decides the outcome.
+    /// Why the sender gave up, however far it was; the receiver decides the outcome.
     pub(super) given_up: Option<Error>,
 }
 
+/// How far a sender is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum SendProgress {
+    /// Blocks flow.
+    Moving,
+    /// Every block was acknowledged; the source is looked at again.
+    Checking,
+    /// The source is unchanged, and FINISH is to be sent; `Finishing` in the table.
+    Finishing,
+    /// FINISH of the present round was sent: the receiver may have committed. `Finishing` in the
+    /// table.
+    Finished,
+}
+
 impl SendingHalf {
-    /// The client asks; `request` is none of a batch.
-    pub(super) const fn asked(request: Option<Request>) -> Self {
+    /// The client asks.
+    pub(super) const fn asked(request: Request) -> Self {
         Self::Asked(Asked { request, credit: 0, source: None, given_up: None })
+    }
+
+    /// The client has a batch executed.
+    pub(super) const fn calling() -> Self {
+        Self::Calling(Calling { given_up: None })
     }
 
     /// The server opens what is requested.
     pub(super) const fn opening(request: Request) -> Self {
-        Self::Opening(Opening { request, credit: 0, resembles: false })
+        Self::Opening(Opening { request, credit: 0 })
     }
 
     /// A member sends its range.
     pub(super) fn member(coordinator: PipelineId, sender: BlockSender) -> Self {
-        Self::Granted(GrantedSender::new(Sending::Moving, Part::member(coordinator), sender, true))
+        Self::Granted(GrantedSender::new(Part::member(coordinator), sender, true))
     }
 
     /// Its state in the table.
     pub(super) const fn life(&self) -> Sending {
         match self {
-            Self::Asked(_) => Sending::Asked,
+            Self::Asked(_) | Self::Calling(_) => Sending::Asked,
             Self::Opening(_) => Sending::Opening,
-            Self::Granted(granted) => granted.life,
+            Self::Granted(granted) => granted.progress.life(),
         }
     }
 
@@ -98,7 +122,7 @@ impl SendingHalf {
     pub(super) const fn round(&self) -> u16 {
         match self {
             Self::Granted(granted) => granted.round,
-            Self::Asked(_) | Self::Opening(_) => 0,
+            Self::Asked(_) | Self::Calling(_) | Self::Opening(_) => 0,
         }
     }
 
@@ -106,14 +130,16 @@ impl SendingHalf {
     pub(super) const fn grant(&self) -> Option<&Grant> {
         match self {
             Self::Granted(granted) => granted.part.grant(),
-            Self::Asked(_) | Self::Opening(_) => None,
+            Self::Asked(_) | Self::Calling(_) | Self::Opening(_) => None,
         }
     }
 
     /// Why the sender gave up.
     pub(super) const fn given_up(&self) -> Option<&Error> {
         match self {
-            Self::Asked(Asked { given_up, .. }) | Self::Granted(GrantedSender { given_up, .. }) => given_up.as_ref(),
+            Self::Asked(Asked { given_up, .. })
+            | Self::Calling(Calling { given_up })
+            | Self::Granted(GrantedSender { given_up, .. }) => given_up.as_ref(),
             Self::Opening(_) => None,
         }
     }
@@ -122,7 +148,9 @@ impl SendingHalf {
     /// its reason is not that of the outcome.
     pub(super) fn forget_why(&mut self) {
         match self {
-            Self::Asked(Asked { given_up, .. }) | Self::Granted(GrantedSender { given_up, .. }) => *given_up = None,
+            Self::Asked(Asked { given_up, .. })
+            | Self::Calling(Calling { given_up })
+            | Self::Granted(GrantedSender { given_up, .. }) => *given_up = None,
             // It has not given up.
             Self::Opening(_) => {}
         }
@@ -130,13 +158,12 @@ impl SendingHalf {
 
     /// It was granted: blocks may flow, with at most `span` unacknowledged bytes.
     pub(super) fn on_granted(&mut self, grant: Grant, span: u64) -> Result<(), Refused> {
-        let mut life = self.life();
-        life.on_granted()?;
+        self.life().on_granted()?;
         let (credit, source, everywhere, given_up) = match self {
             Self::Asked(asked) => (grant.credit_limit.max(asked.credit), asked.source, true, asked.given_up.take()),
             Self::Opening(opening) => (opening.request.credit.max(opening.credit), None, false, None),
-            // Cannot be: the table has refused it.
-            Self::Granted(_) => return Ok(()),
+            // Cannot be: the table has refused it, and calls are not granted.
+            Self::Granted(_) | Self::Calling(_) => return Ok(()),
         };
         let first = grant.ranges.first().copied().unwrap_or_default();
         // An unknown length means one range with an open end.
@@ -147,7 +174,7 @@ impl SendingHalf {
             sender.on_source(available, ended);
         }
         let part = Part::coordinator(grant);
-        *self = Self::Granted(GrantedSender { given_up, ..GrantedSender::new(life, part, sender, everywhere) });
+        *self = Self::Granted(GrantedSender { given_up, ..GrantedSender::new(part, sender, everywhere) });
         Ok(())
     }
 
@@ -159,6 +186,8 @@ impl SendingHalf {
                 granted.sender.on_edge(edge);
                 granted.everywhere = true;
             }
+            // Cannot be: a batch moves no block.
+            Self::Calling(_) => {}
         }
     }
 
@@ -167,16 +196,16 @@ impl SendingHalf {
         match self {
             Self::Asked(asked) => asked.source = Some((available, ended)),
             Self::Granted(granted) => granted.sender.on_source(available, ended),
-            // A server reads no source before it has granted it.
-            Self::Opening(_) => {}
+            // A server reads no source before it has granted it, and a batch has none.
+            Self::Opening(_) | Self::Calling(_) => {}
         }
     }
 }
 
 impl GrantedSender {
-    fn new(life: Sending, part: Part, sender: BlockSender, everywhere: bool) -> Self {
-        let digest = ContentDigest::default();
-        Self { life, part, sender, everywhere, round: 0, digest, finished: false, given_up: None }
+    fn new(part: Part, sender: BlockSender, everywhere: bool) -> Self {
+        let (progress, digest) = (SendProgress::Moving, ContentDigest::default());
+        Self { progress, part, sender, everywhere, round: 0, digest, given_up: None }
     }
 
     /// Length of the transfer, if it was granted.
@@ -193,5 +222,44 @@ impl GrantedSender {
     /// carried GRANT.
     pub(super) const fn may_carry(&self, is_first: bool) -> bool {
         self.given_up.is_none() && (self.everywhere || is_first)
+    }
+}
+
+impl SendProgress {
+    /// Its state in the table.
+    const fn life(self) -> Sending {
+        match self {
+            Self::Moving => Sending::Moving,
+            Self::Checking => Sending::Checking,
+            Self::Finishing | Self::Finished => Sending::Finishing,
+        }
+    }
+
+    /// Every block was acknowledged.
+    pub(super) fn on_all_sent(&mut self) -> Result<(), Refused> {
+        self.life().on_all_sent()?;
+        *self = Self::Checking;
+        Ok(())
+    }
+
+    /// The source is unchanged.
+    pub(super) fn on_checked(&mut self) -> Result<(), Refused> {
+        self.life().on_checked()?;
+        *self = Self::Finishing;
+        Ok(())
+    }
+
+    /// FINISH is sent, perhaps once more.
+    pub(super) const fn on_finish_sent(&mut self) {
+        if let Self::Finishing = self {
+            *self = Self::Finished;
+        }
+    }
+
+    /// Some of it is requested once more.
+    pub(super) fn on_again(&mut self) -> Result<(), Refused> {
+        self.life().on_again()?;
+        *self = Self::Moving;
+        Ok(())
     }
 }

@@ -5,19 +5,18 @@ use super::block_receiver::BlockReceiver;
 use super::group::{Half, Part, PipelineMessage};
 use super::operation::{Operation, State, Terms};
 use super::output::{Output, SessionEvent};
-use super::receiving_half::{GrantedReceiver, ReceivingHalf, Target};
-use super::sending_half::{Asked, GrantedSender, Opening, SendingHalf};
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf, Target};
+use super::sending_half::{Asked, Calling, GrantedSender, Opening, SendingHalf};
 use super::{Committed, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
 use crate::channel::Life;
-use crate::channel::life::Receiving;
 use crate::wire::control::{Grant, Safety};
 use crate::{limits, plan};
 use alloc::format;
 use alloc::vec::Vec;
 
 /// The properties of an opened source.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SourceFacts {
     /// Its size; none for an endless source.
     pub size: Option<u64>,
@@ -27,6 +26,10 @@ pub struct SourceFacts {
     pub modified: Option<Timestamp>,
     /// Its version.
     pub version: Vec<u8>,
+    /// It may be a copy of what the peer's earlier attempt read.
+    pub resembles: bool,
+    /// Its hash, if that was requested instead of the bytes.
+    pub sum: Option<Digest>,
 }
 
 /// The properties of a prepared stage.
@@ -61,8 +64,8 @@ impl Session {
             Err(error) => return self.settle(id, Err(error)),
         };
         let granted = match self.operations.get(&id) {
-            Some(Operation { state: State::Sending(SendingHalf::Opening(opening)), terms, kind, .. }) => {
-                grant_download(opening, *terms, kind.digest(), facts, self.limits.pipelines)
+            Some(Operation { state: State::Sending(SendingHalf::Opening(opening)), terms, .. }) => {
+                grant_download(opening, *terms, facts, self.limits.pipelines)
             }
             // Cancelled in the meantime; perhaps both sides know that.
             _ => return self.outputs.push_back(Output::Abort { operation: id, keep: false }),
@@ -209,7 +212,8 @@ impl Session {
         let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
         let known = granted.granted_length();
         // It did not.
-        let Some(length) = granted.finish.as_ref().map(|finish| finish.length) else { return };
+        let ReceiveProgress::Moving { finish: Some(finish) } = &granted.progress else { return };
+        let length = finish.length;
         let fits = known.map_or_else(|| granted.receiver.on_end(length), |known| known == length);
         if fits {
             self.after_writing(id);
@@ -257,13 +261,13 @@ impl Session {
                 // Over while the source was checked.
                 let Some(operation) = self.operations.get_mut(&id) else { return };
                 // Given up while the source was checked: the receiver decides.
-                let State::Sending(SendingHalf::Granted(GrantedSender { life, given_up: None, .. })) =
+                let State::Sending(SendingHalf::Granted(GrantedSender { progress, given_up: None, .. })) =
                     &mut operation.state
                 else {
                     return;
                 };
                 // Else nobody waits for it any more.
-                if life.on_checked().is_ok() {
+                if progress.on_checked().is_ok() {
                     operation.announcements.owe(Pending::FINISH);
                 }
             }
@@ -274,10 +278,15 @@ impl Session {
     pub fn on_committed(&mut self, id: OperationId, result: Result<TargetFacts, Error>) {
         // Cannot fail: an operation is kept while it commits.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        // Cannot fail: only the receiving half commits.
-        let State::Receiving(ReceivingHalf::Granted(granted)) = &operation.state else { return };
-        let length = granted.length().unwrap_or(0);
-        let (root, reread) = (granted.root, operation.terms.reread);
+        // Cannot fail: nothing else commits, and nothing but this ends it.
+        let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
+            progress: ReceiveProgress::Committing { length, root },
+            ..
+        })) = operation.state
+        else {
+            return;
+        };
+        let reread = operation.terms.reread;
         let committed =
             |facts: TargetFacts| Committed { length, safety: facts.safety, version: facts.version, root, reread };
         self.settle(id, result.map(committed));
@@ -301,7 +310,9 @@ impl Session {
             State::Settled(_) => {}
             State::Sending(SendingHalf::Opening(_)) => self.settle(id, Err(error)),
             State::Sending(
-                SendingHalf::Asked(Asked { given_up, .. }) | SendingHalf::Granted(GrantedSender { given_up, .. }),
+                SendingHalf::Asked(Asked { given_up, .. })
+                | SendingHalf::Calling(Calling { given_up })
+                | SendingHalf::Granted(GrantedSender { given_up, .. }),
             ) => {
                 if given_up.is_some() {
                     // The first reason counts.
@@ -339,7 +350,10 @@ impl Session {
                     self.outputs.push_back(Output::Abort { operation: id, keep: false });
                 }
             }
-            State::Receiving(ReceivingHalf::Granted(GrantedReceiver { life: Receiving::Committing, .. })) => {}
+            State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
+                progress: ReceiveProgress::Committing { .. },
+                ..
+            })) => {}
             State::Receiving(ReceivingHalf::Granted(_)) => self.drop_stage(id, error),
             // Over; or every caller has checked the half.
             State::Settled(_) | State::Sending(_) => {}
@@ -358,10 +372,9 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It is not covered while it waits for a stage, compares or commits.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-            life: Receiving::Moving,
+            progress: ReceiveProgress::Moving { finish },
             part,
             receiver,
-            finish,
             ..
         })) = &mut operation.state
         else {
@@ -383,13 +396,13 @@ impl Session {
         }
     }
 
-    pub(super) fn commit_now(&mut self, id: OperationId) {
+    /// The content is complete, and nothing speaks against it.
+    pub(super) fn commit_now(&mut self, id: OperationId, length: u64, root: Option<Digest>) {
         // Cannot fail: the caller has found it, and that it receives.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving(ReceivingHalf::Granted(granted)) = &mut operation.state else { return };
-        let length = granted.length().unwrap_or_else(|| granted.receiver.contiguous());
         // Else it is being committed already.
-        if granted.life.on_covered().is_ok() {
+        if granted.progress.on_covered(length, root).is_ok() {
             let durable = operation.terms.durable;
             self.outputs.push_back(Output::Commit { operation: id, length, durable });
         }
@@ -403,17 +416,11 @@ fn whole(kept: &[Extent], length: u64, block: u32, hash: bool) -> Vec<Extent> {
 }
 
 /// What a server grants for the source that it has opened.
-fn grant_download(
-    opening: &Opening,
-    terms: Terms,
-    sum: Option<Digest>,
-    facts: SourceFacts,
-    pipelines: u8,
-) -> Result<Grant, Error> {
+fn grant_download(opening: &Opening, terms: Terms, facts: SourceFacts, pipelines: u8) -> Result<Grant, Error> {
     let (request, Terms { level, block, hash, .. }) = (&opening.request, terms);
     let length = transfer_length(request, &facts)?;
     // What came from a copy counts if it is compared with the source.
-    let copy = hash && opening.resembles;
+    let copy = hash && facts.resembles;
     let same = |source: &Vec<u8>| !facts.version.is_empty() && (*source == facts.version || copy);
     let said = request.resume.as_ref().filter(|resume| same(&resume.source));
     let kept = said.map_or_else(Vec::new, |resume| whole(&resume.kept, length, block, hash));
@@ -431,7 +438,7 @@ fn grant_download(
         kept,
         hash,
         unverified: doubt && hash,
-        sum,
+        sum: facts.sum.filter(|_| request.sum),
         ..Grant::default()
     })
 }

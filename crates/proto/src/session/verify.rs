@@ -6,13 +6,12 @@ use super::announcements::Pending;
 use super::block_receiver::BlockReceiver;
 use super::block_sender::BlockSender;
 use super::content_digest::{Comparison, ContentDigest, Mismatch};
-use super::operation::{Kind, Operation, State};
+use super::operation::{Operation, State};
 use super::output::Output;
-use super::receiving_half::{Finished, GrantedReceiver, ReceivingHalf};
-use super::sending_half::SendingHalf;
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
+use super::sending_half::{SendProgress, SendingHalf};
 use super::{Committed, Fault, Session};
-use crate::base::{Digest, Error, ErrorKind, Extent, OperationId};
-use crate::channel::life::Receiving;
+use crate::base::{Error, ErrorKind, Extent, OperationId};
 use crate::wire::control::Grant;
 use crate::{limits, plan};
 use alloc::format;
@@ -25,25 +24,6 @@ impl Session {
         // Otherwise it ended while its content was hashed.
         if let Some(State::Sending(SendingHalf::Granted(granted))) = operation.map(|operation| &mut operation.state) {
             granted.digest = proof;
-        }
-    }
-
-    /// The hash that was requested instead of the bytes, set before `on_opened`.
-    pub fn answer_sum(&mut self, id: OperationId, sum: Digest) {
-        // It ended while the file was hashed, or is about something else, which has no hash to state.
-        let Some(operation) = self.operations.get_mut(&id) else { return };
-        if let Kind::Digest(digest) = &mut operation.kind {
-            *digest = Some(sum);
-        }
-    }
-
-    /// The source of a download may be a copy of the one that the client's bytes came from; set
-    /// before `on_opened`.
-    pub fn resembles(&mut self, id: OperationId) {
-        let operation = self.operations.get_mut(&id);
-        // Otherwise it ended while the source was opened.
-        if let Some(State::Sending(SendingHalf::Opening(opening))) = operation.map(|operation| &mut operation.state) {
-            opening.resembles = true;
         }
     }
 
@@ -61,18 +41,19 @@ impl Session {
     pub(super) fn verify_now(&mut self, id: OperationId) {
         // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        if !operation.terms.hash {
-            return self.commit_now(id);
-        }
-        let reread = operation.terms.reread;
-        // Cannot fail: everything is written only after FINISH.
-        let State::Receiving(ReceivingHalf::Granted(GrantedReceiver { life, finish: Some(finish), .. })) =
-            &mut operation.state
-        else {
+        let (hash, reread) = (operation.terms.hash, operation.terms.reread);
+        let State::Receiving(ReceivingHalf::Granted(GrantedReceiver { progress, .. })) = &mut operation.state else {
+            // Cannot be: the caller has checked the half.
             return;
         };
-        let Finished { length, digest: sent } = finish.clone();
-        if life.on_complete().is_ok() {
+        // Cannot fail: the caller has found FINISH.
+        let ReceiveProgress::Moving { finish: Some(finish) } = progress else { return };
+        let (length, finish) = (finish.length, finish.clone());
+        if !hash {
+            return self.commit_now(id, length, None);
+        }
+        let sent = finish.digest.clone();
+        if progress.on_complete(finish).is_ok() {
             self.outputs.push_back(Output::Verify { operation: id, length, reread, sent });
         }
     }
@@ -83,11 +64,9 @@ impl Session {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // Given up meanwhile: the outcome is another one.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
-            life: Receiving::Verifying,
-            finish: Some(finish),
-            root,
+            progress: ReceiveProgress::Verifying { finish },
             ..
-        })) = &mut operation.state
+        })) = &operation.state
         else {
             return;
         };
@@ -96,8 +75,8 @@ impl Session {
             Err(error) => return self.abandon(id, error),
         };
         if found.agrees_with(&finish.digest) {
-            *root = found.root;
-            return self.commit_now(id);
+            let length = finish.length;
+            return self.commit_now(id, length, found.root);
         }
         self.ask_again(id, &found);
     }
@@ -115,13 +94,12 @@ impl Session {
             return self.abandon(id, differs(found, round));
         }
         // Cannot fail: what was compared is being verified.
-        if granted.life.on_again().is_err() {
+        if granted.progress.on_again().is_err() {
             return;
         }
         // The granted edge stays valid: what is requested lies below it.
         let receiver = BlockReceiver::new(0, known, block, EVERYTHING);
         granted.receiver = receiver.keeping(without(&bad, known.unwrap_or(0)));
-        granted.finish = None;
         granted.round = round + 1;
         granted.again = bad.clone();
         operation.announcements.postpone(Pending::ACK);
@@ -149,10 +127,10 @@ impl Session {
         if ranges.is_empty() || !plan::are_whole_blocks(&ranges, Some(length), block) {
             return Err(Fault::Again);
         }
-        granted.life.on_again().map_err(|_| Fault::Again)?;
+        granted.progress.on_again().map_err(|_| Fault::Again)?;
         let sender = BlockSender::new(0, Some(length), block, u64::MAX).within(limits.span(block));
         granted.sender = sender.keeping(without(&ranges, length));
-        (granted.everywhere, granted.finished) = (true, false);
+        granted.everywhere = true;
         granted.round = round;
         operation.announcements.withdraw(Pending::FINISH);
         self.outputs.push_back(Output::Again { operation: id, ranges });
@@ -175,12 +153,12 @@ impl Operation {
             // Sent again: its content was checked when it first arrived.
             return Ok(Ok(committed));
         }
-        if self.kind.digest().is_some() {
+        if self.grant().is_some_and(|grant| grant.sum.is_some()) {
             // The reply was the hash alone, in GRANT: there is no FINISH.
             return if committed.length == 0 { Ok(Ok(committed)) } else { Err(Fault::Committed) };
         }
         let State::Sending(SendingHalf::Granted(granted)) = &self.state else { return Err(Fault::Committed) };
-        if !granted.finished || Some(committed.length) != granted.length() {
+        if granted.progress != SendProgress::Finished || Some(committed.length) != granted.length() {
             return Err(Fault::Committed);
         }
         match (granted.digest.root, committed.root) {

@@ -33,11 +33,17 @@ pub(crate) struct Caller {
 pub(super) struct FileCalls {
     /// For whom they are made.
     pub caller: Caller,
-    /// The file of the batch; none before it is opened, and when it is closed.
-    pub handle: Option<Arc<Handle>>,
     /// What the batch does with the bytes and attributes of its file.
     pub wants: Option<Access>,
-    /// While it does so.
+    /// The file of the batch; none before it is opened, and when it is closed.
+    pub file: Option<BatchFile>,
+}
+
+/// The file of a batch.
+pub(super) struct BatchFile {
+    /// Its handle.
+    pub handle: Arc<Handle>,
+    /// While the batch does what leases may exclude.
     pub access: Option<AccessGuard>,
     /// The handle's write lease, if it is executed under that, which does not end before it.
     pub pinned: Option<Pinned>,
@@ -60,7 +66,7 @@ const ALL_BITS: u32 = 0o7777;
 impl FileCalls {
     /// Executes one call and writes its result.
     pub(super) fn call(&mut self, call: &FileCall<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {
-        let handle = self.handle.clone();
+        let handle = self.file.as_ref().map(|file| Arc::clone(&file.handle));
         // Whoever takes the handle over waits for this call.
         let running = handle.as_ref().map(|handle| handle.retired.read().unwrap_or_else(PoisonError::into_inner));
         if running.as_deref() == Some(&true) {
@@ -159,7 +165,7 @@ impl FileCalls {
         let (read, write, deny_read, deny_write) = (open.read, open.write, open.deny_read, open.deny_write);
         let sharing = Sharing { read, write, deny_read, deny_write };
         let id = self.caller.files.next_id()?;
-        self.access = self.access_of_opened(open, &identity, created)?;
+        let access = self.access_of_opened(open, &identity, created)?;
         if !lock(&self.caller.files.server.shares).open(&identity, sharing) {
             let text = "somebody else has the file open in a way that excludes this one; try again later";
             return Err(Error::new(ErrorKind::Locked, text));
@@ -179,7 +185,7 @@ impl FileCalls {
         }
         let node = file.node()?;
         handle.keep(Arc::new(file));
-        self.adopt(Arc::clone(&handle));
+        self.adopt(Arc::clone(&handle), access);
         if open.again.is_some() {
             self.caller.files.inherit_failed_sync(&handle);
         }
@@ -201,10 +207,10 @@ impl FileCalls {
         }
     }
 
-    /// The batch is about this handle from now on.
-    pub(super) fn adopt(&mut self, handle: Arc<Handle>) {
+    /// The batch is about this handle from now on, with this access to its file.
+    pub(super) fn adopt(&mut self, handle: Arc<Handle>, access: Option<AccessGuard>) {
         self.caller.files.adopt(&handle);
-        self.handle = Some(handle);
+        self.file = Some(BatchFile { handle, access, pinned: None });
     }
 
     /// Whoever shuts others out must have the right to change the file.
@@ -213,13 +219,18 @@ impl FileCalls {
     }
 
     /// The file of the batch.
+    pub(super) fn file(&self) -> Result<&BatchFile, Error> {
+        self.file.as_ref().ok_or_else(|| stale("it is closed"))
+    }
+
+    /// Its handle.
     pub(super) fn handle(&self) -> Result<&Arc<Handle>, Error> {
-        self.handle.as_ref().ok_or_else(|| stale("it is closed"))
+        self.file().map(|file| &file.handle)
     }
 
     fn close(&mut self) -> Result<FileAnswer<'static>, Error> {
         self.caller.files.close(self.handle()?.id)?;
-        self.handle = None;
+        self.file = None;
         Ok(FileAnswer::Done)
     }
 

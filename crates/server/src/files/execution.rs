@@ -9,6 +9,7 @@ use super::lease_calls::{access_of, access_of_batch, begin_on_handle};
 use super::{Handle, SessionFiles};
 use crate::log::{CallLine, LoggedName};
 use crate::replies::{failure, malformed, reply_writer};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use xdfs_engine::blocking::Slice;
@@ -65,11 +66,8 @@ impl Execution {
         let handle = handle.and_then(Result::ok);
         let wants = access_of_batch(batch);
         let writer = reply_writer(memory, batch.calls.len(), batch.room)?;
-        let (pinned, access) = match &handle {
-            Some(handle) => begin_on_handle(batch, handle, wants)?,
-            None => (None, None),
-        };
-        let calls = FileCalls { caller, handle, wants, access, pinned };
+        let file = handle.map(|handle| begin_on_handle(batch, handle, wants)).transpose()?;
+        let calls = FileCalls { caller, wants, file };
         Ok(Self { calls, writer, name, lines: Vec::new(), done: 0 })
     }
 
@@ -90,9 +88,10 @@ impl Execution {
             }
             if matches!(call, FileCall::Lease(_))
                 && !batch.calls[self.done..].iter().any(|call| access_of(call).is_some())
+                && let Some(file) = &mut self.calls.file
             {
                 // What opened the file is over, and in the way of no lease.
-                self.calls.access = None;
+                file.access = None;
             }
             if let Err(error) = self.next(call) {
                 let (opens, first) =
@@ -120,7 +119,8 @@ impl Execution {
 
     fn next(&mut self, call: &FileCall<'_>) -> Result<(), Error> {
         self.done += 1;
-        let before = self.calls.handle.clone();
+        let handle_of = |calls: &FileCalls| calls.file.as_ref().map(|file| Arc::clone(&file.handle));
+        let before = handle_of(&self.calls);
         let left = self.writer.left();
         let result = self.calls.call(call, &mut self.writer);
         if let Err(error) = &result
@@ -128,7 +128,7 @@ impl Execution {
         {
             self.writer.fail(failure(error));
         }
-        let handle = self.calls.handle.clone().or(before);
+        let handle = handle_of(&self.calls).or(before);
         self.lines.extend(line(call, handle.as_deref(), &result));
         result
     }

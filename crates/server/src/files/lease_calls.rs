@@ -1,8 +1,9 @@
 //! The calls about a lease, and what the other calls of a batch are to the leases of others.
 
 use super::Handle;
-use super::call::{FileCalls, OpenedHandle, change_of};
-use super::leases::{AccessGuard, FileKey, Pinned};
+use super::call::{BatchFile, FileCalls, OpenedHandle, change_of};
+use super::leases::{AccessGuard, FileKey};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::lease::{Access, LeaseAnswer, LeaseKind};
@@ -42,22 +43,22 @@ fn key_of(identity: &FileIdentity) -> FileKey {
     key
 }
 
-/// Begins a batch on an open file, which `wants` this: Busy if somebody else has a lease that excludes it. Returns what
-/// keeps the handle's own lease from ending, if it is to be executed under it; the call itself answers that there
-/// is none.
+/// Begins a batch on an open file, which `wants` this: Busy if somebody else has a lease that excludes it. The
+/// handle's own lease is kept from ending if the batch is to be executed under it; the call itself answers that
+/// there is none.
 pub(super) fn begin_on_handle(
     batch: &FileBatch<'_>,
-    handle: &Handle,
+    handle: Arc<Handle>,
     wants: Option<Access>,
-) -> Result<(Option<Pinned>, Option<AccessGuard>), Error> {
+) -> Result<BatchFile, Error> {
     let server = &handle.reserved.server;
     let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
-    let pinned = if under { server.pin_lease(handle) } else { None };
+    let pinned = if under { server.pin_lease(&handle) } else { None };
     let access = match wants.filter(|_| !under || pinned.is_some()) {
-        Some(access) => Some(server.access(|| Some(handle.key()), Some(handle), access)?),
+        Some(access) => Some(server.access(|| Some(handle.key()), Some(&handle), access)?),
         None => None,
     };
-    Ok((pinned, access))
+    Ok(BatchFile { handle, access, pinned })
 }
 
 impl FileCalls {
@@ -79,7 +80,7 @@ impl FileCalls {
 
     /// One of the calls about the handle's lease.
     pub(super) fn lease(&self, call: LeaseCall) -> Result<LeaseTold, Error> {
-        let handle = self.handle()?;
+        let BatchFile { handle, pinned, .. } = self.file()?;
         let server = &handle.reserved.server;
         if !server.has_leases() {
             return Err(Error::new(ErrorKind::Unsupported, "this server grants no leases"));
@@ -89,7 +90,7 @@ impl FileCalls {
                 server.give_back(handle);
                 LeaseAnswer::Refused
             }
-            LeaseCall::Under if self.pinned.is_some() => server.lease(handle, LeaseCall::Renew),
+            LeaseCall::Under if pinned.is_some() => server.lease(handle, LeaseCall::Renew),
             LeaseCall::Under => {
                 let text = "the lease is over under which this was to be changed; somebody else may have changed it";
                 return Err(Error::new(ErrorKind::TargetChanged, text));

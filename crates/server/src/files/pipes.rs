@@ -106,7 +106,7 @@ impl FileCalls {
         let end = Mutex::new(EndState { end: End::of(opened.end), passed: 0 });
         let pipe = Pipe { end, closed: AtomicBool::new(false), cut: AtomicBool::new(false), _slot: slot };
         let grant = FileGrant::new(open.path, at.root(), identity, sharing, false);
-        self.adopt(Arc::new(Handle::new(&self.caller.files, id, grant, Object::Pipe(pipe), reserved)));
+        self.adopt(Arc::new(Handle::new(&self.caller.files, id, grant, Object::Pipe(pipe), reserved)), None);
         Ok(OpenedFile { handle: id, identity, verifier: self.caller.files.server.verifier, size: 0, change: 0 })
     }
 

@@ -376,7 +376,7 @@ impl World {
         let size = Some(length_of(setting.plan.blocks));
         self.input(setting, who, end, |session| match ask {
             Ask::Open => {
-                let facts = SourceFacts { size, mode: 0, modified: None, version: Vec::new() };
+                let facts = SourceFacts { size, ..SourceFacts::default() };
                 session.on_opened(operation, Ok(facts));
             }
             Ask::Stage => session.on_staged(operation, Ok(StageFacts::default())),

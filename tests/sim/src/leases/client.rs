@@ -185,10 +185,7 @@ impl Client {
         if self.holding.renew_at(time).is_some_and(|at| at <= now) && self.holding.renew(now).is_ok() {
             self.asked = true;
             self.call(world, Call::Renew);
-        } else if self.leases
-            && self.holding.state() == HoldingState::Idle(Default::default())
-            && world.random.chance(400)
-        {
+        } else if self.leases && matches!(self.holding.state(), HoldingState::Idle(_)) && world.random.chance(400) {
             let kind = world.random.pick(&[LeaseKind::Read, LeaseKind::Write]);
             if self.kept.is_empty() && self.holding.ask(now).is_ok() {
                 self.asked = true;

@@ -202,9 +202,6 @@ impl World {
                 let index = around.ids[&id];
                 let wish = around.plan.operations[index].clone();
                 let result = around.disk(self.who).open(id, index, &wish);
-                if wish.task == Task::Sum {
-                    self.session.answer_sum(id, disk::SUM);
-                }
                 self.session.on_opened(id, result);
             }
             Job::Stage(id) => {

@@ -23,11 +23,18 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         name: "lease-from-the-answer",
         what: "a client's lease runs from the arrival of the answer, not from the sending of the call",
-        edits: &[edit(
-            HOLDING,
-            "        let sent = self.call.take().ok_or(OutOfTurn)?;\n",
-            "        let sent = self.call.take().ok_or(OutOfTurn)?;\n        let sent = if BUG { now } else { sent };\n",
-        )],
+        edits: &[
+            edit(
+                HOLDING,
+                "HoldingState::Asked(asked) => asked.on_answer(answer),",
+                "HoldingState::Asked(asked) => {\n                let sent = if BUG { now } else { asked.sent };\n                Asked { sent, ..asked }.on_answer(answer)\n            }",
+            ),
+            edit(
+                HOLDING,
+                "HoldingState::Held(held) => held.on_answer(answer)?,",
+                "HoldingState::Held(held) => {\n                let renewal = if BUG { held.renewal.map(|_| now) } else { held.renewal };\n                Held { renewal, ..held }.on_answer(answer)?\n            }",
+            ),
+        ],
         runs: &[run(&MODEL, READ, STALE), run(&SIMULATION, RUNS, TWO_VALUES)],
     },
     Fault {

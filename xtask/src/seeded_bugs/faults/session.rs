@@ -90,12 +90,12 @@ pub(super) const FAULTS: &[Fault] = &[
             edit(
                 INPUT,
                 "        operation.ended.push(channel);\n",
-                "        operation.ended.push(channel);\n        if BUG && !operation.is_settled() {\n            self.commit_now(id);\n            return Ok(());\n        }\n",
+                "        operation.ended.push(channel);\n        if BUG && let State::Receiving(ReceivingHalf::Granted(granted)) = &operation.state {\n            let length = granted.granted_length().unwrap_or_else(|| granted.receiver.contiguous());\n            self.commit_now(id, length, None);\n            return Ok(());\n        }\n",
             ),
             edit(
                 INPUT,
-                "        if *life != Sending::Moving || !sender.all_acknowledged() {\n",
-                "        let done = if BUG { sender.all_sent() } else { sender.all_acknowledged() };\n        if *life != Sending::Moving || !done {\n",
+                "        if *progress != SendProgress::Moving || !sender.all_acknowledged() {\n",
+                "        let done = if BUG { sender.all_sent() } else { sender.all_acknowledged() };\n        if *progress != SendProgress::Moving || !done {\n",
             ),
             edit(
                 INPUT,

@@ -444,13 +444,8 @@ impl Pair {
         match step {
             Step::Verify => session.on_verified(operation, result.map(|()| found)),
             Step::Open => {
-                let facts = SourceFacts { size, mode: 0o644, modified: None, version: alloc::vec![5] };
-                if self.resembles {
-                    session.resembles(operation);
-                }
-                if let Some(sum) = self.sum {
-                    session.answer_sum(operation, sum);
-                }
+                let (version, resembles, sum) = (alloc::vec![5], self.resembles, self.sum);
+                let facts = SourceFacts { size, mode: 0o644, modified: None, version, resembles, sum };
                 session.on_opened(operation, result.map(|()| facts));
             }
             Step::Stage => session.on_staged(operation, result.map(|()| kept)),

@@ -14,8 +14,8 @@ impl World {
                 let facts = SourceFacts {
                     size: window.is_none().then_some(size),
                     mode: 0o600,
-                    modified: None,
                     version: vec![1],
+                    ..SourceFacts::default()
                 };
                 self.session.on_opened(operation, answer(ok, facts));
             }
