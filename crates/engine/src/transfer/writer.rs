@@ -43,8 +43,8 @@ pub struct Block {
 /// The writer thread of a pipeline. Dropping it ends the thread after the last task.
 #[derive(Debug)]
 pub struct Writer {
-    tasks: Option<SyncSender<Block>>,
-    thread: Option<JoinHandle<()>>,
+    /// Its queue and the thread itself; none once it is being dropped.
+    running: Option<(SyncSender<Block>, JoinHandle<()>)>,
 }
 
 impl Writer {
@@ -52,13 +52,13 @@ impl Writer {
     pub fn start(capacity: usize, written: impl Fn(Written) -> bool + Send + 'static) -> std::io::Result<Self> {
         let (tasks, queue) = sync_channel(capacity);
         let thread = thread::Builder::new().name("xdfs-writer".into()).spawn(move || work(&queue, &written))?;
-        Ok(Self { tasks: Some(tasks), thread: Some(thread) })
+        Ok(Self { running: Some((tasks, thread)) })
     }
 
     /// Writes a block. When its [`Written`] arrives the writer thread has released the stage. There
     /// are fewer buffers than places in the queue, so this never waits.
     pub fn write(&self, block: Block) {
-        if let Some(tasks) = &self.tasks {
+        if let Some((tasks, _)) = &self.running {
             // Fails only if the thread has panicked; its pipeline then ends at its stall deadline.
             let _ = tasks.send(block);
         }
@@ -67,8 +67,9 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.tasks = None;
-        if let Some(thread) = self.thread.take() {
+        if let Some((tasks, thread)) = self.running.take() {
+            // The thread ends when its queue does.
+            drop(tasks);
             let _ = thread.join();
         }
     }
