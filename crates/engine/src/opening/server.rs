@@ -41,8 +41,6 @@ pub struct ServerOpening {
     nonce: [u8; NONCE_BYTES],
     client: [u8; PREFACE_BYTES],
     server: [u8; PREFACE_BYTES],
-    /// The server's preface has not been sent yet: it precedes the first output.
-    owed: bool,
     /// Failed logins that have not been collected yet.
     failed: Vec<FailedLogin>,
     state: ServerState,
@@ -118,7 +116,7 @@ impl ServerOpening {
         let none = [0; PREFACE_BYTES];
         let state = ServerState::Preface;
         let failed = Vec::new();
-        (Self { gate, visitor, nonce, client: none, server: none, owed: true, failed, state }, PREFACE_BYTES)
+        (Self { gate, visitor, nonce, client: none, server: none, failed, state }, PREFACE_BYTES)
     }
 
     /// Logins that failed since the last call, whatever became of the connection.
@@ -139,6 +137,8 @@ impl ServerOpening {
 
     /// The wanted bytes have arrived. An error is sent to the client in the form that it expects.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> OpeningStep<ServerOpened> {
+        // The first output of this state is the first one of all, and behind the server's preface.
+        let first = matches!(self.state, ServerState::Hello(_));
         let mut step = match std::mem::replace(&mut self.state, ServerState::Done) {
             ServerState::Preface => self.on_preface(bytes),
             ServerState::Hello(start) => self.on_hello(start, bytes),
@@ -149,18 +149,12 @@ impl ServerOpening {
             ServerState::Done => refused(Vec::new(), out_of_turn()),
         };
         match &mut step {
-            OpeningStep::Go { send, .. } if !send.is_empty() => self.put_preface_in_front(send),
+            OpeningStep::Go { send, .. } if first && !send.is_empty() => drop(send.splice(..0, self.server)),
             // Sent even without other output: the client learns that it has reached an xdfs server.
-            OpeningStep::Done(ServerOpened::Refused { send, .. }) => self.put_preface_in_front(send),
+            OpeningStep::Done(ServerOpened::Refused { send, .. }) if first => drop(send.splice(..0, self.server)),
             _ => {}
         }
         step
-    }
-
-    fn put_preface_in_front(&mut self, send: &mut Vec<u8>) {
-        if std::mem::take(&mut self.owed) {
-            send.splice(..0, self.server);
-        }
     }
 
     fn on_preface(&mut self, bytes: &[u8]) -> OpeningStep<ServerOpened> {
@@ -175,12 +169,10 @@ impl ServerOpening {
         };
         self.server = answer.encode();
         if answer.status != Status::Available {
-            self.owed = false;
             return refused(self.server.to_vec(), Error::new(ErrorKind::Unsupported, answer.status.text()));
         }
         if answer.start == Continuation::Join as u8 {
             // The preface is sent with the answer.
-            self.owed = false;
             self.state = ServerState::Join;
             return OpeningStep::Go { send: Vec::new(), want: JOIN_BYTES };
         }
