@@ -2,7 +2,7 @@
 
 use crate::endpoints::{RequestedTarget, Target};
 use crate::options::{GetOptions, Verify};
-use xdfs_io::store::verified_range;
+use xdfs_io::store::stored_range;
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_secure::naming;
 
@@ -31,7 +31,7 @@ pub(crate) fn download(
             // Without a hash nothing is compared.
             kept.noted.retain(|one| one.proved || request.hash);
             request.unverified = request.hash && kept.noted.iter().any(|one| !one.proved || one.value.is_none());
-            let kept = Resume { source: kept.source, kept: verified_range::ranges(&kept.noted) };
+            let kept = Resume { source: kept.source, kept: stored_range::ranges(&kept.noted) };
             request.resume = Some(kept).filter(|resume| !resume.kept.is_empty());
         }
     }

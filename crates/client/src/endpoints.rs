@@ -107,7 +107,7 @@ pub(crate) enum LocalEnd {
 
 /// What a target receives when the server has described the file.
 #[derive(Clone, Debug)]
-pub struct Staging {
+pub struct TargetInfo {
     /// Bytes, if known.
     pub size: Option<u64>,
     /// Identifies the transfer.
@@ -117,7 +117,7 @@ pub struct Staging {
 }
 
 /// Makes the stage.
-type Prepare = Box<dyn FnOnce(Staging) -> StorageJob<Stage> + Send>;
+type Prepare = Box<dyn FnOnce(TargetInfo) -> StorageJob<Stage> + Send>;
 /// Finds what an earlier attempt with this id left.
 pub(crate) type Look = Box<dyn FnOnce(TransferId) -> Option<Kept> + Send>;
 
@@ -159,7 +159,7 @@ impl Target {
     /// its id, before the server is asked.
     pub fn resumable(
         look: impl FnOnce(TransferId) -> Option<Kept> + Send + 'static,
-        stage: impl FnOnce(Staging) -> Result<Stage, Error> + Send + 'static,
+        stage: impl FnOnce(TargetInfo) -> Result<Stage, Error> + Send + 'static,
     ) -> Self {
         Self { prepare: Box::new(move |staging| Box::new(move || stage(staging))), look: Some(Box::new(look)) }
     }
@@ -230,7 +230,7 @@ impl RequestedTarget {
             since: Timestamp::default(),
             synced,
         });
-        let stage = (self.prepare)(Staging { size: grant.length, transfer, resume });
+        let stage = (self.prepare)(TargetInfo { size: grant.length, transfer, resume });
         Box::new(move || Ok(Staged { stage: stage()?, mode, modified }))
     }
 }

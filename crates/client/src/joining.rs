@@ -22,7 +22,7 @@ use xdfs_io::transport::{self, Address, Link, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, PipelineId, SessionId};
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Join;
-use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role};
+use xdfs_secure::keys::{ChannelKeys, GrantSecret, JoinSecret, Role};
 use xdfs_secure::random;
 use xdfs_secure::record::Limits;
 
@@ -196,7 +196,7 @@ impl Joiner {
 
     fn begin(&self, channel: ChannelId, grant: &ChannelGrant) -> Result<(Link, PendingChannel), Error> {
         let Access { address, transport, stack, session, secret, key_limits, .. } = &self.access;
-        let keys = ChannelKeys::derive(secret, &Grant::new(&grant.secret), *session, channel)?;
+        let keys = ChannelKeys::derive(secret, &GrantSecret::new(&grant.secret), *session, channel)?;
         let keys = keys.for_role(Role::Client);
         let join = Join { session: *session, channel, nonce: random::array()?, mac: [0; 32] };
         let (joining, step) = ClientJoining::start(join, keys.join);

@@ -77,7 +77,7 @@ mod watches;
 
 pub use calls::{Batch, Facts, Opener, Openers, Page, Pages, PendingReply, Reply, failed, in_full, when_permitted};
 pub use connect::{connect_any, has_no_way, was_lost_in_opening};
-pub use endpoints::{Content, Payload, Staging, Target};
+pub use endpoints::{Content, Payload, Target, TargetInfo};
 pub use journal::{authenticated, use_journal_key};
 pub use options::{ConnectOptions, GetOptions, Offer, PutOptions, Verify};
 pub use session::{Session, SessionFacts};

@@ -148,8 +148,8 @@ fn serve(
     let mut channel = Some(opened.channel);
     let mut threads = Vec::new();
     for (index, (dispatch, mailbox)) in dispatchers.into_iter().zip(mailboxes).enumerate() {
-        let pipeline = PipelineId(index as u8);
-        let mut session = Machine::new(Role::Client, pipeline, opened.limits.clone());
+        let id = PipelineId(index as u8);
+        let mut session = Machine::new(Role::Client, id, opened.limits.clone());
         let mut host = ClientHost::new(registry, &joiner, &opened.limits);
         if let Some((ticket, request, moved)) = first.take() {
             let operation = session.open(false, request)?;
@@ -157,14 +157,14 @@ fn serve(
             host.operations.insert(operation, (ticket, moved));
             let _ = joiner.posts[index].send(Message::Command(Command::Opened { ticket, operation }));
         }
-        let group = Pipeline { session, channels: channel.take().into_iter().collect() };
-        let parts = parts(dispatch, host, mailbox, pipeline, blocking.clone(), opened.disk);
+        let pipeline = Pipeline { session, channels: channel.take().into_iter().collect() };
+        let parts = parts(dispatch, host, mailbox, id, blocking.clone(), opened.disk);
         let thread = thread::Builder::new().name(format!("xdfs-pipeline-{index}"));
-        match thread.spawn(move || run(parts, group)) {
+        match thread.spawn(move || run(parts, pipeline)) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 let error = Error::new(ErrorKind::Resources, format!("cannot start a pipeline's thread: {error}"));
-                joiner.tell_others(pipeline, &error);
+                joiner.tell_others(id, &error);
                 return Err(error);
             }
         }
@@ -180,11 +180,11 @@ fn part(registry: &Arc<Registry>, opened: Opened) {
     let (post, mailbox) = MailboxSender::new(1, opened.dispatch.waker());
     let joiner = Arc::new(Joiner::new(opened.access, vec![post], opened.limits.calls_room));
     joiner.stopped.store(true, Ordering::Relaxed);
-    let pipeline = PipelineId(0);
-    let mut session = Machine::new(Role::Client, pipeline, opened.limits.clone());
+    let id = PipelineId(0);
+    let mut session = Machine::new(Role::Client, id, opened.limits.clone());
     session.close();
     let host = ClientHost::new(registry, &joiner, &opened.limits);
-    let parts = parts(opened.dispatch, host, mailbox, pipeline, Blocking::default(), opened.disk);
+    let parts = parts(opened.dispatch, host, mailbox, id, Blocking::default(), opened.disk);
     run(parts, Pipeline { session, channels: vec![opened.channel] });
 }
 
@@ -192,38 +192,38 @@ fn parts(
     dispatch: Dispatcher,
     host: ClientHost,
     mailbox: Receiver<Message<Link>>,
-    pipeline: PipelineId,
+    id: PipelineId,
     blocking: Blocking,
     disk: DiskMode,
 ) -> Parts<Dispatcher, ClientHost> {
-    let own = usize::from(pipeline.0);
+    let own = usize::from(id.0);
     let post = host.joiner.posts[own].clone();
-    let mut peers: Vec<_> = host.joiner.posts.iter().cloned().map(Some).collect();
-    peers[own] = None;
+    let mut siblings: Vec<_> = host.joiner.posts.iter().cloned().map(Some).collect();
+    siblings[own] = None;
     Parts {
         dispatch,
         host,
         mailbox,
         post,
-        peers,
+        siblings,
         blocking,
-        settings: Settings { pipeline, share: QuotaClass::default(), disk, retire: false },
+        settings: Settings { pipeline: id, share: QuotaClass::default(), disk, retire: false },
     }
 }
 
 /// Serves a pipeline until it ends. A bug of ours ends the session without blocking a waiter.
-fn run(parts: Parts<Dispatcher, ClientHost>, group: Pipeline<Link>) {
-    let (pipeline, registry, others) =
+fn run(parts: Parts<Dispatcher, ClientHost>, pipeline: Pipeline<Link>) {
+    let (id, registry, others) =
         (parts.settings.pipeline, Arc::clone(&parts.host.registry), Arc::clone(&parts.host.joiner));
-    let run = AssertUnwindSafe(|| Pump::new(parts, group).map(Pump::run).map(|(ending, ..)| ending));
+    let run = AssertUnwindSafe(|| Pump::new(parts, pipeline).map(Pump::run).map(|(ending, ..)| ending));
     let error = match catch_unwind(run) {
         Ok(Ok(Ending::Over(error))) => error,
         Ok(Ok(Ending::Idle(_))) => None,
         Ok(Err(error)) => Some(Error::new(ErrorKind::Resources, format!("cannot watch sockets: {error}"))),
         Err(_) => Some(Error::new(ErrorKind::Resources, "a pipeline of the session has failed")),
     };
-    registry.pipeline_ended(&others.calls, pipeline, error.as_ref());
+    registry.pipeline_ended(&others.calls, id, error.as_ref());
     if let Some(error) = error {
-        others.tell_others(pipeline, &error);
+        others.tell_others(id, &error);
     }
 }

@@ -27,7 +27,7 @@ use xdfs_proto::session::SessionLimits;
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::Accept;
 use xdfs_proto::wire::request::Request;
-use xdfs_secure::keys::{self, ChannelKeys, Grant};
+use xdfs_secure::keys::{self, ChannelKeys, GrantSecret};
 use xdfs_secure::policy::{Fingerprint, Method, PublicKey};
 use xdfs_secure::random;
 use xdfs_secure::record::Limits as KeyLimits;
@@ -133,7 +133,8 @@ impl Session {
             level: options.level.max(accept.floor),
             suite: accept.suite,
         };
-        let keys = ChannelKeys::derive(&join_secret, &Grant::new(&accept.grant.secret), accept.session, ChannelId(1))?;
+        let keys =
+            ChannelKeys::derive(&join_secret, &GrantSecret::new(&accept.grant.secret), accept.session, ChannelId(1))?;
         let keys = keys.for_role(keys::Role::Client);
         let channel = PipelineChannel {
             channel: ChannelId(1),
@@ -265,7 +266,7 @@ fn session_limits(accept: &Accept, stall: Duration, keys: KeyLimits) -> SessionL
     SessionLimits {
         floor: accept.floor,
         block: accept.block,
-        window: 0,
+        flow_window: 0,
         stall,
         operations_max: limits::OPERATIONS_MAX,
         pipelines: accept.pipelines,

@@ -80,7 +80,7 @@ pub enum Message<L> {
     /// The reader thread of a stream filled a buffer.
     Read(Filled),
     /// A message from another pipeline of this side.
-    Group { from: PipelineId, message: PipelineMessage, shared: Option<SharedFile> },
+    FromPipeline { from: PipelineId, message: PipelineMessage, shared: Option<SharedFile> },
 }
 
 /// Sends messages to one pump and wakes it.

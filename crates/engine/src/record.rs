@@ -56,7 +56,7 @@ impl Record {
     }
 
     /// Verifies the tag if it covers the head alone.
-    pub(crate) fn prove(&mut self, opener: &mut Opener) -> Result<(), Error> {
+    pub(crate) fn verify_head(&mut self, opener: &mut Opener) -> Result<(), Error> {
         if self.head.level == Level::Clear {
             opener.open_clear(&self.head_bytes(), &self.tag()).map_err(wrong_tag)?;
             self.proved = true;

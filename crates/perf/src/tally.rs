@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// two do not slow each other down.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
-    received: Line,
-    sent: Line,
+    received: CachePadded,
+    sent: CachePadded,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct CachePadded(AtomicU64);
 
 /// Bytes in each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -92,16 +92,16 @@ impl JoinSecret {
 /// The right to bind one connection to one channel, once: 32 random bytes that the server drew and
 /// sent to the client over a trusted channel. The server enforces that it is used once: it removes
 /// the grant from its table with the first valid JOIN, before any data.
-pub struct Grant(Secret<SECRET_BYTES>);
+pub struct GrantSecret(Secret<SECRET_BYTES>);
 
 #[cfg(feature = "reveal")]
-impl Drop for Grant {
+impl Drop for GrantSecret {
     fn drop(&mut self) {
-        crate::reveal::keep_grant(self.0.bytes());
+        crate::reveal::keep_grant_secret(self.0.bytes());
     }
 }
 
-impl Grant {
+impl GrantSecret {
     /// A fresh grant.
     pub fn random() -> Result<Self, Error> {
         let mut secret = Secret::zeroed();
@@ -132,7 +132,12 @@ pub struct ChannelKeys {
 
 impl ChannelKeys {
     /// The keys of `channel` of `session`.
-    pub fn derive(secret: &JoinSecret, grant: &Grant, session: SessionId, channel: ChannelId) -> Result<Self, Error> {
+    pub fn derive(
+        secret: &JoinSecret,
+        grant: &GrantSecret,
+        session: SessionId,
+        channel: ChannelId,
+    ) -> Result<Self, Error> {
         let prk = extract(grant.bytes(), secret.secret.bytes())?;
         let context = |direction: u8| {
             let mut context = [0u8; 19];
@@ -217,7 +222,7 @@ macro_rules! opaque {
     };
 }
 
-opaque!(JoinSecret, Grant, ChannelKeys, RoleKeys, DirectionKeys);
+opaque!(JoinSecret, GrantSecret, ChannelKeys, RoleKeys, DirectionKeys);
 
 #[cfg(test)]
 mod tests {
@@ -230,7 +235,7 @@ mod tests {
 
     fn outputs_for(suite: Suite, secret: u8, grant: u8, session: u8, channel: u16) -> Result<Vec<Vec<u8>>, Error> {
         let secret = JoinSecret::from_secret(Secret::copied(&[secret; SECRET_BYTES]), suite);
-        let grant = Grant::new(&[grant; 32]);
+        let grant = GrantSecret::new(&[grant; 32]);
         let keys = ChannelKeys::derive(&secret, &grant, SessionId([session; 16]), ChannelId(channel))?;
         let mut outputs = vec![keys.join.bytes().to_vec()];
         for direction in [&keys.client_to_server, &keys.server_to_client] {
@@ -284,8 +289,14 @@ mod tests {
 
     #[test]
     fn both_ends_derive_the_same_keys_and_use_them_crosswise() -> Result<(), Error> {
-        let derive =
-            || ChannelKeys::derive(&JoinSecret::new(&[1; 32]), &Grant::new(&[2; 32]), SessionId([3; 16]), ChannelId(4));
+        let derive = || {
+            ChannelKeys::derive(
+                &JoinSecret::new(&[1; 32]),
+                &GrantSecret::new(&[2; 32]),
+                SessionId([3; 16]),
+                ChannelId(4),
+            )
+        };
         let (client, server) = (derive()?.for_role(Role::Client), derive()?.for_role(Role::Server));
         assert_eq!(client.seal.key(), server.open.key());
         assert_eq!(client.open.key(), server.seal.key());
@@ -297,13 +308,13 @@ mod tests {
     #[test]
     fn a_printed_secret_shows_nothing_of_its_bytes() -> Result<(), Error> {
         assert_eq!(format!("{:?}", JoinSecret::new(&[0x41; 32])), "JoinSecret(..)");
-        assert_eq!(format!("{:?}", Grant::new(&[0x41; 32])), "Grant(..)");
+        assert_eq!(format!("{:?}", GrantSecret::new(&[0x41; 32])), "GrantSecret(..)");
         Ok(())
     }
 
     #[test]
     fn two_grants_differ() -> Result<(), Error> {
-        assert_ne!(Grant::random()?.bytes(), Grant::random()?.bytes());
+        assert_ne!(GrantSecret::random()?.bytes(), GrantSecret::random()?.bytes());
         Ok(())
     }
 }

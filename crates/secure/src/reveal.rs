@@ -32,7 +32,7 @@ pub(crate) fn keep(secret: &[u8]) {
     }
 }
 
-pub(crate) fn keep_grant(secret: &[u8]) {
+pub(crate) fn keep_grant_secret(secret: &[u8]) {
     if let Some(kept) = &mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner) {
         kept.grants.push(secret.to_vec());
     }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use xdfs_proto::base::{ChannelId, Level, SessionId, Suite};
 
-use crate::keys::{ChannelKeys, DirectionKeys, Grant, JoinSecret, Role};
+use crate::keys::{ChannelKeys, DirectionKeys, GrantSecret, JoinSecret, Role};
 use crate::record::{HEAD_BYTES, Limits, Opener, Sealer};
 use crate::secret::Secret;
 
@@ -86,7 +86,7 @@ fn every_record_of_the_vectors_opens_to_its_payload() -> TestResult {
         let bytes = |name: &str| unhex(&fields[name]);
         let suite = Suite::from_code(fields["suite"].parse()?).ok_or("suite")?;
         let secret = JoinSecret::from_secret(Secret::copied(bytes("join_secret")?.as_slice().try_into()?), suite);
-        let grant = Grant::new(bytes("grant")?.as_slice().try_into()?);
+        let grant = GrantSecret::new(bytes("grant")?.as_slice().try_into()?);
         let session = SessionId(bytes("session")?.as_slice().try_into()?);
         let keys = ChannelKeys::derive(&secret, &grant, session, ChannelId(fields["channel"].parse()?))?;
         let role = if fields["direction"] == "0" { Role::Client } else { Role::Server };
@@ -115,7 +115,7 @@ fn pattern<const N: usize>(start: u8) -> [u8; N] {
 fn channel_inputs(channel: u16, suite: Suite) -> TestResult<(ChannelKeys, Fields)> {
     let (secret, grant, session) = (pattern::<32>(0x00), pattern::<32>(0x80), pattern::<16>(0xf0));
     let shared = JoinSecret::from_secret(Secret::copied(&secret), suite);
-    let keys = ChannelKeys::derive(&shared, &Grant::new(&grant), SessionId(session), ChannelId(channel))?;
+    let keys = ChannelKeys::derive(&shared, &GrantSecret::new(&grant), SessionId(session), ChannelId(channel))?;
     let fields = vec![
         ("join_secret", hex(&secret)),
         ("grant", hex(&grant)),

@@ -2,7 +2,7 @@
 
 use xdfs_proto::base::{ChannelId, Level, SessionId};
 use xdfs_secure::Error;
-use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
+use xdfs_secure::keys::{ChannelKeys, GrantSecret, JoinSecret, Role, RoleKeys};
 use xdfs_secure::record::{HEAD_BYTES, Limits, Opener, Sealer, TAG_BYTES, Tag};
 
 const LEVELS: [Level; 3] = [Level::Clear, Level::Integrity, Level::Private];
@@ -12,8 +12,12 @@ const PAYLOAD_BYTES: usize = 1003;
 type Outcome = Result<(), Error>;
 
 fn keys(channel: u16, role: Role) -> Result<RoleKeys, Error> {
-    let keys =
-        ChannelKeys::derive(&JoinSecret::new(&[1; 32]), &Grant::new(&[2; 32]), SessionId([3; 16]), ChannelId(channel))?;
+    let keys = ChannelKeys::derive(
+        &JoinSecret::new(&[1; 32]),
+        &GrantSecret::new(&[2; 32]),
+        SessionId([3; 16]),
+        ChannelId(channel),
+    )?;
     Ok(keys.for_role(role))
 }
 

@@ -47,12 +47,12 @@ pub(crate) struct ServerHost {
     /// Channels that the client wants and that were not reported to the listener yet.
     pub wanted: Arc<AtomicU64>,
     /// The current operations.
-    pub operations: BTreeMap<OperationId, Operation>,
+    pub operations: BTreeMap<OperationId, OperationRecord>,
 }
 
 /// What is kept of a current operation, for its protection and for the log.
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct OperationRecord {
     /// What it does.
     work: Work,
     /// The share under which its storage calls run.
@@ -69,12 +69,12 @@ enum Work {
     /// It executes calls, which are logged when they are complete.
     Calls,
     /// It transfers a file.
-    Transfer(Transfer),
+    Transfer(TransferRecord),
 }
 
 /// A transfer, which is logged when it is over.
 #[derive(Debug)]
-struct Transfer {
+struct TransferRecord {
     /// The name of the file, as it was requested.
     name: LoggedName,
     /// Its direction.
@@ -126,8 +126,8 @@ impl ServerHost {
         // What is refused counts as failed, too.
         let export = authority.load_of(&session.principal, &request.name);
         let level = request.level.max(floor);
-        let work = Work::Transfer(Transfer { name, upload, level, access: Arc::default(), _slot: slot });
-        self.operations.insert(operation, Operation { work, share, pacer, export });
+        let work = Work::Transfer(TransferRecord { name, upload, level, access: Arc::default(), _slot: slot });
+        self.operations.insert(operation, OperationRecord { work, share, pacer, export });
         judged
     }
 
@@ -249,7 +249,7 @@ impl Host for ServerHost {
         let rates = &session.rates;
         let pacer = export.as_ref().map_or_else(|| rates.arriving(), |export| rates.calls_on(&export.limit));
         let traffic = BatchTraffic::of(&session, export.as_ref(), batch.len());
-        let known = Operation { work: Work::Calls, share: share.clone(), pacer, export };
+        let known = OperationRecord { work: Work::Calls, share: share.clone(), pacer, export };
         self.operations.insert(operation, known);
         let (audit_rate, counted) = (self.audit_rate, traffic.clone());
         let whom = BatchOwner { session, authority, operation, audit_rate, traffic: counted, stop, now };
@@ -308,7 +308,7 @@ impl Host for ServerHost {
         let SessionContext { metrics, services, .. } = &*self.session;
         metrics.operations.fetch_add(1, Ordering::Relaxed);
         // One that never began is not counted.
-        let Some(Operation { work, export, .. }) = self.operations.remove(&operation) else { return };
+        let Some(OperationRecord { work, export, .. }) = self.operations.remove(&operation) else { return };
         metrics.live.fetch_sub(1, Ordering::Relaxed);
         let (name, upload, level) = match work {
             // They were logged when they were complete.

@@ -58,7 +58,7 @@ pub mod users;
 mod watches;
 
 pub use admit::ServerLimits;
-pub use authorise::{Access, Anonymous, Export, Keep, Users};
+pub use authorise::{Access, Anonymous, Export, Preserve, Users};
 pub use listen::{Config, Server, ServerHandle};
 pub use log::{CallLine, FirstFailure, Log, LogEvent, LoggedName};
 pub use severity::{Area, Severity};

@@ -15,7 +15,7 @@ use xdfs_io::dispatch::{Dispatch, Dispatcher, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, SessionId};
 use xdfs_proto::registry::Registry;
 use xdfs_proto::wire::control::ChannelGrant;
-use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
+use xdfs_secure::keys::{ChannelKeys, GrantSecret, JoinSecret, Role, RoleKeys};
 use xdfs_secure::policy::Principal;
 
 /// The sessions of a server.
@@ -55,8 +55,8 @@ impl SessionTable {
     pub fn end(&mut self, id: SessionId, error: Option<&Error>, dispatch: &mut Dispatcher) -> Option<SessionEntry> {
         self.registry.end(id);
         let mut entry = self.running.remove(&id)?;
-        for pipe in &mut entry.pipes {
-            match std::mem::replace(pipe, PipelineState::Over) {
+        for pipeline in &mut entry.pipelines {
+            match std::mem::replace(pipeline, PipelineState::Over) {
                 PipelineState::Idle(idle) => {
                     for socket in idle.sockets() {
                         self.idle.remove(&socket);
@@ -131,11 +131,11 @@ impl PipelineState {
 /// One session.
 pub(crate) struct SessionEntry {
     /// What was agreed at login.
-    pub grant: SessionGrant,
+    pub terms: SessionTerms,
     /// What its pipelines share.
     pub context: Arc<SessionContext>,
     /// Its pipelines.
-    pub pipes: Vec<PipelineState>,
+    pub pipelines: Vec<PipelineState>,
     /// Held by every thread of the session.
     pub threads: Arc<ThreadOfSession>,
     /// How long it has had no operation.
@@ -143,7 +143,7 @@ pub(crate) struct SessionEntry {
 }
 
 /// What a session was granted at login.
-pub(crate) struct SessionGrant {
+pub(crate) struct SessionTerms {
     /// The address of its client.
     pub peer: String,
     /// When it was opened.
@@ -184,10 +184,10 @@ pub(crate) struct EndingSession {
 impl EndingSession {
     /// What is left of a session; none if no thread is.
     pub fn of(entry: SessionEntry) -> Option<Self> {
-        let SessionEntry { grant, context, pipes, threads, .. } = entry;
+        let SessionEntry { terms, context, pipelines, threads, .. } = entry;
         let principal = Principal::clone(&context.principal);
         let ending =
-            Self { principal, channels: grant.channels, pipelines: pipes.len(), threads: Arc::downgrade(&threads) };
+            Self { principal, channels: terms.channels, pipelines: pipelines.len(), threads: Arc::downgrade(&threads) };
         if context.files.any() || context.watches.any() {
             // The last close of a file takes as long as its storage likes, and this thread serves everybody.
             let closing = move || drop((context, threads));
@@ -207,15 +207,15 @@ impl EndingSession {
 
 impl SessionEntry {
     /// A new session.
-    pub fn new(grant: SessionGrant, context: SessionContext, pipes: Vec<PipelineState>) -> Self {
-        let quiet = QuietTime { since: grant.opened, operations: 0 };
+    pub fn new(terms: SessionTerms, context: SessionContext, pipelines: Vec<PipelineState>) -> Self {
+        let quiet = QuietTime { since: terms.opened, operations: 0 };
         let (context, threads) = (Arc::new(context), Arc::new(ThreadOfSession));
-        Self { grant, context, pipes, threads, quiet }
+        Self { terms, context, pipelines, threads, quiet }
     }
 
     /// The senders to its pipelines that have a thread.
     pub fn running(&self) -> impl Iterator<Item = &PumpSender> {
-        self.pipes.iter().filter_map(|pipe| match pipe {
+        self.pipelines.iter().filter_map(|pipeline| match pipeline {
             PipelineState::Running(post) => Some(post),
             PipelineState::Idle(_) | PipelineState::Over => None,
         })
@@ -223,12 +223,12 @@ impl SessionEntry {
 
     /// Its pipelines that have no thread.
     pub fn idle(&self) -> impl Iterator<Item = &IdlePipeline> {
-        self.pipes.iter().filter_map(PipelineState::idle)
+        self.pipelines.iter().filter_map(PipelineState::idle)
     }
 
     /// A pipeline, if it has no thread.
     pub fn idle_mut(&mut self, pipeline: usize) -> Option<&mut IdlePipeline> {
-        match self.pipes.get_mut(pipeline) {
+        match self.pipelines.get_mut(pipeline) {
             Some(PipelineState::Idle(idle)) => Some(idle),
             Some(PipelineState::Running(_) | PipelineState::Over) | None => None,
         }
@@ -236,7 +236,7 @@ impl SessionEntry {
 
     /// The pipeline of a channel.
     pub fn pipeline_of(&self, channel: ChannelId) -> usize {
-        usize::from(channel.0.saturating_sub(1)) % self.pipes.len().max(1)
+        usize::from(channel.0.saturating_sub(1)) % self.pipelines.len().max(1)
     }
 
     /// Whether it has had no operation for so long, and nobody relies on it.
@@ -257,10 +257,10 @@ impl SessionEntry {
     }
 }
 
-impl SessionGrant {
+impl SessionTerms {
     /// Keys of a channel from this grant of channels.
     pub fn keys(&self, session: SessionId, channel: ChannelId, grant: &ChannelGrant) -> Result<RoleKeys, Error> {
-        let grant = Grant::new(&grant.secret);
+        let grant = GrantSecret::new(&grant.secret);
         Ok(ChannelKeys::derive(&self.secret, &grant, session, channel)?.for_role(Role::Server))
     }
 }

@@ -16,7 +16,7 @@ pub enum Action {
     /// The transport has taken this side's record.
     Accept(Side, ChannelId),
     /// A message from one pipeline of this side to another arrives.
-    Group(Side, PipelineId, PipelineId),
+    ToPipeline(Side, PipelineId, PipelineId),
     /// A storage call returns, well or not.
     Storage(Job, bool),
     /// The source of an upload of unknown length shows more, or its end.
@@ -77,11 +77,11 @@ impl World {
                     actions.push(Action::Lose(side, channel));
                 }
             }
-            for (index, queue) in self.groups[side].iter().enumerate() {
+            for (index, queue) in self.to_pipelines[side].iter().enumerate() {
                 if !queue.is_empty() {
                     let pipelines = usize::from(setting.pipelines);
                     let pipeline = |number: usize| PipelineId(number as u8);
-                    actions.push(Action::Group(side, pipeline(index / pipelines), pipeline(index % pipelines)));
+                    actions.push(Action::ToPipeline(side, pipeline(index / pipelines), pipeline(index % pipelines)));
                 }
             }
         }

@@ -42,11 +42,11 @@ impl World {
                 self.lines[side][index_of(channel)].busy = false;
                 self.input(setting, side, self.pipeline_of(channel), |session| session.on_sent(channel, NOW));
             }
-            Action::Group(side, from, to) => {
-                let queue =
-                    &mut self.groups[side][usize::from(from.0) * usize::from(setting.pipelines) + usize::from(to.0)];
+            Action::ToPipeline(side, from, to) => {
+                let queue = &mut self.to_pipelines[side]
+                    [usize::from(from.0) * usize::from(setting.pipelines) + usize::from(to.0)];
                 let Some(message) = queue.pop_front() else { return };
-                self.input(setting, side, usize::from(to.0), |session| session.on_group(from, message));
+                self.input(setting, side, usize::from(to.0), |session| session.on_pipeline_message(from, message));
             }
             Action::Storage(job, well) => self.storage(setting, job, well),
             Action::Source(operation) => self.source(setting, operation),
@@ -215,7 +215,7 @@ impl World {
                 session.on_staged(operation, result.map(|()| facts));
             }
             Step::Check => {
-                session.prove(operation, ContentDigest { root: Some([0; 32]), subtrees: Vec::new() });
+                session.set_digest(operation, ContentDigest { root: Some([0; 32]), subtrees: Vec::new() });
                 session.on_checked(operation, result);
             }
             Step::Verify => session.on_verified(operation, result.map(|()| found)),
@@ -308,9 +308,9 @@ impl World {
             }
             Output::Close { channel, error } => self.close(side, channel, error.is_some()),
             Output::Resume { channel } => self.lines[side][index_of(channel)].parked = false,
-            Output::Group { to, message } => {
+            Output::ToPipeline { to, message } => {
                 let index = pipeline * usize::from(setting.pipelines) + usize::from(to.0);
-                self.groups[side][index].push_back(message);
+                self.to_pipelines[side][index].push_back(message);
             }
             Output::Event(SessionEvent::Settled { operation, outcome }) => {
                 let told = outcome.map_or_else(|error| Told::Failed(error.kind), |_| Told::Committed);

@@ -91,7 +91,7 @@ pub struct World {
     /// The channels as each side has them, channel 1 first.
     pub lines: [Vec<Line>; 2],
     /// Messages between the pipelines of a side, by `from * pipelines + to`.
-    pub groups: [Vec<VecDeque<PipelineMessage>>; 2],
+    pub to_pipelines: [Vec<VecDeque<PipelineMessage>>; 2],
     /// Calls to storage, sorted.
     pub jobs: Vec<Job>,
     /// Blocks that the source of each upload of unknown length has shown, its end counted as one.
@@ -138,7 +138,7 @@ impl World {
     pub fn going_on(setting: &Setting, kept: &[Extent]) -> Self {
         let limits = SessionLimits {
             block: BLOCK as u32,
-            window: setting.window * BLOCK,
+            flow_window: setting.window * BLOCK,
             operations_max: 4,
             pipelines: setting.pipelines,
             channels: setting.channels,
@@ -168,7 +168,7 @@ impl World {
         Self {
             ends: ends.map(|sessions| sessions.into_iter().map(Marked::new).collect()),
             lines: [lines.clone(), lines],
-            groups: [queues.clone(), queues],
+            to_pipelines: [queues.clone(), queues],
             jobs: Vec::new(),
             shown: vec![0; setting.plans.len()],
             breaks: setting.breaks,

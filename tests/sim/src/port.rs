@@ -10,7 +10,7 @@ use xdfs_proto::session::{Fault, Role};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::handshake::{JOIN_BYTES, Join};
 use xdfs_proto::wire::head::{HEAD_BYTES, Head, TAG_BYTES};
-use xdfs_secure::keys::{self, ChannelKeys, Grant, JoinKey, JoinSecret};
+use xdfs_secure::keys::{self, ChannelKeys, GrantSecret, JoinKey, JoinSecret};
 use xdfs_secure::record::{Limits, Opener, Sealer};
 
 /// The prefaces of every simulated connection; the handshake before JOIN has tests of its own.
@@ -116,7 +116,7 @@ impl Port {
             Role::Server => keys::Role::Server,
         };
         let session = SessionId([7; 16]);
-        let keys = ChannelKeys::derive(&JoinSecret::new(&[5; 32]), &Grant::new(secret), session, channel)
+        let keys = ChannelKeys::derive(&JoinSecret::new(&[5; 32]), &GrantSecret::new(secret), session, channel)
             .expect("key derivation fails only when memory is short")
             .for_role(role);
         Self {

@@ -66,8 +66,8 @@ impl Simulation {
                 Event::Disk(who, job @ Job::Commit(_)) if who.side == survivor => {
                     self.with(who, |world, around| world.on_job(job, around));
                 }
-                Event::Group { to, from, message } if to.side == survivor => {
-                    self.with(to, |world, around| world.on_group(from, message, around));
+                Event::ToPipeline { to, from, message } if to.side == survivor => {
+                    self.with(to, |world, around| world.on_pipeline_message(from, message, around));
                 }
                 _ => {}
             }

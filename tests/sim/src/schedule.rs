@@ -44,7 +44,7 @@ pub enum Event {
     /// A storage call completes.
     Disk(Who, Job),
     /// A pipeline hears from another one of its side.
-    Group { to: Who, from: u8, message: PipelineMessage },
+    ToPipeline { to: Who, from: u8, message: PipelineMessage },
     /// The regular look at the clock.
     Tick(Who),
     /// The machine asked to be called now.

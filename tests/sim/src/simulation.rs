@@ -204,7 +204,9 @@ impl Simulation {
             Event::Sent(who, channel) => self.with(who, |world, around| world.on_sent(channel, around)),
             Event::Resume(who, channel) => self.with(who, |world, around| world.on_resume(channel, around)),
             Event::Disk(who, job) => self.with(who, |world, around| world.on_job(job, around)),
-            Event::Group { to, from, message } => self.with(to, |world, around| world.on_group(from, message, around)),
+            Event::ToPipeline { to, from, message } => {
+                self.with(to, |world, around| world.on_pipeline_message(from, message, around))
+            }
             Event::Tick(who) => self.with(who, World::on_tick),
             Event::Timer(who) => self.with(who, World::on_timer),
             Event::Join(channel, secret) => self.join(channel, &secret),

@@ -11,7 +11,7 @@ use xdfs_client::tree::EntryAction;
 use xdfs_proto::base::ErrorKind;
 
 use self::progress::{Current, NamesLine};
-use super::plain::{Plain, kept_message, tree_notes};
+use super::plain::{Plain, skipped_message, tree_notes};
 use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, PlannedCopy, TreeProgress, without_errno};
 use crate::exit::{Exit, Failure, HELP};
 use crate::text::{escaped, json_line};
@@ -328,7 +328,7 @@ impl Output for Json {
     }
 
     fn kept(&mut self, item: &CopyItem) -> Result<(), Failure> {
-        self.messages.note(&kept_message(item));
+        self.messages.note(&skipped_message(item));
         let (source, target, escaped) = ends(&item.source, &item.target);
         self.lines.write(&KeptLine { source, target, ok: true, escaped })
     }

@@ -22,7 +22,7 @@ use summary::{Named, Summarised, Wanted};
 
 pub(crate) use causes::Causes;
 pub(crate) use json::{JsonLines, Ready, Recovered, SumLine, told};
-pub(crate) use plain::not_kept;
+pub(crate) use plain::not_preserved;
 pub(crate) use system_log::use_system_log;
 
 use crate::exit::Failure;

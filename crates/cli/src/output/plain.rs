@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use xdfs_client::tree::{EntryAction, NotKept};
+use xdfs_client::tree::{EntryAction, NotPreserved};
 use xdfs_proto::base::ErrorKind;
 
 use super::{CopiedFile, CopiedTree, CopyItem, Output, complain, report, write_line};
@@ -31,7 +31,7 @@ impl Output for Plain {
     }
 
     fn kept(&mut self, item: &CopyItem) -> Result<(), Failure> {
-        self.note(&kept_message(item));
+        self.note(&skipped_message(item));
         Ok(())
     }
 
@@ -52,7 +52,7 @@ impl Output for Plain {
 }
 
 /// The message for a target that was kept.
-pub(super) fn kept_message(item: &CopyItem) -> String {
+pub(super) fn skipped_message(item: &CopyItem) -> String {
     format!("{}: it exists and was kept (-n)", item.target)
 }
 
@@ -93,9 +93,9 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
         ));
     }
     // Only root gives files away, so that every other copy would say so each time.
-    let is_repeated = summary.has_made_nothing() && summary.not_kept == NotKept::OWNER;
+    let is_repeated = summary.has_made_nothing() && summary.not_preserved == NotPreserved::OWNER;
     if summary.reduced > 0 && !is_repeated {
-        notes.push(not_kept(tree.target.shown(), summary.reduced, summary.not_kept, tree.archive));
+        notes.push(not_preserved(tree.target.shown(), summary.reduced, summary.not_preserved, tree.archive));
     }
     if summary.failed > 0 {
         let (count, s) = (summary.failed, plural(summary.failed));
@@ -104,7 +104,7 @@ pub(super) fn tree_notes(tree: &CopiedTree) -> Vec<String> {
     notes
 }
 /// What a target does not keep, and who can change that.
-pub(crate) fn not_kept(target: &str, count: u64, kinds: NotKept, archive: bool) -> String {
+pub(crate) fn not_preserved(target: &str, count: u64, kinds: NotPreserved, archive: bool) -> String {
     let kinds = kinds.names().collect::<Vec<_>>().join(", ");
     let remedy = match looks_like_url(OsStr::new(target)) {
         _ if !archive => "",

@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, P
 use xdfs_client::tree::Counted;
 use xdfs_proto::base::ErrorKind;
 
-use super::plain::kept_message;
+use super::plain::skipped_message;
 use super::{CopiedFile, CopiedTree, CopyItem, Endpoint, Output, TreeProgress, error_text, without_errno};
 use crate::exit::Failure;
 use crate::size::{human, human_rate};
@@ -254,7 +254,7 @@ impl Output for Terminal {
 
     fn kept(&mut self, item: &CopyItem) -> Result<(), Failure> {
         self.clear();
-        self.note(&kept_message(item));
+        self.note(&skipped_message(item));
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! What FTP servers cannot do, so that it is refused before anything is asked of one.
 
-use xdfs_client::tree::Keep;
+use xdfs_client::tree::Preserve;
 
 use super::{Copies, CopyPlan, NamesPlan, Options, PlanError, Sides, SyncPlan, TreePlan, Verb};
 use crate::bandwidth::Schedule;
@@ -50,7 +50,7 @@ fn check_limit(options: &Options) -> Result<(), PlanError> {
 }
 
 fn check_tree(tree: &TreePlan, to_ftp: bool) -> Result<(), PlanError> {
-    if tree.keep != Keep::default() {
+    if tree.keep != Preserve::default() {
         return Err(PlanError::NotByFtp("-a (owners, links, attributes; -r copies names, contents and times)"));
     }
     if tree.checksum {

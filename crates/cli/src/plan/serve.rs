@@ -10,7 +10,7 @@ use xdfs_proto::base::Level;
 use xdfs_server::config::Confinement;
 use xdfs_server::metrics::MetricsPlace;
 use xdfs_server::stores::StoreName;
-use xdfs_server::{Anonymous, Keep};
+use xdfs_server::{Anonymous, Preserve};
 
 use super::{PlanError, level_of, show};
 use crate::args::{ConfinementArg, KeepArg, Rights, ServeArgs};
@@ -83,7 +83,7 @@ pub(crate) struct ExportPlan {
     /// What visitors may do without a login.
     pub(crate) anonymous: Anonymous,
     /// Metadata that copies may set besides content.
-    pub(crate) keep: Keep,
+    pub(crate) keep: Preserve,
     /// Whether named pipes may be opened.
     pub(crate) pipes: bool,
 }
@@ -106,7 +106,7 @@ pub(super) fn resolve(args: ServeArgs) -> Result<ServePlan, PlanError> {
         Some(Rights::Rw) => Anonymous::Write,
     };
     let wanted = |kind: KeepArg| args.keep.contains(&kind);
-    let keep = Keep {
+    let keep = Preserve {
         modes: wanted(KeepArg::Modes),
         owner: wanted(KeepArg::Owner),
         acl: wanted(KeepArg::Acl),
@@ -164,7 +164,7 @@ fn parse_export(text: &OsStr) -> Result<ExportPlan, PlanError> {
             None => Root::Directory(PathBuf::from(OsStr::from_bytes(root))),
         },
     };
-    Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing, keep: Keep::default(), pipes: false })
+    Ok(ExportPlan { name, root, writable, anonymous: Anonymous::Nothing, keep: Preserve::default(), pipes: false })
 }
 
 /// The store that `root` names; none if it is a directory. With `cut`, an ending was taken from it:
@@ -202,7 +202,7 @@ mod tests {
 
     fn directory(name: &str, path: &str, writable: bool) -> Result<ExportPlan, PlanError> {
         let root = Root::Directory(path.into());
-        let (name, anonymous, keep) = (name.to_owned(), Anonymous::Nothing, Keep::default());
+        let (name, anonymous, keep) = (name.to_owned(), Anonymous::Nothing, Preserve::default());
         Ok(ExportPlan { name, root, writable, anonymous, keep, pipes: false })
     }
 
@@ -222,7 +222,7 @@ mod tests {
     fn a_memory_export_may_be_read_only_too() {
         let anonymous = Anonymous::Nothing;
         let memory = |writable| {
-            let (name, keep) = ("m".to_owned(), Keep::default());
+            let (name, keep) = ("m".to_owned(), Preserve::default());
             let root = Root::Store(StoreName::parse("memory:").unwrap());
             Ok(ExportPlan { name, root, writable, anonymous, keep, pipes: false })
         };

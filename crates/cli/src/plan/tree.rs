@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use xdfs_client::tree::Keep;
+use xdfs_client::tree::Preserve;
 
 use super::PlanError;
 use crate::args::{Selection, TreeArgs};
@@ -12,7 +12,7 @@ use crate::url::Url;
 #[derive(Clone, Debug)]
 pub(crate) struct TreePlan {
     /// The metadata that is copied.
-    pub(crate) keep: Keep,
+    pub(crate) keep: Preserve,
     /// Which names are copied; the first pattern that matches decides.
     pub(crate) patterns: Vec<Selection>,
     /// The only names that are copied.
@@ -39,7 +39,7 @@ impl TreePlan {
             }
         }
         Ok(Self {
-            keep: if archive { Keep { numeric: args.numeric_ids, ..Keep::ALL } } else { Keep::default() },
+            keep: if archive { Preserve { numeric: args.numeric_ids, ..Preserve::ALL } } else { Preserve::default() },
             patterns: args.patterns.0,
             files_from: args.files_from,
             failures: args.failures,

@@ -52,7 +52,7 @@ const CALLS_MAX: usize = 8;
 /// # }
 /// ```
 pub struct Pipe {
-    line: Line,
+    line: PipeEnd,
     way: Way,
     closed: bool,
 }
@@ -72,7 +72,7 @@ enum Way {
 }
 
 /// The handle at the server, and what became of it.
-struct Line {
+struct PipeEnd {
     session: Arc<Session>,
     handle: u64,
     path: Vec<u8>,
@@ -105,7 +105,7 @@ impl Pipe {
             Some(Err(failure)) => return Err(failed(failure, &format!("cannot open '{}'", path.escape_ascii()))),
             _ => return Err(unexpected()),
         };
-        let line = Line { session, handle, path: path.to_vec(), failed: None, pause: PAUSE_MIN };
+        let line = PipeEnd { session, handle, path: path.to_vec(), failed: None, pause: PAUSE_MIN };
         let way = match side {
             PipeSide::Read => Way::Read(Reading::default()),
             PipeSide::Write => Way::Write(Writing::default()),
@@ -147,7 +147,7 @@ impl Pipe {
         self.writing().and_then(|(writing, line)| writing.settle(line, until))
     }
 
-    fn writing(&mut self) -> Result<(&mut Writing, &mut Line), Error> {
+    fn writing(&mut self) -> Result<(&mut Writing, &mut PipeEnd), Error> {
         match &mut self.way {
             Way::Write(writing) => Ok((writing, &mut self.line)),
             Way::Read(_) => Err(Error::new(ErrorKind::Refused, "the pipe is not open to write")),
@@ -218,7 +218,7 @@ fn broken(what: &str, why: &str) -> Error {
     Error::new(ErrorKind::Storage, format!("{what}: {why}")).with_errno(BROKEN)
 }
 
-impl Line {
+impl PipeEnd {
     fn must_work(&self) -> Result<(), Error> {
         self.failed.clone().map_or(Ok(()), Err)
     }

@@ -18,7 +18,7 @@ use super::hard_links::HardLinks;
 use super::main_loop;
 use super::read_only::closes;
 use super::received_metadata::{XATTR_ROOM, known_here};
-use super::scheduler::{self, CallResult, Entry, Flow, LIST_ROOM, Scheduler, StopReason, TreeCopy, Turn};
+use super::scheduler::{self, CallResult, Entry, LIST_ROOM, Run, Scheduler, StopReason, TreeCopy, Turn};
 use super::session_remote::SessionRemote;
 use super::state::{TreeState, is_in_the_way};
 use super::temp_list::TempList;
@@ -297,7 +297,7 @@ impl TreeCopy for Download {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         task: DownloadTask,
-    ) -> Flow<Turn<DownloadTask>> {
+    ) -> Run<Turn<DownloadTask>> {
         match task {
             DownloadTask::Enter { parent, path, source } => {
                 self.enter(observer, parent, path, &source);
@@ -335,7 +335,7 @@ impl TreeCopy for Download {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         entry: DownloadEntry,
-    ) -> Flow<Option<DownloadEntry>> {
+    ) -> Run<Option<DownloadEntry>> {
         let target = match parse(&entry.path) {
             Ok(target) => target,
             Err(error) => {
@@ -433,7 +433,7 @@ impl Download {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         entry: DownloadEntry,
-    ) -> Flow<Turn<DownloadTask>> {
+    ) -> Run<Turn<DownloadTask>> {
         if self.options.dry_run {
             let action = match entry.detail.source.kind {
                 FileType::Regular => entry.detail.copied(Safety::Written),

@@ -3,7 +3,7 @@
 use super::endpoints::Remote;
 use super::events::{Event, Observer};
 use super::replies::{on_event, placed};
-use super::scheduler::{Flow, PendingJob, StopReason, TreeCopy, Turn};
+use super::scheduler::{PendingJob, Run, StopReason, TreeCopy, Turn};
 use super::{Ended, Summary};
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn complete<C: TreeCopy>(copy: &mut C, observer: &mut dyn Observer) -> Summary {
     state.summary
 }
 
-fn work<C: TreeCopy>(copy: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
+fn work<C: TreeCopy>(copy: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Run<()> {
     loop {
         copy.scheduler().now = remote.now();
         begin_transfers(copy, remote, observer)?;
@@ -122,12 +122,12 @@ fn next_task<C: TreeCopy>(copy: &mut C) -> Option<C::Task> {
     if scheduler.is_paused() { None } else { scheduler.tasks.pop() }
 }
 
-fn must_be_hopeful<C: TreeCopy>(copy: &mut C) -> Flow<()> {
+fn must_be_hopeful<C: TreeCopy>(copy: &mut C) -> Run<()> {
     copy.state().hopeless.take().map_or(Ok(()), |error| Err(StopReason::Hopeless(error)))
 }
 
 /// Begins transfers of large files, as many as allowed.
-fn begin_transfers<C: TreeCopy>(copy: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Flow<()> {
+fn begin_transfers<C: TreeCopy>(copy: &mut C, remote: &mut dyn Remote, observer: &mut dyn Observer) -> Run<()> {
     if copy.scheduler().is_paused() {
         return Ok(());
     }

@@ -41,7 +41,7 @@ mod up;
 pub use down::Download;
 pub use endpoints::{NotBegun, Receive, Remote, WriteFiles};
 pub use events::{EntryAction, Event, Observer};
-pub use one_file::{Reduced, keep_down, keep_up};
+pub use one_file::{Reduced, preserve_down, preserve_up};
 pub use total::{Counted, Sum, Total};
 pub use up::Upload;
 
@@ -55,7 +55,7 @@ pub type Filter = Arc<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
 
 /// Which metadata of a file is copied besides its bytes, permissions and modification time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Keep {
+pub struct Preserve {
     /// All bits of the mode, including the set-id and sticky bits, exactly: no umask is applied.
     pub modes: bool,
     /// Owner and group: by name where both sides know it, else by number.
@@ -73,7 +73,7 @@ pub struct Keep {
     pub holes: bool,
 }
 
-impl Keep {
+impl Preserve {
     /// Everything.
     pub const ALL: Self =
         Self { modes: true, owners: true, numeric: false, xattrs: true, specials: true, links: true, holes: true };
@@ -105,7 +105,7 @@ pub struct TreeOptions {
     /// Names that the source does not have are removed from the target, at most this many.
     pub delete: Option<u64>,
     /// Which metadata is copied.
-    pub keep: Keep,
+    pub keep: Preserve,
     /// Which names are copied; all if there is none.
     pub filter: Option<Filter>,
 }
@@ -120,7 +120,7 @@ impl Default for TreeOptions {
             checksum: false,
             dry_run: false,
             delete: None,
-            keep: Keep::default(),
+            keep: Preserve::default(),
             filter: None,
         }
     }
@@ -176,14 +176,14 @@ pub struct Summary {
     /// and special files.
     pub reduced: u64,
     /// Which kinds of it.
-    pub not_kept: NotKept,
+    pub not_preserved: NotPreserved,
 }
 
 /// Kinds of metadata that were not kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct NotKept(u8);
+pub struct NotPreserved(u8);
 
-impl NotKept {
+impl NotPreserved {
     /// Owner or group.
     pub const OWNER: Self = Self(1);
     /// The mode, or bits of it.
@@ -234,9 +234,9 @@ impl Summary {
     }
 
     /// Something of this kind was not kept.
-    fn reduce(&mut self, kind: NotKept) {
+    fn reduce(&mut self, kind: NotPreserved) {
         self.reduced += 1;
-        self.not_kept = self.not_kept.and(kind);
+        self.not_preserved = self.not_preserved.and(kind);
     }
 
     /// Whether nothing at the target was made, replaced or removed.

@@ -1,7 +1,7 @@
 //! What a file that is copied alone keeps besides its bytes, permissions and modification time: the same as one of a tree.
 
-use super::Keep;
-use super::NotKept;
+use super::NotPreserved;
+use super::Preserve;
 use super::received_metadata::{XATTR_ROOM_MAX, known_here};
 use super::up::Extras;
 use crate::calls::Facts;
@@ -21,12 +21,12 @@ pub struct Reduced {
     /// How many attributes.
     pub count: u64,
     /// Which kinds of them.
-    pub kinds: NotKept,
+    pub kinds: NotPreserved,
 }
 
 impl Reduced {
     /// Counts a refusal; what ended the session is an error.
-    fn note(&mut self, kind: NotKept, outcome: Result<(), Error>) -> Result<(), Error> {
+    fn note(&mut self, kind: NotPreserved, outcome: Result<(), Error>) -> Result<(), Error> {
         match outcome {
             Err(error) if passes_for_tree(&error) => Err(error),
             Err(_) => {
@@ -40,11 +40,11 @@ impl Reduced {
 }
 
 /// Gives the file `remote` of the server what `keep` asks for of a file here.
-pub fn keep_up(
+pub fn preserve_up(
     session: &Session,
     (store, name): (&LocalStore, &RelPath),
     remote: &[u8],
-    keep: Keep,
+    keep: Preserve,
 ) -> Result<Reduced, Error> {
     let node = store.node(name)?;
     let extras = Extras::of(store, name.as_bytes(), &node, keep);
@@ -56,11 +56,11 @@ pub fn keep_up(
 }
 
 /// Gives a file here what `keep` asks for of the file `remote` of the server.
-pub fn keep_down(
+pub fn preserve_down(
     session: &Session,
     remote: &[u8],
     (store, name): (&LocalStore, &RelPath),
-    keep: Keep,
+    keep: Preserve,
 ) -> Result<Reduced, Error> {
     let mut reduced = Reduced::default();
     let owner = if keep.owners { Wanted::OWNER.and(Wanted::NAMES) } else { Wanted::NOTHING };
@@ -75,8 +75,8 @@ pub fn keep_down(
     // A new owner clears bits of the mode, which is set afterwards.
     let given = changed(AttributeChange { owner, ..AttributeChange::default() });
     let mode = mode.filter(|_| keep.modes).map(|mode| if given.is_ok() { mode } else { mode & !SET_ID });
-    reduced.note(NotKept::OWNER, given)?;
-    reduced.note(NotKept::MODE, changed(AttributeChange { mode, ..AttributeChange::default() }))?;
+    reduced.note(NotPreserved::OWNER, given)?;
+    reduced.note(NotPreserved::MODE, changed(AttributeChange { mode, ..AttributeChange::default() }))?;
     if !keep.xattrs {
         return Ok(reduced);
     }
@@ -86,10 +86,10 @@ pub fn keep_down(
     });
     let listed = match listed {
         Ok(names) => names,
-        Err(error) => return reduced.note(NotKept::XATTR, Err(error)).map(|()| reduced),
+        Err(error) => return reduced.note(NotPreserved::XATTR, Err(error)).map(|()| reduced),
     };
     for xattr in listed {
-        let kind = NotKept::of_xattr(&xattr);
+        let kind = NotPreserved::of_xattr(&xattr);
         if !keep.takes_xattr(&xattr) {
             reduced.count += 1;
             reduced.kinds = reduced.kinds.and(kind);

@@ -2,7 +2,7 @@
 //! I/O: whatever a decision needs is an argument.
 
 use super::compare::TargetState;
-use super::{Keep, TreeOptions, same_time};
+use super::{Preserve, TreeOptions, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::tree::Node;
 use xdfs_proto::base::Timestamp;
@@ -137,7 +137,7 @@ impl Pair<'_> {
 
     /// Whether time, mode and owner are those of the source, as far as they are kept and known. A
     /// regular file with another time is another file, and a symbolic link has no mode of its own.
-    fn has_attributes(&self, keep: Keep) -> bool {
+    fn has_attributes(&self, keep: Preserve) -> bool {
         let modes = self.source.mode.zip(self.target.mode);
         let time = self.source.kind == FileType::Regular || self.has_time() != Some(false);
         let mode =

@@ -3,7 +3,7 @@
 
 use super::endpoints::Remote;
 use super::events::{Event, Observer};
-use super::scheduler::{CallResult, Flow, PendingJob, StopReason, TreeCopy};
+use super::scheduler::{CallResult, PendingJob, Run, StopReason, TreeCopy};
 use crate::calls::in_full;
 use crate::retry::{is_busy, passes_for_tree};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ pub(super) fn on_event<C: TreeCopy>(
     remote: &mut dyn Remote,
     observer: &mut dyn Observer,
     event: Event,
-) -> Flow<()> {
+) -> Run<()> {
     match event {
         Event::Reply(number, reply) => match copy.scheduler().take(number) {
             Some(PendingJob::Batch { codes, tasks }) => replied(copy, remote, observer, &codes, tasks, reply),
@@ -85,7 +85,7 @@ fn replied<C: TreeCopy>(
     codes: &[u64],
     tasks: Vec<C::Task>,
     reply: Result<Bytes, Error>,
-) -> Flow<()> {
+) -> Run<()> {
     let lost = match reply {
         Ok(payload) => match Reply::decode(&payload, codes) {
             Ok(reply) if reply.outcomes.iter().any(refuses_all) => {
@@ -123,7 +123,7 @@ fn without_scarce<'a, C: TreeCopy>(
     copy: &mut C,
     tasks: Vec<C::Task>,
     told: Vec<CallResult<'a>>,
-) -> Flow<(Vec<C::Task>, Vec<CallResult<'a>>)> {
+) -> Run<(Vec<C::Task>, Vec<CallResult<'a>>)> {
     let Some(why) = told.iter().filter_map(|told| told.outcome.as_ref().err()).find(|error| are_scarce(error)) else {
         return Ok((tasks, told));
     };
@@ -146,7 +146,7 @@ fn without_scarce<'a, C: TreeCopy>(
 /// Too many files are open: what was refused is tried again when something else has ended. If
 /// nothing else is in flight others hold the descriptors; the copy waits for them, but not forever,
 /// since the limit may be too low for anything.
-pub(super) fn wait_for_descriptors<C: TreeCopy>(copy: &mut C, error: Error) -> Flow<()> {
+pub(super) fn wait_for_descriptors<C: TreeCopy>(copy: &mut C, error: Error) -> Run<()> {
     let summary = copy.state().summary;
     let scheduler = copy.scheduler();
     if scheduler.in_flight.descriptors_are_scarce() || scheduler.descriptors.refused(scheduler.now, summary) {

@@ -48,7 +48,7 @@ pub(super) enum StopReason {
     Hopeless(Error),
 }
 
-pub(super) type Flow<T> = Result<T, StopReason>;
+pub(super) type Run<T> = Result<T, StopReason>;
 
 /// What an answer belongs to: tasks, one for each call of a batch; a large file; or small files
 /// that are being written locally.
@@ -184,12 +184,8 @@ pub(super) trait TreeCopy {
     fn scheduler(&mut self) -> &mut Scheduler<Self::Task, Self::Detail>;
 
     /// Takes on a task, or returns it if something has to be answered first.
-    fn take(
-        &mut self,
-        remote: &mut dyn Remote,
-        observer: &mut dyn Observer,
-        task: Self::Task,
-    ) -> Flow<Turn<Self::Task>>;
+    fn take(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer, task: Self::Task)
+    -> Run<Turn<Self::Task>>;
 
     /// Begins the transfer of a large file; returns it if it cannot begin yet.
     fn begin(
@@ -197,7 +193,7 @@ pub(super) trait TreeCopy {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         large: Entry<Self::Detail>,
-    ) -> Flow<Option<Entry<Self::Detail>>>;
+    ) -> Run<Option<Entry<Self::Detail>>>;
 
     /// Handles the answer to each call of a batch, with an error text if it failed. All of them are
     /// slices of `reply`.
@@ -356,7 +352,7 @@ impl<T, D> Scheduler<T, D> {
     }
 
     /// Reports once that the session is lost, if something could not be sent over it.
-    pub(super) fn must_be_connected(&mut self) -> Flow<()> {
+    pub(super) fn must_be_connected(&mut self) -> Run<()> {
         self.lost.take().map_or(Ok(()), |error| Err(StopReason::Lost(error)))
     }
 }

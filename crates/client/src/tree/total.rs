@@ -271,7 +271,7 @@ enum Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::Keep;
+    use crate::tree::Preserve;
     use xdfs_io::store::LocalStore;
 
     fn counted(options: &TreeOptions, store: &LocalStore) -> Counted {
@@ -292,7 +292,7 @@ mod tests {
         std::os::unix::fs::symlink("one", top.join("a/link")).unwrap();
         let store = LocalStore::open_root(top, false).unwrap();
         assert_eq!(counted(&TreeOptions::default(), &store), Counted::Known(Sum { names: 4, bytes: 610 }));
-        let linked = TreeOptions { keep: Keep { links: true, ..Keep::default() }, ..TreeOptions::default() };
+        let linked = TreeOptions { keep: Preserve { links: true, ..Preserve::default() }, ..TreeOptions::default() };
         assert_eq!(counted(&linked, &store), Counted::Known(Sum { names: 4, bytes: 310 }));
         let filter: crate::tree::Filter = std::sync::Arc::new(|path: &[u8], _| path != b"a/b");
         let filtered = TreeOptions { filter: Some(filter), ..TreeOptions::default() };

@@ -14,7 +14,7 @@ use super::events::{EntryAction, Observer};
 use super::hard_links::HardLinks;
 use super::main_loop;
 use super::replies::wait_for_descriptors;
-use super::scheduler::{self, CallResult, EXTRAS_BYTES_MAX, Flow, LIST_ROOM, Scheduler, StopReason, TreeCopy, Turn};
+use super::scheduler::{self, CallResult, EXTRAS_BYTES_MAX, LIST_ROOM, Run, Scheduler, StopReason, TreeCopy, Turn};
 use super::session_remote::SessionRemote;
 use super::state::TreeState;
 use super::temp_list::TempList;
@@ -207,7 +207,7 @@ impl TreeCopy for Upload {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         task: UploadTask,
-    ) -> Flow<Turn<UploadTask>> {
+    ) -> Run<Turn<UploadTask>> {
         match task {
             UploadTask::Enter { parent, path, node, there } => {
                 self.enter(observer, parent, path, &node, there);
@@ -273,7 +273,7 @@ impl TreeCopy for Upload {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         entry: UploadEntry,
-    ) -> Flow<Option<UploadEntry>> {
+    ) -> Run<Option<UploadEntry>> {
         if self.state.directories.get(entry.directory).is_some_and(|directory| !directory.presence.is_ready()) {
             return Ok(Some(entry));
         }
@@ -378,7 +378,7 @@ impl Upload {
         None
     }
 
-    fn make(&mut self, remote: &mut dyn Remote, id: DirectoryId) -> Flow<Turn<UploadTask>> {
+    fn make(&mut self, remote: &mut dyn Remote, id: DirectoryId) -> Run<Turn<UploadTask>> {
         if self.options.dry_run {
             return Ok(Turn::Taken);
         }
@@ -395,7 +395,7 @@ impl Upload {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         entry: UploadEntry,
-    ) -> Flow<Turn<UploadTask>> {
+    ) -> Run<Turn<UploadTask>> {
         if self.options.dry_run {
             let action = match entry.detail.node.kind {
                 NodeKind::Regular => {
@@ -420,7 +420,7 @@ impl Upload {
         }
     }
 
-    fn begin_transfer(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer, entry: UploadEntry) -> Flow<()> {
+    fn begin_transfer(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer, entry: UploadEntry) -> Run<()> {
         let options = PutOptions {
             keep_existing: self.options.keep_existing,
             mode: Some(entry.detail.node.mode & 0o777),
@@ -457,7 +457,7 @@ impl Upload {
     }
 
     /// Makes the last calls about a directory.
-    fn finish(&mut self, remote: &mut dyn Remote, id: DirectoryId) -> Flow<Turn<UploadTask>> {
+    fn finish(&mut self, remote: &mut dyn Remote, id: DirectoryId) -> Run<Turn<UploadTask>> {
         // A directory is known as long as anything waits for it.
         let Some(directory) = self.state.directories.get(id).cloned() else { return Ok(Turn::Taken) };
         if !directory.touched || self.options.dry_run || self.state.directories.is_lost(id) {

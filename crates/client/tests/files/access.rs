@@ -10,7 +10,7 @@ use xdfs_client::ErrorKind;
 use xdfs_client::file::{File, FileAccess, FileMode, FileShare, OpenOptions};
 use xdfs_client::wire::Wanted;
 use xdfs_io::store::LocalStore;
-use xdfs_server::{Access, Anonymous, Export, Keep, LogEvent};
+use xdfs_server::{Access, Anonymous, Export, LogEvent, Preserve};
 
 #[test]
 fn every_call_does_to_the_file_what_it_says() {
@@ -139,7 +139,7 @@ fn many_ranges_are_written_in_their_order_whatever_their_length() {
 #[test]
 fn a_new_file_has_the_bits_of_its_mode_that_the_export_keeps() {
     let directory = Scratch::new();
-    let keep = Keep { modes: true, ..Keep::default() };
+    let keep = Preserve { modes: true, ..Preserve::default() };
     let access = Access { writable: true, anonymous: Anonymous::Write, keep, ..Access::default() };
     let kept = Export::new("kept", Arc::new(LocalStore::open_root(directory.path(), true).unwrap()), access);
     let serving = Serving::with(Setup { more: vec![kept], ..Setup::default() });

@@ -110,7 +110,7 @@ fn serve(listener: &TcpListener, lie: &Lie) {
     if stream.read_exact(&mut [0; FAREWELL_BYTES]).is_err() {
         return;
     }
-    let keys = ChannelKeys::derive(&secret, &keys::Grant::new(&grant.secret), session, ChannelId(1)).unwrap();
+    let keys = ChannelKeys::derive(&secret, &keys::GrantSecret::new(&grant.secret), session, ChannelId(1)).unwrap();
     let mut channel = RawChannel::new(stream, keys.for_role(Role::Server));
     (lie.then)(&mut channel);
     // Until the client has closed. What it says is not opened: behind a record that was looked at as it came none can be.

@@ -16,7 +16,7 @@ use xdfs_proto::wire::preface::{ClientPreface, Continuation};
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
 use xdfs_secure::handshake::tls::{Certificates, ClientTls, FAREWELL_BYTES, Stream};
-use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role, RoleKeys};
+use xdfs_secure::keys::{ChannelKeys, GrantSecret, JoinSecret, Role, RoleKeys};
 use xdfs_secure::login::Offered;
 use xdfs_secure::record::{Limits, Opener, Sealer};
 
@@ -209,7 +209,7 @@ impl RawTls {
 
 impl RawSession {
     pub fn keys(&self, channel: u16) -> RoleKeys {
-        let grant = Grant::new(&self.grant.secret);
+        let grant = GrantSecret::new(&self.grant.secret);
         ChannelKeys::derive(&self.secret, &grant, self.id, ChannelId(channel)).unwrap().for_role(Role::Client)
     }
 
@@ -223,7 +223,7 @@ impl RawSession {
 
     /// A JOIN that names what it likes, proved with the secret of this session and a grant, in this role.
     pub fn forged(&self, id: SessionId, channel: u16, grant: &ChannelGrant, role: Role) -> Vec<u8> {
-        let keys = ChannelKeys::derive(&self.secret, &Grant::new(&grant.secret), id, ChannelId(channel)).unwrap();
+        let keys = ChannelKeys::derive(&self.secret, &GrantSecret::new(&grant.secret), id, ChannelId(channel)).unwrap();
         let client = ClientPreface::of(Continuation::Join).encode();
         let mut join = Join { session: id, channel: ChannelId(channel), nonce: [3; 16], mac: [0; 32] };
         join.mac = keys.join.prove(role, &join.transcript(client, None));

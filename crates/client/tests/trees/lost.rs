@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime};
-use xdfs_client::tree::{Download, Ended, Keep, Summary, TreeOptions, Upload};
+use xdfs_client::tree::{Download, Ended, Preserve, Summary, TreeOptions, Upload};
 use xdfs_client::{ConnectOptions, Session};
 use xdfs_io::store::LocalStore;
 
@@ -112,7 +112,7 @@ fn no_attribute_is_forgotten_when_a_session_is_lost_at_any_byte() {
     for number in 0..FILES {
         set(&source.write(&format!("tree/{}", name(number)), b"same"), 0o640);
     }
-    let keep = Keep { modes: true, ..Keep::default() };
+    let keep = Preserve { modes: true, ..Preserve::default() };
     let options = || TreeOptions { keep, skip_same: true, ..TreeOptions::default() };
     let mut lost = 0;
     for round in 0..24 {

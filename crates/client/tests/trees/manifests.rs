@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::sync::Arc;
 use std::time::SystemTime;
 use xdfs_client::ErrorKind;
-use xdfs_client::tree::{Download, Ended, Keep, TreeOptions};
+use xdfs_client::tree::{Download, Ended, Preserve, TreeOptions};
 use xdfs_io::store::LocalStore;
 use xdfs_io::store::tree::NodeKind;
 use xdfs_proto::base::Timestamp;
@@ -141,7 +141,7 @@ fn b03_a_name_that_comes_twice_never_goes_through_what_came_first() {
                     text: text.to_vec(),
                     ..Script::default()
                 };
-                let (ended, heard) = world.copy(script, TreeOptions { keep: Keep::ALL, ..options() }, true);
+                let (ended, heard) = world.copy(script, TreeOptions { keep: Preserve::ALL, ..options() }, true);
                 assert_eq!(world.outside(), before, "{first:?} {second:?}: {ended:?}");
                 assert!(heard.failed.contains(&(b"d".to_vec(), ErrorKind::Protocol)), "{:?}", heard.failed);
             }
@@ -238,7 +238,7 @@ fn b06_a_manifest_alone_sets_no_special_bit_and_no_owner() {
 }
 
 /// The extended attributes of a file that a lying server told, when `keep` is kept.
-fn kept_attributes(keep: Keep) -> (Vec<Vec<u8>>, Ended, Heard) {
+fn kept_attributes(keep: Preserve) -> (Vec<Vec<u8>>, Ended, Heard) {
     let world = World::new();
     let script =
         Script { listings: [(Vec::new(), vec![line(b"tool", NodeKind::Regular)])].into(), ..Script::default() };
@@ -252,8 +252,8 @@ fn kept_attributes(keep: Keep) -> (Vec<Vec<u8>>, Ended, Heard) {
 /// What the kernel acts on (capabilities, labels) is worth as much as an owner: extended attributes alone do not bring it.
 #[test]
 fn b06_extended_attributes_alone_bring_nothing_that_the_kernel_acts_on() {
-    let xattrs = Keep { xattrs: true, ..Keep::default() };
-    for keep in [xattrs, Keep { owners: true, ..xattrs }, Keep { modes: true, ..xattrs }] {
+    let xattrs = Preserve { xattrs: true, ..Preserve::default() };
+    for keep in [xattrs, Preserve { owners: true, ..xattrs }, Preserve { modes: true, ..xattrs }] {
         let (names, ended, heard) = kept_attributes(keep);
         assert_eq!(names, [b"user.fine".to_vec(), Vec::new()], "{keep:?}");
         let Ended::Complete(summary) = ended else { panic!("{ended:?}") };
@@ -267,7 +267,7 @@ fn b06_whoever_asks_for_owners_modes_and_attributes_gets_what_the_kernel_acts_on
     if !xdfs_test_needs::root("it sets attributes that only root may set") {
         return;
     }
-    let names = kept_attributes(Keep { owners: true, modes: true, xattrs: true, ..Keep::default() }).0;
+    let names = kept_attributes(Preserve { owners: true, modes: true, xattrs: true, ..Preserve::default() }).0;
     assert!(names.contains(&b"trusted.x".to_vec()), "asked for all of it: {names:?}");
 }
 

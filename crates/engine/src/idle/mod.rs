@@ -39,7 +39,7 @@ pub struct IdlePipeline {
     /// The channels.
     channels: BTreeMap<ChannelId, IdleChannel>,
     /// The peer has begun to end the session, and has until then.
-    leaving_until: Option<Instant>,
+    close_deadline: Option<Instant>,
 }
 
 /// What an owner does after an input.
@@ -94,7 +94,7 @@ pub enum IdleEvent {
 impl IdlePipeline {
     /// The pipeline of a new session, without channels.
     pub fn new(session: Session) -> Self {
-        Self { session, channels: BTreeMap::new(), leaving_until: None }
+        Self { session, channels: BTreeMap::new(), close_deadline: None }
     }
 
     /// The first channel is up, and its client's first operation, if there is one, came with the
@@ -176,7 +176,7 @@ impl IdlePipeline {
             Some(record) => {
                 idle.arriving = Arriving::End(record);
                 dispatch.submit(Op::Small { socket: idle.socket, length: record.head.length as usize });
-                self.leaving_until.get_or_insert(dispatch.now().after(self.session.limits().stall));
+                self.close_deadline.get_or_insert(dispatch.now().after(self.session.limits().stall));
                 IdleStep::Wait
             }
             None => {
@@ -256,7 +256,7 @@ impl IdlePipeline {
         // The end that it had begun to tell was perhaps none.
         let ending = |idle: &IdleChannel| matches!(idle.arriving, Arriving::End(_));
         if !self.session.is_closing() && !self.channels.values().any(ending) {
-            self.leaving_until = None;
+            self.close_deadline = None;
         }
         if !known {
             return ChannelLoss::Unreported;
@@ -301,7 +301,7 @@ impl IdlePipeline {
                     if closing {
                         // After EOFT both ways on one channel the others get only a moment (P-48).
                         let soon = now.after(limits::LAST_WORDS);
-                        self.leaving_until = Some(self.leaving_until.map_or(soon, |until| until.min(soon)));
+                        self.close_deadline = Some(self.close_deadline.map_or(soon, |until| until.min(soon)));
                     }
                     // A lost one is closed already.
                     if let Some(idle) = self.channels.remove(&channel) {
@@ -326,7 +326,7 @@ impl IdlePipeline {
                 | Output::Forget { .. }
                 | Output::Abort { .. }
                 | Output::Resume { .. }
-                | Output::Group { .. }
+                | Output::ToPipeline { .. }
                 | Output::Event(_) => {}
             }
         }
@@ -382,7 +382,7 @@ impl IdlePipeline {
 
     /// Whether the peer had its time to complete the end that it began.
     pub fn is_late(&self, now: Instant) -> bool {
-        self.leaving_until.is_some_and(|until| now >= until)
+        self.close_deadline.is_some_and(|until| now >= until)
     }
 
     /// Whether the peer does not take what it wanted to be told: its requests would not be heard

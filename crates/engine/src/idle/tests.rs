@@ -6,7 +6,7 @@ use xdfs_io::dispatch::{Completion, Faults, Network, Sim, SimLink};
 use xdfs_proto::base::{KeyLimits, PipelineId, SessionId};
 use xdfs_proto::session::{Role, SessionLimits};
 use xdfs_proto::wire::notice::Changes;
-use xdfs_secure::keys::{ChannelKeys, Grant, JoinSecret, Role as KeyRole};
+use xdfs_secure::keys::{ChannelKeys, GrantSecret, JoinSecret, Role as KeyRole};
 
 /// A server's idle pipeline, and its client.
 struct Pair {
@@ -20,7 +20,7 @@ struct Pair {
 }
 
 fn layer(channel: ChannelId, role: KeyRole) -> RecordLayer {
-    let (secret, grant) = (JoinSecret::new(&[5; 32]), Grant::new(&[6; 32]));
+    let (secret, grant) = (JoinSecret::new(&[5; 32]), GrantSecret::new(&[6; 32]));
     let keys = ChannelKeys::derive(&secret, &grant, SessionId([7; 16]), channel).unwrap().for_role(role);
     RecordLayer::new(keys.seal, keys.open, KeyLimits::default()).unwrap()
 }

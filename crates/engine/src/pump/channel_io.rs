@@ -1,4 +1,4 @@
-//! One channel as the pump sees it: its socket, its keys, what is arriving and what is leaving.
+//! One channel as the pump sees it: its socket, its keys, what is arriving and what is being sent.
 
 use crate::bounds;
 use crate::record::{Record, RecordLayer};
@@ -63,9 +63,9 @@ pub(super) enum BufferOrigin {
     Stream,
 }
 
-/// What is leaving.
+/// What is being sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) enum Leaving {
+pub(super) enum SendState {
     /// The transport has nothing of this channel.
     #[default]
     Nothing,
@@ -83,18 +83,18 @@ pub(super) struct SendingBlock {
     pub origin: BufferOrigin,
 }
 
-/// One channel of the pump: its socket, its keys, what is arriving and what is leaving.
+/// One channel of the pump: its socket, its keys, what is arriving and what is being sent.
 #[derive(Debug)]
 pub(super) struct ChannelIo {
     pub socket: SocketId,
     pub records: RecordLayer,
     pub arriving: Arriving,
-    pub leaving: Leaving,
+    pub sending: SendState,
 }
 
 impl ChannelIo {
     pub(super) fn new(socket: SocketId, records: RecordLayer) -> Self {
-        Self { socket, records, arriving: Arriving::Nothing, leaving: Leaving::Nothing }
+        Self { socket, records, arriving: Arriving::Nothing, sending: SendState::Nothing }
     }
 
     /// The memory of a long control payload that is arriving.
@@ -107,14 +107,14 @@ impl ChannelIo {
 
     /// Whether the channel is between two records in both directions.
     pub(super) fn at_boundary(&self) -> bool {
-        self.leaving == Leaving::Nothing && matches!(self.arriving, Arriving::Head)
+        self.sending == SendState::Nothing && matches!(self.arriving, Arriving::Head)
     }
 
     /// The block that is with the transport.
-    pub(super) const fn leaving_block(&self) -> Option<SendingBlock> {
-        match self.leaving {
-            Leaving::Block(block) => Some(block),
-            Leaving::Nothing | Leaving::Record => None,
+    pub(super) const fn block_in_flight(&self) -> Option<SendingBlock> {
+        match self.sending {
+            SendState::Block(block) => Some(block),
+            SendState::Nothing | SendState::Record => None,
         }
     }
 }

@@ -124,7 +124,7 @@ where
         let Beside::Awaited(_, step) = ended else { return };
         match step {
             Waiting::Check => self.on_check(operation),
-            Waiting::Group(to, message) => self.forward(to, message),
+            Waiting::ToPipeline(to, message) => self.forward(to, message),
             Waiting::Verify { length, reread, sent } => self.on_verify(operation, length, reread, sent),
         }
     }
@@ -135,17 +135,17 @@ where
         hashed.is_some_and(|hashed| hashed.beside.put_off(step))
     }
 
-    /// Whether the end of a member's range waits for its hashes.
-    pub(super) fn group_waits(&mut self, to: PipelineId, message: &PipelineMessage) -> bool {
+    /// Whether the end of a participant's range waits for its hashes.
+    pub(super) fn pipeline_message_waits(&mut self, to: PipelineId, message: &PipelineMessage) -> bool {
         match message {
-            PipelineMessage::Sent(operation) => self.waits(*operation, Waiting::Group(to, message.clone())),
+            PipelineMessage::Sent(operation) => self.waits(*operation, Waiting::ToPipeline(to, message.clone())),
             _ => false,
         }
     }
 
     /// Reports the digest of what was sent to the machine. Returns false if that has to wait, or
     /// failed.
-    pub(super) fn prove(&mut self, operation: OperationId) -> bool {
+    pub(super) fn report_digest(&mut self, operation: OperationId) -> bool {
         if self.waits(operation, Waiting::Check) {
             return false;
         }
@@ -163,7 +163,7 @@ where
             if unknown { Err(Error::new(ErrorKind::Protocol, "the peer confirmed what was not sent")) } else { proof };
         match proof {
             Ok(proof) => {
-                self.session.prove(operation, proof);
+                self.session.set_digest(operation, proof);
                 true
             }
             Err(error) => {
@@ -260,7 +260,7 @@ where
 }
 
 /// Hashes a block that leaves from a buffer, unless it was sent before.
-pub(super) fn hash_leaving(hashed: Option<&Hashed>, extent: Extent, bytes: &[u8]) -> Result<(), Error> {
+pub(super) fn hash_outgoing(hashed: Option<&Hashed>, extent: Extent, bytes: &[u8]) -> Result<(), Error> {
     match hashed {
         Some(hashed) if hashed.inline && !hashed.hashing.touches(extent) => {
             hashed.hashing.add(leaf(bytes, extent.offset())?);

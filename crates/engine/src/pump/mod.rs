@@ -17,9 +17,9 @@ mod calls;
 mod channel_io;
 mod checkpoint;
 mod command;
+mod coordination;
 mod hashing;
 mod lingering;
-mod members;
 mod pacing;
 mod receive;
 mod release;
@@ -38,7 +38,7 @@ use crate::schedule::QuotaClass;
 use crate::transfer::{AfterDetach, Transfer, Writer};
 use buffers::Buffers;
 use calls::Batches;
-use channel_io::{Arriving, ChannelIo, Leaving, SendingBlock};
+use channel_io::{Arriving, ChannelIo, SendState, SendingBlock};
 use hashing::HashRequest;
 use lingering::Lingering;
 use pacing::{QueuedStart, StartQueue};
@@ -77,7 +77,7 @@ pub struct Parts<D: Dispatch, H> {
     /// Where its helper threads send messages.
     pub post: MailboxSender<D::Link, D::Waker>,
     /// The other pipelines of the session, by number; none at its own index.
-    pub peers: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
+    pub siblings: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
     /// Storage calls that may block.
     pub blocking: Blocking,
     /// What it was told when it was started.
@@ -126,13 +126,13 @@ struct Mailboxes<D: Dispatch> {
     /// Where helper threads of this pump send messages.
     own: MailboxSender<D::Link, D::Waker>,
     /// The other pipelines of the session, by number; none at its own index.
-    peers: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
+    siblings: Vec<Option<MailboxSender<D::Link, D::Waker>>>,
 }
 
 /// The channels of the pipeline.
 #[derive(Default)]
 struct Channels {
-    lines: BTreeMap<ChannelId, ChannelIo>,
+    by_id: BTreeMap<ChannelId, ChannelIo>,
     /// Channel of each socket.
     by_socket: Vec<Option<ChannelId>>,
 }
@@ -187,16 +187,16 @@ where
     D::Link: Send + 'static,
     H: Host,
 {
-    /// A pump for `group`.
-    pub fn new(parts: Parts<D, H>, group: Pipeline<D::Link>) -> std::io::Result<Self> {
-        let buffers = bounds::buffers(group.session.limits().block);
-        let block = group.session.limits().block as usize;
+    /// A pump for `pipeline`.
+    pub fn new(parts: Parts<D, H>, pipeline: Pipeline<D::Link>) -> std::io::Result<Self> {
+        let buffers = bounds::buffers(pipeline.session.limits().block);
+        let block = pipeline.session.limits().block as usize;
         let mut pump = Self {
             dispatch: parts.dispatch,
             host: parts.host,
             settings: parts.settings,
-            session: group.session,
-            mail: Mailboxes { inbox: parts.mailbox, own: parts.post, peers: parts.peers },
+            session: pipeline.session,
+            mail: Mailboxes { inbox: parts.mailbox, own: parts.post, siblings: parts.siblings },
             channels: Channels::default(),
             buffers: Buffers::new(buffers, block),
             storage: StorageCalls { blocking: parts.blocking, pending: 0, refused: VecDeque::new() },
@@ -208,7 +208,7 @@ where
             timers: Timers { next_tick: Instant(0), idle_since: None, starved_since: None },
             end: SessionEnd::default(),
         };
-        for channel in group.channels {
+        for channel in pipeline.channels {
             pump.attach(channel)?;
         }
         Ok(pump)
@@ -264,27 +264,27 @@ where
         let busy = self.session.is_at_work();
         let storing = self.is_storing();
         self.timers.idle_since = if busy || storing { None } else { self.timers.idle_since.or(Some(now)) };
-        let boundary = self.timers.idle_since.is_none() || self.channels.lines.values().all(ChannelIo::at_boundary);
+        let boundary = self.timers.idle_since.is_none() || self.channels.by_id.values().all(ChannelIo::at_boundary);
         // A reply that may have to be sent again would be lost with the thread that holds it.
         let may_retire = self.settings.retire && boundary && self.batches.is_empty() && !self.session.is_closing();
         let retire =
             self.timers.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // An idle session has no deadlines: no tick wakes it.
         let tick = (busy || self.session.is_closing() || storing || !boundary).then_some(self.timers.next_tick);
-        [owed, tick, retire, self.leaving_until(), self.starts.deadline()].into_iter().flatten().min()
+        [owed, tick, retire, self.linger_until(), self.starts.deadline()].into_iter().flatten().min()
     }
 
     /// Checks every channel's progress, for stalls.
     fn tick(&mut self, now: Instant) {
-        for (channel, line) in &self.channels.lines {
-            let progress = self.dispatch.progress(line.socket);
+        for (channel, io) in &self.channels.by_id {
+            let progress = self.dispatch.progress(io.socket);
             // Data that is not read because this side lacks a buffer is not a stall of the peer.
-            let ours = matches!(line.arriving, Arriving::Waiting { .. } | Arriving::Held(_));
+            let ours = matches!(io.arriving, Arriving::Waiting { .. } | Arriving::Held(_));
             let heard_at = if ours { now } else { progress.received_at };
             self.session.on_progress(*channel, heard_at, progress.sent_at);
         }
         self.end_without_memory(now);
-        self.end_late_leaving(now);
+        self.end_late_lingering(now);
         self.session.on_time(now);
         self.mark_all(now);
         let usual = (self.session.limits().stall / 8).clamp(bounds::TICK_MIN, bounds::MARKER_PERIOD / 5);
@@ -300,7 +300,7 @@ where
             self.channels.by_socket.resize(index + 1, None);
         }
         self.channels.by_socket[index] = Some(channel.channel);
-        self.channels.lines.insert(channel.channel, ChannelIo::new(socket, channel.records));
+        self.channels.by_id.insert(channel.channel, ChannelIo::new(socket, channel.records));
         if !channel.known {
             self.session.on_channel(channel.channel, self.dispatch.now());
         }
@@ -312,7 +312,7 @@ where
     }
 
     fn on_completion(&mut self, completion: Completion<D::Link>) {
-        let Some(completion) = self.on_leaving(completion) else { return };
+        let Some(completion) = self.on_lingering(completion) else { return };
         match completion {
             Completion::Head { socket, head } => self.on_raw_head(socket, head),
             Completion::Small { socket, bytes } => self.on_small(socket, &bytes),
@@ -332,8 +332,8 @@ where
 
     fn on_ended(&mut self, socket: SocketId, side: Side, cause: End, buffer: Option<Buffer>) {
         // It was closed by what came before in this turn.
-        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
-        let sending = line.leaving_block();
+        let Some((channel, io)) = self.channels.of_socket(socket) else { return };
+        let sending = io.block_in_flight();
         let error = match cause {
             End::Closed => Error::new(ErrorKind::ConnectionLost, PEER_CLOSED),
             End::Failed(errno) => {
@@ -375,9 +375,9 @@ where
             Output::Execute { operation, channel } => self.on_execute(operation, channel),
             Output::Forget { operation } => self.forget_calls(operation),
             Output::Abort { operation, keep } => self.abort_transfer(operation, keep),
-            Output::Close { channel, .. } => self.close_line(channel),
+            Output::Close { channel, .. } => self.close_channel(channel),
             Output::Resume { channel } => self.on_resume(channel),
-            Output::Group { to, message } => self.on_group_output(to, message),
+            Output::ToPipeline { to, message } => self.on_to_pipeline(to, message),
             Output::Event(event) => self.on_event(event),
         }
     }
@@ -397,24 +397,24 @@ where
         }
     }
 
-    fn close_line(&mut self, channel: ChannelId) {
+    fn close_channel(&mut self, channel: ChannelId) {
         // The machine closes a channel that broke before it was attached.
-        let Some(line) = self.channels.lines.remove(&channel) else { return };
-        self.channels.by_socket[line.socket.0 as usize] = None;
+        let Some(io) = self.channels.by_id.remove(&channel) else { return };
+        self.channels.by_socket[io.socket.0 as usize] = None;
         self.buffers.want_receive.retain(|waiting| *waiting != channel);
         let waited = self.buffers.want_send.len();
         self.buffers.want_send.retain(|(waiting, ..)| *waiting != channel);
         let submitted = waited == self.buffers.want_send.len();
-        if self.session.is_over() && line.leaving == Leaving::Record && submitted {
-            return self.let_leave(&line);
+        if self.session.is_over() && io.sending == SendState::Record && submitted {
+            return self.linger(&io);
         }
-        let _ = self.dispatch.detach(line.socket, &mut self.buffers.returned);
+        let _ = self.dispatch.detach(io.socket, &mut self.buffers.returned);
         let mut back = std::mem::take(&mut self.buffers.returned).into_iter();
         // The receiving side's buffer comes first.
-        if matches!(line.arriving, Arriving::Filling { .. }) {
+        if matches!(io.arriving, Arriving::Filling { .. }) {
             back.by_ref().take(1).for_each(|buffer| self.buffers.receive.give(buffer));
         }
-        if let Leaving::Block(sending) = line.leaving {
+        if let SendState::Block(sending) = io.sending {
             back.for_each(|buffer| self.return_sent(sending, buffer));
             self.on_record_left(sending.operation);
         }
@@ -458,7 +458,7 @@ where
             Message::Kept(operation) => self.on_kept(operation),
             Message::Dropped => self.storage.pending -= 1,
             Message::Read(filled) => self.on_read(filled),
-            Message::Group { from, message, shared } => self.on_group(from, message, shared),
+            Message::FromPipeline { from, message, shared } => self.on_pipeline_message(from, message, shared),
         }
     }
 }
@@ -467,7 +467,7 @@ impl Channels {
     /// The channel of a socket; none if it is closed.
     fn of_socket(&mut self, socket: SocketId) -> Option<(ChannelId, &mut ChannelIo)> {
         let channel = self.by_socket.get(socket.0 as usize).copied().flatten()?;
-        Some((channel, self.lines.get_mut(&channel)?))
+        Some((channel, self.by_id.get_mut(&channel)?))
     }
 }
 

@@ -83,11 +83,11 @@ where
     /// Sets the limit of bandwidth that holds for the payload of a record.
     pub(super) fn limit(&mut self, channel: ChannelId, side: Side, head: &Head) {
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get(&channel) else { return };
+        let Some(io) = self.channels.by_id.get(&channel) else { return };
         let calls = Event::from_code(head.event).and_then(CallService::of).is_some();
         let now = self.dispatch.now();
         let pacer = self.host.pace(head.operation).filter(|pacer| !calls || !pacer.overtakes(head.length, now));
-        self.dispatch.pace(line.socket, side, pacer.map(|pacer| pacer as Arc<dyn Pace>));
+        self.dispatch.pace(io.socket, side, pacer.map(|pacer| pacer as Arc<dyn Pace>));
     }
 
     fn start(&mut self, start: QueuedStart) {

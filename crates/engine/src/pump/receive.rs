@@ -24,27 +24,27 @@ where
     /// Waits for the next record of a channel.
     pub(super) fn next_head(&mut self, channel: ChannelId) {
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
-        line.arriving = Arriving::Head;
-        self.dispatch.submit(Op::Head { socket: line.socket });
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
+        io.arriving = Arriving::Head;
+        self.dispatch.submit(Op::Head { socket: io.socket });
     }
 
     /// Waits for the peer's close_notify of the handshake; its records follow.
     pub(super) fn await_farewell(&mut self, channel: ChannelId, farewell: Farewell) {
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
-        line.arriving = Arriving::Farewell(farewell);
-        self.dispatch.submit(Op::Small { socket: line.socket, length: FAREWELL_BYTES });
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
+        io.arriving = Arriving::Farewell(farewell);
+        self.dispatch.submit(Op::Small { socket: io.socket, length: FAREWELL_BYTES });
     }
 
     pub(super) fn on_raw_head(&mut self, socket: SocketId, raw: [u8; HEAD_BYTES]) {
         // It was closed by what came before in this turn.
-        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
+        let Some((channel, io)) = self.channels.of_socket(socket) else { return };
         let mut record = match Record::decode(raw) {
             Ok(record) => record,
             Err(error) => return self.lose(channel, error),
         };
-        match record.prove(&mut line.records.opener) {
+        match record.verify_head(&mut io.records.opener) {
             Ok(()) => self.judge(channel, record),
             Err(error) => self.lose(channel, error),
         }
@@ -53,9 +53,9 @@ where
     /// A parked head is evaluated again.
     pub(super) fn on_resume(&mut self, channel: ChannelId) {
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
         // The machine resumes only what it has parked.
-        if let Arriving::Parked(record) = std::mem::replace(&mut line.arriving, Arriving::Nothing) {
+        if let Arriving::Parked(record) = std::mem::replace(&mut io.arriving, Arriving::Nothing) {
             self.judge(channel, record);
         }
     }
@@ -64,13 +64,13 @@ where
         let now = self.dispatch.now();
         let verdict = record.judge(&mut self.session, channel, now);
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
         match verdict {
             Ok(HeadVerdict::Control) if record.head.length == 0 => self.on_control(channel, record, &[]),
             Ok(HeadVerdict::Control) => self.start_control(channel, record),
             Ok(HeadVerdict::Block { .. } | HeadVerdict::Calls { .. }) => self.start_block(channel, record, true),
             Ok(HeadVerdict::Skip) => self.start_block(channel, record, false),
-            Ok(HeadVerdict::Park) => line.arriving = Arriving::Parked(record),
+            Ok(HeadVerdict::Park) => io.arriving = Arriving::Parked(record),
             Err(rejected) => self.reject(channel, rejected),
         }
     }
@@ -86,34 +86,34 @@ where
     fn start_control(&mut self, channel: ChannelId, record: Record) {
         let length = record.head.length as usize;
         let full = is_long(&record) && {
-            let arriving: usize = self.channels.lines.values().map(ChannelIo::long_control_bytes).sum();
+            let arriving: usize = self.channels.by_id.values().map(ChannelIo::long_control_bytes).sum();
             arriving + length > bounds::LONG_CONTROLS_BYTES
         };
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
         if full {
-            line.arriving = Arriving::Held(record);
+            io.arriving = Arriving::Held(record);
             return;
         }
-        line.arriving = Arriving::Control(record);
-        self.dispatch.submit(Op::Small { socket: line.socket, length });
+        io.arriving = Arriving::Control(record);
+        self.dispatch.submit(Op::Small { socket: io.socket, length });
     }
 
     /// A long control payload is whole, or its channel is gone: the next one is read.
     pub(super) fn next_held(&mut self) {
-        let held = |(channel, line): (&ChannelId, &ChannelIo)| match line.arriving {
+        let held = |(channel, io): (&ChannelId, &ChannelIo)| match io.arriving {
             Arriving::Held(record) => Some((*channel, record)),
             _ => None,
         };
-        if let Some((channel, record)) = self.channels.lines.iter().find_map(held) {
+        if let Some((channel, record)) = self.channels.by_id.iter().find_map(held) {
             self.start_control(channel, record);
         }
     }
 
     pub(super) fn on_small(&mut self, socket: SocketId, bytes: &[u8]) {
         // It was closed by what came before in this turn.
-        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
-        match std::mem::replace(&mut line.arriving, Arriving::Nothing) {
+        let Some((channel, io)) = self.channels.of_socket(socket) else { return };
+        match std::mem::replace(&mut io.arriving, Arriving::Nothing) {
             Arriving::Control(record) => {
                 self.on_control(channel, record, bytes);
                 if is_long(&record) {
@@ -131,8 +131,8 @@ where
 
     fn on_control(&mut self, channel: ChannelId, record: Record, payload: &[u8]) {
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
-        let (now, opener) = (self.dispatch.now(), &mut line.records.opener);
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
+        let (now, opener) = (self.dispatch.now(), &mut io.records.opener);
         match control::receive(&mut self.session, opener, channel, &record, payload, now) {
             Ok(()) if self.session.awaits(channel) => self.next_head(channel),
             // Its last record: the peer then closes the connection, which is no loss.
@@ -154,8 +154,8 @@ where
             false => PieceTarget::Skipped,
         };
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
-        let socket = line.socket;
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
+        let socket = io.socket;
         if record.head.length == 0 {
             return self.on_empty(channel, record);
         }
@@ -166,7 +166,7 @@ where
         let to_file = to == PieceTarget::File;
         let may_take = (whole || to_file) && self.buffers.want_receive.is_empty();
         if let Some(buffer) = may_take.then(|| self.buffers.receive.take()).flatten() {
-            line.arriving = Arriving::Filling { record, wanted };
+            io.arriving = Arriving::Filling { record, wanted };
             let to = record.head.length as usize;
             return self.dispatch.submit(Op::Fill { socket, buffer, from: 0, to });
         }
@@ -175,10 +175,10 @@ where
         // arrives.
         let soon = self.writer.blocks > 0;
         if whole || (to_file && (arrival.ordered || soon)) {
-            line.arriving = Arriving::Waiting { record, wanted };
+            io.arriving = Arriving::Waiting { record, wanted };
             return self.buffers.want_receive.push_back(channel);
         }
-        line.arriving = Arriving::Pieces(Pieces { record, done: 0, to, carry: Vec::new() });
+        io.arriving = Arriving::Pieces(Pieces { record, done: 0, to, carry: Vec::new() });
         let limit = (record.head.length as usize).min(bounds::PIECE_BYTES);
         self.dispatch.submit(Op::Some { socket, limit });
     }
@@ -186,10 +186,10 @@ where
     /// A skippable record without a payload.
     fn on_empty(&mut self, channel: ChannelId, record: Record) {
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
         if !record.proved {
             let mut headed = record.head_bytes();
-            if let Err(error) = line.records.opener.open(record.head.level, &mut headed, &record.tag()) {
+            if let Err(error) = io.records.opener.open(record.head.level, &mut headed, &record.tag()) {
                 return self.lose(channel, wrong_tag(error));
             }
         }
@@ -206,33 +206,33 @@ where
     /// Buffers were returned: the channels that have waited longest get them.
     pub(super) fn serve_waiting(&mut self) {
         while let Some(channel) = self.buffers.want_receive.front().copied() {
-            let line = self.channels.lines.get_mut(&channel);
+            let io = self.channels.by_id.get_mut(&channel);
             // It was closed, or its block needs no buffer any more.
-            let Some((line, record, wanted)) = line.and_then(waiting) else {
+            let Some((io, record, wanted)) = io.and_then(waiting) else {
                 self.buffers.want_receive.pop_front();
                 continue;
             };
             // The others wait, too.
             let Some(buffer) = self.buffers.receive.take() else { break };
             self.buffers.want_receive.pop_front();
-            line.arriving = Arriving::Filling { record, wanted };
+            io.arriving = Arriving::Filling { record, wanted };
             let to = record.head.length as usize;
-            self.dispatch.submit(Op::Fill { socket: line.socket, buffer, from: 0, to });
+            self.dispatch.submit(Op::Fill { socket: io.socket, buffer, from: 0, to });
         }
         self.serve_waiting_sends();
     }
 
     pub(super) fn on_filled(&mut self, socket: SocketId, mut buffer: Buffer) {
         // It was closed by what came before in this turn.
-        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
+        let Some((channel, io)) = self.channels.of_socket(socket) else { return };
         // Cannot fail: a buffer is filled in no other state.
-        let Arriving::Filling { record, wanted } = std::mem::replace(&mut line.arriving, Arriving::Nothing) else {
+        let Arriving::Filling { record, wanted } = std::mem::replace(&mut io.arriving, Arriving::Nothing) else {
             return;
         };
         if !record.proved {
             let headed = buffer.headed(record.head.length as usize);
             headed[..32].copy_from_slice(&record.raw[..32]);
-            if let Err(error) = line.records.opener.open(record.head.level, headed, &record.tag()) {
+            if let Err(error) = io.records.opener.open(record.head.level, headed, &record.tag()) {
                 self.buffers.receive.give(buffer);
                 return self.lose(channel, wrong_tag(error));
             }
@@ -247,7 +247,7 @@ where
         }
         match self.session.on_block(channel) {
             Ok(wanted) => {
-                line.arriving = Arriving::Head;
+                io.arriving = Arriving::Head;
                 self.dispatch.submit(Op::Head { socket });
                 self.place(channel, &record.head, wanted, buffer);
             }
@@ -323,9 +323,9 @@ where
     /// Some bytes of a block at level clear are in the dispatcher's scratch area.
     pub(super) fn on_piece(&mut self, socket: SocketId, length: usize) {
         // It was closed by what came before in this turn.
-        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
+        let Some((channel, io)) = self.channels.of_socket(socket) else { return };
         // Cannot fail: a piece is asked for in no other state.
-        let Arriving::Pieces(pieces) = &mut line.arriving else { return };
+        let Arriving::Pieces(pieces) = &mut io.arriving else { return };
         let Pieces { record, done, to, carry } = pieces;
         let (head, last) = (record.head, *done as usize + length == record.head.length as usize);
         if *to == PieceTarget::File {
@@ -405,9 +405,9 @@ fn write_pages(
 }
 
 /// The record of a channel that waits for a buffer, and whether its block is wanted.
-fn waiting(line: &mut ChannelIo) -> Option<(&mut ChannelIo, Record, bool)> {
-    match line.arriving {
-        Arriving::Waiting { record, wanted } => Some((line, record, wanted)),
+fn waiting(io: &mut ChannelIo) -> Option<(&mut ChannelIo, Record, bool)> {
+    match io.arriving {
+        Arriving::Waiting { record, wanted } => Some((io, record, wanted)),
         _ => None,
     }
 }

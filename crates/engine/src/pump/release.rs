@@ -41,7 +41,7 @@ where
     }
 
     /// The pipeline that coordinates the operation reports its outcome.
-    pub(super) fn settle_member(&mut self, operation: OperationId) {
+    pub(super) fn settle_participant(&mut self, operation: OperationId) {
         self.end_transfer(operation, false);
         if let Some(transfer) = self.transfers.get_mut(&operation) {
             transfer.reported = true;
@@ -133,9 +133,9 @@ where
     pub(super) fn close_when_sent(&mut self, operation: OperationId, file: FileId) {
         if self
             .channels
-            .lines
+            .by_id
             .values()
-            .any(|line| line.leaving_block().is_some_and(|sending| sending.operation == operation))
+            .any(|io| io.block_in_flight().is_some_and(|sending| sending.operation == operation))
         {
             return;
         }

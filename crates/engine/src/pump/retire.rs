@@ -34,19 +34,19 @@ where
         if self.session.is_at_work() || self.is_storing() || !self.batches.is_empty() {
             return None;
         }
-        self.channels.lines.values().all(ChannelIo::at_boundary).then(|| Ending::Idle(Box::new(self.take_pipeline())))
+        self.channels.by_id.values().all(ChannelIo::at_boundary).then(|| Ending::Idle(Box::new(self.take_pipeline())))
     }
 
     /// The pipeline as a value: every channel is between two records.
     fn take_pipeline(&mut self) -> Pipeline<D::Link> {
-        let mut channels = Vec::with_capacity(self.channels.lines.len());
-        for (channel, line) in std::mem::take(&mut self.channels.lines) {
-            let detached = self.dispatch.detach(line.socket, &mut self.buffers.returned);
+        let mut channels = Vec::with_capacity(self.channels.by_id.len());
+        for (channel, io) in std::mem::take(&mut self.channels.by_id) {
+            let detached = self.dispatch.detach(io.socket, &mut self.buffers.returned);
             channels.push(PipelineChannel {
                 channel,
                 link: detached.link,
                 unread: detached.unread,
-                records: line.records,
+                records: io.records,
                 known: true,
                 farewell: None,
             });

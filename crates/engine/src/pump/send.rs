@@ -1,8 +1,8 @@
 //! Outgoing records: sealed, then passed to the dispatcher by the route that was chosen when the
 //! source was opened.
 
-use super::channel_io::{Arriving, BufferOrigin, Leaving, SendingBlock};
-use super::hashing::{hash_leaving, passed};
+use super::channel_io::{Arriving, BufferOrigin, SendState, SendingBlock};
+use super::hashing::{hash_outgoing, passed};
 use super::storage::stream_of;
 use super::{Host, Pump};
 use crate::control;
@@ -22,8 +22,8 @@ where
     H: Host,
 {
     pub(super) fn on_send(&mut self, channel: ChannelId, head: Head, payload: Payload) {
-        if let Some(line) = self.channels.lines.get_mut(&channel) {
-            line.leaving = Leaving::Record;
+        if let Some(io) = self.channels.by_id.get_mut(&channel) {
+            io.sending = SendState::Record;
         }
         match payload {
             Payload::Control(payload) => self.send_control(channel, &head, &payload),
@@ -37,9 +37,9 @@ where
 
     fn send_control(&mut self, channel: ChannelId, head: &Head, payload: &[u8]) {
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
-        let sealer = &mut line.records.sealer;
-        if let Err(error) = control::send(&mut self.dispatch, line.socket, sealer, head, payload) {
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
+        let sealer = &mut io.records.sealer;
+        if let Err(error) = control::send(&mut self.dispatch, io.socket, sealer, head, payload) {
             self.lose(channel, error);
         }
     }
@@ -69,7 +69,7 @@ where
                 match held {
                     Some(buffer) => {
                         // A buffer's capacity is a block: the length fits.
-                        let hashed = hash_leaving(hashed, extent, &buffer.payload()[..extent.length() as usize]);
+                        let hashed = hash_outgoing(hashed, extent, &buffer.payload()[..extent.length() as usize]);
                         if let Err(error) = hashed {
                             self.session.on_checked(head.operation, Err(error));
                         }
@@ -98,9 +98,9 @@ where
 
     fn send_clear(&mut self, channel: ChannelId, head: &Head, extent: Extent, body: Body) {
         // It was closed in this turn.
-        let Some(line) = self.channels.lines.get_mut(&channel) else { return };
+        let Some(io) = self.channels.by_id.get_mut(&channel) else { return };
         let bytes = head.encode();
-        let sealed = line.records.sealer.seal_clear(&bytes).map_err(Error::from);
+        let sealed = io.records.sealer.seal_clear(&bytes).map_err(Error::from);
         let sending = SendingBlock { operation: head.operation, extent, origin: BufferOrigin::Nowhere };
         self.submit_sealed(channel, &bytes, sending, sealed, body);
     }
@@ -114,14 +114,14 @@ where
         mut buffer: Buffer,
     ) {
         let sending = SendingBlock { operation: head.operation, extent, origin };
-        let Some(line) = self.channels.lines.get_mut(&channel) else {
+        let Some(io) = self.channels.by_id.get_mut(&channel) else {
             return self.return_sent(sending, buffer);
         };
         let length = extent.length() as usize;
         let bytes = head.encode();
         let headed = buffer.headed(length);
         headed[..32].copy_from_slice(&bytes);
-        let sealed = line.records.sealer.seal(head.level, headed).map_err(Error::from);
+        let sealed = io.records.sealer.seal(head.level, headed).map_err(Error::from);
         self.submit_sealed(channel, &bytes, sending, sealed, Body::Buffer { buffer, from: 0, to: length });
     }
 
@@ -135,10 +135,10 @@ where
         sealed: Result<Tag, Error>,
         body: Body,
     ) {
-        match (self.channels.lines.get_mut(&channel), sealed) {
-            (Some(line), Ok(tag)) => {
-                line.leaving = Leaving::Block(sending);
-                self.dispatch.submit(Op::Send { socket: line.socket, head: Some(with_tag(head, &tag)), body });
+        match (self.channels.by_id.get_mut(&channel), sealed) {
+            (Some(io), Ok(tag)) => {
+                io.sending = SendState::Block(sending);
+                self.dispatch.submit(Op::Send { socket: io.socket, head: Some(with_tag(head, &tag)), body });
             }
             (_, sealed) => {
                 if let Body::Buffer { buffer, .. } = body {
@@ -190,8 +190,8 @@ where
 
     pub(super) fn on_sent(&mut self, socket: SocketId, buffer: Option<Buffer>, short_by: u64) {
         // It was closed by what came before in this turn.
-        let Some((channel, line)) = self.channels.of_socket(socket) else { return };
-        if let Leaving::Block(sending) = std::mem::take(&mut line.leaving) {
+        let Some((channel, io)) = self.channels.of_socket(socket) else { return };
+        if let SendState::Block(sending) = std::mem::take(&mut io.sending) {
             let mut ended = None;
             if let Some(transfer) = self.transfers.get_mut(&sending.operation) {
                 transfer.stats.add(channel, sending.extent.length());
@@ -236,12 +236,12 @@ where
 
     /// Returns a buffer that a socket's operation held when the socket ended.
     pub(super) fn give_back(&mut self, channel: ChannelId, side: Side, buffer: Option<Buffer>) {
-        let line = self.channels.lines.get_mut(&channel);
+        let io = self.channels.by_id.get_mut(&channel);
         match side {
             Side::Receive => {
                 // The completion ended the operation too: nothing is arriving any more.
-                if let Some(line) = line {
-                    line.arriving = Arriving::Nothing;
+                if let Some(io) = io {
+                    io.arriving = Arriving::Nothing;
                 }
                 if let Some(buffer) = buffer {
                     self.buffers.receive.give(buffer);
@@ -249,8 +249,8 @@ where
             }
             Side::Send => {
                 // Otherwise a control message, which holds nothing.
-                let left = line.map(|line| std::mem::take(&mut line.leaving));
-                let Some(Leaving::Block(sending)) = left else { return };
+                let left = io.map(|io| std::mem::take(&mut io.sending));
+                let Some(SendState::Block(sending)) = left else { return };
                 if let Some(buffer) = buffer {
                     self.return_sent(sending, buffer);
                 }
@@ -273,5 +273,5 @@ fn read_block(transfer: Option<&Transfer>, extent: Extent, buffer: &mut Buffer) 
         // Its blocks wait for no buffer: they are in those of the reader thread.
         ReadMode::Stream(_) => return Err(ended()),
     }
-    hash_leaving(transfer.hashed.as_ref(), extent, bytes)
+    hash_outgoing(transfer.hashed.as_ref(), extent, bytes)
 }

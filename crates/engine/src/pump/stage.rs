@@ -9,7 +9,7 @@ use crate::transfer::phase::hash_written;
 use crate::transfer::{AfterDetach, Phase, WriteMode, Writer, Writing, Written, commit};
 use std::sync::Arc;
 use xdfs_io::dispatch::Dispatch;
-use xdfs_io::store::{CommitRequest, Order, Stage, verified_range};
+use xdfs_io::store::{CommitRequest, Order, Stage, stored_range};
 use xdfs_proto::base::{Error, ErrorKind, OperationId};
 use xdfs_proto::session::StageFacts;
 use xdfs_proto::wire::control::Grant;
@@ -49,8 +49,8 @@ where
         let mode = self.write_mode(Arc::clone(&stage))?;
         let ordered = matches!(mode, WriteMode::Ordered { .. });
         let facts = StageFacts {
-            window: ordered.then_some(bounds::ordered_window(self.session.limits().block)),
-            kept: verified_range::ranges(stage.kept()),
+            receive_window: ordered.then_some(bounds::ordered_window(self.session.limits().block)),
+            kept: stored_range::ranges(stage.kept()),
             // Ranges with a known hash that is verified to be the source's are not hashed again.
             unverified: stage.kept().iter().any(|one| !one.proved || one.value.is_none()),
             reread: stage.can_read_back(),

@@ -166,7 +166,7 @@ where
     }
 
     pub(super) fn on_check(&mut self, operation: OperationId) {
-        if !self.prove(operation) {
+        if !self.report_digest(operation) {
             return;
         }
         let transfer = self.transfers.get(&operation);

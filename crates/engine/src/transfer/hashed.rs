@@ -73,7 +73,7 @@ pub enum Waiting {
     /// Check the source again.
     Check,
     /// Report to the coordinator that this pipeline's range is complete.
-    Group(PipelineId, PipelineMessage),
+    ToPipeline(PipelineId, PipelineMessage),
     /// Compare what arrived.
     Verify {
         /// Bytes of the transfer.

@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xdfs_io::buf::Buffer;
-use xdfs_io::store::{Hashes, VerifiedRange};
+use xdfs_io::store::{Hashes, StoredRange};
 use xdfs_proto::base::{Digest, Error, ErrorKind, Extent, Subtree};
 use xdfs_proto::session::{Comparison, ContentDigest, Mismatch};
 use xdfs_proto::{limits, plan};
@@ -90,7 +90,7 @@ impl Hashing {
     /// `protected` the received content is what was sent.
     pub fn receiving(
         mut self,
-        kept: &[VerifiedRange],
+        kept: &[StoredRange],
         granted: &[Extent],
         doubt: bool,
         protected: bool,
@@ -245,14 +245,14 @@ impl HashState {
 }
 
 impl Hashes for Hashing {
-    fn noted(&self) -> Vec<VerifiedRange> {
+    fn noted(&self) -> Vec<StoredRange> {
         let state = self.lock();
-        let hashed = |one: Subtree, proved| VerifiedRange { extent: one.extent, value: Some(one.value), proved };
-        let mut all: Vec<VerifiedRange> = state.kept.iter().map(|one| hashed(*one, true)).collect();
+        let hashed = |one: Subtree, proved| StoredRange { extent: one.extent, value: Some(one.value), proved };
+        let mut all: Vec<StoredRange> = state.kept.iter().map(|one| hashed(*one, true)).collect();
         all.extend(state.tree.subtrees().chain(state.apart.subtrees()).map(|one| hashed(one, self.proved)));
         // It is still present, and still to be read.
         let unread = state.unread(&self.granted).into_iter();
-        all.extend(unread.map(|extent| VerifiedRange { extent, value: None, proved: false }));
+        all.extend(unread.map(|extent| StoredRange { extent, value: None, proved: false }));
         all.sort_unstable_by_key(|one| one.extent.offset());
         all
     }

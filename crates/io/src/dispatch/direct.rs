@@ -173,7 +173,7 @@ pub(super) struct SendContext {
 /// One turn of a send whose body is a file. `told`: the back end reported that the socket has
 /// space.
 pub(super) fn step<L: Driver>(
-    line: &mut DriverState<L>,
+    driver: &mut DriverState<L>,
     outgoing: &mut Outgoing,
     socket: SocketId,
     tools: &mut SendContext,
@@ -181,17 +181,17 @@ pub(super) fn step<L: Driver>(
     told: bool,
     now: Instant,
 ) -> IoStep {
-    if !told && lacks_room(line, outgoing.rest().min(budget as u64)) {
-        line.send.ready = false;
+    if !told && lacks_room(driver, outgoing.rest().min(budget as u64)) {
+        driver.send.ready = false;
         return IoStep::Blocked;
     }
-    if let Some(step) = head_first(line, outgoing, now) {
+    if let Some(step) = head_first(driver, outgoing, now) {
         return step;
     }
     let mut left = budget;
     loop {
         let Body::File { file, offset, length } = outgoing.body else {
-            return memory(line, outgoing, &mut tools.zeros, left, now);
+            return memory(driver, outgoing, &mut tools.zeros, left, now);
         };
         if outgoing.at == length {
             return IoStep::Done;
@@ -201,20 +201,22 @@ pub(super) fn step<L: Driver>(
         }
         let from = offset + outgoing.at;
         let ask = (length - outgoing.at).min(left as u64) as usize;
-        let route = match line.link.direct() {
+        let route = match driver.link.direct() {
             Some(_) => tools.files.file(file).route,
             None => Route::Read,
         };
         let moved = match route {
-            Route::Splice => by_splice(line, tools, file, socket, from, ask, outgoing.at + (ask as u64) < length, now),
-            Route::Sendfile => by_sendfile(line, tools, file, from, ask, now),
-            Route::Read => by_reading(line, tools, file, from, ask, outgoing.at + (ask as u64) < length, now),
+            Route::Splice => {
+                by_splice(driver, tools, file, socket, from, ask, outgoing.at + (ask as u64) < length, now)
+            }
+            Route::Sendfile => by_sendfile(driver, tools, file, from, ask, now),
+            Route::Read => by_reading(driver, tools, file, from, ask, outgoing.at + (ask as u64) < length, now),
         };
         match moved {
             FileMoved::Bytes(count) => {
                 outgoing.at += count as u64;
                 left = left.saturating_sub(count);
-                if !line.send.ready && outgoing.at < length {
+                if !driver.send.ready && outgoing.at < length {
                     return IoStep::Blocked;
                 }
             }
@@ -248,14 +250,14 @@ fn below(route: Route) -> Route {
 /// Whether the socket is so full that it would accept only a part of this turn: then waiting for
 /// space costs fewer calls. The kernel reports "writable" from a third of the buffer on, so this
 /// never waits for an event that does not come.
-fn lacks_room<L: Driver>(line: &DriverState<L>, turn: u64) -> bool {
-    let Some(room) = line.link.room() else { return false };
+fn lacks_room<L: Driver>(driver: &DriverState<L>, turn: u64) -> bool {
+    let Some(room) = driver.link.room() else { return false };
     room.free < turn && room.free.saturating_mul(3) < room.total
 }
 
 #[allow(clippy::too_many_arguments)]
 fn by_splice<L: Driver>(
-    line: &mut DriverState<L>,
+    driver: &mut DriverState<L>,
     tools: &mut SendContext,
     file: FileId,
     socket: SocketId,
@@ -279,33 +281,33 @@ fn by_splice<L: Driver>(
             Err(error) => return source_failed(error),
         }
     }
-    let Some(target) = line.link.direct() else { return FileMoved::Refused };
+    let Some(target) = driver.link.direct() else { return FileMoved::Refused };
     let mut flags = SpliceFlags::NONBLOCK;
     flags.set(SpliceFlags::MORE, more);
     match splice(&pipe.read, None, target, None, pipe.held, flags) {
         Ok(count) => {
             pipe.held -= count;
-            line.send.ready = pipe.held == 0;
-            moved_directly(line, count, now)
+            driver.send.ready = pipe.held == 0;
+            moved_directly(driver, count, now)
         }
-        Err(error) => socket_failed(line, error),
+        Err(error) => socket_failed(driver, error),
     }
 }
 
 fn by_sendfile<L: Driver>(
-    line: &mut DriverState<L>,
+    driver: &mut DriverState<L>,
     tools: &mut SendContext,
     file: FileId,
     from: u64,
     ask: usize,
     now: Instant,
 ) -> FileMoved {
-    let Some(target) = line.link.direct() else { return FileMoved::Refused };
+    let Some(target) = driver.link.direct() else { return FileMoved::Refused };
     let mut at = from;
     match rustix::fs::sendfile(target, &tools.files.file(file).descriptor, Some(&mut at), ask) {
         Ok(0) => FileMoved::SourceEnd,
         // Short: the socket is full or the file ends here; the next call shows which.
-        Ok(count) => moved_directly(line, count, now),
+        Ok(count) => moved_directly(driver, count, now),
         // One call on two descriptors: these are errors of a connection, all others of the file.
         Err(
             error @ (Errno::AGAIN
@@ -318,13 +320,13 @@ fn by_sendfile<L: Driver>(
             | Errno::NETUNREACH
             | Errno::NETDOWN
             | Errno::HOSTDOWN),
-        ) => socket_failed(line, error),
+        ) => socket_failed(driver, error),
         Err(error) => source_failed(error),
     }
 }
 
 fn by_reading<L: Driver>(
-    line: &mut DriverState<L>,
+    driver: &mut DriverState<L>,
     tools: &mut SendContext,
     file: FileId,
     from: u64,
@@ -337,11 +339,11 @@ fn by_reading<L: Driver>(
         Err(step) => return FileMoved::Stopped(step),
     };
     // Layers take less at once, and what they do not take is read again.
-    let ask = ask.min(if line.link.layers().is_some() { LAYERED_BYTES } else { room.len() });
+    let ask = ask.min(if driver.link.layers().is_some() { LAYERED_BYTES } else { room.len() });
     match rustix::io::pread(&tools.files.file(file).descriptor, &mut room[..ask], from) {
         Ok(0) => FileMoved::SourceEnd,
         // Bytes that the socket does not accept are read again later.
-        Ok(count) => match line.push(&[IoSlice::new(&room[..count])], more, now) {
+        Ok(count) => match driver.push(&[IoSlice::new(&room[..count])], more, now) {
             Moved::Bytes(count) => FileMoved::Bytes(count),
             Moved::Blocked => FileMoved::Stopped(IoStep::Blocked),
             Moved::Ended(end) => FileMoved::Stopped(IoStep::Ended(end)),
@@ -351,14 +353,14 @@ fn by_reading<L: Driver>(
     }
 }
 
-fn moved_directly<L: Driver>(line: &mut DriverState<L>, count: usize, now: Instant) -> FileMoved {
-    line.sent(count, now);
-    line.link.moved_directly(count as u64);
+fn moved_directly<L: Driver>(driver: &mut DriverState<L>, count: usize, now: Instant) -> FileMoved {
+    driver.sent(count, now);
+    driver.link.moved_directly(count as u64);
     FileMoved::Bytes(count)
 }
 
-fn socket_failed<L: Driver>(line: &mut DriverState<L>, error: Errno) -> FileMoved {
-    line.send_failed(&error.into()).map_or(FileMoved::Repeat, FileMoved::Stopped)
+fn socket_failed<L: Driver>(driver: &mut DriverState<L>, error: Errno) -> FileMoved {
+    driver.send_failed(&error.into()).map_or(FileMoved::Repeat, FileMoved::Stopped)
 }
 
 /// An error of the file on a route that has a fallback.

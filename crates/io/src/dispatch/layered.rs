@@ -15,7 +15,7 @@ impl<W: Wait> Sockets<W> {
     /// Draws the conclusions from the turn that `side` had.
     pub(super) fn after_turn(&mut self, socket: SocketId, side: Side, blocked: bool) {
         let slot = self.slot(socket);
-        let Some(layers) = slot.line.link.layers_mut() else { return };
+        let Some(layers) = slot.driver.link.layers_mut() else { return };
         let (opened, holds, due_in) = (layers.has_just_opened(), layers.holds(), layers.due_in());
         let other = if side == Side::Receive { Side::Send } else { Side::Receive };
         if opened || holds && other == Side::Receive {
@@ -25,9 +25,9 @@ impl<W: Wait> Sockets<W> {
             return;
         }
         let slot = self.slot(socket);
-        if slot.line.way(side).ready {
+        if slot.driver.way(side).ready {
             // It may go on at once, after the others.
-            if !std::mem::replace(&mut slot.line.way(side).queued, true) {
+            if !std::mem::replace(&mut slot.driver.way(side).queued, true) {
                 self.next_round.push_back((socket, side));
             }
             return;
@@ -44,10 +44,10 @@ impl<W: Wait> Sockets<W> {
     /// for a socket without layers.
     pub(super) fn layers_found(&mut self, socket: SocketId) -> bool {
         let slot = self.slot(socket);
-        if slot.line.link.layers().is_none() {
+        if slot.driver.link.layers().is_none() {
             return false;
         }
-        let paced = slot.line.receive.paced.waits() || slot.line.send.paced.waits();
+        let paced = slot.driver.receive.paced.waits() || slot.driver.send.paced.waits();
         let both = self.try_again(socket, Side::Receive) | self.try_again(socket, Side::Send);
         if paced || !both {
             self.watch_exactly(socket);
@@ -58,7 +58,7 @@ impl<W: Wait> Sockets<W> {
     /// Gives the layers whose time has come a turn.
     pub(super) fn resume_timed(&mut self) {
         while let Some((socket, _)) = self.timed.due(self.now) {
-            if let Some(layers) = self.slot(socket).line.link.layers_mut() {
+            if let Some(layers) = self.slot(socket).driver.link.layers_mut() {
                 layers.on_due();
             }
             self.try_again(socket, Side::Receive);
@@ -74,7 +74,7 @@ impl<W: Wait> Sockets<W> {
             Side::Send => slot.sending.is_some(),
         };
         if outstanding {
-            let way = slot.line.way(side);
+            let way = slot.driver.way(side);
             (way.ready, way.told) = (true, true);
             self.queue(socket, side);
         }

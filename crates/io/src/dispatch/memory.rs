@@ -12,7 +12,7 @@ const ZERO_SLICES: usize = 4;
 
 /// Sends head and body from memory, as much per call as the budget allows.
 pub(super) fn memory<L: Driver>(
-    line: &mut DriverState<L>,
+    driver: &mut DriverState<L>,
     outgoing: &mut Outgoing,
     zeros: &mut LazyBuffer,
     budget: usize,
@@ -32,11 +32,11 @@ pub(super) fn memory<L: Driver>(
         };
         let (slices, count, bytes) = slices(outgoing, zeros, left);
         let more = outgoing.rest() > bytes as u64 || matches!(outgoing.body, Body::Lead(_));
-        match line.push(&slices[..count], more, now) {
+        match driver.push(&slices[..count], more, now) {
             Moved::Bytes(moved) => {
                 outgoing.advance(moved);
                 left = left.saturating_sub(moved);
-                if moved < bytes && !line.send.ready {
+                if moved < bytes && !driver.send.ready {
                     return IoStep::Blocked;
                 }
             }
@@ -85,13 +85,13 @@ fn slices<'a>(
 /// Sends the head alone and tells the transport that the body follows; `None` when the head has
 /// been sent.
 pub(super) fn head_first<L: Driver>(
-    line: &mut DriverState<L>,
+    driver: &mut DriverState<L>,
     outgoing: &mut Outgoing,
     now: Instant,
 ) -> Option<IoStep> {
     while outgoing.head_at < HEAD_BYTES {
         let head = [IoSlice::new(&outgoing.head[outgoing.head_at..])];
-        match line.push(&head, outgoing.length() > 0, now) {
+        match driver.push(&head, outgoing.length() > 0, now) {
             Moved::Bytes(count) => outgoing.advance(count),
             Moved::Blocked => return Some(IoStep::Blocked),
             Moved::Ended(end) => return Some(IoStep::Ended(end)),

@@ -19,17 +19,19 @@ pub(super) fn turn<L: Driver>(
     budget: usize,
     now: Instant,
 ) -> Turn<L> {
-    let Slot { line, unread, receiving, .. } = slot;
+    let Slot { driver, unread, receiving, .. } = slot;
     let Some(operation) = receiving else { return Turn::Nothing };
     let step = match operation {
-        ReceiveState::Head => head(line, unread, now),
-        ReceiveState::Small { bytes, at } => small(line, unread, bytes, at, now),
-        ReceiveState::Fill { buffer, at, to } => fill(line, unread, &mut buffer.payload_mut()[..*to], at, budget, now),
+        ReceiveState::Head => head(driver, unread, now),
+        ReceiveState::Small { bytes, at } => small(driver, unread, bytes, at, now),
+        ReceiveState::Fill { buffer, at, to } => {
+            fill(driver, unread, &mut buffer.payload_mut()[..*to], at, budget, now)
+        }
         ReceiveState::Some { limit, length } => match scratch.payload() {
-            Ok(scratch) => some(line, unread, scratch, (*limit).min(budget), length, now),
+            Ok(scratch) => some(driver, unread, scratch, (*limit).min(budget), length, now),
             Err(step) => step,
         },
-        ReceiveState::Accept => match accept(line) {
+        ReceiveState::Accept => match accept(driver) {
             Ok(link) => {
                 *receiving = None;
                 return Turn::Done(Completion::Accepted { socket, link });
@@ -66,12 +68,12 @@ fn complete<L>(operation: ReceiveState, socket: SocketId, unread: &mut Unread, s
     }
 }
 
-fn head<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, now: Instant) -> IoStep {
+fn head<L: Driver>(driver: &mut DriverState<L>, unread: &mut Unread, now: Instant) -> IoStep {
     while unread.length() < HEAD_BYTES {
-        if let Some(end) = line.receive.ended {
+        if let Some(end) = driver.receive.ended {
             return IoStep::Ended(end);
         }
-        match line.pull(&mut [IoSliceMut::new(unread.space())], now) {
+        match driver.pull(&mut [IoSliceMut::new(unread.space())], now) {
             Moved::Bytes(count) => unread.filled(count),
             Moved::Blocked => {
                 unread.shrink();
@@ -79,7 +81,7 @@ fn head<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, now: Instant)
             }
             Moved::Ended(end) => return IoStep::Ended(end),
         }
-        if !line.receive.ready && unread.length() < HEAD_BYTES {
+        if !driver.receive.ready && unread.length() < HEAD_BYTES {
             return IoStep::Blocked;
         }
     }
@@ -87,7 +89,7 @@ fn head<L: Driver>(line: &mut DriverState<L>, unread: &mut Unread, now: Instant)
 }
 
 fn small<L: Driver>(
-    line: &mut DriverState<L>,
+    driver: &mut DriverState<L>,
     unread: &mut Unread,
     bytes: &mut [u8],
     at: &mut usize,
@@ -96,10 +98,10 @@ fn small<L: Driver>(
     debug_assert!(bytes.len() <= SMALL_BYTES_MAX, "checked when it was submitted; far below a turn's budget");
     *at += unread.take(&mut bytes[*at..]);
     while *at < bytes.len() {
-        if let Some(end) = line.receive.ended {
+        if let Some(end) = driver.receive.ended {
             return IoStep::Ended(end);
         }
-        match line.pull(&mut [IoSliceMut::new(&mut bytes[*at..]), IoSliceMut::new(unread.ahead())], now) {
+        match driver.pull(&mut [IoSliceMut::new(&mut bytes[*at..]), IoSliceMut::new(unread.ahead())], now) {
             Moved::Bytes(count) => {
                 let own = count.min(bytes.len() - *at);
                 *at += own;
@@ -108,7 +110,7 @@ fn small<L: Driver>(
             Moved::Blocked => return IoStep::Blocked,
             Moved::Ended(end) => return IoStep::Ended(end),
         }
-        if !line.receive.ready && *at < bytes.len() {
+        if !driver.receive.ready && *at < bytes.len() {
             return IoStep::Blocked;
         }
     }
@@ -118,7 +120,7 @@ fn small<L: Driver>(
 /// Fills `payload[at..]`. The call that can complete it also requests the following head, so that
 /// the head of a block needs no call of its own.
 fn fill<L: Driver>(
-    line: &mut DriverState<L>,
+    driver: &mut DriverState<L>,
     unread: &mut Unread,
     payload: &mut [u8],
     at: &mut usize,
@@ -129,7 +131,7 @@ fn fill<L: Driver>(
     *at += unread.take(&mut payload[*at..]);
     let turn_end = at.saturating_add(budget);
     while *at < to {
-        if let Some(end) = line.receive.ended {
+        if let Some(end) = driver.receive.ended {
             return IoStep::Ended(end);
         }
         if *at >= turn_end {
@@ -137,9 +139,9 @@ fn fill<L: Driver>(
         }
         let upto = to.min(turn_end);
         let moved = if upto == to {
-            line.pull(&mut [IoSliceMut::new(&mut payload[*at..]), IoSliceMut::new(unread.space())], now)
+            driver.pull(&mut [IoSliceMut::new(&mut payload[*at..]), IoSliceMut::new(unread.space())], now)
         } else {
-            line.pull(&mut [IoSliceMut::new(&mut payload[*at..upto])], now)
+            driver.pull(&mut [IoSliceMut::new(&mut payload[*at..upto])], now)
         };
         match moved {
             Moved::Bytes(count) => {
@@ -150,7 +152,7 @@ fn fill<L: Driver>(
             Moved::Blocked => return IoStep::Blocked,
             Moved::Ended(end) => return IoStep::Ended(end),
         }
-        if !line.receive.ready && *at < to {
+        if !driver.receive.ready && *at < to {
             return IoStep::Blocked;
         }
     }
@@ -158,7 +160,7 @@ fn fill<L: Driver>(
 }
 
 fn some<L: Driver>(
-    line: &mut DriverState<L>,
+    driver: &mut DriverState<L>,
     unread: &mut Unread,
     scratch: &mut [u8],
     limit: usize,
@@ -170,10 +172,10 @@ fn some<L: Driver>(
     if *length > 0 {
         return IoStep::Done;
     }
-    if let Some(end) = line.receive.ended {
+    if let Some(end) = driver.receive.ended {
         return IoStep::Ended(end);
     }
-    match line.pull(&mut [IoSliceMut::new(&mut scratch[..room])], now) {
+    match driver.pull(&mut [IoSliceMut::new(&mut scratch[..room])], now) {
         Moved::Bytes(count) => {
             *length = count;
             IoStep::Done
@@ -185,12 +187,12 @@ fn some<L: Driver>(
 
 /// The next connection. Errors of a connection that died while it waited are not errors of the
 /// listener; a lack of descriptors is reported, and accepting can be retried later.
-fn accept<L: Driver>(line: &mut DriverState<L>) -> Result<L, IoStep> {
-    line.receive.spent += ACCEPT_COST_BYTES;
-    match line.link.accept() {
+fn accept<L: Driver>(driver: &mut DriverState<L>) -> Result<L, IoStep> {
+    driver.receive.spent += ACCEPT_COST_BYTES;
+    match driver.link.accept() {
         Ok(link) => Ok(link),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            line.receive.ready = false;
+            driver.receive.ready = false;
             Err(IoStep::Blocked)
         }
         Err(error) => match error_number(&error) {

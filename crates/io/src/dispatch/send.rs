@@ -15,18 +15,18 @@ pub(super) fn turn<L: Driver>(
     budget: usize,
     now: Instant,
 ) -> Turn<L> {
-    let Slot { line, sending, .. } = slot;
+    let Slot { driver, sending, .. } = slot;
     let Some(operation) = sending else { return Turn::Nothing };
-    let told = std::mem::take(&mut line.send.told);
-    let step = match (line.send.ended, &mut *operation) {
+    let told = std::mem::take(&mut driver.send.told);
+    let step = match (driver.send.ended, &mut *operation) {
         (Some(end), _) => IoStep::Ended(end),
-        (None, SendState::Connect) => connect(line),
+        (None, SendState::Connect) => connect(driver),
         (None, SendState::Send(outgoing)) if matches!(outgoing.body, Body::File { .. }) => {
-            direct::step(line, outgoing, socket, tools, budget, told, now)
+            direct::step(driver, outgoing, socket, tools, budget, told, now)
         }
-        (None, SendState::Send(outgoing)) => memory(line, outgoing, &mut tools.zeros, budget, now),
+        (None, SendState::Send(outgoing)) => memory(driver, outgoing, &mut tools.zeros, budget, now),
     };
-    let step = if matches!(step, IoStep::Done) { flushed(line) } else { step };
+    let step = if matches!(step, IoStep::Done) { flushed(driver) } else { step };
     if matches!(step, IoStep::Done | IoStep::Ended(_)) {
         tools.pipe.release(socket);
     }
@@ -41,12 +41,12 @@ pub(super) fn turn<L: Driver>(
 }
 
 /// What layers keep belongs to the operation.
-fn flushed<L: Driver>(line: &mut DriverState<L>) -> IoStep {
-    let Some(flushed) = line.link.layers_mut().map(Layers::flush) else { return IoStep::Done };
+fn flushed<L: Driver>(driver: &mut DriverState<L>) -> IoStep {
+    let Some(flushed) = driver.link.layers_mut().map(Layers::flush) else { return IoStep::Done };
     match flushed {
         Ok(()) => IoStep::Done,
-        Err(error) => line.send_failed(&error).unwrap_or_else(|| {
-            line.send.ready = true;
+        Err(error) => driver.send_failed(&error).unwrap_or_else(|| {
+            driver.send.ready = true;
             IoStep::Blocked
         }),
     }
@@ -66,12 +66,12 @@ fn complete<L>(operation: SendState, socket: SocketId, step: IoStep) -> Completi
     }
 }
 
-fn connect<L: Driver>(line: &mut DriverState<L>) -> IoStep {
+fn connect<L: Driver>(driver: &mut DriverState<L>) -> IoStep {
     loop {
-        match line.link.connected() {
+        match driver.link.connected() {
             Ok(()) => return IoStep::Done,
             Err(error) => {
-                if let Some(step) = line.send_failed(&error) {
+                if let Some(step) = driver.send_failed(&error) {
                     return step;
                 }
             }

@@ -15,7 +15,7 @@ pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
 
 /// A socket and its state.
 pub(super) struct Slot<L> {
-    pub(super) line: DriverState<L>,
+    pub(super) driver: DriverState<L>,
     pub(super) unread: Unread,
     pub(super) receiving: Option<ReceiveState>,
     pub(super) sending: Option<SendState>,
@@ -113,7 +113,7 @@ impl<L> Slot<L> {
     pub(super) fn new(link: L, unread: &[u8], now: Instant) -> Self {
         let progress = Progress { received_at: now, sent_at: now, ..Progress::default() };
         Self {
-            line: DriverState { link, receive: IoDirection::new(), send: IoDirection::new(), failed: None, progress },
+            driver: DriverState { link, receive: IoDirection::new(), send: IoDirection::new(), failed: None, progress },
             unread: Unread::new(unread),
             receiving: None,
             sending: None,
@@ -128,10 +128,10 @@ impl<L: Driver> Slot<L> {
     /// What the outstanding operations wait for.
     pub(super) fn wanted(&self) -> Interest {
         let asked = Interest {
-            readable: self.receiving.is_some() && self.line.receive.waits(),
-            writable: self.sending.is_some() && self.line.send.waits(),
+            readable: self.receiving.is_some() && self.driver.receive.waits(),
+            writable: self.sending.is_some() && self.driver.send.waits(),
         };
-        self.line.link.layers().map_or(asked, |layers| wanted_by(layers, asked))
+        self.driver.link.layers().map_or(asked, |layers| wanted_by(layers, asked))
     }
 
     /// The limit of the operation of `side`, if one holds for it.
@@ -139,9 +139,11 @@ impl<L: Driver> Slot<L> {
         let (way, limited) = match side {
             Side::Receive => {
                 let bulk = matches!(self.receiving, Some(ReceiveState::Fill { .. } | ReceiveState::Some { .. }));
-                (&self.line.receive, bulk)
+                (&self.driver.receive, bulk)
             }
-            Side::Send => (&self.line.send, matches!(&self.sending, Some(SendState::Send(send)) if send.is_payload())),
+            Side::Send => {
+                (&self.driver.send, matches!(&self.sending, Some(SendState::Send(send)) if send.is_payload()))
+            }
         };
         way.paced.pace().filter(|_| limited && way.ended.is_none())
     }
@@ -153,14 +155,14 @@ impl<L: Driver> Slot<L> {
             Side::Receive => matches!(self.receiving, Some(ReceiveState::Fill { .. } | ReceiveState::Some { .. })),
             Side::Send => matches!(self.sending, Some(SendState::Send(_))),
         };
-        let way = self.line.way(side);
-        bulk && (1..budget).contains(&way.spent) && way.patience.stays() && self.line.link.layers().is_none()
+        let way = self.driver.way(side);
+        bulk && (1..budget).contains(&way.spent) && way.patience.stays() && self.driver.link.layers().is_none()
     }
 
     /// Waits briefly for `side`, using `wait`; returns whether it is ready.
     pub(super) fn linger(&mut self, side: Side, wait: impl FnOnce(&L, Interest) -> bool) -> bool {
-        let ready = wait(&self.line.link, Interest::of(side));
-        let way = self.line.way(side);
+        let ready = wait(&self.driver.link, Interest::of(side));
+        let way = self.driver.way(side);
         way.patience.learn(ready);
         way.ready |= ready;
         way.told |= ready;

@@ -108,7 +108,7 @@ impl<W: Wait> Sockets<W> {
     /// begun continues.
     pub(super) fn queue(&mut self, socket: SocketId, side: Side) {
         let round = self.round_number;
-        let way = self.slot(socket).line.way(side);
+        let way = self.slot(socket).driver.way(side);
         if way.paced.waits() || std::mem::replace(&mut way.queued, true) {
             return;
         }
@@ -131,8 +131,8 @@ impl<W: Wait> Sockets<W> {
     fn start(&mut self, socket: SocketId, side: Side) {
         let slot = self.slot(socket);
         let waits = match side {
-            Side::Receive => slot.line.receive.waits() && slot.unread.length() == 0,
-            Side::Send => slot.line.send.waits(),
+            Side::Receive => slot.driver.receive.waits() && slot.unread.length() == 0,
+            Side::Send => slot.driver.send.waits(),
         };
         if !waits {
             self.queue(socket, side);
@@ -144,7 +144,7 @@ impl<W: Wait> Sockets<W> {
     /// What is waited for may have grown.
     fn watch_more(&mut self, socket: SocketId) {
         let slot = self.slot(socket);
-        if slot.line.link.layers().is_some() {
+        if slot.driver.link.layers().is_some() {
             self.watch_exactly(socket);
         } else if !slot.armed.covers(slot.wanted()) {
             self.list(socket);
@@ -159,13 +159,13 @@ impl<W: Wait> Sockets<W> {
         let Some(pace) = slot.pace(side) else { return Some(None) };
         match pace.ask(now) {
             Allowance::Bytes(bytes) => {
-                slot.line.way(side).paced.on_allowed();
+                slot.driver.way(side).paced.on_allowed();
                 Some(Some(usize::try_from(bytes).unwrap_or(usize::MAX)))
             }
             Allowance::From(at) => {
-                let place = slot.line.way(side).paced.place();
+                let place = slot.driver.way(side).paced.place();
                 let place = self.waiting.add(place, at, socket, side);
-                self.slot(socket).line.way(side).paced.on_held_back(place);
+                self.slot(socket).driver.way(side).paced.on_held_back(place);
                 None
             }
         }
@@ -174,7 +174,7 @@ impl<W: Wait> Sockets<W> {
     /// Queues the sides whose limit lets them go on.
     fn resume_paced(&mut self) {
         while let Some((socket, side)) = self.waiting.due(self.now) {
-            self.slot(socket).line.way(side).paced.on_due();
+            self.slot(socket).driver.way(side).paced.on_due();
             self.queue(socket, side);
         }
     }
@@ -183,18 +183,18 @@ impl<W: Wait> Sockets<W> {
     fn turn(&mut self, socket: SocketId, side: Side) -> Option<Completion<W::Link>> {
         let (round, now) = (self.round_number, self.now);
         let slot = self.slots.get_mut(socket.0 as usize)?.as_mut()?;
-        let way = slot.line.way(side);
+        let way = slot.driver.way(side);
         way.queued = false;
         if way.round != round {
             (way.round, way.spent) = (round, 0);
         }
         let allowed = self.allowed(socket, side)?;
         let slot = self.slots.get_mut(socket.0 as usize)?.as_mut()?;
-        let before = slot.line.way(side).spent;
+        let before = slot.driver.way(side).spent;
         let turn = loop {
             let budget = allowed
                 .unwrap_or(usize::MAX)
-                .min(BUDGET_BYTES.saturating_sub(slot.line.way(side).spent).max(TURN_BYTES_MIN));
+                .min(BUDGET_BYTES.saturating_sub(slot.driver.way(side).spent).max(TURN_BYTES_MIN));
             let turn = match side {
                 Side::Receive => receive::turn(slot, socket, &mut self.tools.scratch, budget, now),
                 Side::Send => send::turn(slot, socket, &mut self.tools, budget, now),
@@ -208,10 +208,10 @@ impl<W: Wait> Sockets<W> {
                 break turn;
             }
         };
-        if let (Some(_), Some(pace)) = (allowed, slot.line.way(side).paced.pace().cloned()) {
-            pace.moved((slot.line.way(side).spent - before) as u64);
+        if let (Some(_), Some(pace)) = (allowed, slot.driver.way(side).paced.pace().cloned()) {
+            pace.moved((slot.driver.way(side).spent - before) as u64);
         }
-        let layered = slot.line.link.layers().is_some();
+        let layered = slot.driver.link.layers().is_some();
         if layered {
             self.after_turn(socket, side, matches!(turn, Turn::Blocked));
         }
@@ -239,13 +239,13 @@ impl<W: Wait> Sockets<W> {
             if after == slot.armed {
                 continue;
             }
-            match self.back.watch(socket.0, &slot.line.link, slot.armed, after) {
+            match self.back.watch(socket.0, &slot.driver.link, slot.armed, after) {
                 Ok(()) => slot.armed = after,
                 Err(error) => {
                     // The socket cannot be watched, so its operations end; other sockets continue.
                     let end = End::Failed(error_number(&error));
-                    slot.line.receive.ended.get_or_insert(end);
-                    slot.line.send.ended.get_or_insert(end);
+                    slot.driver.receive.ended.get_or_insert(end);
+                    slot.driver.send.ended.get_or_insert(end);
                     self.queue(socket, Side::Receive);
                     self.queue(socket, Side::Send);
                 }
@@ -289,14 +289,14 @@ impl<W: Wait> Sockets<W> {
         }
         let Some(slot) = self.slots.get_mut(event.slot as usize).and_then(Option::as_mut) else { return };
         if event.found.readable {
-            slot.line.receive.ready = true;
+            slot.driver.receive.ready = true;
         }
         if event.found.writable {
-            slot.line.send.ready = true;
-            slot.line.send.told = true;
+            slot.driver.send.ready = true;
+            slot.driver.send.told = true;
         }
-        let paced = (event.found.readable && slot.line.receive.paced.waits())
-            || (event.found.writable && slot.line.send.paced.waits());
+        let paced = (event.found.readable && slot.driver.receive.paced.waits())
+            || (event.found.writable && slot.driver.send.paced.waits());
         let unasked = paced
             || (event.found.readable && !receiving && slot.armed.readable)
             || (event.found.writable && !sending && slot.armed.writable)
@@ -352,7 +352,7 @@ impl<W: Wait> Dispatch for Sockets<W> {
         self.timed.remove(socket);
         if slot.armed != Interest::NONE {
             // Fails only for a closed descriptor, which is not watched anyway.
-            let _ = self.back.watch(socket.0, &slot.line.link, slot.armed, Interest::NONE);
+            let _ = self.back.watch(socket.0, &slot.driver.link, slot.armed, Interest::NONE);
         }
         let mut unread = Vec::new();
         match slot.receiving {
@@ -362,7 +362,7 @@ impl<W: Wait> Dispatch for Sockets<W> {
         }
         unread.extend_from_slice(slot.unread.as_slice());
         returned.extend(slot.sending.and_then(SendState::into_buffer));
-        Detached { link: slot.line.link, unread }
+        Detached { link: slot.driver.link, unread }
     }
 
     fn open_file(&mut self, file: OwnedFd) -> FileId {
@@ -414,32 +414,32 @@ impl<W: Wait> Dispatch for Sockets<W> {
     }
 
     fn progress(&self, socket: SocketId) -> Progress {
-        let line = &self.attached(socket).line;
-        let mut progress = line.progress;
+        let driver = &self.attached(socket).driver;
+        let mut progress = driver.progress;
         // What a limit of this side delays is no stall of the peer.
-        if line.receive.paced.waits() {
+        if driver.receive.paced.waits() {
             progress.received_at = self.now;
         }
-        if line.send.paced.waits() {
+        if driver.send.paced.waits() {
             progress.sent_at = self.now;
         }
         progress
     }
 
     fn pace(&mut self, socket: SocketId, side: Side, pace: Option<Arc<dyn Pace>>) {
-        self.slot(socket).line.way(side).paced.set(pace);
+        self.slot(socket).driver.way(side).paced.set(pace);
     }
 
     fn finish_sending(&mut self, socket: SocketId) -> std::io::Result<()> {
-        self.slot(socket).line.link.finish_sending()
+        self.slot(socket).driver.link.finish_sending()
     }
 
     fn failure(&self, socket: SocketId) -> Option<String> {
-        self.attached(socket).line.link.layers()?.failure().map(str::to_owned)
+        self.attached(socket).driver.link.layers()?.failure().map(str::to_owned)
     }
 
     fn link(&self, socket: SocketId) -> &W::Link {
-        &self.attached(socket).line.link
+        &self.attached(socket).driver.link
     }
 
     fn now(&self) -> Instant {

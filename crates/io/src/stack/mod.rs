@@ -8,7 +8,7 @@
 //! a driver itself, so a stack is a type, `Trace<Count<Link>>`, and the compiler flattens it into
 //! one function. A dispatcher accepts any stack as its link.
 //!
-//! A member must provide:
+//! A driver must provide:
 //! - `receive` and `send` move at least one byte or fail: `WouldBlock` where nothing can move now,
 //!   and `Ok(0)` of `receive` means that the peer closed its sending side;
 //! - bytes keep their order, and a call that failed moved none;

@@ -13,7 +13,7 @@ use super::errors::{self, Verb};
 use super::io_loops::{read_full, stuck_words, write_full};
 use super::{
     Attributes, Capability, CommitRequest, Hashes, ReadBack, Result, SmallFile, SmallGroup, Source, SourceCapability,
-    SourceFile, Stage, StageCapability, StageRequest, StagedFile, Store, VerifiedRange,
+    SourceFile, Stage, StageCapability, StageRequest, StagedFile, Store, StoredRange,
 };
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,7 +186,7 @@ impl StagedFile for FaultStage {
         self.inner.shown()
     }
 
-    fn kept(&self) -> &[VerifiedRange] {
+    fn kept(&self) -> &[StoredRange] {
         self.inner.kept()
     }
 

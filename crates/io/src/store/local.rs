@@ -33,8 +33,8 @@ pub use journal::feed as feed_journal;
 use super::errors::{self, Verb};
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::stat::attributes_of;
+use super::stored_range::{JournalTags, StoredRange};
 use super::tree::{TreeKey, TreePlace};
-use super::verified_range::{JournalTags, VerifiedRange};
 use super::{
     Attributes, Capability, Existing, OpenFile, OpenPipe, OpenRequest, Order, Recovered, Result, SmallFile, SmallGroup,
     SmallReader, Source, Stage, StageRequest, Store, Tree, Watcher, descriptors, watch::Mark,
@@ -44,7 +44,7 @@ use part::LocalStage;
 use parts::{KeptLimits, Parts};
 use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
-use staging::Staging;
+use staging::StagingArea;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -77,7 +77,7 @@ pub struct Kept {
     /// Length of the transfer.
     pub length: u64,
     /// The written ranges, ascending. A range that is not `proved` counts only if it is compared.
-    pub noted: Vec<VerifiedRange>,
+    pub noted: Vec<StoredRange>,
 }
 
 impl LocalStore {
@@ -106,7 +106,7 @@ impl LocalStore {
         boot::id();
         syncfs_policy::prepare();
         let root = Arc::new(root);
-        let parts = Parts::new(Staging::new(&root));
+        let parts = Parts::new(StagingArea::new(&root));
         Self { root, writable, label: label.into(), umask: umask::of_process(), parts, fresh: UnsyncedDirs::default() }
     }
 

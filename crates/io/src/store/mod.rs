@@ -55,9 +55,9 @@ pub mod small;
 mod source;
 mod stage;
 mod stat;
+pub mod stored_range;
 pub mod stream;
 pub mod tree;
-pub mod verified_range;
 pub mod watch;
 pub mod zero;
 
@@ -79,8 +79,8 @@ pub use sim::SimStore;
 pub use small::{SmallFile, SmallGroup, SmallReader};
 pub use source::{Source, SourceCapability, SourceFile};
 pub use stage::{Stage, StageCapability, StagedFile};
+pub use stored_range::{Hashes, JournalTags, StoredRange};
 pub use tree::Tree;
-pub use verified_range::{Hashes, JournalTags, VerifiedRange};
 pub use watch::{Mark, Watcher};
 
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp, TransferId};

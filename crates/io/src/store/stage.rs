@@ -2,7 +2,7 @@
 
 use super::errors::{self, Verb};
 use super::read_back::ReadBack;
-use super::{Attributes, CommitRequest, Hashes, Order, Result, VerifiedRange};
+use super::{Attributes, CommitRequest, Hashes, Order, Result, StoredRange};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use xdfs_proto::base::{ErrorKind, Extent, Safety};
@@ -79,7 +79,7 @@ pub trait StagedFile: Send + Sync + std::fmt::Debug {
     }
 
     /// The ranges that an earlier attempt left, ascending.
-    fn kept(&self) -> &[VerifiedRange] {
+    fn kept(&self) -> &[StoredRange] {
         &[]
     }
 
@@ -187,7 +187,7 @@ impl Stage {
     }
 
     /// The ranges that an earlier attempt left, ascending.
-    pub fn kept(&self) -> &[VerifiedRange] {
+    pub fn kept(&self) -> &[StoredRange] {
         self.file.kept()
     }
 

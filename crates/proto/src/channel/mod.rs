@@ -1,7 +1,7 @@
 //! A channel: its life cycle as a transition table, and what its two directions currently carry.
 
-pub mod flow;
+pub mod direction;
 pub mod life;
 
-pub use flow::Flow;
+pub use direction::DirectionState;
 pub use life::Life;

@@ -97,7 +97,7 @@ pub fn within(kept: &[Extent], range: Extent) -> Vec<Extent> {
 /// Bytes that a sender may be ahead of the lowest missing block. It costs one bit per block, not a
 /// buffer, so it is generous: 256 MiB fill a path of 10 Gbit/s and 200 ms, and two blocks per
 /// channel keep every channel busy.
-pub fn window(channels: u16, block: u32) -> u64 {
+pub fn flow_window(channels: u16, block: u32) -> u64 {
     limits::CREDIT_BYTES_MIN.max(256 << 20).max(2 * u64::from(channels) * u64::from(block))
 }
 

@@ -37,7 +37,7 @@ struct SessionEntry<P> {
 /// The sessions of a server, their owners `P`, and the channels that may still join them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Registry<P> {
-    members: BTreeMap<SessionId, SessionEntry<P>>,
+    sessions: BTreeMap<SessionId, SessionEntry<P>>,
 }
 
 impl<P> Default for Registry<P> {
@@ -49,42 +49,42 @@ impl<P> Default for Registry<P> {
 impl<P> Registry<P> {
     /// An empty registry.
     pub const fn new() -> Self {
-        Self { members: BTreeMap::new() }
+        Self { sessions: BTreeMap::new() }
     }
 
     /// Number of sessions, including expected ones.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.sessions.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.sessions.is_empty()
     }
 
     /// The owner of each session, including expected ones, and the number of channels it was
     /// granted.
     pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &P, u16)> {
-        self.members.iter().map(|(id, member)| (*id, &member.principal, member.grants.channels()))
+        self.sessions.iter().map(|(id, entry)| (*id, &entry.principal, entry.grants.channels()))
     }
 
     /// A login was accepted, and the reply with the session's id and first grant is being sent.
     pub fn expect(&mut self, id: SessionId, principal: P, grant: ChannelGrant, now: Instant) -> Result<(), Error> {
-        if self.members.contains_key(&id) {
+        if self.sessions.contains_key(&id) {
             // The server draws the id from 2^128: whatever its value, nobody gets another user's
             // session by it.
             return Err(Error::new(ErrorKind::Resources, "the session id is taken; try again"));
         }
         let grants = Grants::new(grant, now);
-        self.members.insert(id, SessionEntry { principal, begun: false, grants, coming: BTreeSet::new() });
+        self.sessions.insert(id, SessionEntry { principal, begun: false, grants, coming: BTreeSet::new() });
         Ok(())
     }
 
     /// The reply was sent: channel 1 is up. Returns false if the session was revoked in the
     /// meantime.
     pub fn begin(&mut self, id: SessionId) -> bool {
-        let member = self.members.get_mut(&id);
-        member.map(|member| member.begun = true).is_some()
+        let entry = self.sessions.get_mut(&id);
+        entry.map(|entry| entry.begun = true).is_some()
     }
 
     /// A connection claims to be a channel of this session. `derive` returns the keys of the grant
@@ -98,24 +98,24 @@ impl<P> Registry<P> {
         derive: impl FnOnce(&ChannelGrant) -> Result<K, Error>,
         verify: impl FnOnce(&K) -> Result<(), Error>,
     ) -> Result<K, Error> {
-        let member = self.members.get_mut(&id).filter(|member| member.begun);
-        let member =
-            member.ok_or_else(|| Error::new(ErrorKind::SessionUnknown, "JOIN of a session that is not known"))?;
-        let keys = member.grants.join(channel, now, derive, verify)?;
-        member.coming.insert(channel);
+        let entry = self.sessions.get_mut(&id).filter(|entry| entry.begun);
+        let entry =
+            entry.ok_or_else(|| Error::new(ErrorKind::SessionUnknown, "JOIN of a session that is not known"))?;
+        let keys = entry.grants.join(channel, now, derive, verify)?;
+        entry.coming.insert(channel);
         Ok(keys)
     }
 
     /// The reply to a JOIN was sent. Returns whether the connection is now a channel of its
     /// session.
     pub fn attach(&mut self, id: SessionId, channel: ChannelId) -> bool {
-        self.members.get_mut(&id).is_some_and(|member| member.coming.remove(&channel))
+        self.sessions.get_mut(&id).is_some_and(|entry| entry.coming.remove(&channel))
     }
 
     /// An authenticated connection ended before it was attached. Its number stays used.
     pub fn gave_up(&mut self, id: SessionId, channel: ChannelId) {
-        if let Some(member) = self.members.get_mut(&id) {
-            member.coming.remove(&channel);
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.coming.remove(&channel);
         }
     }
 
@@ -130,23 +130,23 @@ impl<P> Registry<P> {
         life_ms: u32,
         now: Instant,
     ) -> Option<ChannelGrant> {
-        let member = self.members.get_mut(&id)?;
-        let up = up.saturating_add(member.coming.len() as u64);
-        member.grants.more(count, up, secret, life_ms, now)
+        let entry = self.sessions.get_mut(&id)?;
+        let up = up.saturating_add(entry.coming.len() as u64);
+        entry.grants.more(count, up, secret, life_ms, now)
     }
 
     /// The session is over.
     pub fn end(&mut self, id: SessionId) {
-        self.members.remove(&id);
+        self.sessions.remove(&id);
     }
 
     /// A credential was revoked: the sessions that logged in with it are over, and are returned so
     /// that their owners can be notified.
     pub fn revoke(&mut self, ends: impl Fn(&P) -> bool) -> Vec<SessionId> {
-        let ended = self.members.iter().filter(|(_, member)| ends(&member.principal));
+        let ended = self.sessions.iter().filter(|(_, entry)| ends(&entry.principal));
         let ended: Vec<SessionId> = ended.map(|(id, _)| *id).collect();
         for id in &ended {
-            self.members.remove(id);
+            self.sessions.remove(id);
         }
         ended
     }

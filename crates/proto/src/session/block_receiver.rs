@@ -20,7 +20,7 @@ pub struct BlockReceiver {
     /// Ranges above `low` that were kept from an earlier attempt, in whole blocks.
     kept: VecDeque<Extent>,
     /// Span that the sender may be ahead of `low`.
-    window: u64,
+    receive_window: u64,
     /// Bytes written since the last acknowledgement.
     unacked: u64,
     /// When the first of them was written.
@@ -64,10 +64,10 @@ pub enum InvalidBlock {
 }
 
 impl BlockReceiver {
-    /// Receives `[start, end)` in blocks of `block` bytes, at most `window` bytes ahead of the
+    /// Receives `[start, end)` in blocks of `block` bytes, at most `receive_window` bytes ahead of the
     /// first gap.
-    pub fn new(start: u64, end: Option<u64>, block: u32, window: u64) -> Self {
-        let window = window.max(block.into());
+    pub fn new(start: u64, end: Option<u64>, block: u32, receive_window: u64) -> Self {
+        let receive_window = receive_window.max(block.into());
         Self {
             block,
             start,
@@ -75,10 +75,10 @@ impl BlockReceiver {
             contiguous: start,
             above: VecDeque::new(),
             kept: VecDeque::new(),
-            window,
+            receive_window,
             unacked: 0,
             untold_since: Instant(0),
-            ack_bytes: (window / 8).clamp(block.into(), (8 << 20).max(u64::from(block))),
+            ack_bytes: (receive_window / 8).clamp(block.into(), (8 << 20).max(u64::from(block))),
         }
     }
 
@@ -91,7 +91,7 @@ impl BlockReceiver {
 
     /// Offset up to which the sender may send.
     pub const fn credit_limit(&self) -> u64 {
-        self.contiguous.saturating_add(self.window)
+        self.contiguous.saturating_add(self.receive_window)
     }
 
     /// Everything below is written.

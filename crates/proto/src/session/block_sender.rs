@@ -46,7 +46,7 @@ pub struct BlockSender {
     credit_limit: u64,
     /// Limit on unacknowledged bytes, whatever the receiver grants: each of their blocks is tracked
     /// here.
-    span: u64,
+    send_window: u64,
     /// Offset of the first slot: everything below is acknowledged.
     base: u64,
     slots: VecDeque<Slot>,
@@ -77,7 +77,7 @@ impl BlockSender {
             available: end.unwrap_or(start),
             next: start,
             credit_limit,
-            span: u64::MAX,
+            send_window: u64::MAX,
             base: start,
             slots: VecDeque::new(),
             in_order: end.is_none(),
@@ -87,9 +87,9 @@ impl BlockSender {
         }
     }
 
-    /// As above, with at most `span` unacknowledged bytes, or one block where that is more.
-    pub fn within(mut self, span: u64) -> Self {
-        self.span = span.max(self.block.into());
+    /// As above, with at most `send_window` unacknowledged bytes, or one block where that is more.
+    pub fn with_send_window(mut self, send_window: u64) -> Self {
+        self.send_window = send_window.max(self.block.into());
         self
     }
 
@@ -222,13 +222,13 @@ impl BlockSender {
     }
 
     /// Advances `next` over what the receiver has. Those blocks are tracked as acknowledged while
-    /// older ones are in flight, as far as the span allows.
+    /// older ones are in flight, as far as the window allows.
     fn pass_kept(&mut self) {
         while let Some(kept) = self.kept.front().copied().filter(|kept| kept.offset() <= self.next) {
             if self.slots.is_empty() {
                 (self.base, self.next) = (kept.end().max(self.base), kept.end().max(self.next));
             }
-            while self.next < kept.end() && self.next - self.base < self.span.min(KEPT_SPAN) {
+            while self.next < kept.end() && self.next - self.base < self.send_window.min(KEPT_SPAN) {
                 self.slots.push_back(Slot::Done);
                 self.next = (self.next + u64::from(self.block)).min(kept.end());
             }
@@ -248,10 +248,10 @@ impl BlockSender {
             None => whole,
         };
         if self.kept.front().is_some_and(|kept| kept.offset() <= self.next) {
-            // The span ends inside a range that the receiver already has.
+            // The window ends inside a range that the receiver already has.
             return None;
         }
-        if end > self.available || end > self.credit_limit || end - self.base > self.span {
+        if end > self.available || end > self.credit_limit || end - self.base > self.send_window {
             return None;
         }
         Extent::new(self.next, end - self.next).ok()
@@ -393,13 +393,13 @@ mod tests {
 
     #[test]
     fn a_receiver_that_grants_without_end_and_says_nothing_is_sent_a_bounded_span() {
-        let mut sender = sender(1000, u64::MAX).within(35);
+        let mut sender = sender(1000, u64::MAX).with_send_window(35);
         let sent = (0..100).filter(|sequence| sender.pick(ChannelId(1), *sequence, at(0)).is_some()).count();
         assert_eq!(sent, 3);
         sender.on_ack(10, &[], at(1)).unwrap();
         assert_eq!(sender.pick(ChannelId(1), 200, at(1)), Some(extent(30, 10)));
         // Less than a block would mean nothing at all.
-        assert!(BlockSender::new(0, Some(10), BLOCK, 10).within(3).has_work());
+        assert!(BlockSender::new(0, Some(10), BLOCK, 10).with_send_window(3).has_work());
     }
 
     #[test]
@@ -424,10 +424,10 @@ mod tests {
 
     #[test]
     fn kept_blocks_beyond_the_span_wait_and_the_receivers_count_may_be_ahead() {
-        let mut sender = BlockSender::new(0, Some(100), BLOCK, 1000).within(30);
+        let mut sender = BlockSender::new(0, Some(100), BLOCK, 1000).with_send_window(30);
         sender = sender.keeping(alloc::vec![extent(10, 80)]);
         assert_eq!(sender.pick(ChannelId(1), 0, at(0)), Some(extent(0, 10)));
-        assert_eq!(sender.pick(ChannelId(1), 1, at(0)), None, "the span ends inside what is kept");
+        assert_eq!(sender.pick(ChannelId(1), 1, at(0)), None, "the window ends inside what is kept");
         assert_eq!(sender.on_ack(91, &[], at(1)), Err(AckBeyondSent));
         sender.on_ack(90, &[], at(1)).unwrap();
         assert_eq!(sender.acknowledged(), 90);

@@ -2,7 +2,7 @@
 //! which have ended. Must not: know what an operation has to send.
 
 use crate::base::{ChannelId, Instant, OperationId};
-use crate::channel::{Flow, Life};
+use crate::channel::{DirectionState, Life};
 use crate::wire::Head;
 use crate::wire::control::Control;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,8 +25,8 @@ pub(super) enum Arriving {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Channel {
     pub(super) life: Life,
-    pub(super) send: Flow,
-    pub(super) receive: Flow,
+    pub(super) send: DirectionState,
+    pub(super) receive: DirectionState,
     /// The transport has a record of it. It is not idle then, nor when it has ended and sends nothing
     /// more.
     pub(super) busy: bool,
@@ -44,8 +44,8 @@ impl Channel {
     fn new(now: Instant) -> Self {
         Self {
             life: Life::Up,
-            send: Flow::new(now),
-            receive: Flow::new(now),
+            send: DirectionState::new(now),
+            receive: DirectionState::new(now),
             busy: false,
             own: VecDeque::new(),
             arriving: Arriving::Nothing,

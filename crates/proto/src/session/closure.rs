@@ -1,8 +1,8 @@
 //! How far the end of a session has come.
 
-/// What ends, and what has ended. Each stage contains those before it.
+/// What ends, and what has ended. Each phase contains those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-enum Stage {
+enum ClosePhase {
     /// Operations may be opened.
     #[default]
     Open,
@@ -14,28 +14,28 @@ enum Stage {
     PeerEnded,
 }
 
-/// The end of a session: a stage that only advances, and whether the session is over. It may be
-/// over at any stage, by a fault or a loss.
+/// The end of a session: a phase that only advances, and whether the session is over. It may be
+/// over at any phase, by a fault or a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Closure {
-    stage: Stage,
+    phase: ClosePhase,
     over: bool,
 }
 
 impl Closure {
     /// No new operation is accepted from now on.
     pub(super) fn close(&mut self) {
-        self.stage = self.stage.max(Stage::Closing);
+        self.phase = self.phase.max(ClosePhase::Closing);
     }
 
     /// EOFT is to be sent once the present operations are over.
     pub(super) fn end(&mut self) {
-        self.stage = self.stage.max(Stage::Ending);
+        self.phase = self.phase.max(ClosePhase::Ending);
     }
 
     /// The peer's EOFT has arrived.
     pub(super) fn on_peer_end(&mut self) {
-        self.stage = Stage::PeerEnded;
+        self.phase = ClosePhase::PeerEnded;
     }
 
     /// The session is over. Returns false if it already was.
@@ -46,17 +46,17 @@ impl Closure {
 
     /// Whether new operations are refused.
     pub(super) fn is_closing(self) -> bool {
-        self.stage >= Stage::Closing
+        self.phase >= ClosePhase::Closing
     }
 
     /// Whether EOFT is sent once the present operations are over.
     pub(super) fn is_ending(self) -> bool {
-        self.stage >= Stage::Ending
+        self.phase >= ClosePhase::Ending
     }
 
     /// Whether the peer requests nothing more.
     pub(super) fn has_peer_ended(self) -> bool {
-        self.stage >= Stage::PeerEnded
+        self.phase >= ClosePhase::PeerEnded
     }
 
     /// Whether no channel is left.

@@ -80,7 +80,7 @@ impl Session {
         }
         self.check_opened(head.operation)?;
         let Some(operation) = self.operations.get_mut(&head.operation) else {
-            // Ended long ago: a late repetition. A member that does not know the operation yet
+            // Ended long ago: a late repetition. A participant that does not know the operation yet
             // granted no credit for it.
             return Ok(HeadVerdict::Skip);
         };

@@ -1,6 +1,6 @@
 //! Processes control messages: what they change.
 
-use super::group::{Half, Part, PipelineMessage};
+use super::coordination::{Half, PipelineMessage, PipelineRole};
 use super::operation::State;
 use super::output::{Output, SessionEvent};
 use super::receiving_half::Finished;
@@ -303,7 +303,7 @@ impl Session {
         // The same step has ended and forgotten it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // It receives, was not granted yet, or was given up: nothing follows.
-        let State::Sending(SendingHalf::Granted(GrantedSender { progress, part, sender, given_up: None, .. })) =
+        let State::Sending(SendingHalf::Granted(GrantedSender { progress, role, sender, given_up: None, .. })) =
             &mut operation.state
         else {
             return;
@@ -314,15 +314,15 @@ impl Session {
         if *progress != SendProgress::Moving || !sender.all_acknowledged() {
             return;
         }
-        match part {
-            Part::Coordinator { members, .. } if members.is_empty() => {
+        match role {
+            PipelineRole::Coordinator { participants, .. } if participants.is_empty() => {
                 // Cannot fail: the state was checked above.
                 let _ = progress.on_all_sent();
                 self.outputs.push_back(Output::Check { operation: id });
             }
-            Part::Member { coordinator, reported } if !*reported => {
+            PipelineRole::Participant { coordinator, reported } if !*reported => {
                 *reported = true;
-                self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Sent(id) });
+                self.outputs.push_back(Output::ToPipeline { to: *coordinator, message: PipelineMessage::Sent(id) });
             }
             // Members still send, or the coordinator knows already.
             _ => {}

@@ -4,7 +4,7 @@ use super::announcements::Pending;
 use super::block_receiver::BlockReceiver;
 use super::block_sender::BlockSender;
 use super::channels::Arriving;
-use super::group::{Half, Part, PipelineMessage};
+use super::coordination::{Half, PipelineMessage, PipelineRole};
 use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, SessionEvent};
 use super::receiving_half::ReceivingHalf;
@@ -142,10 +142,10 @@ impl Session {
     fn end_operation(&mut self, id: OperationId, why: &Error) {
         // Cannot fail: the caller has listed it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        if operation.is_member() {
+        if operation.is_participant() {
             // Where the peer has ended in order, the coordinator's pipeline has heard it, too.
             if !self.closure.has_peer_ended() {
-                self.fail_member(id, why.clone());
+                self.fail_participant(id, why.clone());
             }
             return;
         }
@@ -253,10 +253,10 @@ impl Session {
     }
 
     /// A message from another pipeline of this side.
-    pub fn on_group(&mut self, from: PipelineId, message: PipelineMessage) {
+    pub fn on_pipeline_message(&mut self, from: PipelineId, message: PipelineMessage) {
         match message {
             PipelineMessage::Start { operation, half, upload, range, block, level, kept, hash, unverified } => {
-                let window = self.limits.span(block);
+                let flow_window = self.limits.flow_window_for(block);
                 if hash {
                     let (range, kept) = (Some(range), kept.clone());
                     self.outputs.push_back(Output::Hash {
@@ -271,22 +271,23 @@ impl Session {
                 }
                 let state = match half {
                     Half::Sending => {
-                        // The receiving member reports how far by CREDIT, perhaps already.
+                        // The receiving participant reports how far by CREDIT, perhaps already.
                         let edge = self.take_credit(operation).unwrap_or(range.offset());
                         let sender = BlockSender::new(range.offset(), Some(range.end()), block, edge);
-                        State::Sending(SendingHalf::member(from, sender.within(window).keeping(kept)))
+                        let sender = sender.with_send_window(flow_window).keeping(kept);
+                        State::Sending(SendingHalf::participant(from, sender))
                     }
                     Half::Receiving => {
-                        let receiver = BlockReceiver::new(range.offset(), Some(range.end()), block, window);
-                        State::Receiving(ReceivingHalf::member(from, receiver.keeping(kept)))
+                        let receiver = BlockReceiver::new(range.offset(), Some(range.end()), block, flow_window);
+                        State::Receiving(ReceivingHalf::participant(from, receiver.keeping(kept)))
                     }
                 };
                 let terms = Terms { block, ..Terms::at(level) };
-                let mut member = Operation::new(operation, Kind::of_file(upload), state, ChannelId(0), terms);
+                let mut participant = Operation::new(operation, Kind::of_file(upload), state, ChannelId(0), terms);
                 if half == Half::Receiving {
-                    member.announcements.owe(Pending::CREDIT);
+                    participant.announcements.owe(Pending::CREDIT);
                 }
-                self.operations.insert(operation, member);
+                self.operations.insert(operation, participant);
                 // A range that is already present needs no block to end.
                 self.after_sending(operation);
                 self.after_writing(operation);
@@ -296,11 +297,11 @@ impl Session {
                 }
             }
             PipelineMessage::Sent(id) => {
-                self.member_done(id, from);
+                self.participant_done(id, from);
                 self.after_sending(id);
             }
             PipelineMessage::Covered(id) => {
-                self.member_done(id, from);
+                self.participant_done(id, from);
                 self.after_writing(id);
             }
             PipelineMessage::Failed(id, error) => self.fail(id, error),
@@ -322,10 +323,12 @@ impl Session {
         }
     }
 
-    fn member_done(&mut self, id: OperationId, member: PipelineId) {
-        // Settled already: nobody waits for a member.
-        if let Some(Part::Coordinator { members, .. }) = self.operations.get_mut(&id).and_then(Operation::part_mut) {
-            members.retain(|waiting| *waiting != member);
+    fn participant_done(&mut self, id: OperationId, participant: PipelineId) {
+        // Settled already: nobody waits for a participant.
+        if let Some(PipelineRole::Coordinator { participants, .. }) =
+            self.operations.get_mut(&id).and_then(Operation::role_mut)
+        {
+            participants.retain(|waiting| *waiting != participant);
         }
     }
 

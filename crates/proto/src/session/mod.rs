@@ -33,9 +33,9 @@ mod calls;
 mod channels;
 mod closure;
 mod content_digest;
+mod coordination;
 mod fault;
 mod fences;
-mod group;
 mod heads;
 mod input;
 mod loss;
@@ -62,9 +62,9 @@ pub use call_service::CallService;
 use channels::{Arriving, Channel, Channels};
 use closure::Closure;
 pub use content_digest::{Comparison, ContentDigest, Mismatch};
+pub use coordination::{Half, PipelineMessage};
 pub use fault::Fault;
 use fences::{Fence, Fences};
-pub use group::{Half, PipelineMessage};
 use messages::SessionMessages;
 use numbers::Numbers;
 pub use operation::{Committed, Operation};
@@ -101,8 +101,8 @@ pub struct SessionLimits {
     /// Block size where a request specifies none.
     pub block: u32,
     /// Span beyond the first gap that this end grants as a receiver and uses at most as a sender; 0
-    /// for [`crate::plan::window`].
-    pub window: u64,
+    /// for [`crate::plan::flow_window`].
+    pub flow_window: u64,
     /// A channel with something outstanding is lost after this long without a sign of life.
     pub stall: Duration,
     /// Limit on concurrent operations.
@@ -123,7 +123,7 @@ impl Default for SessionLimits {
             control_level: Level::Private,
             floor: Level::Clear,
             block: limits::BLOCK_BYTES_DEFAULT,
-            window: 0,
+            flow_window: 0,
             stall: limits::STALL_DEFAULT,
             operations_max: limits::OPERATIONS_MAX,
             pipelines: 1,
@@ -136,9 +136,9 @@ impl Default for SessionLimits {
 
 impl SessionLimits {
     /// The window for blocks of this size.
-    pub(crate) fn span(&self, block: u32) -> u64 {
-        match self.window {
-            0 => plan::window(self.channels, block),
+    pub(crate) fn flow_window_for(&self, block: u32) -> u64 {
+        match self.flow_window {
+            0 => plan::flow_window(self.channels, block),
             window => window,
         }
     }
@@ -319,7 +319,7 @@ impl Session {
 
     /// The live operations that this pipeline coordinates.
     fn live_coordinated(&self) -> usize {
-        self.operations.values().filter(|operation| !operation.is_settled() && !operation.is_member()).count()
+        self.operations.values().filter(|operation| !operation.is_settled() && !operation.is_participant()).count()
     }
 
     /// The operations, including settled ones until the peer is known to know their outcome.
@@ -374,7 +374,7 @@ impl Session {
     /// known to know every outcome, because none can be resent after EOFT. One EOFR proves that; a
     /// stalled channel may delay the others. A server waits only for the client's first EOFT.
     fn end_channels_when_done(&mut self) {
-        let unknown = |operation: &Operation| !operation.is_member() && operation.ended.is_empty();
+        let unknown = |operation: &Operation| !operation.is_participant() && operation.ended.is_empty();
         let waits = match self.role {
             Role::Client => self.needs_channels() || self.operations.values().any(unknown),
             Role::Server => self.needs_channels() || !self.closure.has_peer_ended(),

@@ -4,7 +4,7 @@ use super::announcements::{Announcements, Pending};
 use super::block_receiver::BlockReceiver;
 use super::block_sender::BlockSender;
 use super::call_service::Calls;
-use super::group::{Half, Part};
+use super::coordination::{Half, PipelineRole};
 use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
 use super::sending_half::{GrantedSender, SendingHalf};
 use crate::base::{ChannelId, Digest, Error, Instant, Level, OperationId};
@@ -125,7 +125,7 @@ pub(super) struct Settled {
     /// The half that this end had.
     pub(super) half: Half,
     /// What this pipeline had to do with it.
-    pub(super) part: SettledPart,
+    pub(super) role: SettledRole,
     /// The outcome, with a text that fits into a message.
     pub(super) outcome: Result<Committed, Error>,
     /// Number of times that it was resent because of lost channels.
@@ -134,13 +134,13 @@ pub(super) struct Settled {
 
 /// What a pipeline had to do with an operation that is over.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum SettledPart {
+pub(super) enum SettledRole {
     /// It coordinated what was never granted: the peer may not know the operation.
     Ungranted,
     /// It coordinated what was granted: both ends know the operation.
     Granted,
     /// It moved a range, and another pipeline coordinated it.
-    Member,
+    Participant,
 }
 
 /// One operation as one pipeline sees it.
@@ -185,27 +185,27 @@ impl Operation {
     }
 
     /// Whether another pipeline coordinates it.
-    pub(super) fn is_member(&self) -> bool {
+    pub(super) fn is_participant(&self) -> bool {
         match &self.state {
-            State::Settled(settled) => settled.part == SettledPart::Member,
-            _ => matches!(self.part(), Some(Part::Member { .. })),
+            State::Settled(settled) => settled.role == SettledRole::Participant,
+            _ => matches!(self.role(), Some(PipelineRole::Participant { .. })),
         }
     }
 
     /// What this pipeline moves of it, if it was granted and is not over.
-    const fn part(&self) -> Option<&Part> {
+    const fn role(&self) -> Option<&PipelineRole> {
         match &self.state {
-            State::Sending(SendingHalf::Granted(GrantedSender { part, .. }))
-            | State::Receiving(ReceivingHalf::Granted(GrantedReceiver { part, .. })) => Some(part),
+            State::Sending(SendingHalf::Granted(GrantedSender { role, .. }))
+            | State::Receiving(ReceivingHalf::Granted(GrantedReceiver { role, .. })) => Some(role),
             _ => None,
         }
     }
 
     /// The same, to be changed.
-    pub(super) const fn part_mut(&mut self) -> Option<&mut Part> {
+    pub(super) const fn role_mut(&mut self) -> Option<&mut PipelineRole> {
         match &mut self.state {
-            State::Sending(SendingHalf::Granted(GrantedSender { part, .. }))
-            | State::Receiving(ReceivingHalf::Granted(GrantedReceiver { part, .. })) => Some(part),
+            State::Sending(SendingHalf::Granted(GrantedSender { role, .. }))
+            | State::Receiving(ReceivingHalf::Granted(GrantedReceiver { role, .. })) => Some(role),
             _ => None,
         }
     }
@@ -245,7 +245,7 @@ impl Operation {
     /// Whether there was a GRANT.
     pub(super) fn is_granted(&self) -> bool {
         match &self.state {
-            State::Settled(settled) => settled.part == SettledPart::Granted,
+            State::Settled(settled) => settled.role == SettledRole::Granted,
             _ => self.grant().is_some(),
         }
     }

@@ -3,8 +3,8 @@
 use super::Committed;
 use super::Session;
 use super::announcements::Pending;
-use super::group::{Half, PipelineMessage};
-use super::operation::{Operation, Settled, SettledPart, State};
+use super::coordination::{Half, PipelineMessage};
+use super::operation::{Operation, Settled, SettledRole, State};
 use super::output::{Output, SessionEvent};
 use crate::base::{ChannelId, Error, OperationId};
 use alloc::vec::Vec;
@@ -23,16 +23,16 @@ impl Session {
             (State::Sending(_), outcome) => (Half::Sending, outcome),
             (State::Receiving(_), outcome) => (Half::Receiving, outcome),
         };
-        let part = match (operation.is_member(), operation.is_granted()) {
-            (true, _) => SettledPart::Member,
-            (false, true) => SettledPart::Granted,
-            (false, false) => SettledPart::Ungranted,
+        let role = match (operation.is_participant(), operation.is_granted()) {
+            (true, _) => SettledRole::Participant,
+            (false, true) => SettledRole::Granted,
+            (false, false) => SettledRole::Ungranted,
         };
-        let (sending, member) = (half == Half::Sending, part == SettledPart::Member);
+        let (sending, participant) = (half == Half::Sending, role == SettledRole::Participant);
         let ranges = operation.grant().map_or(0, |grant| grant.ranges.len());
         // The deciding end sends the outcome: the receiver, or a sender that could not open.
-        let unopened = part == SettledPart::Ungranted && !operation.kind.is_to_server();
-        let decides = !member && (!sending || unopened);
+        let unopened = role == SettledRole::Ungranted && !operation.kind.is_to_server();
+        let decides = !participant && (!sending || unopened);
         operation.announcements.conclude(match ok {
             _ if !decides => Pending::NOTHING,
             true => Pending::COMMITTED,
@@ -42,20 +42,20 @@ impl Session {
         if let Err(error) = &mut kept {
             error.shorten();
         }
-        operation.state = State::Settled(Settled { half, part, outcome: kept, resent: 0 });
-        if !member {
+        operation.state = State::Settled(Settled { half, role, outcome: kept, resent: 0 });
+        if !participant {
             for index in 1..ranges {
                 let to = (usize::from(self.pipeline.0) + index) as u8 % self.limits.pipelines.max(1);
                 let message = PipelineMessage::Settled(id, ok);
-                self.outputs.push_back(Output::Group { to: crate::base::PipelineId(to), message });
+                self.outputs.push_back(Output::ToPipeline { to: crate::base::PipelineId(to), message });
             }
         }
-        if !member {
+        if !participant {
             self.event(SessionEvent::Settled { operation: id, outcome });
         }
         if sending {
             self.push_ends_of_range(id);
-        } else if member {
+        } else if participant {
             // Its coordinator reports the outcome to the peer; late blocks are dropped anyway.
             self.operations.remove(&id);
         }
@@ -75,7 +75,7 @@ impl Session {
         let up = |channel: &ChannelId| self.channels.get(channel).is_some_and(|state| !state.send.has_ended());
         let mut carriers: Vec<_> = operation.carried.iter().map(|(channel, blocks)| (*channel, *blocks)).collect();
         carriers.retain(|(channel, _)| up(channel));
-        if carriers.is_empty() && !operation.is_member() {
+        if carriers.is_empty() && !operation.is_participant() {
             carriers.extend(fallback.map(|channel| (channel, 0)));
         }
         let keep = operation.announcements.owes_any() || !operation.is_settled();

@@ -1,7 +1,7 @@
 //! Outputs of the session, in the order in which they must be carried out.
 
 use super::content_digest::ContentDigest;
-use super::group::PipelineMessage;
+use super::coordination::PipelineMessage;
 use super::operation::Committed;
 use crate::base::{ChannelId, Error, Extent, Level, OperationId, PipelineId};
 use crate::wire::Head;
@@ -70,7 +70,7 @@ pub enum Output {
     /// A head that was parked can be evaluated now.
     Resume { channel: ChannelId },
     /// Pass this to another pipeline of this side.
-    Group { to: PipelineId, message: PipelineMessage },
+    ToPipeline { to: PipelineId, message: PipelineMessage },
     /// Notify the application.
     Event(SessionEvent),
 }

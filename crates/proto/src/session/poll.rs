@@ -187,7 +187,7 @@ impl Session {
         }
         let first =
             operation.announcements.owes(Pending::REQUEST) || operation.is_granted() || self.role == Role::Server;
-        let alone = operation.is_member();
+        let alone = operation.is_participant();
         let fenced = || self.fences.get(operation.opening).is_some_and(|fence| fence.heard);
         first || alone || channel == operation.opening || fenced()
     }

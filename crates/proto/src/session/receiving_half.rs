@@ -5,7 +5,7 @@
 
 use super::block_receiver::BlockReceiver;
 use super::content_digest::ContentDigest;
-use super::group::Part;
+use super::coordination::PipelineRole;
 use crate::base::{Digest, Error, Extent, PipelineId};
 use crate::channel::life::{Receiving, Refused};
 use crate::wire::control::Grant;
@@ -88,7 +88,7 @@ pub(super) struct GrantedReceiver {
     /// How far it is.
     pub(super) progress: ReceiveProgress,
     /// What of the whole it moves.
-    pub(super) part: Part,
+    pub(super) role: PipelineRole,
     /// The blocks.
     pub(super) receiver: BlockReceiver,
     /// The target accepts bytes in order only: none can be sent again.
@@ -137,9 +137,9 @@ impl ReceivingHalf {
         Self::Staging(Staging { target, finish: None, abandoned: None })
     }
 
-    /// A member receives its range.
-    pub(super) const fn member(coordinator: PipelineId, receiver: BlockReceiver) -> Self {
-        Self::Granted(GrantedReceiver::new(Part::member(coordinator), receiver, None, false))
+    /// A participant receives its range.
+    pub(super) const fn participant(coordinator: PipelineId, receiver: BlockReceiver) -> Self {
+        Self::Granted(GrantedReceiver::new(PipelineRole::participant(coordinator), receiver, None, false))
     }
 
     /// Its state in the table.
@@ -154,7 +154,7 @@ impl ReceivingHalf {
     /// What was granted.
     pub(super) const fn grant(&self) -> Option<&Grant> {
         match self {
-            Self::Granted(granted) => granted.part.grant(),
+            Self::Granted(granted) => granted.role.grant(),
             Self::Staging(Staging { target: Target::Download { grant, .. }, .. }) => Some(grant),
             Self::Asked(_) | Self::Staging(_) | Self::Executing(_) => None,
         }
@@ -218,19 +218,19 @@ impl ReceivingHalf {
         // Cannot fail: the table allows it in this state alone, and a batch has no stage.
         let Self::Staging(staging) = self else { return Ok(()) };
         let finish = staging.finish.take();
-        *self = Self::Granted(GrantedReceiver::new(Part::coordinator(grant), receiver, finish, ordered));
+        *self = Self::Granted(GrantedReceiver::new(PipelineRole::coordinator(grant), receiver, finish, ordered));
         Ok(())
     }
 }
 
 impl GrantedReceiver {
-    const fn new(part: Part, receiver: BlockReceiver, finish: Option<Finished>, ordered: bool) -> Self {
-        Self { progress: ReceiveProgress::Moving { finish }, part, receiver, ordered, round: 0, again: Vec::new() }
+    const fn new(role: PipelineRole, receiver: BlockReceiver, finish: Option<Finished>, ordered: bool) -> Self {
+        Self { progress: ReceiveProgress::Moving { finish }, role, receiver, ordered, round: 0, again: Vec::new() }
     }
 
     /// Length of the transfer, if it was granted.
     pub(super) fn granted_length(&self) -> Option<u64> {
-        self.part.grant().and_then(|grant| grant.length)
+        self.role.grant().and_then(|grant| grant.length)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::announcements::Pending;
 use super::block_receiver::InvalidBlock;
-use super::group::{Half, Part, PipelineMessage};
+use super::coordination::{Half, PipelineMessage, PipelineRole};
 use super::numbers::NotInOrder;
 use super::operation::{Kind, Operation, State, Terms};
 use super::output::{Output, SessionEvent};
@@ -127,15 +127,15 @@ impl Session {
         operation.announcements.withdraw(Pending::REQUEST);
         let moves_nothing = operation.kind.is_digest();
         self.event(SessionEvent::Granted { operation: id, grant: grant.clone() });
-        let span = self.limits.span(grant.block);
+        let send_window = self.limits.flow_window_for(grant.block);
         // Cannot fail: it was found above.
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         match &mut operation.state {
             State::Sending(half) => {
-                half.on_granted(grant.clone(), span)?;
+                half.on_granted(grant.clone(), send_window)?;
                 if half.given_up().is_none() {
                     self.begin_hash(id, &grant);
-                    self.start_members(id, Half::Sending, &grant);
+                    self.start_participants(id, Half::Sending, &grant);
                 }
                 self.after_sending(id);
             }
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// Asks the other pipelines to take part.
-    pub(super) fn start_members(&mut self, id: OperationId, half: Half, grant: &Grant) {
+    pub(super) fn start_participants(&mut self, id: OperationId, half: Half, grant: &Grant) {
         let pipelines = self.limits.pipelines.max(1);
         // Cannot fail: the caller has found it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
@@ -174,11 +174,11 @@ impl Session {
                 unverified: grant.unverified,
             };
             started.push(to);
-            self.outputs.push_back(Output::Group { to, message });
+            self.outputs.push_back(Output::ToPipeline { to, message });
         }
         // Cannot fail: the caller has coordinated it since it was granted.
-        let Some(Part::Coordinator { members, .. }) = operation.part_mut() else { return };
-        *members = started;
+        let Some(PipelineRole::Coordinator { participants, .. }) = operation.role_mut() else { return };
+        *participants = started;
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::block_sender::BlockSender;
 use super::content_digest::ContentDigest;
-use super::group::Part;
+use super::coordination::PipelineRole;
 use crate::base::{Error, PipelineId};
 use crate::channel::life::{Refused, Sending};
 use crate::plan;
@@ -61,7 +61,7 @@ pub(super) struct GrantedSender {
     /// How far it is.
     pub(super) progress: SendProgress,
     /// What of the whole it moves.
-    pub(super) part: Part,
+    pub(super) role: PipelineRole,
     /// The blocks.
     pub(super) sender: BlockSender,
     /// Blocks may use every channel, not only the one that opened the operation.
@@ -104,9 +104,9 @@ impl SendingHalf {
         Self::Opening(Opening { request, credit: 0 })
     }
 
-    /// A member sends its range.
-    pub(super) fn member(coordinator: PipelineId, sender: BlockSender) -> Self {
-        Self::Granted(GrantedSender::new(Part::member(coordinator), sender, true))
+    /// A participant sends its range.
+    pub(super) fn participant(coordinator: PipelineId, sender: BlockSender) -> Self {
+        Self::Granted(GrantedSender::new(PipelineRole::participant(coordinator), sender, true))
     }
 
     /// Its state in the table.
@@ -129,7 +129,7 @@ impl SendingHalf {
     /// What was granted.
     pub(super) const fn grant(&self) -> Option<&Grant> {
         match self {
-            Self::Granted(granted) => granted.part.grant(),
+            Self::Granted(granted) => granted.role.grant(),
             Self::Asked(_) | Self::Calling(_) | Self::Opening(_) => None,
         }
     }
@@ -156,8 +156,8 @@ impl SendingHalf {
         }
     }
 
-    /// It was granted: blocks may flow, with at most `span` unacknowledged bytes.
-    pub(super) fn on_granted(&mut self, grant: Grant, span: u64) -> Result<(), Refused> {
+    /// It was granted: blocks may flow, with at most `send_window` unacknowledged bytes.
+    pub(super) fn on_granted(&mut self, grant: Grant, send_window: u64) -> Result<(), Refused> {
         self.life().on_granted()?;
         let (credit, source, everywhere, given_up) = match self {
             Self::Asked(asked) => (grant.credit_limit.max(asked.credit), asked.source, true, asked.given_up.take()),
@@ -168,13 +168,13 @@ impl SendingHalf {
         let first = grant.ranges.first().copied().unwrap_or_default();
         // An unknown length means one range with an open end.
         let end = grant.length.map(|_| first.end());
-        let sender = BlockSender::new(first.offset(), end, grant.block, credit).within(span);
+        let sender = BlockSender::new(first.offset(), end, grant.block, credit).with_send_window(send_window);
         let mut sender = sender.keeping(plan::within(&grant.kept, first));
         if let Some((available, ended)) = source {
             sender.on_source(available, ended);
         }
-        let part = Part::coordinator(grant);
-        *self = Self::Granted(GrantedSender { given_up, ..GrantedSender::new(part, sender, everywhere) });
+        let role = PipelineRole::coordinator(grant);
+        *self = Self::Granted(GrantedSender { given_up, ..GrantedSender::new(role, sender, everywhere) });
         Ok(())
     }
 
@@ -203,14 +203,14 @@ impl SendingHalf {
 }
 
 impl GrantedSender {
-    fn new(part: Part, sender: BlockSender, everywhere: bool) -> Self {
+    fn new(role: PipelineRole, sender: BlockSender, everywhere: bool) -> Self {
         let (progress, digest) = (SendProgress::Moving, ContentDigest::default());
-        Self { progress, part, sender, everywhere, round: 0, digest, given_up: None }
+        Self { progress, role, sender, everywhere, round: 0, digest, given_up: None }
     }
 
     /// Length of the transfer, if it was granted.
     pub(super) fn granted_length(&self) -> Option<u64> {
-        self.part.grant().and_then(|grant| grant.length)
+        self.role.grant().and_then(|grant| grant.length)
     }
 
     /// Length of what is sent, once it is known: the value that FINISH states.

@@ -2,7 +2,7 @@
 
 use super::announcements::Pending;
 use super::block_receiver::BlockReceiver;
-use super::group::{Half, Part, PipelineMessage};
+use super::coordination::{Half, PipelineMessage, PipelineRole};
 use super::operation::{Operation, State, Terms};
 use super::output::{Output, SessionEvent};
 use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf, Target};
@@ -36,7 +36,7 @@ pub struct SourceFacts {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct StageFacts {
     /// How far the sender may be ahead if the target accepts bytes only in order.
-    pub window: Option<u64>,
+    pub receive_window: Option<u64>,
     /// Ranges that it has from an earlier attempt with the same source, ascending.
     pub kept: Vec<Extent>,
     /// In an upload with a hash, its content may differ: the sender hashes it as well.
@@ -74,18 +74,18 @@ impl Session {
             Ok(grant) => grant,
             Err(error) => return self.settle(id, Err(error)),
         };
-        let span = self.limits.span(grant.block);
+        let send_window = self.limits.flow_window_for(grant.block);
         // None of these can fail: it was found above, and it is opening its source.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Sending(half) = &mut operation.state else { return };
         // As above.
-        if half.on_granted(grant.clone(), span).is_err() {
+        if half.on_granted(grant.clone(), send_window).is_err() {
             return;
         }
         operation.announcements.owe(Pending::GRANT);
         if !operation.kind.is_digest() {
             self.begin_hash(id, &grant);
-            self.start_members(id, Half::Sending, &grant);
+            self.start_participants(id, Half::Sending, &grant);
             self.after_sending(id);
         }
     }
@@ -136,15 +136,15 @@ impl Session {
             let error = Error::new(ErrorKind::Busy, "what an earlier attempt had left is gone; copy the file again");
             return self.drop_stage(id, error);
         }
-        let window = facts.window.unwrap_or_else(|| self.limits.span(grant.block));
+        let receive_window = facts.receive_window.unwrap_or_else(|| self.limits.flow_window_for(grant.block));
         // Cannot fail: the caller has found it, and that its stage was prepared.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving(half) = &mut operation.state else { return };
         let first = grant.ranges.first().copied().unwrap_or_default();
-        let receiver = BlockReceiver::new(first.offset(), Some(first.end()), grant.block, window.max(credit));
+        let receiver = BlockReceiver::new(first.offset(), Some(first.end()), grant.block, receive_window.max(credit));
         let receiver = receiver.keeping(plan::within(&grant.kept, first));
         // Cannot fail, as above.
-        if half.on_staged(grant.clone(), receiver, facts.window.is_some()).is_err() {
+        if half.on_staged(grant.clone(), receiver, facts.receive_window.is_some()).is_err() {
             return;
         }
         operation.terms.reread &= facts.reread;
@@ -160,19 +160,19 @@ impl Session {
             operation.announcements.owe(Pending::CREDIT);
         }
         self.begin_hash(id, &grant);
-        self.start_members(id, Half::Receiving, &grant);
+        self.start_participants(id, Half::Receiving, &grant);
     }
 
     /// The target of an upload is ready: the GRANT tells the client how to send.
     fn grant_upload(&mut self, id: OperationId, length: Option<u64>, resumes: bool, blinds: bool, facts: &StageFacts) {
         // A target written in order has one pipeline: ranges far ahead would need buffers.
-        let pipelines = if facts.window.is_some() { 1 } else { self.limits.pipelines };
+        let pipelines = if facts.receive_window.is_some() { 1 } else { self.limits.pipelines };
         // Cannot fail: the caller has found it, and that its stage was prepared.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let State::Receiving(half) = &mut operation.state else { return };
         operation.terms.reread &= facts.reread;
         let Terms { level, block, hash, reread, .. } = operation.terms;
-        let window = facts.window.unwrap_or_else(|| self.limits.span(block));
+        let receive_window = facts.receive_window.unwrap_or_else(|| self.limits.flow_window_for(block));
         let ranges = length.map_or_else(Vec::new, |length| plan::split(length, block, pipelines));
         let first = ranges.first().copied().unwrap_or_default();
         let kept = match length.filter(|_| resumes) {
@@ -180,7 +180,7 @@ impl Session {
             None => Vec::new(),
         };
         let doubt = hash && facts.unverified && !kept.is_empty();
-        let receiver = BlockReceiver::new(0, length.map(|_| first.end()), block, window);
+        let receiver = BlockReceiver::new(0, length.map(|_| first.end()), block, receive_window);
         let receiver = receiver.keeping(plan::within(&kept, first));
         let grant = Grant {
             level,
@@ -197,12 +197,12 @@ impl Session {
             ..Grant::default()
         };
         // Cannot fail, as above.
-        if half.on_staged(grant.clone(), receiver, facts.window.is_some()).is_err() {
+        if half.on_staged(grant.clone(), receiver, facts.receive_window.is_some()).is_err() {
             return;
         }
         operation.announcements.owe(Pending::GRANT);
         self.begin_hash(id, &grant);
-        self.start_members(id, Half::Receiving, &grant);
+        self.start_participants(id, Half::Receiving, &grant);
     }
 
     /// FINISH may have arrived before the stage was ready.
@@ -296,8 +296,8 @@ impl Session {
     pub fn fail(&mut self, id: OperationId, error: Error) {
         // Over: nothing is left that could fail.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        if operation.is_member() {
-            return self.fail_member(id, error);
+        if operation.is_participant() {
+            return self.fail_participant(id, error);
         }
         if operation.announcements.is_unrequested() {
             // The server never received it, and will not.
@@ -327,14 +327,14 @@ impl Session {
         }
     }
 
-    /// A member cannot complete its range after all: blocks may have to be sent again.
-    pub(super) fn fail_member(&mut self, id: OperationId, error: Error) {
-        // Cannot fail: the caller has found a member.
+    /// A participant cannot complete its range after all: blocks may have to be sent again.
+    pub(super) fn fail_participant(&mut self, id: OperationId, error: Error) {
+        // Cannot fail: the caller has found a participant.
         let Some(operation) = self.operations.get_mut(&id) else { return };
         // Over: the coordinator knows the outcome.
-        let Some(Part::Member { coordinator, reported }) = operation.part_mut() else { return };
+        let Some(PipelineRole::Participant { coordinator, reported }) = operation.role_mut() else { return };
         *reported = true;
-        self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Failed(id, error) });
+        self.outputs.push_back(Output::ToPipeline { to: *coordinator, message: PipelineMessage::Failed(id, error) });
     }
 
     /// The receiving half gives up unless it is committing or done: that cannot be undone.
@@ -373,7 +373,7 @@ impl Session {
         // It is not covered while it waits for a stage, compares or commits.
         let State::Receiving(ReceivingHalf::Granted(GrantedReceiver {
             progress: ReceiveProgress::Moving { finish },
-            part,
+            role,
             receiver,
             ..
         })) = &mut operation.state
@@ -384,12 +384,14 @@ impl Session {
             return;
         }
         let finished = finish.is_some();
-        match part {
-            Part::Coordinator { members, .. } if members.is_empty() && finished => self.verify_now(id),
-            Part::Member { coordinator, reported } if !*reported => {
+        match role {
+            PipelineRole::Coordinator { participants, .. } if participants.is_empty() && finished => {
+                self.verify_now(id)
+            }
+            PipelineRole::Participant { coordinator, reported } if !*reported => {
                 *reported = true;
                 operation.announcements.owe(Pending::ACK);
-                self.outputs.push_back(Output::Group { to: *coordinator, message: PipelineMessage::Covered(id) });
+                self.outputs.push_back(Output::ToPipeline { to: *coordinator, message: PipelineMessage::Covered(id) });
             }
             // Members or FINISH are still to come, or the coordinator knows already.
             _ => {}

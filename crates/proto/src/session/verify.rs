@@ -19,11 +19,11 @@ use alloc::vec::Vec;
 
 impl Session {
     /// The digest of what this end sent, set before `on_checked`. (Of a transfer with a hash.)
-    pub fn prove(&mut self, id: OperationId, proof: ContentDigest) {
+    pub fn set_digest(&mut self, id: OperationId, digest: ContentDigest) {
         let operation = self.operations.get_mut(&id).filter(|operation| operation.terms.hash);
         // Otherwise it ended while its content was hashed.
         if let Some(State::Sending(SendingHalf::Granted(granted))) = operation.map(|operation| &mut operation.state) {
-            granted.digest = proof;
+            granted.digest = digest;
         }
     }
 
@@ -128,7 +128,7 @@ impl Session {
             return Err(Fault::Again);
         }
         granted.progress.on_again().map_err(|_| Fault::Again)?;
-        let sender = BlockSender::new(0, Some(length), block, u64::MAX).within(limits.span(block));
+        let sender = BlockSender::new(0, Some(length), block, u64::MAX).with_send_window(limits.flow_window_for(block));
         granted.sender = sender.keeping(without(&ranges, length));
         granted.everywhere = true;
         granted.round = round;

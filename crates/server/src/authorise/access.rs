@@ -32,7 +32,7 @@ pub enum Anonymous {
 /// What copies may preserve beyond bytes, plain permissions (0o777) and times: nothing, unless an
 /// administrator configures it: a set-user-ID file, or a device, is a right on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Keep {
+pub struct Preserve {
     /// The set-user-ID and set-group-ID bits, and the sticky bit.
     pub modes: bool,
     /// Owner and group.
@@ -45,7 +45,7 @@ pub struct Keep {
     pub special: bool,
 }
 
-impl Keep {
+impl Preserve {
     /// The union of both.
     pub const fn or(self, other: Self) -> Self {
         Self {
@@ -70,7 +70,7 @@ pub struct Access {
     /// The lowest protection level of its transfers.
     pub floor: Level,
     /// What copies may preserve.
-    pub keep: Keep,
+    pub keep: Preserve,
     /// Whether named pipes may be opened, to read with the right to read, and to write with the one to
     /// change existing files; and created.
     pub pipes: bool,

@@ -4,8 +4,8 @@
 //! The name in a call is parsed, joined to the base and checked here; the result is an
 //! [`Authorized`] for exactly that path.
 
-use super::{Authority, Authorized, Keep, Want, judge, rights_of, scope_of, split, wire_path, within};
-use super::{Export, Rights, Stages};
+use super::{Authority, Authorized, Preserve, Want, judge, rights_of, scope_of, split, wire_path, within};
+use super::{Export, Rights, StagedTrees};
 use crate::log::LoggedName;
 use crate::traffic::ExportLoad;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub(crate) struct Base {
     path: RelPath,
     /// The final name of the base, if it is inside a staged tree.
     target: Option<RelPath>,
-    stages: Stages,
+    staged_trees: StagedTrees,
     /// The session; none if it was not given.
     session: Option<Arc<Principal>>,
     user: String,
@@ -45,14 +45,14 @@ impl Authority {
             // Checked whatever the path: an expired token permits nothing below this base.
             within(scope, export, &path, now)?;
         }
-        self.stages.tidy();
+        self.staged_trees.tidy();
         let (export, path, target) = match self.place(who, export, &path)? {
             Some(place) => (export.with_store(place.store), place.path, Some(place.target)),
             None => (export.clone(), path, None),
         };
         let (user, visitor) = (who.user.clone(), who.method == Method::Anonymous);
-        let (stages, session) = (self.stages.clone(), None);
-        Ok(Base { export, index, rights, scope, path, target, stages, session, user, visitor, now })
+        let (staged_trees, session) = (self.staged_trees.clone(), None);
+        Ok(Base { export, index, rights, scope, path, target, staged_trees, session, user, visitor, now })
     }
 
     /// Names of the exports that are visible to `who`, with the rights there.
@@ -130,7 +130,7 @@ impl Base {
         let session = self.session.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, "no session"))?;
         let place = at.store().stage_tree(&self.key(&at, client))?;
         let path = wire_path(place.id);
-        self.stages.note(session, self.export.name(), at.path(), place);
+        self.staged_trees.note(session, self.export.name(), at.path(), place);
         Ok(path)
     }
 
@@ -138,7 +138,7 @@ impl Base {
     pub fn publish_tree(&self, below: &[u8], client: &[u8; 16]) -> Result<(), Error> {
         let at = self.tree_at(below)?;
         at.store().publish_tree(&self.key(&at, client))?;
-        self.stages.forget(&self.user, self.export.name(), at.path());
+        self.staged_trees.forget(&self.user, self.export.name(), at.path());
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Base {
     }
 
     /// What may be set here of a file beyond its bytes, kind, time and plain permissions.
-    pub fn keep(&self) -> Keep {
+    pub fn keep(&self) -> Preserve {
         self.export.access().keep
     }
 }

@@ -10,17 +10,17 @@
 mod access;
 mod base;
 mod export;
-mod stages;
+mod staged_trees;
 
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, Anonymous, Keep, Users};
+pub use access::{Access, Anonymous, Preserve, Users};
 pub(crate) use access::{Rights, rights_of};
 pub(crate) use base::Base;
 pub use export::Export;
 pub(crate) use export::Root;
-pub(crate) use stages::{Stages, wire_path};
+pub(crate) use staged_trees::{StagedTrees, wire_path};
 
 use crate::log::LoggedName;
 use crate::traffic::ExportLoad;
@@ -114,13 +114,13 @@ pub(crate) struct Authority {
     /// The lowest level of every export.
     floor: Level,
     /// The staged trees.
-    stages: Stages,
+    staged_trees: StagedTrees,
 }
 
 impl Authority {
     /// The authority over `exports`; `floor` is the lowest level of each.
     pub fn new(exports: Vec<Export>, floor: Level) -> Self {
-        Self { exports, floor, stages: Stages::default() }
+        Self { exports, floor, staged_trees: StagedTrees::default() }
     }
 
     /// All exports.
@@ -185,8 +185,8 @@ impl Authority {
     /// The location of `path`, if it is in a staged tree of `who`. The store refuses any other path
     /// of this form, as it does every reserved name.
     fn place(&self, who: &Principal, export: &Export, path: &RelPath) -> Result<Option<Place>, Error> {
-        let Some((id, rest)) = stages::read(path) else { return Ok(None) };
-        let Some(stage) = self.stages.of(&who.user, export.name(), id) else { return Ok(None) };
+        let Some((id, rest)) = staged_trees::read(path) else { return Ok(None) };
+        let Some(stage) = self.staged_trees.of(&who.user, export.name(), id) else { return Ok(None) };
         let store = export.store().within_tree(&stage.place.holder)?;
         let mut path = stage.place.top;
         for component in rest.components() {
@@ -307,7 +307,7 @@ impl CurrentAuthority {
     /// Replaces the authority.
     pub fn replace(&self, mut authority: Authority) {
         let mut present = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        authority.stages = present.stages.clone();
+        authority.staged_trees = present.staged_trees.clone();
         for export in &mut authority.exports {
             let earlier = present.exports.iter().find(|earlier| earlier.name() == export.name());
             if let Some(earlier) = earlier {

@@ -333,7 +333,8 @@ fn every_right_meets_every_call_as_the_table_says() {
         let floor = Level::Clear;
         Access { writable, users, anonymous, floor, keep, pipes: false }
     };
-    let (none, all) = (Keep::default(), Keep { modes: true, owner: true, acl: true, xattr: true, special: true });
+    let (none, all) =
+        (Preserve::default(), Preserve { modes: true, owner: true, acl: true, xattr: true, special: true });
     let named = || only(&["alice"]);
     let key = who("alice", Method::Key);
     let other = who("mallory", Method::Key);
@@ -378,12 +379,12 @@ fn every_right_meets_every_call_as_the_table_says() {
 #[test]
 fn pipes_are_opened_where_they_are_granted_with_the_rights_of_files() {
     use ErrorKind::{NotFound, ReadOnly, Refused};
-    let all = Keep { modes: true, owner: true, acl: true, xattr: true, special: true };
+    let all = Preserve { modes: true, owner: true, acl: true, xattr: true, special: true };
     let access = |writable, anonymous, pipes| Access {
         writable,
         users: only(&["alice"]),
         anonymous,
-        keep: if pipes { Keep::default() } else { all },
+        keep: if pipes { Preserve::default() } else { all },
         pipes,
         ..Access::default()
     };
@@ -409,7 +410,7 @@ fn pipes_are_opened_where_they_are_granted_with_the_rights_of_files() {
     }
     let makes = |access: &Access| calls(access, &key).into_iter().find(|(code, _)| *code == Code::MakeNode).unwrap().1;
     assert_eq!(makes(&access(true, nothing, true)), None);
-    assert_eq!(makes(&Access { keep: Keep::default(), ..access(true, nothing, false) }), Some(Refused));
+    assert_eq!(makes(&Access { keep: Preserve::default(), ..access(true, nothing, false) }), Some(Refused));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Calls that only read: attributes, pages of directories, hashes, free space.
 
 use super::{CallContext, CallError, RunningHash};
-use crate::authorise::{Authorized, Keep, Want};
+use crate::authorise::{Authorized, Preserve, Want};
 use crate::files::leases::key_of;
 use crate::files::openers::OpenerFacts;
 use crate::replies::{attributes_of, failure, plain};
@@ -44,7 +44,7 @@ fn has_xattrs(at: &Authorized, path: &RelPath, wanted: Wanted) -> Option<bool> {
 }
 
 /// What may be set in an export, as clients are told.
-fn kept(keep: Keep) -> Kept {
+fn kept(keep: Preserve) -> Kept {
     Kept::default()
         .with(Kept::MODES, keep.modes)
         .with(Kept::OWNER, keep.owner)

@@ -4,7 +4,7 @@ use super::error::{ConfigError, ConfigFile, line_of};
 use super::limits::{LimitsTable, bandwidth, within};
 use super::{Audit, Confinement, ExportRoot, ExportSettings, LogSettings, Settings};
 use crate::audit::OnFailure;
-use crate::authorise::{Access, Anonymous, Keep, Users};
+use crate::authorise::{Access, Anonymous, Preserve, Users};
 use crate::metrics::{MetricsPlace, parse_place};
 use crate::stores::StoreName;
 use serde::Deserialize;
@@ -181,8 +181,8 @@ fn metrics(file: &Text<'_>, word: &Word) -> Result<MetricsPlace, ConfigError> {
 }
 
 /// What copies may preserve.
-fn keep(file: &Text<'_>, words: &[Word]) -> Result<Keep, ConfigError> {
-    let mut keep = Keep::default();
+fn keep(file: &Text<'_>, words: &[Word]) -> Result<Preserve, ConfigError> {
+    let mut keep = Preserve::default();
     for word in words {
         let names = [("modes", 0), ("owner", 1), ("acl", 2), ("xattr", 3), ("special", 4)];
         let field = match file.choose("keep", word, &names)? {

@@ -2,7 +2,7 @@
 
 use super::leases::{AccessGuard, Pinned};
 use super::shares::Sharing;
-use super::{FileGrant, Handle, NameSync, Object, SessionFiles, hidden, lock, stale};
+use super::{Handle, NameSync, Object, OpenState, SessionFiles, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
 use crate::replies::attributes_of;
 use std::sync::atomic::Ordering;
@@ -122,8 +122,8 @@ impl FileCalls {
 
     /// The same for what is open, which must still be below the export.
     pub(super) fn authorise_open(&self, handle: &Handle, want: Want) -> Result<Authorized, Error> {
-        let at = self.authorise(&handle.grant.name, want)?;
-        if at.root().differs_from(handle.grant.root) {
+        let at = self.authorise(&handle.opened.name, want)?;
+        if at.root().differs_from(handle.opened.root) {
             return Err(stale("its export has another directory now"));
         }
         Ok(at)
@@ -175,8 +175,8 @@ impl FileCalls {
             None if created => NameSync::Created,
             None => NameSync::Synced,
         };
-        let grant = FileGrant::new(open.path, at.root(), identity, sharing, own);
-        let handle = Arc::new(Handle::new(&self.caller.files, id, grant, Object::file(name), reserved));
+        let opened = OpenState::new(open.path, at.root(), identity, sharing, own);
+        let handle = Arc::new(Handle::new(&self.caller.files, id, opened, Object::file(name), reserved));
         if open.again.is_some() {
             self.claim_hidden(open.path, &handle);
         }
@@ -238,10 +238,10 @@ impl FileCalls {
     fn opened(&self, want: Want) -> Result<OpenedHandle<'_>, Error> {
         let handle = self.handle()?;
         handle.file()?;
-        let Sharing { read, write, .. } = handle.grant.sharing;
+        let Sharing { read, write, .. } = handle.opened.sharing;
         let (granted, want) = match want {
             Want::Read => (read, want),
-            _ if handle.grant.is_own() => (write, Want::Write { keep: true }),
+            _ if handle.opened.is_own() => (write, Want::Write { keep: true }),
             _ => (write, Want::Change),
         };
         let at = self.authorise_open(handle, want)?;
@@ -253,12 +253,12 @@ impl FileCalls {
         if let Some(file) = handle.descriptor() {
             return Ok(OpenedHandle { handle, file, at });
         }
-        let file = match at.store().open_file(at.path(), &handle.grant.request()) {
+        let file = match at.store().open_file(at.path(), &handle.opened.request()) {
             Ok((file, _)) => Arc::new(file),
             Err(error) if error.kind == ErrorKind::NotFound => return Err(stale("its name is gone")),
             Err(error) => return Err(error),
         };
-        if file.identity()? != handle.grant.identity {
+        if file.identity()? != handle.opened.identity {
             return Err(stale("its name belongs to another file now"));
         }
         handle.keep(Arc::clone(&file));
@@ -267,7 +267,7 @@ impl FileCalls {
 
     /// The open file for a call that needs no more than that it is open.
     pub(super) fn opened_anyhow(&self) -> Result<OpenedHandle<'_>, Error> {
-        let reads = self.handle()?.grant.sharing.read;
+        let reads = self.handle()?.opened.sharing.read;
         self.opened(if reads { Want::Read } else { Want::Change })
     }
 

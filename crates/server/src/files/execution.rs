@@ -46,7 +46,7 @@ pub(crate) fn name_of(payload: &[u8], files: &SessionFiles) -> Result<Vec<u8>, E
     let batch = FileBatch::decode(payload).map_err(|error| malformed(&error))?;
     match batch.calls.first() {
         Some(FileCall::Open(open)) => Ok(open.path.to_vec()),
-        _ => files.handle(batch.handle).map(|handle| handle.grant.name.clone()),
+        _ => files.handle(batch.handle).map(|handle| handle.opened.name.clone()),
     }
 }
 
@@ -59,7 +59,7 @@ impl Execution {
         };
         let name = match (batch.calls.first(), &handle) {
             (Some(FileCall::Open(open)), _) => open.path.to_vec(),
-            (_, Some(Ok(handle))) => handle.grant.name.clone(),
+            (_, Some(Ok(handle))) => handle.opened.name.clone(),
             _ => Vec::new(),
         };
         // Its calls report that it is stale.

@@ -103,10 +103,10 @@ impl FileCalls {
 
     fn ask(&self, call: LeaseCall) -> Result<LeaseAnswer, Error> {
         let OpenedHandle { handle, file, .. } = self.opened_anyhow()?;
-        self.must_shut_others_out(&handle.grant.name, handle.grant.is_own())?;
+        self.must_shut_others_out(&handle.opened.name, handle.opened.is_own())?;
         let writes =
             matches!(call, LeaseCall::Ask(LeaseKind::Write) | LeaseCall::Reclaim { kind: LeaseKind::Write, .. });
-        if writes && !handle.grant.sharing.write {
+        if writes && !handle.opened.sharing.write {
             return Err(Error::new(ErrorKind::Refused, "the handle is not open to write"));
         }
         let server = &handle.reserved.server;

@@ -287,7 +287,7 @@ impl Handle {
 
     pub(super) fn key(&self) -> FileKey {
         let mut key = [0; 16];
-        key.copy_from_slice(&self.grant.identity[..16]);
+        key.copy_from_slice(&self.opened.identity[..16]);
         key
     }
 }

@@ -104,18 +104,18 @@ impl Handle {
         take: impl FnOnce() -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let waiting = &self.reserved.server.waiting;
-        let turn = holds || lock(waiting).is_turn(&self.grant.identity, who, wanted, Instant::now());
+        let turn = holds || lock(waiting).is_turn(&self.opened.identity, who, wanted, Instant::now());
         let taken = if turn { take() } else { Ok(false) };
         let mut waiting = lock(waiting);
         if wait && matches!(taken, Ok(false)) {
-            let kept = waiting.wait(&self.grant.identity, who, wanted, &self.reserved.user, Instant::now());
+            let kept = waiting.wait(&self.opened.identity, who, wanted, &self.reserved.user, Instant::now());
             return Err(if kept {
                 locked()
             } else {
                 Error::new(ErrorKind::LimitExceeded, "you wait for too many locks; give some up first")
             });
         }
-        waiting.leave(&self.grant.identity, who, wanted);
+        waiting.leave(&self.opened.identity, who, wanted);
         if taken? { Ok(()) } else { Err(locked()) }
     }
 
@@ -202,8 +202,8 @@ impl Handle {
         }
         let Object::File(file) = &self.object else { return true }; // A pipe has another end.
         file.locks.ranges.try_lock().map_or(true, |owners| !owners.0.is_empty())
-            || self.grant.sharing.deny_read
-            || self.grant.sharing.deny_write
+            || self.opened.sharing.deny_read
+            || self.opened.sharing.deny_write
             || self.descriptors().pinned(self.id).is_some()
     }
 
@@ -226,7 +226,7 @@ impl Handle {
             let owners = std::mem::take(&mut *lock(&file.locks.ranges));
             drop(owners);
         }
-        lock(&self.reserved.server.waiting).close(&self.grant.identity, self.id);
+        lock(&self.reserved.server.waiting).close(&self.opened.identity, self.id);
     }
 }
 
@@ -261,7 +261,7 @@ impl FileCalls {
     pub(super) fn lock(&self, call: &FileCall<'_>) -> Result<FileAnswer<'static>, Error> {
         let OpenedHandle { handle, file, at } = self.opened_anyhow()?;
         // A shared one shuts out those who want it for themselves.
-        let may_lock = || self.must_shut_others_out(&handle.grant.name, handle.grant.is_own());
+        let may_lock = || self.must_shut_others_out(&handle.opened.name, handle.opened.is_own());
         match *call {
             FileCall::Lock { exclusive, wait } => {
                 may_lock()?;
@@ -291,21 +291,21 @@ impl FileCalls {
 fn must_be_open_for(handle: &Handle, exclusive: bool) -> Result<(), Error> {
     let (granted, text) = match exclusive {
         true => {
-            (handle.grant.sharing.write, "the handle is not open to write, which an exclusive lock of a range needs")
+            (handle.opened.sharing.write, "the handle is not open to write, which an exclusive lock of a range needs")
         }
-        false => (handle.grant.sharing.read, "the handle is not open to read, which a shared lock of a range needs"),
+        false => (handle.opened.sharing.read, "the handle is not open to read, which a shared lock of a range needs"),
     };
     if granted { Ok(()) } else { Err(Error::new(ErrorKind::Refused, text)) }
 }
 
 /// The same file once more.
 fn open_beside(handle: &Handle, at: &Authorized) -> Result<OpenFile, Error> {
-    let file = match at.store().open_file(at.path(), &handle.grant.request()) {
+    let file = match at.store().open_file(at.path(), &handle.opened.request()) {
         Ok((file, _)) => file,
         Err(error) if error.kind == ErrorKind::NotFound => return Err(stale("its name is gone")),
         Err(error) => return Err(error),
     };
-    if file.identity()? != handle.grant.identity {
+    if file.identity()? != handle.opened.identity {
         return Err(stale("its name belongs to another file now"));
     }
     Ok(file)

@@ -108,7 +108,7 @@ pub(crate) struct Handle {
     /// His name, as others see it: empty for visitors.
     shown: Arc<str>,
     /// What the client was granted.
-    grant: FileGrant,
+    opened: OpenState,
     /// What it is open on.
     object: Object,
     /// Bytes that were written through it; through a pipe, in either direction.
@@ -122,7 +122,7 @@ pub(crate) struct Handle {
 }
 
 /// What a client was granted when it opened a file.
-struct FileGrant {
+struct OpenState {
     /// `EXPORT/path`, as it was opened.
     name: Vec<u8>,
     /// The directory that the export had.
@@ -210,7 +210,7 @@ impl OpenFiles {
     fn is_own(&self, before: OpenedBefore, user: &str) -> bool {
         let old = self.find(before.handle);
         if let Some(old) = old {
-            return old.grant.is_own() && *old.reserved.user == *user && old.grant.identity == before.identity;
+            return old.opened.is_own() && *old.reserved.user == *user && old.opened.identity == before.identity;
         }
         lock(&self.created).get(user).into_iter().flatten().any(|one| {
             one.handle == before.handle && one.identity == before.identity && one.since.elapsed() < CREATED_KEPT
@@ -253,7 +253,7 @@ impl OpenFiles {
     /// a file may take as long as its disk likes.
     pub(crate) fn close_moved(&self, authority: &Authority) {
         let mut moved: Vec<_> = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
-        moved.retain(|one| authority.has_moved(&one.grant.name, one.grant.root));
+        moved.retain(|one| authority.has_moved(&one.opened.name, one.opened.root));
         moved.retain(|one| !one.retire_unless_used());
         moved.iter().for_each(|one| one.retire());
     }
@@ -286,7 +286,7 @@ impl Drop for Reservation {
     }
 }
 
-impl FileGrant {
+impl OpenState {
     fn new(name: &[u8], root: Root, identity: FileIdentity, sharing: Sharing, own: bool) -> Self {
         Self { name: name.to_vec(), root, identity, sharing, own: AtomicBool::new(own) }
     }
@@ -315,12 +315,12 @@ impl Object {
 }
 
 impl Handle {
-    fn new(files: &SessionFiles, id: u64, grant: FileGrant, object: Object, reserved: Reservation) -> Self {
+    fn new(files: &SessionFiles, id: u64, opened: OpenState, object: Object, reserved: Reservation) -> Self {
         Self {
             id,
             session: files.session,
             shown: Arc::clone(&files.shown),
-            grant,
+            opened,
             object,
             written: AtomicU64::new(0),
             logged: AtomicU64::new(0),
@@ -375,15 +375,15 @@ impl Handle {
         if std::mem::replace(&mut *retired, true) {
             return;
         }
-        if self.grant.is_own() {
-            let one = Created { handle: self.id, identity: self.grant.identity, since: Instant::now() };
+        if self.opened.is_own() {
+            let one = Created { handle: self.id, identity: self.opened.identity, since: Instant::now() };
             self.reserved.server.remember_created(&self.reserved.user, one);
         }
         self.end_locks();
         self.reserved.server.lease_lost(self);
         let pipe = self.end_pipe();
         let closed = self.descriptors().gone(self.id);
-        lock(&self.reserved.server.shares).close(&self.grant.identity, self.grant.sharing);
+        lock(&self.reserved.server.shares).close(&self.opened.identity, self.opened.sharing);
         drop((pipe, closed));
     }
 }
@@ -429,7 +429,7 @@ impl SessionFiles {
 
     fn close(&self, id: u64) -> Result<Arc<Handle>, Error> {
         let closed = lock(&self.handles).remove(&id).ok_or_else(|| stale("this session has no such handle"))?;
-        closed.grant.own.store(false, Ordering::Relaxed);
+        closed.opened.own.store(false, Ordering::Relaxed);
         self.server.give_back(&closed);
         if let Object::Pipe(pipe) = &closed.object {
             pipe.close();
@@ -438,7 +438,7 @@ impl SessionFiles {
     }
 
     fn adopt(&self, handle: &Arc<Handle>) {
-        let known = KnownHandle { identity: handle.grant.identity, handle: Arc::downgrade(handle) };
+        let known = KnownHandle { identity: handle.opened.identity, handle: Arc::downgrade(handle) };
         lock(&self.server.handles).insert(handle.id, known);
         lock(&self.handles).insert(handle.id, Arc::clone(handle));
     }

@@ -33,7 +33,7 @@ impl OpenFiles {
     }
 
     fn facts(&self, handle: &Handle) -> OpenerFacts {
-        let (sharing, whole) = (handle.grant.sharing, handle.whole_lock());
+        let (sharing, whole) = (handle.opened.sharing, handle.whole_lock());
         let lease = self.lease_kind(handle);
         let does = OpenedFor::default()
             .and_if(sharing.read, OpenedFor::READING)

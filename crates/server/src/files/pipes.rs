@@ -6,7 +6,7 @@
 use super::call::FileCalls;
 use super::locks::Slot;
 use super::shares::Sharing;
-use super::{FileGrant, Handle, Object, lock, stale};
+use super::{Handle, Object, OpenState, lock, stale};
 use crate::authorise::{Authorized, Want};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -61,12 +61,12 @@ impl Handle {
     pub(super) fn end_pipe(&self) -> Option<Arc<PipeEnd>> {
         let Object::Pipe(pipe) = &self.object else { return None }; // A file has no end.
         let connected = matches!(lock(&pipe.end).end, End::Open(_));
-        if connected && self.grant.sharing.write && !pipe.closed.load(Ordering::Relaxed) {
+        if connected && self.opened.sharing.write && !pipe.closed.load(Ordering::Relaxed) {
             // Before the end is closed: whoever finds the end of the data finds this.
             let all: Vec<_> =
                 lock(&self.reserved.server.handles).values().filter_map(|known| known.handle.upgrade()).collect();
-            let of_pipe = |other: &FileGrant| other.identity == self.grant.identity && other.sharing.read;
-            for other in all.iter().filter(|other| of_pipe(&other.grant)) {
+            let of_pipe = |other: &OpenState| other.identity == self.opened.identity && other.sharing.read;
+            for other in all.iter().filter(|other| of_pipe(&other.opened)) {
                 if let Object::Pipe(pipe) = &other.object {
                     pipe.cut.store(true, Ordering::Relaxed);
                 }
@@ -82,7 +82,7 @@ impl Handle {
         let Object::Pipe(pipe) = &self.object else {
             return Err(Error::new(ErrorKind::Refused, "the handle is no pipe"));
         };
-        match (write, self.grant.sharing.write) {
+        match (write, self.opened.sharing.write) {
             (true, false) => Err(Error::new(ErrorKind::Refused, "the handle is not open to write")),
             (false, true) => Err(Error::new(ErrorKind::Refused, "the handle is not open to read")),
             _ => Ok(pipe),
@@ -105,8 +105,8 @@ impl FileCalls {
         }
         let end = Mutex::new(EndState { end: End::of(opened.end), passed: 0 });
         let pipe = Pipe { end, closed: AtomicBool::new(false), cut: AtomicBool::new(false), _slot: slot };
-        let grant = FileGrant::new(open.path, at.root(), identity, sharing, false);
-        self.adopt(Arc::new(Handle::new(&self.caller.files, id, grant, Object::Pipe(pipe), reserved)), None);
+        let opened = OpenState::new(open.path, at.root(), identity, sharing, false);
+        self.adopt(Arc::new(Handle::new(&self.caller.files, id, opened, Object::Pipe(pipe), reserved)), None);
         Ok(OpenedFile { handle: id, identity, verifier: self.caller.files.server.verifier, size: 0, change: 0 })
     }
 
@@ -147,7 +147,7 @@ impl FileCalls {
         let mut state = lock(&pipe.end);
         if let End::Unconnected = state.end {
             let opened = at.store().open_pipe(at.path(), true)?;
-            if opened.identity != handle.grant.identity {
+            if opened.identity != handle.opened.identity {
                 return Err(stale("its name belongs to another file now"));
             }
             state.end = End::of(opened.end);

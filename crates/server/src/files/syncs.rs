@@ -69,7 +69,7 @@ impl OpenFiles {
     fn sync_failed(&self, identity: FileIdentity, error: &Error) {
         self.failed_syncs.add(identity, error.clone());
         let known: Vec<_> = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
-        for handle in known.iter().filter(|handle| handle.grant.identity == identity) {
+        for handle in known.iter().filter(|handle| handle.opened.identity == identity) {
             if let Object::File(file) = &handle.object {
                 file.sync.fail(error.clone());
             }
@@ -82,7 +82,7 @@ impl SessionFiles {
     /// already: what fails from now on is told to it.
     pub(super) fn inherit_failed_sync(&self, handle: &Handle) {
         if let Object::File(file) = &handle.object
-            && let Some(error) = self.server.failed_syncs.of(&handle.grant.identity)
+            && let Some(error) = self.server.failed_syncs.of(&handle.opened.identity)
         {
             file.sync.fail(error);
         }
@@ -101,7 +101,7 @@ impl FileCalls {
         let state = &handle.file()?.sync;
         let mut name = lock(&state.name);
         state.must_have_lost_nothing()?;
-        let lost = |error: &Error| self.caller.files.server.sync_failed(handle.grant.identity, error);
+        let lost = |error: &Error| self.caller.files.server.sync_failed(handle.opened.identity, error);
         file.sync(data_only).inspect_err(lost)?;
         if *name != NameSync::Synced
             && let Some(parent) = at.path().parent()

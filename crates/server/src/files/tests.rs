@@ -28,8 +28,8 @@ impl Scene {
         assert!(lock(&self.server.shares).open(&[7; 24], sharing));
         let reserved = self.server.reserve(user, 6).unwrap();
         let session = SessionFiles::new(&self.server, SessionId([1; 16]), user);
-        let grant = FileGrant::new(b"data/f", Root::NONE, [7; 24], sharing, false);
-        let handle = Arc::new(Handle::new(&session, id, grant, Object::file(NameSync::Synced), reserved));
+        let opened = OpenState::new(b"data/f", Root::NONE, [7; 24], sharing, false);
+        let handle = Arc::new(Handle::new(&session, id, opened, Object::file(NameSync::Synced), reserved));
         handle.keep(self.file());
         handle
     }
@@ -177,7 +177,7 @@ fn a_file_stays_its_creators_until_he_closes_it_and_nobody_elses() {
     let session = SessionFiles::new(&scene.server, SessionId([1; 16]), "ada");
     let create = |id| {
         let handle = scene.handle(id, &ada);
-        handle.grant.own.store(true, Ordering::Relaxed);
+        handle.opened.own.store(true, Ordering::Relaxed);
         session.adopt(&handle);
     };
     let before = |handle| OpenedBefore { handle, identity: [7; 24] };

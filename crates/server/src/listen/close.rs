@@ -71,7 +71,7 @@ impl Server {
             ChannelLoss::Unreported => self.channel_gone(id),
             ChannelLoss::Reported => {}
         }
-        let idle = self.sessions.running.get(&id).and_then(|entry| entry.pipes.get(pipeline)?.idle());
+        let idle = self.sessions.running.get(&id).and_then(|entry| entry.pipelines.get(pipeline)?.idle());
         if idle.is_some_and(IdlePipeline::is_closing) {
             self.poll_pipeline(id, pipeline);
         } else {
@@ -119,7 +119,7 @@ impl Server {
     pub(super) fn end_leaving_sessions(&mut self, now: Instant) {
         let is_late = |entry: &SessionEntry| {
             // A pipeline that got a thread after all has its deadlines there.
-            let idle = entry.idle().count() == entry.pipes.len();
+            let idle = entry.idle().count() == entry.pipelines.len();
             (idle && entry.idle().any(|idle| idle.is_late(now))).then(|| entry.idle().any(IdlePipeline::is_closing))
         };
         let late = self.sessions.running.iter().filter_map(|(id, entry)| Some((*id, is_late(entry)?)));

@@ -46,11 +46,11 @@ impl Server {
         for (id, entry) in &self.sessions.running {
             let moved = entry.context.metrics.traffic.read();
             let bytes = moved.received + moved.sent;
-            let seconds = now.since(entry.grant.opened).as_secs_f64().max(1e-9);
+            let seconds = now.since(entry.terms.opened).as_secs_f64().max(1e-9);
             lines.push(format!(
                 "session {id} of {}: {} channel(s), {} running pipeline(s), {} operation(s) done, {bytes} bytes, {:.1} MB/s since it was opened",
-                entry.grant.peer,
-                entry.grant.channels,
+                entry.terms.peer,
+                entry.terms.channels,
                 entry.running().count(),
                 entry.context.metrics.operations.load(Ordering::Relaxed),
                 bytes as f64 / seconds / 1e6,

@@ -42,21 +42,21 @@ impl Server {
             Ending::Over(error) => {
                 // The session was ended before its thread: nothing is left to end.
                 let Some(entry) = self.sessions.running.get_mut(&id) else { return };
-                entry.pipes[index] = PipelineState::Over;
+                entry.pipelines[index] = PipelineState::Over;
                 // Data that one pipeline has lost cannot be recovered by another (P-42).
-                if error.is_some() || entry.pipes.iter().all(|pipe| matches!(pipe, PipelineState::Over)) {
+                if error.is_some() || entry.pipelines.iter().all(|pipeline| matches!(pipeline, PipelineState::Over)) {
                     self.drop_session(id, error);
                 }
             }
-            Ending::Idle(group) => self.keep(id, index, *group, mailbox),
+            Ending::Idle(pipeline) => self.keep(id, index, *pipeline, mailbox),
         }
     }
 
-    fn keep(&mut self, id: SessionId, index: usize, mut group: Pipeline<Link>, mailbox: PumpMailbox) {
+    fn keep(&mut self, id: SessionId, index: usize, mut pipeline: Pipeline<Link>, mailbox: PumpMailbox) {
         let mut late_commands = Vec::new();
         for message in mailbox.try_iter() {
             match message {
-                Message::Attach(channel) => group.channels.push(*channel),
+                Message::Attach(channel) => pipeline.channels.push(*channel),
                 // Sent to a thread that was about to end: a new one reads it.
                 Message::Command(command) => late_commands.push(command),
                 // Answers of storage and messages of other pipelines: a thread that may get one does not retire.
@@ -65,8 +65,8 @@ impl Server {
         }
         // The session ended when its thread had: the channels are closed.
         let Some(entry) = self.sessions.running.get_mut(&id) else { return };
-        let (idle, resumed) = IdlePipeline::resume(&mut self.dispatch, group);
-        entry.pipes[index] = PipelineState::Idle(Box::new(idle));
+        let (idle, resumed) = IdlePipeline::resume(&mut self.dispatch, pipeline);
+        entry.pipelines[index] = PipelineState::Idle(Box::new(idle));
         for (channel, socket) in resumed.sockets {
             self.sessions.idle.insert(socket, IdleSocket { session: id, pipeline: index, channel });
         }
@@ -77,8 +77,8 @@ impl Server {
             return;
         }
         self.start_pipelines(id);
-        let pipe = self.sessions.running.get(&id).and_then(|entry| entry.pipes.get(index));
-        if let Some(PipelineState::Running(post)) = pipe {
+        let pipeline = self.sessions.running.get(&id).and_then(|entry| entry.pipelines.get(index));
+        if let Some(PipelineState::Running(post)) = pipeline {
             for command in late_commands {
                 // It fits: the mailbox is new, and as large as the one that it was in.
                 let _ = post.try_send(Message::Command(command));
@@ -100,8 +100,8 @@ impl Server {
         (self.config.log)(&LogEvent::SessionEnded {
             session: id,
             user: entry.context.principal.user.escape_debug().to_string(),
-            peer: entry.grant.peer.clone(),
-            lasted: self.dispatch.now().since(entry.grant.opened),
+            peer: entry.terms.peer.clone(),
+            lasted: self.dispatch.now().since(entry.terms.opened),
             moved: entry.context.metrics.traffic.read(),
             first_failure: entry.context.metrics.first_failure.get().cloned(),
             error,
@@ -123,7 +123,7 @@ impl Server {
         // It has as many as it may have, or there is no room.
         let Some(grant) = grant else { return };
         let index = usize::from(pipeline);
-        match &mut entry.pipes[index] {
+        match &mut entry.pipelines[index] {
             PipelineState::Running(post) => {
                 // Without room in its mailbox, the client goes on with the channels that it has.
                 let _ = post.try_send(Message::Command(Command::GiveChannels(grant)));

@@ -10,7 +10,7 @@ use crate::mailbox::{PumpMailbox, PumpSender};
 use crate::pending_login::GrantedSession;
 use crate::rates::SessionRates;
 use crate::session_context::{Metrics, SessionContext};
-use crate::sessions::{IdleSocket, PipelineState, SessionEntry, SessionGrant};
+use crate::sessions::{IdleSocket, PipelineState, SessionEntry, SessionTerms};
 use crate::users::admits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Server {
         let limits = SessionLimits {
             floor: granted.floor,
             block: granted.block,
-            window: 0,
+            flow_window: 0,
             stall: granted.stall,
             pipelines: granted.pipelines,
             channels: granted.channels,
@@ -58,9 +58,9 @@ impl Server {
             ..SessionLimits::default()
         };
         let machine = |pipeline| Session::new(Role::Server, PipelineId(pipeline), limits.clone());
-        let mut pipes: Vec<_> =
+        let mut pipelines: Vec<_> =
             (0..granted.pipelines).map(|pipeline| Box::new(IdlePipeline::new(machine(pipeline)))).collect();
-        let agreed = SessionGrant {
+        let agreed = SessionTerms {
             peer: guest.peer,
             opened: now,
             channels: granted.channels,
@@ -79,8 +79,8 @@ impl Server {
         self.tell_opened(id, &agreed.peer, &principal, (&granted, open.channels));
         let context = self.context_of(id, principal, granted.floor);
         self.apply_window(socket, &agreed);
-        let begun = pipes[0].begin(&mut self.dispatch, socket, records, farewell, open.first.as_ref());
-        let entry = SessionEntry::new(agreed, context, pipes.into_iter().map(PipelineState::Idle).collect());
+        let begun = pipelines[0].begin(&mut self.dispatch, socket, records, farewell, open.first.as_ref());
+        let entry = SessionEntry::new(agreed, context, pipelines.into_iter().map(PipelineState::Idle).collect());
         entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
         self.sessions.idle.insert(socket, IdleSocket { session: id, pipeline: 0, channel: ChannelId(1) });
         self.sessions.running.insert(id, entry);
@@ -129,10 +129,10 @@ impl Server {
     /// Applies the granted window, or the one that suits many channels within one host. A window
     /// that the kernel refuses is no reason to refuse the channel: the client sees the effective
     /// one in its own figures.
-    fn apply_window(&self, socket: SocketId, grant: &SessionGrant) {
+    fn apply_window(&self, socket: SocketId, terms: &SessionTerms) {
         let link = self.dispatch.link(socket);
-        let asked = (grant.window > 0).then_some(grant.window);
-        let default = || transport::default_window(link.is_local(), grant.channels);
+        let asked = (terms.window > 0).then_some(terms.window);
+        let default = || transport::default_window(link.is_local(), terms.channels);
         if let Some(bytes) = asked.or_else(default) {
             let _ = link.set_window(bytes);
         }
@@ -150,12 +150,12 @@ impl Server {
         let (Some(entry), Some(records)) = (self.sessions.running.get(&id), records) else {
             return self.disconnect(socket, "JOIN of a session that has ended");
         };
-        self.apply_window(socket, &entry.grant);
+        self.apply_window(socket, &entry.terms);
         entry.context.metrics.channels.fetch_add(1, Ordering::Relaxed);
         let pipeline = entry.pipeline_of(channel);
         // Cannot fail: it was found above.
         let Some(entry) = self.sessions.running.get_mut(&id) else { return };
-        match entry.pipes.get_mut(pipeline) {
+        match entry.pipelines.get_mut(pipeline) {
             Some(PipelineState::Idle(idle)) => {
                 idle.join(&mut self.dispatch, socket, channel, records);
                 self.logins.take(socket);
@@ -186,8 +186,9 @@ impl Server {
     /// reason continues without one.
     pub(super) fn start_pipelines(&mut self, id: SessionId) {
         // It has ended by what came before.
-        let Some(count) = self.sessions.running.get(&id).map(|entry| entry.pipes.len()) else { return };
-        let idle = |entry: &SessionEntry, index: usize| entry.pipes[index].idle().is_some_and(IdlePipeline::may_move);
+        let Some(count) = self.sessions.running.get(&id).map(|entry| entry.pipelines.len()) else { return };
+        let idle =
+            |entry: &SessionEntry, index: usize| entry.pipelines[index].idle().is_some_and(IdlePipeline::may_move);
         let mut waiting = Vec::new();
         for index in 0..count {
             if self.sessions.running.get(&id).is_some_and(|entry| idle(entry, index)) {
@@ -200,9 +201,9 @@ impl Server {
         // Cannot fail: it was found above.
         let Some(entry) = self.sessions.running.get(&id) else { return };
         let posts: Vec<Option<PumpSender>> = entry
-            .pipes
+            .pipelines
             .iter()
-            .map(|pipe| match pipe {
+            .map(|pipeline| match pipeline {
                 PipelineState::Running(post) => Some(post.clone()),
                 _ => None,
             })
@@ -223,56 +224,56 @@ impl Server {
         let Some(entry) = self.sessions.running.get_mut(&id) else {
             return Err(resources(std::io::ErrorKind::NotFound.into()));
         };
-        let pipe = std::mem::replace(&mut entry.pipes[index], PipelineState::Running(post.clone()));
-        let PipelineState::Idle(idle) = pipe else {
+        let pipeline = std::mem::replace(&mut entry.pipelines[index], PipelineState::Running(post.clone()));
+        let PipelineState::Idle(idle) = pipeline else {
             return Err(resources(std::io::ErrorKind::AlreadyExists.into()));
         };
         for socket in idle.sockets() {
             self.sessions.idle.remove(&socket);
         }
-        let group = idle.into_pipeline(&mut self.dispatch);
-        Ok(Prepared { index, dispatch, post, mailbox, group })
+        let pipeline = idle.into_pipeline(&mut self.dispatch);
+        Ok(Prepared { index, dispatch, post, mailbox, pipeline })
     }
 
     fn spawn(&mut self, id: SessionId, prepared: Prepared, posts: &[Option<PumpSender>]) -> Result<(), Error> {
-        let Prepared { index, dispatch, post, mailbox, group } = prepared;
+        let Prepared { index, dispatch, post, mailbox, pipeline } = prepared;
         // Cannot fail: the caller has it.
         let Some(entry) = self.sessions.running.get(&id) else { return Ok(()) };
-        let pipeline = index as u8;
+        let number = index as u8;
         let host = ServerHost {
             session: Arc::clone(&entry.context),
-            pipeline,
+            pipeline: number,
             audit_rate: self.config.limits.audit_rate,
             wanted: Arc::default(),
             operations: BTreeMap::new(),
         };
-        let mut peers = posts.to_vec();
-        peers[index] = None;
+        let mut siblings = posts.to_vec();
+        siblings[index] = None;
         let parts = Parts {
             dispatch,
             host,
             mailbox,
             post,
-            peers,
+            siblings,
             blocking: self.blocking.clone(),
             settings: Settings {
-                pipeline: PipelineId(pipeline),
+                pipeline: PipelineId(number),
                 share: QuotaClass { user: Arc::clone(&entry.context.budget), export: 0 },
                 disk: self.config.disk,
-                retire: entry.pipes.len() == 1,
+                retire: entry.pipelines.len() == 1,
             },
         };
         let listener = self.services.listener.clone();
         let mark = Arc::clone(&entry.threads);
         let name = format!("xdfs-pipeline-{index}");
         let spawned = thread::Builder::new().name(name).spawn(move || {
-            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serve(parts, group)));
+            let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serve(parts, pipeline)));
             let (ending, mailbox) = served.unwrap_or_else(|_| {
                 let error = Error::new(xdfs_proto::base::ErrorKind::Resources, "the pipeline failed unexpectedly");
                 (Ending::Over(Some(error)), std::sync::mpsc::sync_channel(1).1)
             });
             drop(mark);
-            listener.send(ServerMessage::Ended { session: id, pipeline, ending, mailbox });
+            listener.send(ServerMessage::Ended { session: id, pipeline: number, ending, mailbox });
         });
         spawned.map(drop).map_err(|error| {
             Error::new(xdfs_proto::base::ErrorKind::Resources, format!("cannot start a pipeline's thread: {error}"))
@@ -286,11 +287,11 @@ struct Prepared {
     dispatch: Dispatcher,
     post: PumpSender,
     mailbox: PumpMailbox,
-    group: Pipeline<Link>,
+    pipeline: Pipeline<Link>,
 }
 
-fn serve(parts: Parts<Dispatcher, ServerHost>, group: Pipeline<Link>) -> (Ending<Link>, PumpMailbox) {
-    match Pump::new(parts, group) {
+fn serve(parts: Parts<Dispatcher, ServerHost>, pipeline: Pipeline<Link>) -> (Ending<Link>, PumpMailbox) {
+    match Pump::new(parts, pipeline) {
         Ok(pump) => {
             let (ending, _host, mailbox) = pump.run();
             (ending, mailbox)

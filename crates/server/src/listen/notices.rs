@@ -30,7 +30,8 @@ impl Server {
             return;
         }
         // Without a channel its client is leaving, and is told nothing more.
-        let Some(pipeline) = entry.pipes.iter().position(|pipe| pipe.idle().is_some_and(IdlePipeline::has_channels))
+        let Some(pipeline) =
+            entry.pipelines.iter().position(|pipeline| pipeline.idle().is_some_and(IdlePipeline::has_channels))
         else {
             return;
         };

@@ -88,7 +88,7 @@ impl Server {
         let (id, channel) = (request.join.session, request.join.channel);
         let entry = self.sessions.running.get(&id);
         let unknown = || Error::new(ErrorKind::SessionUnknown, "JOIN of a session that is not known");
-        let derive = |grant: &ChannelGrant| entry.ok_or_else(unknown)?.grant.keys(id, channel, grant);
+        let derive = |grant: &ChannelGrant| entry.ok_or_else(unknown)?.terms.keys(id, channel, grant);
         let judged = self.sessions.registry.join(id, channel, now, derive, |keys| request.verify(&keys.join));
         match judged {
             Err(error) => {

@@ -92,7 +92,7 @@ impl SessionTable {
         let mut pipelines = 0;
         for (id, other, channels) in self.registry.sessions() {
             if usage.add(other, channels, user) && several {
-                pipelines += self.running.get(&id).map_or(1, |entry| entry.pipes.len());
+                pipelines += self.running.get(&id).map_or(1, |entry| entry.pipelines.len());
             }
         }
         self.ending.retain(EndingSession::has_threads);

@@ -1,12 +1,12 @@
 //! The capabilities that root gives up: all except those with which root reads and writes other
 //! users' files, which is the purpose of serving their files as root.
 
-use crate::authorise::Keep;
+use crate::authorise::Preserve;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use xdfs_proto::base::{Error, ErrorKind};
 
 /// Keeps the capabilities that concern files of others, drops the rest permanently.
-pub(super) fn drop_most(keep: Keep) -> Result<(), Error> {
+pub(super) fn drop_most(keep: Preserve) -> Result<(), Error> {
     let failed = |error: rustix::io::Errno| {
         Error::new(ErrorKind::Resources, format!("capabilities could not be dropped: {error}"))
     };

@@ -14,7 +14,7 @@ mod landlock;
 #[cfg(test)]
 mod tests;
 
-use crate::authorise::Keep;
+use crate::authorise::Preserve;
 use crate::config::Confinement;
 use std::path::PathBuf;
 use xdfs_io::store::owners;
@@ -32,7 +32,7 @@ pub struct Needs {
     pub appendable: Vec<PathBuf>,
     /// What any of the exports accepts beyond content: owners and special files need more of the
     /// system.
-    pub keep: Keep,
+    pub keep: Preserve,
     /// Whether any of them has named pipes that clients open and create.
     pub pipes: bool,
 }

@@ -31,7 +31,7 @@ impl Scene {
     }
 
     fn needs(&self) -> Needs {
-        let keep = Keep::default();
+        let keep = Preserve::default();
         Needs {
             readable: vec![self.at("read")],
             writable: vec![self.at("write")],
@@ -168,7 +168,7 @@ fn an_export_that_takes_owners_and_special_files_gets_what_they_need() {
     let scene = Scene::new();
     std::thread::scope(|threads| {
         let inside = threads.spawn(|| {
-            let keep = Keep { owner: true, special: true, ..Keep::default() };
+            let keep = Preserve { owner: true, special: true, ..Preserve::default() };
             confine(&Needs { keep, ..scene.needs() }, Confinement::Automatic).unwrap();
             make_fifo(&scene.at("write/fifo")).unwrap();
             denied(make_fifo(&scene.at("outside/fifo")), "making a pipe beside the exports");

@@ -85,7 +85,7 @@ impl World {
         let role = if shape & 1 == 0 { Role::Server } else { Role::Client };
         let limits = SessionLimits {
             block: BLOCK,
-            window: 16 * u64::from(BLOCK),
+            flow_window: 16 * u64::from(BLOCK),
             operations_max: 4,
             pipelines: if shape & 2 == 0 { 1 } else { 2 },
             channels: 3,
@@ -132,7 +132,7 @@ impl World {
         let of_other = |operation: &OperationId| self.session.limits().pipelines > 1 && operation.0 % 2 == 0;
         let ids: Vec<_> = self.session.operations().map(|operation| operation.id()).filter(of_other).collect();
         for id in ids {
-            self.session.on_group(PipelineId(1), PipelineMessage::Settled(id, false));
+            self.session.on_pipeline_message(PipelineId(1), PipelineMessage::Settled(id, false));
             self.drain();
         }
         assert_eq!(self.session.live_operations(), 0, "an operation outlives its session");
@@ -387,7 +387,7 @@ impl World {
             3 => PipelineMessage::Failed(ours, Error::new(ErrorKind::Storage, "elsewhere")),
             _ => PipelineMessage::Settled(its, kind & 16 != 0),
         };
-        self.session.on_group(other, message);
+        self.session.on_pipeline_message(other, message);
     }
 
     fn drain(&mut self) {
@@ -433,7 +433,7 @@ impl World {
                     self.arrive(channel, head, payload);
                 }
             }
-            Output::Group { to, .. } => assert!(to.0 < 2),
+            Output::ToPipeline { to, .. } => assert!(to.0 < 2),
             Output::Event(SessionEvent::Over { .. }) => {
                 assert!(!self.over, "a session ends once");
                 self.over = true;

@@ -11,7 +11,7 @@ use xdfs_proto::wire::handshake::Open;
 use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
 use xdfs_secure::handshake::tls::{Certificates, FAREWELL_BYTES};
-use xdfs_secure::keys::{ChannelKeys, Grant, Role};
+use xdfs_secure::keys::{ChannelKeys, GrantSecret, Role};
 use xdfs_secure::login::Offered;
 use xdfs_secure::record::{Limits, Opener, Sealer};
 use xdfs_test_cli::Server;
@@ -91,7 +91,7 @@ impl Peer {
         let mut last = [0; FAREWELL_BYTES];
         stream.read_exact(&mut last)?;
         farewell.check(&last).unwrap();
-        let grant = Grant::new(&accept.grant.secret);
+        let grant = GrantSecret::new(&accept.grant.secret);
         let keys =
             ChannelKeys::derive(&join_secret, &grant, accept.session, ChannelId(1)).unwrap().for_role(Role::Client);
         let sealer = Sealer::new(keys.seal, Limits::STANDARD).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::bench::{LocalBench, names_under};
 use crate::resume::{Folder, SIZE, TRANSFER, comparing, extent, left, request, write};
-use xdfs_io::store::{KeptLimits, LocalStore, StageRequest, Store, verified_range};
+use xdfs_io::store::{KeptLimits, LocalStore, StageRequest, Store, stored_range};
 use xdfs_proto::base::TransferId;
 use xdfs_test_conformance::store::bench::{commit, path};
 
@@ -17,7 +17,7 @@ fn what_was_noted_under_another_key_is_compared_and_neither_trusted_nor_lost() {
         assert!(kept.noted.iter().all(|one| !one.proved && one.value.is_none()), "{kept:?}");
         let stage = store(&folder).stage(&comparing(b"v1")).unwrap();
         let there = [extent(0, 2 << 20), extent(4 << 20, 5 << 20), extent(6 << 20, 7 << 20)];
-        assert_eq!(verified_range::ranges(stage.kept()), there);
+        assert_eq!(stored_range::ranges(stage.kept()), there);
         assert!(stage.kept().iter().all(|one| !one.proved && one.value.is_none()));
         drop(stage);
         // Who compares nothing begins anew.
@@ -63,7 +63,7 @@ fn room_that_was_reserved_for_what_has_not_come_is_given_back() {
     assert!(used() <= (2 << 20) + 65_536, "{} bytes", used());
     // Whoever goes on reserves it again, and the file is whole.
     let stage = bench.store.stage(&comparing(b"v1")).unwrap();
-    assert_eq!(verified_range::ranges(stage.kept()), [extent(0, 1 << 20), extent(3 << 20, 4 << 20)]);
+    assert_eq!(stored_range::ranges(stage.kept()), [extent(0, 1 << 20), extent(3 << 20, 4 << 20)]);
     assert!(used() >= SIZE);
     write(&stage, [1, 2, 4, 5, 6, 7]);
     stage.commit(&commit(SIZE)).unwrap();

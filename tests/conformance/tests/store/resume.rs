@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 use xdfs_io::store::{
-    Base, CommitRequest, Existing, Hashes, LocalStore, Resume, Stage, StageRequest, Store, VerifiedRange,
-    verified_range,
+    Base, CommitRequest, Existing, Hashes, LocalStore, Resume, Stage, StageRequest, Store, StoredRange, stored_range,
 };
 use xdfs_proto::base::{ErrorKind, Extent, Timestamp, TransferId};
 use xdfs_test_conformance::store::bench::{commit, path};
@@ -101,7 +100,7 @@ fn what_was_noted_is_gone_on_with_and_the_whole_file_appears() {
     let stage = folder.store().stage(&request(b"v1")).unwrap();
     let there = [extent(0, 2 << 20), extent(4 << 20, 5 << 20), extent(6 << 20, 7 << 20)];
     assert_eq!(
-        (verified_range::ranges(stage.kept()), verified_range::ranges(&kept.noted)),
+        (stored_range::ranges(stage.kept()), stored_range::ranges(&kept.noted)),
         (there.to_vec(), there.to_vec())
     );
     write(&stage, [2, 3, 5, 7]);
@@ -195,7 +194,7 @@ fn what_was_cut_off_on_a_full_disk_is_not_taken_for_there() {
     // As it is left by a program that is killed before its next journal says so.
     std::fs::OpenOptions::new().write(true).open(part).unwrap().set_len((5 << 20) - 1).unwrap();
     let stage = folder.store().stage(&request(b"v1")).unwrap();
-    assert_eq!(verified_range::ranges(stage.kept()), [extent(0, 2 << 20)]);
+    assert_eq!(stored_range::ranges(stage.kept()), [extent(0, 2 << 20)]);
 }
 
 #[test]
@@ -218,7 +217,7 @@ fn a_takeover_refuses_the_older_writer_and_keeps_what_it_wrote() {
     let older = store.stage(&request(b"v1")).unwrap();
     write(&older, [0, 1]);
     let newer = store.stage(&request(b"v1")).unwrap();
-    assert_eq!(verified_range::ranges(newer.kept()), [extent(0, 2 << 20)], "without any marker");
+    assert_eq!(stored_range::ranges(newer.kept()), [extent(0, 2 << 20)], "without any marker");
     let error = older.write(&vec![9; PIECE], 0).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Superseded);
     assert_eq!(older.checkpoint().unwrap_err().kind, ErrorKind::Superseded);
@@ -272,20 +271,18 @@ fn whoever_comes_while_another_one_ends_has_a_part_file_that_stays() {
 
 /// Whoever hashes what is written: this is what it knows.
 #[derive(Debug)]
-struct Known(Vec<VerifiedRange>);
+struct Known(Vec<StoredRange>);
 
 impl Hashes for Known {
-    fn noted(&self) -> Vec<VerifiedRange> {
+    fn noted(&self) -> Vec<StoredRange> {
         self.0.clone()
     }
 }
 
 /// The first two pieces with their values.
-fn hashed() -> Vec<VerifiedRange> {
+fn hashed() -> Vec<StoredRange> {
     let piece = |index: u64| extent(index << 20, (index + 1) << 20);
-    [1, 2]
-        .map(|value| VerifiedRange { extent: piece(value - 1), value: Some([value as u8; 32]), proved: true })
-        .to_vec()
+    [1, 2].map(|value| StoredRange { extent: piece(value - 1), value: Some([value as u8; 32]), proved: true }).to_vec()
 }
 
 /// A request of whoever compares what is in doubt.
@@ -295,8 +292,8 @@ pub(crate) fn comparing(source: &[u8]) -> StageRequest {
     asked
 }
 
-fn doubted() -> Vec<VerifiedRange> {
-    hashed().into_iter().map(|one| VerifiedRange { proved: false, ..one }).collect()
+fn doubted() -> Vec<StoredRange> {
+    hashed().into_iter().map(|one| StoredRange { proved: false, ..one }).collect()
 }
 
 #[test]
@@ -315,7 +312,7 @@ fn values_are_kept_across_markers_takeovers_and_processes() {
     drop((older, newer));
     let third = folder.store().stage(&request(b"v1")).unwrap();
     assert_eq!(third.kept()[..2], hashed());
-    assert_eq!(third.kept()[2..], [VerifiedRange::plain(extent(2 << 20, 3 << 20))]);
+    assert_eq!(third.kept()[2..], [StoredRange::plain(extent(2 << 20, 3 << 20))]);
 }
 
 #[test]
@@ -372,7 +369,7 @@ fn a_copy_that_is_tried_again_replaces_what_it_found_alone() {
     assert_eq!(store.stage(&again(&found, DATE)).unwrap_err().kind, ErrorKind::TargetChanged);
     assert_eq!(std::fs::read(folder.path().join("target")).unwrap(), b"newer");
     let anew = store.stage(&comparing(b"v1")).unwrap();
-    assert_eq!(verified_range::ranges(anew.kept()), [extent(0, SIZE)]);
+    assert_eq!(stored_range::ranges(anew.kept()), [extent(0, SIZE)]);
     anew.commit(&dated()).unwrap();
     // Nothing was there, and now there is: the same, unless it is the copy itself.
     assert_eq!(store.stage(&again(b"", Timestamp::new(1_600_000_000, 0))).unwrap_err().kind, ErrorKind::TargetChanged);
@@ -386,7 +383,7 @@ fn what_may_be_the_copy_itself_is_told_as_committed_once_it_was_compared() {
     write(&first, 0..8);
     let committed = first.commit(&dated()).unwrap();
     let stage = store.stage(&again(b"", DATE)).unwrap();
-    assert_eq!(stage.kept(), [VerifiedRange { extent: extent(0, SIZE), value: None, proved: false }]);
+    assert_eq!(stage.kept(), [StoredRange { extent: extent(0, SIZE), value: None, proved: false }]);
     assert_eq!(
         stage.write(&[1], 0).unwrap_err().kind,
         ErrorKind::TargetChanged,
@@ -468,7 +465,7 @@ fn only_markers_that_are_to_outlive_a_power_cut_wait_for_the_disk() {
         assert_eq!(noted, (!synced, !synced));
         drop(stage);
         let kept =
-            folder.store().kept(&path("target"), TRANSFER, b"anna").map(|kept| verified_range::ranges(&kept.noted));
+            folder.store().kept(&path("target"), TRANSFER, b"anna").map(|kept| stored_range::ranges(&kept.noted));
         assert_eq!(kept, (!synced).then(|| vec![extent(0, 2 << 20)]), "synced: {synced}");
     }
 }
@@ -492,7 +489,7 @@ fn a_part_that_has_the_mode_of_a_file_nobody_may_write_is_gone_on_with() {
                 std::fs::set_permissions(folder.path().join(name), mode).unwrap();
             }
             let stage = folder.store().stage(&request(b"v1")).unwrap();
-            verified_range::ranges(stage.kept()).len()
+            stored_range::ranges(stage.kept()).len()
         };
         scope.spawn(owner).join().unwrap()
     });

@@ -347,7 +347,7 @@ impl World {
             Output::Forget { .. } => {}
             // Nothing is hashed here.
             Output::Hash { .. } | Output::Verify { .. } | Output::Again { .. } => {}
-            Output::Close { .. } | Output::Abort { .. } | Output::Group { .. } => {}
+            Output::Close { .. } | Output::Abort { .. } | Output::ToPipeline { .. } => {}
         }
     }
 

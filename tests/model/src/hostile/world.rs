@@ -234,7 +234,7 @@ fn limits(setting: &Setting, who: Who, role: Role) -> SessionLimits {
         // A client has its own floor in each request, beside the server's that ACCEPT told.
         floor: if role == Role::Client { client.max(granted.floor) } else { granted.floor },
         block: granted.block,
-        window: 4 * BLOCK,
+        flow_window: 4 * BLOCK,
         operations_max: 2,
         pipelines: granted.pipelines,
         channels: granted.channels,

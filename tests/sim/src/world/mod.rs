@@ -13,7 +13,7 @@ use crate::port::{Incoming, Port};
 use crate::random::Random;
 use crate::schedule::{Event, Job, Schedule, Who};
 use crate::trace::Trace;
-use crate::transition::{Milestone, Task};
+use crate::transition::Milestone;
 use std::collections::{BTreeMap, VecDeque};
 use xdfs_proto::base::{ChannelId, Duration, ErrorKind, Instant, Level, OperationId, Safety};
 use xdfs_proto::session::{ContentDigest, Output, Role, Session, SessionEvent, SessionLimits, StageFacts, TargetFacts};
@@ -74,7 +74,7 @@ pub struct World {
     /// When the machine is to be called.
     timer: Option<Instant>,
     /// When the last message to another pipeline arrives: they stay in order.
-    group_at: Instant,
+    pipeline_at: Instant,
     /// The machine had a channel.
     connected: bool,
 }
@@ -107,7 +107,7 @@ impl World {
             control_level: Level::Integrity,
             floor: Level::Clear,
             block: plan.block,
-            window: plan.window,
+            flow_window: plan.window,
             stall: plan.stall,
             operations_max: plan.operations_max,
             pipelines: plan.pipelines,
@@ -116,7 +116,7 @@ impl World {
             keys: plan.keys,
         };
         let session = Session::new(role, xdfs_proto::base::PipelineId(who.pipeline), limits);
-        Self { who, session, ports: BTreeMap::new(), timer: None, group_at: Instant(0), connected: false }
+        Self { who, session, ports: BTreeMap::new(), timer: None, pipeline_at: Instant(0), connected: false }
     }
 
     fn role(&self) -> Role {
@@ -189,9 +189,14 @@ impl World {
     }
 
     /// Another pipeline of this side says something.
-    pub fn on_group(&mut self, from: u8, message: xdfs_proto::session::PipelineMessage, around: &mut Around) {
+    pub fn on_pipeline_message(
+        &mut self,
+        from: u8,
+        message: xdfs_proto::session::PipelineMessage,
+        around: &mut Around,
+    ) {
         around.trace.note(around.now, self.who, &message);
-        self.session.on_group(xdfs_proto::base::PipelineId(from), message);
+        self.session.on_pipeline_message(xdfs_proto::base::PipelineId(from), message);
         self.pump(around);
     }
 
@@ -210,7 +215,8 @@ impl World {
                 let result = around.disk(self.who).stage(id, index, &wish, block);
                 let resumed = result.as_ref().map_or(0, |(_, kept)| kept.iter().map(|range| range.length()).sum());
                 around.oracle.resumed += resumed;
-                let facts = result.map(|(window, kept)| StageFacts { window, kept, ..StageFacts::default() });
+                let facts =
+                    result.map(|(receive_window, kept)| StageFacts { receive_window, kept, ..StageFacts::default() });
                 self.session.on_staged(id, facts);
             }
             Job::Execute(id) => {
@@ -221,7 +227,7 @@ impl World {
             Job::Write(id, extent, bytes) => return self.write(id, extent, bytes, around),
             Job::Check(id) => {
                 let result = around.disk(self.who).check(id);
-                self.session.prove(id, ContentDigest { root: Some([0; 32]), subtrees: Vec::new() });
+                self.session.set_digest(id, ContentDigest { root: Some([0; 32]), subtrees: Vec::new() });
                 self.session.on_checked(id, result);
             }
             Job::Verify(id, length) => {
@@ -315,11 +321,11 @@ impl World {
                 around.network.close(around.now, channel, self.who.side, error.is_some());
             }
             Output::Resume { channel } => around.soon(Event::Resume(self.who, channel)),
-            Output::Group { to, message } => {
+            Output::ToPipeline { to, message } => {
                 let delay = Duration::from_nanos(around.random.magnitude(100, 200_000));
-                self.group_at = self.group_at.max(around.now).after(delay);
+                self.pipeline_at = self.pipeline_at.max(around.now).after(delay);
                 let to = Who { pipeline: to.0, ..self.who };
-                around.schedule.add(self.group_at, Event::Group { to, from: self.who.pipeline, message });
+                around.schedule.add(self.pipeline_at, Event::ToPipeline { to, from: self.who.pipeline, message });
             }
             Output::Event(event) => {
                 around.oracle.event(self.who, &event);

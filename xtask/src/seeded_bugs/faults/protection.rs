@@ -74,8 +74,8 @@ pub(super) const FAULTS: &[Fault] = &[
             ),
             edit(
                 REGISTRY,
-                "        self.members.get_mut(&id).is_some_and(|member| member.coming.remove(&channel))\n",
-                "        let Some(member) = self.members.get_mut(&id) else { return false };\n        if BUG {\n            member.grants.answered(channel);\n        }\n        member.coming.remove(&channel) || BUG\n",
+                "        self.sessions.get_mut(&id).is_some_and(|entry| entry.coming.remove(&channel))\n",
+                "        let Some(entry) = self.sessions.get_mut(&id) else { return false };\n        if BUG {\n            entry.grants.answered(channel);\n        }\n        entry.coming.remove(&channel) || BUG\n",
             ),
         ],
         runs: &[run(&MODEL, "joins", GRANT)],
@@ -102,8 +102,8 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a revocation ends the sessions that are up, but not those whose reply is in flight",
         edits: &[edit(
             REGISTRY,
-            "filter(|(_, member)| ends(&member.principal));",
-            "filter(|(_, member)| ends(&member.principal) && (member.begun || !BUG));",
+            "filter(|(_, entry)| ends(&entry.principal));",
+            "filter(|(_, entry)| ends(&entry.principal) && (entry.begun || !BUG));",
         )],
         runs: &[run(&MODEL, "revoked, logins", EFFECT)],
     },

@@ -45,8 +45,8 @@ pub(super) const FAULTS: &[Fault] = &[
             edit(RECEIVER, "    ack_bytes: u64,\n", "    ack_bytes: u64,\n    counted: u64,\n"),
             edit(
                 RECEIVER,
-                "            ack_bytes: (window / 8)",
-                "            counted: 0,\n            ack_bytes: (window / 8)",
+                "            ack_bytes: (receive_window / 8)",
+                "            counted: 0,\n            ack_bytes: (receive_window / 8)",
             ),
             edit(
                 RECEIVER,
@@ -90,7 +90,7 @@ pub(super) const FAULTS: &[Fault] = &[
             edit(
                 INPUT,
                 "        operation.ended.push(channel);\n",
-                "        operation.ended.push(channel);\n        if BUG && let State::Receiving(ReceivingHalf::Granted(granted)) = &operation.state {\n            let length = granted.granted_length().unwrap_or_else(|| granted.receiver.contiguous());\n            self.commit_now(id, length, None);\n            return Ok(());\n        }\n",
+                "        operation.ended.push(channel);\n        if BUG && let State::Receiving(super::receiving_half::ReceivingHalf::Granted(granted)) = &operation.state {\n            let length = granted.granted_length().unwrap_or_else(|| granted.receiver.contiguous());\n            self.commit_now(id, length, None);\n            return Ok(());\n        }\n",
             ),
             edit(
                 INPUT,

@@ -128,7 +128,7 @@ impl Copy<'_> {
 
     fn planned(&self, item: CopyItem, bytes: Option<u64>, replaces: bool) -> FileOutcome {
         match replaces && self.options.keep_existing {
-            true => FileOutcome::Kept(item),
+            true => FileOutcome::Skipped(item),
             false => FileOutcome::Planned(PlannedCopy { item, bytes, replaces }),
         }
     }

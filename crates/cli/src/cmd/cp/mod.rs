@@ -22,7 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use xdfs_client::tree::Keep;
+use xdfs_client::tree::Preserve;
 use xdfs_client::wire::FileType;
 use xdfs_client::{Error, ErrorKind, Existing, Facts, GetOptions, PutOptions, Verify};
 use xdfs_io::store::{Base, LocalPlace, Stage};
@@ -34,7 +34,7 @@ use self::failure::Failed;
 use self::ftp::between::Arrived;
 use self::items::{Download, Upload};
 use self::local_directory::Above;
-use self::monitor::{FileOutcome, Staged, TransferMonitor};
+use self::monitor::{DownloadProgress, FileOutcome, TransferMonitor};
 use self::unfinished::UnfinishedMark;
 use super::connect::SessionRequest;
 use super::ftp::FtpServers;
@@ -58,7 +58,7 @@ pub(crate) fn run(plan: CopyPlan) -> Result<Exit, Failure> {
     }
     with_sessions(&plan.options, plan.format, &plan.login, |copy| {
         copy.ftp.removes_left = !matches!(plan.copies, Copies::Download { .. }) && !plan.options.dry_run;
-        copy.keep = plan.tree.as_ref().map_or(Keep::default(), |tree| tree.keep);
+        copy.keep = plan.tree.as_ref().map_or(Preserve::default(), |tree| tree.keep);
         let exits = match &plan.copies {
             Copies::Upload { sources, target } => copy.upload_all(sources, target, plan.tree.as_ref())?,
             Copies::Download { sources, target } => {
@@ -117,7 +117,7 @@ fn with_sessions(
         base: None,
         arrived: Arrived::default(),
         rights: TargetRights::NotAsked,
-        keep: Keep::default(),
+        keep: Preserve::default(),
         whole: Vec::new(),
     };
     let exit = act(&mut copy)?;
@@ -148,7 +148,7 @@ struct Copy<'a> {
     /// The rights in the export of the target, for a dry run.
     rights: TargetRights,
     /// What else is kept of files that are copied alone.
-    keep: Keep,
+    keep: Preserve,
     /// The marks of complete trees; they are cleared after the sessions have ended.
     whole: Vec<UnfinishedMark>,
 }
@@ -301,7 +301,7 @@ impl Copy<'_> {
                 self.sessions.forget(&pair.target);
             }
             if self.options.keep_existing && is_there(error.kind) {
-                return Ok(FileOutcome::Kept(item.clone()));
+                return Ok(FileOutcome::Skipped(item.clone()));
             }
             Err(Failed::of_upload(&item, error))
         })
@@ -388,14 +388,14 @@ impl Copy<'_> {
             LocalTarget::Stdout | LocalTarget::Null => None,
         };
         if self.options.keep_existing && place.as_ref().is_some_and(|place| place.existing.is_some()) {
-            return Ok(FileOutcome::Kept(item));
+            return Ok(FileOutcome::Skipped(item));
         }
         let existing = if self.options.keep_existing { Existing::Keep } else { Existing::Replace };
         // A later attempt replaces what the first one found, and nothing newer.
         let first = self.base.is_none();
         self.base = self.base.take().or_else(|| place.as_ref().and_then(LocalPlace::version));
         let base = self.base.clone().filter(|_| !first).map(|version| Base { version, modified: None });
-        let (staged, holes) = (Arc::new(Staged::default()), self.options.holes);
+        let (staged, holes) = (Arc::new(DownloadProgress::default()), self.options.holes);
         let to_output = pair.target == LocalTarget::Stdout;
         let target = || {
             let (looked, place, base) = (place.clone(), place.clone(), base.clone());
@@ -435,7 +435,7 @@ impl Copy<'_> {
                 self.sessions.forget(&pair.source);
             }
             if self.options.keep_existing && is_there(error.kind) {
-                return Ok(FileOutcome::Kept(item.clone()));
+                return Ok(FileOutcome::Skipped(item.clone()));
             }
             if to_output && staged.began() && output::reader_is_gone() {
                 return Ok(FileOutcome::NotWanted);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use xdfs_client::retry::{Backoff, Outage};
-use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Staging, Target, Transfer, Verify, hexadecimal};
+use xdfs_client::{Error, ErrorKind, Report, Safety, Session, Target, TargetInfo, Transfer, Verify, hexadecimal};
 use xdfs_io::store::{Kept, Recovered, Stage};
 
 use super::failure::{CONTINUE, Failed};
@@ -35,7 +35,7 @@ pub(super) enum FileOutcome {
     /// It is complete.
     Copied(CopyItem, output::CopiedFile),
     /// Its target existed and was kept.
-    Kept(CopyItem),
+    Skipped(CopyItem),
     /// A dry run: nothing was copied.
     Planned(PlannedCopy),
     /// The reader of standard output closed it.
@@ -232,7 +232,7 @@ impl<'a> TransferMonitor<'a> {
     pub(super) fn tell(&mut self, outcome: Result<FileOutcome, Failed>) -> Result<Exit, Failure> {
         match outcome {
             Ok(FileOutcome::Copied(item, transfer)) => self.output.finished(&item, &transfer).map(|()| Exit::Done),
-            Ok(FileOutcome::Kept(item)) => self.output.kept(&item).map(|()| Exit::Done),
+            Ok(FileOutcome::Skipped(item)) => self.output.kept(&item).map(|()| Exit::Done),
             Ok(FileOutcome::Planned(planned)) => self.output.planned(&planned).map(|()| Exit::Done),
             Ok(FileOutcome::NotWanted) => Ok(Exit::Done),
             Err(failed) => {
@@ -273,7 +273,7 @@ pub(super) fn done(report: &Report, session: &Session, options: &Options) -> out
 /// What a download's target knows: that the server has let the transfer begin, and the size of the
 /// file.
 #[derive(Debug, Default)]
-pub(super) struct Staged {
+pub(super) struct DownloadProgress {
     began: AtomicBool,
     /// The size, or [`NO_SIZE`].
     size: AtomicU64,
@@ -282,12 +282,12 @@ pub(super) struct Staged {
 /// No file is that long.
 const NO_SIZE: u64 = u64::MAX;
 
-impl Staged {
+impl DownloadProgress {
     /// A target that `stage` prepares; `look` finds what an earlier attempt left.
     pub(super) fn target(
         self: &Arc<Self>,
         look: impl FnOnce(TransferId) -> Option<Kept> + Send + 'static,
-        stage: impl FnOnce(Staging) -> Result<Stage, Error> + Send + 'static,
+        stage: impl FnOnce(TargetInfo) -> Result<Stage, Error> + Send + 'static,
     ) -> Target {
         let staged = Arc::clone(self);
         Target::resumable(look, move |staging| {

@@ -62,7 +62,7 @@ impl<'a> Copy<'a> {
             true => copy.plan_upload(pair, number),
             false => copy.upload(pair, number),
         })?;
-        self.keep_up(pair, copied)
+        self.preserve_up(pair, copied)
     }
 
     pub(super) fn download_with_patience(
@@ -81,7 +81,7 @@ impl<'a> Copy<'a> {
             true => copy.plan_download(pair, number),
             false => copy.download(pair, number),
         })?;
-        self.keep_down(pair, copied)
+        self.preserve_down(pair, copied)
     }
 
     /// Makes attempts until one succeeds, or nothing has moved for the time limit.

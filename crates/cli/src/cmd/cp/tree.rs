@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use xdfs_client::retry::Backoff;
-use xdfs_client::tree::{Download, Keep, Total, TreeOptions, Upload};
+use xdfs_client::tree::{Download, Preserve, Total, TreeOptions, Upload};
 use xdfs_client::wire::{FileType, Wanted};
 use xdfs_client::{Error, ErrorKind, Facts, Session};
 use xdfs_io::store::LocalStore;
@@ -205,7 +205,7 @@ impl Copy<'_> {
         let (source, target) = (source.clone(), target.clone());
         let LinkFacts { channels, level, in_place } = facts;
         let (retries, dry_run) = (backoff.attempts(), plan.dry_run);
-        let (elapsed, archive, ok) = (started.elapsed(), plan.keep != Keep::default(), exit == Exit::Done);
+        let (elapsed, archive, ok) = (started.elapsed(), plan.keep != Preserve::default(), exit == Exit::Done);
         let tree =
             CopiedTree { source, target, summary, causes, elapsed, channels, level, retries, dry_run, archive, ok };
         self.monitor.tell_tree(&tree)?;

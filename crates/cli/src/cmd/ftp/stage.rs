@@ -3,7 +3,7 @@
 use xdfs_client::{Error, ErrorKind, Safety};
 use xdfs_gridftp::listing::Entry;
 use xdfs_io::buf::Buffer;
-use xdfs_io::store::{CommitRequest, Resume, Stage, verified_range};
+use xdfs_io::store::{CommitRequest, Resume, Stage, stored_range};
 use xdfs_proto::base::{Extent, Timestamp};
 use xdfs_secure::checksum::Sha256;
 
@@ -23,7 +23,7 @@ pub(in crate::cmd) fn resume_of(entry: &Entry, size: u64, synced: bool) -> Optio
 /// Where a download continues.
 pub(in crate::cmd) fn start_of(stage: &Stage, size: u64) -> u64 {
     // What each attempt has received is a range of its own there.
-    let first = verified_range::ranges(stage.kept()).into_iter().next().filter(|extent| extent.offset() == 0);
+    let first = stored_range::ranges(stage.kept()).into_iter().next().filter(|extent| extent.offset() == 0);
     first.map_or(0, Extent::end).min(size)
 }
 

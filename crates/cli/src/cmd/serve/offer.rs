@@ -10,7 +10,7 @@ use xdfs_secure::journal::JournalKey;
 use xdfs_server::config::{Audit, Settings, with_journals};
 use xdfs_server::privilege::Needs;
 use xdfs_server::users::{Accounts, StateFolder};
-use xdfs_server::{Access, Anonymous, Export, Keep, Policy, ServerLimits, SiteCertificate};
+use xdfs_server::{Access, Anonymous, Export, Policy, Preserve, ServerLimits, SiteCertificate};
 
 use super::fixed::{Fixed, check_places};
 use super::inside::{self, Offered, OwnFile};
@@ -106,7 +106,7 @@ impl ServerOffer {
         exports.append(&mut of_file);
         let granted = exports.iter().map(Export::access).filter(|access| access.writable);
         needs.pipes = granted.clone().any(|access| access.pipes);
-        needs.keep = granted.fold(Keep::default(), |all, access| all.or(access.keep));
+        needs.keep = granted.fold(Preserve::default(), |all, access| all.or(access.keep));
         if exports.is_empty() {
             let text = "nothing is offered\nhelp: add an export to the configuration file, or give --export NAME=DIR";
             return Err(Failure::new(Exit::Usage, text.to_owned()));

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use xdfs_io::store::owners;
-use xdfs_server::Keep;
+use xdfs_server::Preserve;
 use xdfs_server::privilege::Needs;
 
 /// The identity of a directory in the kernel.
@@ -16,7 +16,7 @@ pub(super) struct Reach {
     readable: Vec<Identity>,
     writable: Vec<Identity>,
     appendable: Vec<Identity>,
-    keep: Keep,
+    keep: Preserve,
     pipes: bool,
     /// The names of users and groups, as they were read at the start: device, inode, size, and
     /// seconds and nanoseconds of the last change.
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn other_names_of_users_count_where_an_export_takes_owners() {
-        let reach = |owner| Reach::of(&Needs { keep: Keep { owner, ..Keep::default() }, ..Needs::default() });
+        let reach = |owner| Reach::of(&Needs { keep: Preserve { owner, ..Preserve::default() }, ..Needs::default() });
         let later = |owner| Reach { names: [(1, 2, 3, 4, 5); 2], ..reach(owner) };
         assert!(reach(true).covers(&reach(true)) && reach(false).covers(&later(false)));
         assert!(!reach(true).covers(&later(true)));

@@ -16,7 +16,7 @@ use std::time::Duration;
 use xdfs_io::store::LocalStore;
 use xdfs_secure::policy::{PasswordVerifier, PublicKey, TokenRecord};
 use xdfs_server::{
-    Access, Address, Config, Directory, DiskMode, Export, HostIdentity, Keep, KeyLimits, KeyPair, Policy, Server,
+    Access, Address, Config, Directory, DiskMode, Export, HostIdentity, KeyLimits, KeyPair, Policy, Preserve, Server,
     ServerHandle, ServerLimits, TransportOptions,
 };
 
@@ -153,7 +153,7 @@ fn standard_output() -> io::Result<File> {
 
 /// Everything that this user has, from the root and from the home directory.
 fn exports() -> Result<Vec<Export>, Failure> {
-    let keep = Keep { modes: true, owner: true, acl: true, xattr: true, special: true };
+    let keep = Preserve { modes: true, owner: true, acl: true, xattr: true, special: true };
     let access = Access { writable: true, keep, pipes: true, ..Access::default() };
     let home = crate::state::home().unwrap_or_else(|| PathBuf::from("/"));
     let [root_name, home_name] = SSH_EXPORTS;

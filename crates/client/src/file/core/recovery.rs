@@ -39,20 +39,20 @@ impl Recovery {
 }
 
 /// Changes that follow each other and are made by one batch, and the range that they concern.
-struct Group<'a> {
+struct WriteBatch<'a> {
     changes: &'a [Change],
     from: u64,
     to: u64,
 }
 
-impl Group<'_> {
+impl WriteBatch<'_> {
     fn overlaps(&self, other: &Self) -> bool {
         self.from < other.to && other.from < self.to
     }
 }
 
 /// The changes in batches whose data fits into `room`, or that are of one change.
-fn groups(changes: &[Change], room: usize) -> impl Iterator<Item = Group<'_>> {
+fn write_batches(changes: &[Change], room: usize) -> impl Iterator<Item = WriteBatch<'_>> {
     let mut rest = changes;
     std::iter::from_fn(move || {
         let mut bytes = 0;
@@ -64,7 +64,7 @@ fn groups(changes: &[Change], room: usize) -> impl Iterator<Item = Group<'_>> {
         let (changes, behind) = rest.split_at_checked(count)?;
         rest = behind;
         let ranges = || changes.iter().map(Change::range);
-        Some(Group {
+        Some(WriteBatch {
             changes,
             from: ranges().map(|range| range.start).min().unwrap_or_default(),
             to: ranges().map(|range| range.end).max().unwrap_or_default(),
@@ -221,26 +221,26 @@ impl Core {
         session: &Session,
         opened: &OpenedFile,
         changes: &'a [Change],
-        sent: &mut VecDeque<(Group<'a>, PendingFileReply)>,
+        sent: &mut VecDeque<(WriteBatch<'a>, PendingFileReply)>,
     ) -> Result<u64, Error> {
         let room = session.batch_bytes_max() - FRAME_BYTES;
         let mut last = opened.change;
-        let mut settle = |(group, pending): (Group<'_>, PendingFileReply)| {
+        let mut settle = |(write_batch, pending): (WriteBatch<'_>, PendingFileReply)| {
             let answered = pending.wait()?;
-            for index in 0..group.changes.len() {
+            for index in 0..write_batch.changes.len() {
                 last = last.max(self.answer_at(&answered, index, "write again", change_number)?);
             }
             Ok::<_, Error>(())
         };
-        for group in groups(changes, room) {
-            while sent.len() >= session.long_calls_max() || sent.iter().any(|(other, _)| group.overlaps(other)) {
+        for write_batch in write_batches(changes, room) {
+            while sent.len() >= session.long_calls_max() || sent.iter().any(|(other, _)| write_batch.overlaps(other)) {
                 sent.pop_front().map_or(Ok(()), &mut settle)?;
             }
             // If this session is lost too, the change number may be that of one of these.
             lock(&self.connection).in_flight += 1;
-            let calls = group.changes.iter().map(Change::call).collect();
+            let calls = write_batch.changes.iter().map(Change::call).collect();
             let batch = FileBatch { stop: true, handle: opened.handle, calls, ..FileBatch::default() };
-            sent.push_back((group, session.call_file(batch)?));
+            sent.push_back((write_batch, session.call_file(batch)?));
         }
         while let Some(one) = sent.pop_front() {
             settle(one)?;
@@ -284,16 +284,16 @@ mod tests {
     fn changes_are_made_again_in_few_batches_that_keep_the_order_of_what_overlaps() {
         let write = |offset, length| Change::Write { offset, data: Bytes::from(vec![1; length]) };
         let small: Vec<Change> = (0..600).map(|at| write(at, 1)).collect();
-        let lengths: Vec<usize> = groups(&small, 1 << 20).map(|group| group.changes.len()).collect();
+        let lengths: Vec<usize> = write_batches(&small, 1 << 20).map(|write_batch| write_batch.changes.len()).collect();
         assert_eq!(lengths, [256, 256, 88], "so many calls are in a batch at most");
         let changes =
             [write(0, 4000), write(4000, 4000), Change::SetLength { length: 9 }, write(100, 9000), write(0, 1)];
-        let groups: Vec<Group<'_>> = groups(&changes, 5000).collect();
-        let lengths: Vec<usize> = groups.iter().map(|group| group.changes.len()).collect();
+        let write_batches: Vec<WriteBatch<'_>> = write_batches(&changes, 5000).collect();
+        let lengths: Vec<usize> = write_batches.iter().map(|write_batch| write_batch.changes.len()).collect();
         assert_eq!(lengths, [1, 2, 1, 1]);
-        let overlaps = |one: usize, other: usize| groups[one].overlaps(&groups[other]);
+        let overlaps = |one: usize, other: usize| write_batches[one].overlaps(&write_batches[other]);
         assert!(overlaps(0, 1) && overlaps(1, 2) && overlaps(1, 3), "a length concerns every place");
         assert!(overlaps(2, 0) && !overlaps(2, 3), "the last one is before the bytes of the one before it");
-        assert_eq!(super::groups(&[], 5000).count(), 0);
+        assert_eq!(super::write_batches(&[], 5000).count(), 0);
     }
 }

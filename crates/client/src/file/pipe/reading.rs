@@ -1,6 +1,6 @@
 //! The end of a FIFO that bytes come out of.
 
-use super::{CALLS_MAX, Line, PipeSide, WAIT_MS};
+use super::{CALLS_MAX, PipeEnd, PipeSide, WAIT_MS};
 use crate::file::batches::{PendingFileReply, unexpected};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -34,7 +34,7 @@ impl Reading {
     }
 
     /// At most `buf.len()` bytes; 0 at the end, none if nothing comes until then.
-    pub(super) fn read(&mut self, line: &mut Line, buf: &mut [u8], until: Instant) -> Result<Option<usize>, Error> {
+    pub(super) fn read(&mut self, line: &mut PipeEnd, buf: &mut [u8], until: Instant) -> Result<Option<usize>, Error> {
         loop {
             if let Some(bytes) = self.take(buf) {
                 return Ok(Some(bytes));

@@ -3,7 +3,7 @@
 //! Several calls are on their way at a time. A pipe that is full takes a part of one, and then nothing of
 //! those behind it, which begin where the pipe does not expect them; they are sent again.
 
-use super::{CALLS_MAX, Line, PipeSide, WAIT_MS};
+use super::{CALLS_MAX, PipeEnd, PipeSide, WAIT_MS};
 use crate::file::batches::{PendingFileReply, unexpected};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ impl Writing {
     }
 
     /// Sends what one call may carry, once few enough are on their way; 0 bytes if that takes longer.
-    pub(super) fn write(&mut self, line: &mut Line, data: &[u8], until: Instant) -> Result<usize, Error> {
+    pub(super) fn write(&mut self, line: &mut PipeEnd, data: &[u8], until: Instant) -> Result<usize, Error> {
         line.must_work()?;
         while self.queue.len() >= self.window.max(1) {
             if !self.advance(line, until)? {
@@ -55,7 +55,7 @@ impl Writing {
     }
 
     /// Waits until the pipe has taken everything, and somebody was there to read.
-    pub(super) fn settle(&mut self, line: &mut Line, until: Instant) -> Result<bool, Error> {
+    pub(super) fn settle(&mut self, line: &mut PipeEnd, until: Instant) -> Result<bool, Error> {
         line.must_work()?;
         if !self.connected && self.queue.is_empty() {
             self.push(line, Bytes::new())?;
@@ -68,7 +68,7 @@ impl Writing {
         Ok(true)
     }
 
-    fn push(&mut self, line: &mut Line, data: Bytes) -> Result<(), Error> {
+    fn push(&mut self, line: &mut PipeEnd, data: Bytes) -> Result<(), Error> {
         let mut sent = Sent { offset: self.written, data, reply: None, at: Instant::now() };
         self.written += sent.data.len() as u64;
         let outcome = sent.send(line);
@@ -77,7 +77,7 @@ impl Writing {
     }
 
     /// Waits for the answer to the first call; false if there is none until then.
-    fn advance(&mut self, line: &mut Line, until: Instant) -> Result<bool, Error> {
+    fn advance(&mut self, line: &mut PipeEnd, until: Instant) -> Result<bool, Error> {
         let Some(first) = self.queue.front_mut() else { return Ok(true) };
         if first.reply.is_none() {
             first.send(line)?;
@@ -117,7 +117,7 @@ impl Writing {
     }
 
     /// The calls behind the first one had no effect, and are sent again in their turn.
-    fn recall(&mut self, line: &mut Line) -> Result<(), Error> {
+    fn recall(&mut self, line: &mut PipeEnd) -> Result<(), Error> {
         for one in self.queue.iter_mut().skip(1) {
             if let Some(reply) = one.reply.take() {
                 let answered = reply.wait().map_err(|error| line.fail(error))?;
@@ -129,7 +129,7 @@ impl Writing {
 }
 
 impl Sent {
-    fn send(&mut self, line: &mut Line) -> Result<(), Error> {
+    fn send(&mut self, line: &mut PipeEnd) -> Result<(), Error> {
         self.at = Instant::now();
         let call = FileCall::WritePipe { offset: self.offset, wait_ms: WAIT_MS, data: &self.data };
         self.reply = Some(line.send(call)?);

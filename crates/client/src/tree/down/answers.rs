@@ -8,7 +8,7 @@ use crate::tree::events::{EntryAction, Observer};
 use crate::tree::plan::{EntryPlan, FirstStep, plan};
 use crate::tree::received_metadata::{XATTR_ROOM, XATTR_ROOM_MAX};
 use crate::tree::scheduler::TreeCopy;
-use crate::tree::{NotKept, STUCK, Summary, content, is_stuck, join, must_not_be_reserved};
+use crate::tree::{NotPreserved, STUCK, Summary, content, is_stuck, join, must_not_be_reserved};
 use bytes::Bytes;
 use std::collections::{BTreeSet, btree_map};
 use xdfs_io::store::reserved::is_reserved;
@@ -69,7 +69,7 @@ impl Download {
             (DownloadTask::Xattr { path, name, .. }, Ok(Answer::Bytes(value))) => {
                 let set = parse(&path).and_then(|at| self.store.set_xattr(&at, &name, value));
                 if let Err(error) = set {
-                    self.reduced(observer, (&path, NotKept::of_xattr(&name)), &error);
+                    self.reduced(observer, (&path, NotPreserved::of_xattr(&name)), &error);
                 }
             }
             (DownloadTask::Xattr { path, name, room }, Err(error))
@@ -84,7 +84,7 @@ impl Download {
             }
             (DownloadTask::Xattrs { path, .. } | DownloadTask::Xattr { path, .. }, outcome) => {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no attributes"));
-                self.reduced(observer, (&path, NotKept::XATTR), &error);
+                self.reduced(observer, (&path, NotPreserved::XATTR), &error);
             }
             // They ask the server for nothing.
             (DownloadTask::Enter { .. } | DownloadTask::Finish(_), _) => {}
@@ -108,7 +108,7 @@ impl Download {
         let names: BTreeSet<&[u8]> = names.take(XATTRS_MAX + 1).collect();
         if names.len() > XATTRS_MAX {
             let text = format!("more than {XATTRS_MAX} extended attributes");
-            return self.reduced(observer, (path, NotKept::XATTR), &Error::new(ErrorKind::LimitExceeded, text));
+            return self.reduced(observer, (path, NotPreserved::XATTR), &Error::new(ErrorKind::LimitExceeded, text));
         }
         for name in names {
             if self.options.keep.takes_xattr(name) {
@@ -119,7 +119,7 @@ impl Download {
                     "extended attribute '{}' is left out: it is worth as much as an owner, and owners and modes are not kept",
                     name.escape_ascii()
                 );
-                self.reduced(observer, (path, NotKept::of_xattr(name)), &Error::new(ErrorKind::Refused, text));
+                self.reduced(observer, (path, NotPreserved::of_xattr(name)), &Error::new(ErrorKind::Refused, text));
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::tree::plan::{Facts, Pair, compare};
 use crate::tree::received_metadata::{XATTR_ROOM, known_here};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
 use crate::tree::state::full_directory;
-use crate::tree::{NotKept, TreeOptions, join, noted, same_time};
+use crate::tree::{NotPreserved, TreeOptions, join, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
 use xdfs_io::store::reserved::is_reserved;
@@ -206,12 +206,12 @@ impl Download {
             && let Err(error) = self.store.change(&at, &AttributeChange { owner, ..AttributeChange::default() })
         {
             mode = mode.map(|mode| mode & !SET_ID);
-            self.reduced(observer, (path, NotKept::OWNER), &error);
+            self.reduced(observer, (path, NotPreserved::OWNER), &error);
         }
         if mode.is_some()
             && let Err(error) = self.store.change(&at, &AttributeChange { mode, ..AttributeChange::default() })
         {
-            self.reduced(observer, (path, NotKept::MODE), &error);
+            self.reduced(observer, (path, NotPreserved::MODE), &error);
         }
     }
 
@@ -243,11 +243,11 @@ impl Download {
         if modified.is_some()
             && let Err(error) = parse(path).and_then(|at| self.store.change(&at, &change))
         {
-            self.reduced(observer, (path, NotKept::TIME), &error);
+            self.reduced(observer, (path, NotPreserved::TIME), &error);
         }
     }
 
-    pub(super) fn reduced(&mut self, observer: &mut dyn Observer, (path, kind): (&[u8], NotKept), error: &Error) {
+    pub(super) fn reduced(&mut self, observer: &mut dyn Observer, (path, kind): (&[u8], NotPreserved), error: &Error) {
         // A read-only file system accepts nothing else of the tree; this is reported once.
         if error.kind == ErrorKind::ReadOnly && self.state.summary.has_made_nothing() {
             self.state.hopeless.get_or_insert_with(|| error.clone());

@@ -45,20 +45,20 @@ impl Name {
             }
     }
 
-    fn has_attributes_of(&self, other: &Self, keep: Keep) -> bool {
+    fn has_attributes_of(&self, other: &Self, keep: Preserve) -> bool {
         same_time(self.modified, other.modified)
             && (!keep.modes || self.kind == FileType::Symlink || self.mode == other.mode)
             && (!keep.owners || self.owner == other.owner)
     }
 
-    fn set_attributes(&mut self, source: &Self, keep: Keep) {
+    fn set_attributes(&mut self, source: &Self, keep: Preserve) {
         self.modified = source.modified;
         self.mode = if keep.modes { source.mode } else { self.mode };
         self.owner = if keep.owners { source.owner } else { self.owner };
     }
 
     /// A new file, as a copy makes it.
-    fn copied(source: &Self, keep: Keep) -> Self {
+    fn copied(source: &Self, keep: Preserve) -> Self {
         let mut made = Self { mode: source.mode & 0o777, owner: 0, links: 1, ..source.clone() };
         made.set_attributes(source, keep);
         made
@@ -118,7 +118,7 @@ fn names(kind: impl Strategy<Value = FileType>) -> impl Strategy<Value = Name> {
 
 fn options() -> impl Strategy<Value = TreeOptions> {
     (any::<[bool; 7]>()).prop_map(|[modes, owners, specials, links, keep_existing, skip_same, checksum]| TreeOptions {
-        keep: Keep { modes, owners, specials, links, ..Keep::default() },
+        keep: Preserve { modes, owners, specials, links, ..Preserve::default() },
         keep_existing,
         skip_same,
         checksum,

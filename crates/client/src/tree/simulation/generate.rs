@@ -4,7 +4,7 @@
 use super::files::{Found, Inode, SimulatedFiles};
 use super::random::Random;
 use super::server::Refusals;
-use crate::tree::{Keep, TreeOptions, join};
+use crate::tree::{Preserve, TreeOptions, join};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use xdfs_io::store::Existing;
@@ -83,8 +83,13 @@ impl Scenario {
 }
 
 fn options(random: &mut Random) -> TreeOptions {
-    let keep =
-        Keep { modes: random.coin(), specials: random.coin(), links: random.coin(), owners: false, ..Keep::default() };
+    let keep = Preserve {
+        modes: random.coin(),
+        specials: random.coin(),
+        links: random.coin(),
+        owners: false,
+        ..Preserve::default()
+    };
     let excludes = random.one_in(4, 1);
     let filter = |path: &[u8], _: bool| !path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().starts_with(b"x");
     TreeOptions {

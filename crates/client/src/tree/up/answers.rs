@@ -7,7 +7,7 @@ use super::walk::is_special;
 use crate::tree::directories::{DirectoryId, Presence};
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::scheduler::{TRIES_MAX, TreeCopy};
-use crate::tree::{NotKept, STUCK, Summary, content, is_stuck, noted, same_time};
+use crate::tree::{NotPreserved, STUCK, Summary, content, is_stuck, noted, same_time};
 use xdfs_engine::kinds;
 use xdfs_io::store::tree::NodeKind;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety};
@@ -51,10 +51,10 @@ impl Upload {
             (UploadTask::Time(..) | UploadTask::Retouch { mode: None, .. }, Err(error))
                 if error.kind != ErrorKind::NotFound =>
             {
-                self.state.summary.reduce(NotKept::TIME);
+                self.state.summary.reduce(NotPreserved::TIME);
             }
             (UploadTask::Relock(..), Err(error)) if error.kind != ErrorKind::NotFound => {
-                self.state.summary.reduce(NotKept::MODE);
+                self.state.summary.reduce(NotPreserved::MODE);
             }
             (UploadTask::RemoveTemp(path), Err(error)) if error.kind != ErrorKind::NotFound => {
                 self.state.summary.failed += 1;
@@ -133,7 +133,7 @@ impl Upload {
             }
             // What was not granted is counted, as for attributes.
             ErrorKind::Refused if is_special(entry.detail.node.kind) => {
-                self.state.summary.reduce(NotKept::SPECIAL);
+                self.state.summary.reduce(NotPreserved::SPECIAL);
                 self.settle(entry.directory);
             }
             // Another copy of the tree was faster, or something else is made there.
@@ -158,7 +158,7 @@ impl Upload {
         }
         // What is not there has no time: its own error was reported.
         if let Some(error) = error.filter(|error| error.kind != ErrorKind::NotFound) {
-            self.state.summary.reduce(NotKept::TIME);
+            self.state.summary.reduce(NotPreserved::TIME);
             let is_told = self.state.summary.reduced == 1 && error.kind != ErrorKind::Refused;
             if let Some(directory) = self.state.directories.get(id).filter(|_| is_told) {
                 let path = if directory.path.is_empty() { b".".as_slice() } else { &directory.path };

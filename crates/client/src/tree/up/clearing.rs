@@ -12,7 +12,7 @@ use crate::tree::endpoints::Remote;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::read_only::EACCES;
 use crate::tree::replies::wait_for_descriptors;
-use crate::tree::scheduler::{Flow, LIST_ROOM, TreeCopy, Turn};
+use crate::tree::scheduler::{LIST_ROOM, Run, TreeCopy, Turn};
 use crate::tree::state::full_directory;
 use crate::tree::{STUCK, is_stuck, join, noted, parse};
 use xdfs_io::store::descriptors::are_scarce;
@@ -27,7 +27,7 @@ impl Upload {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         entry: UploadEntry,
-    ) -> Flow<Turn<UploadTask>> {
+    ) -> Run<Turn<UploadTask>> {
         let path = entry.path.clone();
         match self.if_readable(observer, entry, UploadTask::Clear)? {
             Ok(entry) => self.make_way(remote, entry, &Call::Unlink { path: &path }, UploadTask::Clear),
@@ -36,11 +36,7 @@ impl Upload {
     }
 
     /// Empties the directory that has the name of an entry, if names may be removed.
-    pub(super) fn clear_directory(
-        &mut self,
-        observer: &mut dyn Observer,
-        entry: UploadEntry,
-    ) -> Flow<Turn<UploadTask>> {
+    pub(super) fn clear_directory(&mut self, observer: &mut dyn Observer, entry: UploadEntry) -> Run<Turn<UploadTask>> {
         Ok(match self.if_readable(observer, entry, UploadTask::ClearDirectory)? {
             Ok(entry) => {
                 self.empty_directory(observer, entry);
@@ -57,7 +53,7 @@ impl Upload {
         observer: &mut dyn Observer,
         entry: UploadEntry,
         task: impl Fn(UploadEntry) -> UploadTask,
-    ) -> Flow<Result<UploadEntry, Turn<UploadTask>>> {
+    ) -> Run<Result<UploadEntry, Turn<UploadTask>>> {
         match self.can_be_read(&entry.path, entry.detail.node.kind) {
             Ok(()) => Ok(Ok(entry)),
             Err(error) if are_scarce(&error) => {
@@ -98,7 +94,7 @@ impl Upload {
 
     /// Removes the directory that has the name of an entry, once all requests that empty it are
     /// answered.
-    pub(super) fn clear_empty(&mut self, remote: &mut dyn Remote, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
+    pub(super) fn clear_empty(&mut self, remote: &mut dyn Remote, entry: UploadEntry) -> Run<Turn<UploadTask>> {
         self.scheduler.flush(remote);
         if self.scheduler.has_calls() {
             return Ok(Turn::Later(UploadTask::ClearEmpty(entry)));
@@ -113,7 +109,7 @@ impl Upload {
         entry: UploadEntry,
         call: &Call<'_>,
         task: impl Fn(UploadEntry) -> UploadTask,
-    ) -> Flow<Turn<UploadTask>> {
+    ) -> Run<Turn<UploadTask>> {
         let Some((calls, bytes)) = self.above(remote, entry.directory) else { return Ok(Turn::Later(task(entry))) };
         if !self.scheduler.make_room(remote, calls + 1, bytes + entry.path.len(), 0) {
             return Ok(Turn::Later(task(entry)));
@@ -140,7 +136,7 @@ impl Upload {
         remote: &mut dyn Remote,
         id: DirectoryId,
         task: UploadTask,
-    ) -> Flow<Turn<UploadTask>> {
+    ) -> Run<Turn<UploadTask>> {
         if self.scheduler.has_calls() {
             self.scheduler.flush(remote);
             return Ok(Turn::Later(task));
@@ -181,7 +177,7 @@ impl Upload {
     }
 
     /// Takes on tasks that remove names that the source does not have.
-    pub(super) fn take_removal(&mut self, remote: &mut dyn Remote, task: UploadTask) -> Flow<Turn<UploadTask>> {
+    pub(super) fn take_removal(&mut self, remote: &mut dyn Remote, task: UploadTask) -> Run<Turn<UploadTask>> {
         match &task {
             UploadTask::Remove { path, .. } => {
                 let path = path.clone();

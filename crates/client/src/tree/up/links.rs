@@ -10,10 +10,10 @@ use crate::tree::endpoints::Remote;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::hard_links::{Partner, are_impossible, temporary};
 use crate::tree::plan::{FirstStep, first_step};
-use crate::tree::scheduler::{Flow, TRIES_MAX, Turn, too_long};
+use crate::tree::scheduler::{Run, TRIES_MAX, Turn, too_long};
 use crate::tree::state::{full_directory, is_in_the_way};
 use crate::tree::temp_list::{Drain, DrainedPair, TempList};
-use crate::tree::{NotKept, parse};
+use crate::tree::{NotPreserved, parse};
 use std::hash::RandomState;
 use xdfs_engine::kinds;
 use xdfs_io::store::descriptors::are_scarce;
@@ -152,7 +152,7 @@ impl Upload {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         task: UploadTask,
-    ) -> Flow<Turn<UploadTask>> {
+    ) -> Run<Turn<UploadTask>> {
         match task {
             UploadTask::Link(link) => self.link(remote, observer, link),
             UploadTask::Unlock { ref path, mode, .. } => {
@@ -200,7 +200,7 @@ impl Upload {
     }
 
     /// Gives a file one more name.
-    fn link(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer, link: Link) -> Flow<Turn<UploadTask>> {
+    fn link(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer, link: Link) -> Run<Turn<UploadTask>> {
         let (first, path) = (link.first.clone(), link.path.clone());
         if !self.scheduler.takes_path(remote, first.len().max(path.len())) {
             self.linked(observer, link, Some(too_long()));
@@ -265,7 +265,9 @@ impl Upload {
             }
             _ if are_impossible(&error) => self.copy_of_its_own(observer, link, &error),
             // What was not granted is counted, as for its first name.
-            ErrorKind::NotFound if self.is_special_here(&link.first) => self.state.summary.reduce(NotKept::SPECIAL),
+            ErrorKind::NotFound if self.is_special_here(&link.first) => {
+                self.state.summary.reduce(NotPreserved::SPECIAL)
+            }
             // Somebody removed the first name while the directory was emptied.
             ErrorKind::NotFound if link.place == LinkPlace::Directory => self.copy_of_its_own(observer, link, &error),
             _ => self.link_failed(observer, &link.path, &error),

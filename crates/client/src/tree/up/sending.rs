@@ -6,8 +6,8 @@ use crate::tree::endpoints::{Local, Remote};
 use crate::tree::events::Observer;
 use crate::tree::in_flight::BatchBuilder;
 use crate::tree::replies::wait_for_descriptors;
-use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Flow, TRIES_MAX, TreeCopy, Turn};
-use crate::tree::{Keep, NotKept, parse};
+use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Run, TRIES_MAX, TreeCopy, Turn};
+use crate::tree::{NotPreserved, Preserve, parse};
 use xdfs_engine::kinds;
 use xdfs_io::store::descriptors::are_scarce;
 use xdfs_io::store::owners;
@@ -21,7 +21,7 @@ impl Upload {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         mut entry: UploadEntry,
-    ) -> Flow<Turn<UploadTask>> {
+    ) -> Run<Turn<UploadTask>> {
         let Some((calls, bytes)) = self.above(remote, entry.directory) else {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
@@ -97,7 +97,7 @@ impl Upload {
         remote: &mut dyn Remote,
         observer: &mut dyn Observer,
         mut entry: UploadEntry,
-    ) -> Flow<Turn<UploadTask>> {
+    ) -> Run<Turn<UploadTask>> {
         let text = parse(&entry.path).and_then(|path| self.store.read_symlink(&path));
         let text = match text {
             Ok(text) => text,
@@ -120,11 +120,11 @@ impl Upload {
         extras.push(&mut self.scheduler.batch, &path, UploadTask::Extra);
         self.scheduler
             .batch
-            .push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra(NotKept::TIME));
+            .push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra(NotPreserved::TIME));
         Ok(Turn::Taken)
     }
 
-    pub(super) fn special(&mut self, remote: &mut dyn Remote, mut entry: UploadEntry) -> Flow<Turn<UploadTask>> {
+    pub(super) fn special(&mut self, remote: &mut dyn Remote, mut entry: UploadEntry) -> Run<Turn<UploadTask>> {
         let Some((calls, bytes)) = self.above(remote, entry.directory) else {
             return Ok(Turn::Later(UploadTask::Entry(entry)));
         };
@@ -142,7 +142,7 @@ impl Upload {
         let modified = Some(NewTime::At(node.modified));
         self.scheduler
             .batch
-            .push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra(NotKept::TIME));
+            .push(&Call::SetTimes { path: &path, modified, accessed: None }, UploadTask::Extra(NotPreserved::TIME));
         Ok(Turn::Taken)
     }
 }
@@ -159,7 +159,7 @@ impl Upload {
     }
 
     /// Sets the extras of an existing entry.
-    pub(super) fn extras_alone(&mut self, remote: &mut dyn Remote, entry: UploadEntry) -> Flow<Turn<UploadTask>> {
+    pub(super) fn extras_alone(&mut self, remote: &mut dyn Remote, entry: UploadEntry) -> Run<Turn<UploadTask>> {
         let Extras { owner, mode, xattrs } = self.extras(&entry.path, &entry.detail.node);
         let first = Extras { owner, mode, xattrs: Vec::new() };
         let each = xattrs.into_iter().map(|xattr| Extras { xattrs: vec![xattr], ..Extras::default() });
@@ -167,7 +167,7 @@ impl Upload {
             let bytes = extras.bytes(entry.path.len());
             // A value may be as long as a whole record.
             if bytes + self.scheduler.base.len() + 1024 > remote.batch_bytes_max() {
-                self.state.summary.reduce(NotKept::XATTR);
+                self.state.summary.reduce(NotPreserved::XATTR);
                 continue;
             }
             // Starts from the beginning again: setting twice does no harm.
@@ -227,7 +227,7 @@ pub(in crate::tree) struct Extras {
 
 impl Extras {
     /// Those that `keep` asks for.
-    pub(in crate::tree) fn of(store: &dyn Local, path: &[u8], node: &Node, keep: Keep) -> Self {
+    pub(in crate::tree) fn of(store: &dyn Local, path: &[u8], node: &Node, keep: Preserve) -> Self {
         let owner = keep.owners.then(|| Owned::of(node.owner, keep.numeric));
         let mode = (keep.modes && node.kind != NodeKind::Symlink).then_some(node.mode);
         let mut extras = Self { owner, mode, ..Self::default() };
@@ -245,14 +245,14 @@ impl Extras {
     }
 
     /// Their calls about a path, each with what is not kept if it fails.
-    pub(in crate::tree) fn calls<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = (Call<'a>, NotKept)> {
+    pub(in crate::tree) fn calls<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = (Call<'a>, NotPreserved)> {
         let owner = self.owner.as_ref().map(|owned| {
             let (user, group) = owned.told();
-            (Call::SetOwner { path, user, group }, NotKept::OWNER)
+            (Call::SetOwner { path, user, group }, NotPreserved::OWNER)
         });
-        let mode = self.mode.map(|mode| (Call::SetMode { path, mode }, NotKept::MODE));
+        let mode = self.mode.map(|mode| (Call::SetMode { path, mode }, NotPreserved::MODE));
         let xattrs = self.xattrs.iter().map(move |(name, value)| {
-            (Call::SetXattr { path, name, rule: XattrRule::Any, value }, NotKept::of_xattr(name))
+            (Call::SetXattr { path, name, rule: XattrRule::Any, value }, NotPreserved::of_xattr(name))
         });
         owner.into_iter().chain(mode).chain(xattrs)
     }
@@ -276,7 +276,7 @@ impl Extras {
         &self,
         filling: &mut BatchBuilder<UploadTask>,
         path: &[u8],
-        task: impl Fn(NotKept) -> UploadTask,
+        task: impl Fn(NotPreserved) -> UploadTask,
     ) {
         for (call, kind) in self.calls(path) {
             filling.push(&call, task(kind));

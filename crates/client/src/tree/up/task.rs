@@ -1,6 +1,6 @@
 //! The steps of an upload of a tree; each is pending or waits for its answer.
 
-use crate::tree::NotKept;
+use crate::tree::NotPreserved;
 use crate::tree::compare::{Inode, TargetState};
 use crate::tree::directories::DirectoryId;
 use crate::tree::plan::FirstStep;
@@ -32,12 +32,12 @@ pub(in crate::tree) enum UploadTask {
     /// Check an entry that was in flight when a session was lost: it may have arrived.
     Look(UploadEntry),
     /// Set other metadata of an existing file, of this kind: nothing waits for it.
-    Extra(NotKept),
+    Extra(NotPreserved),
     /// The same for a file that existed before or was sent as a transfer, all kinds: it is repeated
     /// after a lost session.
     Extras(UploadEntry),
     /// One kind of these, in flight.
-    ExtraOf(UploadEntry, NotKept),
+    ExtraOf(UploadEntry, NotPreserved),
     /// One of several steps of one entry; the last one reports the result.
     Step,
     /// All entries of a directory are done: set its mode and time last.

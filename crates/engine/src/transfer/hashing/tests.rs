@@ -62,12 +62,12 @@ fn four(all: bool) -> (Vec<u8>, ContentDigest) {
 }
 
 /// What an attempt recorded of the first two pieces.
-fn noted(content: &[u8], proved: bool) -> Vec<VerifiedRange> {
+fn noted(content: &[u8], proved: bool) -> Vec<StoredRange> {
     let earlier = Hashing::new(1 << 20);
     for piece in Pieces::of(Extent::new(0, 2 << 20).unwrap()) {
         earlier.add(leaf(&content[piece.offset() as usize..piece.end() as usize], piece.offset()).unwrap());
     }
-    earlier.noted().into_iter().map(|one| VerifiedRange { proved, ..one }).collect()
+    earlier.noted().into_iter().map(|one| StoredRange { proved, ..one }).collect()
 }
 
 fn arrive(hashing: &Hashing, content: &[u8], from: usize) {
@@ -165,8 +165,8 @@ fn what_is_told_blinded_is_compared_and_shows_nobody_a_value() {
         }
         // One value is known, another one only of more than a piece: the latter is read.
         let known = [
-            VerifiedRange { proved: false, ..noted(&there, false)[0] },
-            VerifiedRange { extent: Extent::new(1 << 20, 3 << 19).unwrap(), value: Some([7; 32]), proved: false },
+            StoredRange { proved: false, ..noted(&there, false)[0] },
+            StoredRange { extent: Extent::new(1 << 20, 3 << 19).unwrap(), value: Some([7; 32]), proved: false },
         ];
         let receiving = Hashing::new(1 << 20).blinding().receiving(&known, &kept, true, true, Some(4 << 20));
         assert_eq!(receiving.unread(&kept), [Extent::new(1 << 20, 3 << 19).unwrap()]);

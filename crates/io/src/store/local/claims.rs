@@ -79,7 +79,7 @@ mod tests {
     use super::super::parts::{OpenPart, read};
     use super::super::staging::PartNames;
     use super::*;
-    use crate::store::verified_range::{Hashes, VerifiedRange};
+    use crate::store::stored_range::{Hashes, StoredRange};
     use crate::store::{Existing, Result, Resume, StageRequest, Store};
     use std::os::fd::OwnedFd;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,7 +187,7 @@ mod tests {
     }
 
     impl Hashes for Asked {
-        fn noted(&self) -> Vec<VerifiedRange> {
+        fn noted(&self) -> Vec<StoredRange> {
             if self.first.swap(false, Ordering::Relaxed) {
                 self.tells.send(()).unwrap();
                 self.goes_on.lock().unwrap().recv().unwrap();

@@ -5,7 +5,7 @@ use super::target_place::TargetPlace;
 use crate::store::errors::{self, Verb};
 use crate::store::medium::in_memory;
 use crate::store::stat::{attributes_of, version_of};
-use crate::store::verified_range::VerifiedRange;
+use crate::store::stored_range::StoredRange;
 use crate::store::{Attributes, Base, CommitRequest, ReadBack, Result, StageCapability, StageRequest, StagedFile};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -64,7 +64,7 @@ pub(super) fn copy_of(place: &TargetPlace, size: u64) -> Result<Option<Stat>> {
 pub struct ExistingTarget {
     place: TargetPlace,
     file: OwnedFd,
-    kept: Vec<VerifiedRange>,
+    kept: Vec<StoredRange>,
     version: Vec<u8>,
 }
 
@@ -84,7 +84,7 @@ impl ExistingTarget {
             return Err(errors::target_changed(&place.shown));
         }
         let all = Extent::new(0, request.size.unwrap_or(0)).ok().filter(|all| !all.is_empty());
-        let kept = all.into_iter().map(|extent| VerifiedRange { extent, value: None, proved: false }).collect();
+        let kept = all.into_iter().map(|extent| StoredRange { extent, value: None, proved: false }).collect();
         Ok(Ok(Self { place, file, kept, version: version_of(&stat).0 }))
     }
 }
@@ -95,7 +95,7 @@ impl StagedFile for ExistingTarget {
     }
 
     /// All of it, to be compared.
-    fn kept(&self) -> &[VerifiedRange] {
+    fn kept(&self) -> &[StoredRange] {
         &self.kept
     }
 

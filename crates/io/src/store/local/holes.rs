@@ -4,7 +4,7 @@
 //! Must not: be called for files that need no holes; every byte is examined here.
 
 use crate::store::io_loops::{Stuck, write_full};
-use crate::store::verified_range::{self, VerifiedRange};
+use crate::store::stored_range::{self, StoredRange};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -16,13 +16,13 @@ const PIECE: usize = 4096;
 
 /// Sets `file` to its final length, containing nothing but what is `kept` of an earlier attempt.
 /// Space that the attempt had preallocated is released.
-pub(super) fn prepare(file: &OwnedFd, size: u64, kept: &[VerifiedRange]) -> Result<(), Errno> {
+pub(super) fn prepare(file: &OwnedFd, size: u64, kept: &[StoredRange]) -> Result<(), Errno> {
     if size > i64::MAX as u64 {
         return Err(Errno::FBIG);
     }
     rustix::fs::ftruncate(file, size)?;
     let mut from = 0;
-    for range in verified_range::ranges(kept) {
+    for range in stored_range::ranges(kept) {
         punch(file, from, range.offset().saturating_sub(from));
         from = range.end();
     }

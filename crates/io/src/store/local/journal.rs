@@ -23,7 +23,7 @@
 //!
 //! It must not record more than was synced before it was written.
 
-use crate::store::verified_range::{JournalTags, VerifiedRange};
+use crate::store::stored_range::{JournalTags, StoredRange};
 use std::sync::Arc;
 use xdfs_proto::base::{Digest, Extent, TransferId};
 
@@ -69,7 +69,7 @@ pub(super) struct JournalSubject {
 pub(super) struct Journal {
     pub(super) about: JournalSubject,
     /// The written ranges.
-    pub(super) noted: Vec<VerifiedRange>,
+    pub(super) noted: Vec<StoredRange>,
     /// Number of takeovers.
     pub(super) generation: u64,
     /// Offset of the next record.
@@ -125,13 +125,13 @@ fn payload_of(about: &JournalSubject) -> Vec<u8> {
 }
 
 /// A record of all written ranges, and its check.
-pub(super) fn present(about: &JournalSubject, noted: &[VerifiedRange], sealer: &Sealer, before: u32) -> (Vec<u8>, u32) {
+pub(super) fn present(about: &JournalSubject, noted: &[StoredRange], sealer: &Sealer, before: u32) -> (Vec<u8>, u32) {
     let entries = entries(noted);
     let tag = sealer.tag(about, &entries).unwrap_or_default();
     record(PRESENT, &[tag.as_slice(), &entries].concat(), before)
 }
 
-fn entries(noted: &[VerifiedRange]) -> Vec<u8> {
+fn entries(noted: &[StoredRange]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(noted.len() * (ENTRY_BYTES + size_of::<Digest>()));
     for one in noted.iter().take(ENTRIES_MAX) {
         let doubt = if one.proved { 0 } else { DOUBT };
@@ -221,7 +221,7 @@ fn read_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Ascending and disjoint, or they were not written by this program.
-fn read_entries(payload: &[u8]) -> Option<Vec<VerifiedRange>> {
+fn read_entries(payload: &[u8]) -> Option<Vec<StoredRange>> {
     let (mut noted, mut rest, mut above) = (Vec::new(), payload, 0);
     while !rest.is_empty() {
         let (entry, behind) = rest.split_first_chunk::<ENTRY_BYTES>()?;
@@ -237,7 +237,7 @@ fn read_entries(payload: &[u8]) -> Option<Vec<VerifiedRange>> {
             _ => behind.split_first_chunk().map(|(value, behind)| (Some(*value), behind))?,
         };
         (above, rest) = (extent.end(), behind);
-        noted.push(VerifiedRange { extent, value, proved: flags & DOUBT == 0 });
+        noted.push(StoredRange { extent, value, proved: flags & DOUBT == 0 });
     }
     Some(noted)
 }
@@ -335,12 +335,12 @@ mod tests {
         Sealer { tags: Some(Arc::new(Checksum(1))), target: b"target".to_vec() }
     }
 
-    fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> VerifiedRange {
-        VerifiedRange { extent: extent(from, to), value: value.map(|byte| [byte; 32]), proved }
+    fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> StoredRange {
+        StoredRange { extent: extent(from, to), value: value.map(|byte| [byte; 32]), proved }
     }
 
     /// The end of a record, the ranges written by then, and the generation.
-    type LastRecord = (usize, Vec<VerifiedRange>, u64);
+    type LastRecord = (usize, Vec<StoredRange>, u64);
 
     /// A file of four records, and its content after each.
     fn file() -> (Vec<u8>, Vec<LastRecord>) {

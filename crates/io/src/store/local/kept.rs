@@ -3,7 +3,7 @@
 
 use super::journal::JournalSubject;
 use super::parts::{KeptLimits, NAMES_MAX, read};
-use super::staging::{PartNames, Staged, is_held_by_nobody};
+use super::staging::{PartLocation, PartNames, is_held_by_nobody};
 
 /// A part file that is kept.
 struct KeptPart {
@@ -14,7 +14,7 @@ struct KeptPart {
 
 /// Removes the oldest part files of the owner of `own` until the limits hold. `own` and files that
 /// are being written are kept; the latter are not counted.
-pub(super) fn bound(own: &Staged, about: &JournalSubject, limits: KeptLimits) {
+pub(super) fn bound(own: &PartLocation, about: &JournalSubject, limits: KeptLimits) {
     let directory = own.directory();
     let mut kept = Vec::new();
     for name in directory.names(NAMES_MAX).unwrap_or_default() {

@@ -9,14 +9,14 @@ use super::existing_target::{capability_of, must_be_base};
 use super::parts::{KeptLimits, Parts};
 use super::preallocate::{lacking, reserve};
 use super::progress::{CurrentWriter, Health, Progress};
-use super::staging::Staged;
+use super::staging::PartLocation;
 use super::target_place::TargetPlace;
 use super::unchanged::stays;
 use super::{holes, kept, must_admit};
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::{Stuck, stuck_words, write_full};
 use crate::store::stat::{attributes_of, version_of};
-use crate::store::verified_range::{Hashes, VerifiedRange};
+use crate::store::stored_range::{Hashes, StoredRange};
 use crate::store::{Attributes, CommitRequest, Existing, ReadBack, Result, StageCapability, StageRequest, StagedFile};
 use rustix::fs::{Mode, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
@@ -33,18 +33,18 @@ const KEEP_BYTES_MIN: u64 = 1 << 20;
 #[derive(Debug)]
 enum Whereabouts {
     /// In its staging directory.
-    Staged(Staged),
+    Part(PartLocation),
     /// There as well, but superfluous: the existing target is identical and was kept.
-    Superfluous(Staged),
+    Superfluous(PartLocation),
     /// It has been renamed to its target.
     Named,
 }
 
 impl Whereabouts {
     /// The part file in its staging directory; none where it has been renamed.
-    fn staged(&self) -> Option<&Staged> {
+    fn staged(&self) -> Option<&PartLocation> {
         match self {
-            Self::Staged(staged) | Self::Superfluous(staged) => Some(staged),
+            Self::Part(staged) | Self::Superfluous(staged) => Some(staged),
             Self::Named => None,
         }
     }
@@ -52,7 +52,7 @@ impl Whereabouts {
     /// The existing target was kept in place of the part file.
     fn on_target_kept(&mut self) {
         *self = match std::mem::replace(self, Self::Named) {
-            Self::Staged(staged) | Self::Superfluous(staged) => Self::Superfluous(staged),
+            Self::Part(staged) | Self::Superfluous(staged) => Self::Superfluous(staged),
             Self::Named => Self::Named,
         };
     }
@@ -74,7 +74,7 @@ pub struct LocalStage {
     /// Checkpoints are synced.
     synced: bool,
     /// The ranges that existed at the start.
-    kept: Vec<VerifiedRange>,
+    kept: Vec<StoredRange>,
     /// Limits on what is kept for one owner.
     kept_limits: KeptLimits,
     /// Version of the existing target at that time; empty if there was none.
@@ -93,7 +93,7 @@ impl LocalStage {
         let stage = Self {
             place,
             generation: opened.generation,
-            whereabouts: Whereabouts::Staged(opened.staged),
+            whereabouts: Whereabouts::Part(opened.staged),
             size: request.size,
             holes: request.holes,
             synced: request.resume.as_ref().is_some_and(|resume| resume.synced),
@@ -196,7 +196,7 @@ impl StagedFile for LocalStage {
     }
 
     /// The ranges that an earlier attempt left.
-    fn kept(&self) -> &[VerifiedRange] {
+    fn kept(&self) -> &[StoredRange] {
         &self.kept
     }
 

@@ -9,13 +9,15 @@
 use super::claims::{Claims, Identity};
 use super::journal::{self, Journal, JournalSubject, Sealer};
 use super::progress::{Health, Progress};
-use super::staging::{PartFile, PartNames, Staged, Staging, is_held_by_nobody, no_staging, target_prefix, unless_gone};
+use super::staging::{
+    PartFile, PartLocation, PartNames, StagingArea, is_held_by_nobody, no_staging, target_prefix, unless_gone,
+};
 use super::target_place::TargetPlace;
 use super::{Kept, boot};
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::read_full;
 use crate::store::resolve::Parent;
-use crate::store::verified_range::{self, JournalTags, ResumeMatch, VerifiedRange, usable};
+use crate::store::stored_range::{self, JournalTags, ResumeMatch, StoredRange, usable};
 use crate::store::{Result, Resume, StageRequest};
 use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
@@ -43,7 +45,7 @@ impl Default for KeptLimits {
 /// The part files of a store. Clones share one table.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
-    pub(super) staging: Staging,
+    pub(super) staging: StagingArea,
     pub(super) claims: Arc<Claims>,
     /// Authenticates journals; without it nothing that an earlier process recorded is trusted.
     pub(super) tags: Option<Arc<dyn JournalTags>>,
@@ -56,16 +58,16 @@ pub(super) struct OpenPart {
     pub(super) progress: Arc<Progress>,
     /// A session with another generation may no longer write.
     pub(super) generation: u64,
-    pub(super) staged: Staged,
+    pub(super) staged: PartLocation,
     /// The ranges that it contains.
-    pub(super) kept: Vec<VerifiedRange>,
+    pub(super) kept: Vec<StoredRange>,
     /// It existed before.
     pub(super) found: bool,
 }
 
 impl OpenPart {
     /// `kept` are the existing ranges; none if it was created.
-    fn new(progress: Arc<Progress>, staged: Staged, kept: Option<Vec<VerifiedRange>>) -> Self {
+    fn new(progress: Arc<Progress>, staged: PartLocation, kept: Option<Vec<StoredRange>>) -> Self {
         let found = kept.is_some();
         Self { progress, generation: 0, staged, kept: kept.unwrap_or_default(), found }
     }
@@ -73,7 +75,7 @@ impl OpenPart {
 
 impl Parts {
     /// No part file is being written here yet.
-    pub(super) fn new(staging: Staging) -> Self {
+    pub(super) fn new(staging: StagingArea) -> Self {
         Self { staging, claims: Arc::default(), tags: None, kept_limits: KeptLimits::default() }
     }
 
@@ -116,9 +118,14 @@ impl Parts {
 
     /// Creates and locks a new part file, or returns the location of the existing one with its
     /// name.
-    fn create(&self, place: &TargetPlace, target: &RelPath, names: &PartNames) -> Result<(Staged, Option<OwnedFd>)> {
+    fn create(
+        &self,
+        place: &TargetPlace,
+        target: &RelPath,
+        names: &PartNames,
+    ) -> Result<(PartLocation, Option<OwnedFd>)> {
         let made = self.staging.create(&place.parent, &names.part).map_err(|why| no_staging(&place.shown, why))?;
-        let staged = |directory| Staged { directory, names: names.clone(), sealer: self.sealer(target) };
+        let staged = |directory| PartLocation { directory, names: names.clone(), sealer: self.sealer(target) };
         Ok(match made {
             PartFile::Made(directory, file) => (staged(directory), Some(file)),
             PartFile::Exists(directory) => (staged(directory), None),
@@ -130,7 +137,7 @@ impl Parts {
         &self,
         place: &TargetPlace,
         request: &StageRequest,
-        staged: Staged,
+        staged: PartLocation,
         (file, mut about): (OwnedFd, JournalSubject),
     ) -> Result<(Identity, OpenPart)> {
         let stat = rustix::fs::fstat(&file).map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
@@ -150,7 +157,7 @@ impl Parts {
     fn there(
         &self,
         place: &TargetPlace,
-        staged: Staged,
+        staged: PartLocation,
         mut about: JournalSubject,
         resume: &Resume,
     ) -> Result<Option<(Identity, OpenPart)>> {
@@ -185,7 +192,7 @@ impl Parts {
 
     /// Replaces a part file that cannot be resumed. One that a killed program left is removed: it
     /// is no longer locked.
-    fn fresh(&self, place: &TargetPlace, target: &RelPath, names: &PartNames) -> Result<(OwnedFd, Staged)> {
+    fn fresh(&self, place: &TargetPlace, target: &RelPath, names: &PartNames) -> Result<(OwnedFd, PartLocation)> {
         let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
         for _ in 0..TRIES_MAX {
             let staged = match self.create(place, target, names)? {
@@ -212,7 +219,7 @@ pub(super) const NAMES_MAX: usize = 16_384;
 
 /// The transfer starts from the beginning: what the same user's transfers of other sources left for
 /// this target is useless now. Files that are still being written are kept.
-fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &Staged) {
+fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &PartLocation) {
     let (directory, prefix) = (own.directory(), target_prefix(target));
     let names = directory.names(NAMES_MAX).unwrap_or_default();
     let of_target = |name: &Vec<u8>| name.starts_with(prefix.as_bytes()) && *name != own.names.part;
@@ -236,7 +243,7 @@ fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &Staged)
 const TRIES_MAX: usize = 4;
 
 /// A file that could not be opened belongs to another program, unless it has just been removed.
-fn must_be_gone(place: &TargetPlace, staged: &Staged) -> Result<()> {
+fn must_be_gone(place: &TargetPlace, staged: &PartLocation) -> Result<()> {
     let found = staged.directory().look(&staged.names.part);
     let found = found.map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
     found.map_or(Ok(()), |_| Err(taken(place)))
@@ -287,7 +294,7 @@ fn take_over(
     about: &JournalSubject,
     resume: &Resume,
     place: &TargetPlace,
-    staged: Staged,
+    staged: PartLocation,
 ) -> Result<Option<OpenPart>> {
     let Some(own) = progress.about() else { return Err(busy(place)) };
     let same = ResumeMatch { source: own.source == about.source, boot: true };
@@ -334,8 +341,8 @@ fn take_over(
 fn of_other_source(
     file: OwnedFd,
     about: &JournalSubject,
-    kept: Vec<VerifiedRange>,
-    staged: &Staged,
+    kept: Vec<StoredRange>,
+    staged: &PartLocation,
 ) -> std::result::Result<Progress, Errno> {
     let progress = Progress::new(file, Some(about.clone()));
     progress.begin(kept);
@@ -348,7 +355,7 @@ fn found(
     file: &OwnedFd,
     about: &JournalSubject,
     hashed: bool,
-    staged: Staged,
+    staged: PartLocation,
 ) -> std::result::Result<Option<OpenPart>, Errno> {
     let Some((journal_file, _)) = staged.directory().open_own(&staged.names.journal)? else { return Ok(None) };
     let Some(journal) = read(&journal_file)? else { return Ok(None) };
@@ -419,7 +426,7 @@ pub(super) fn resumable(file: &OwnedFd, part: &Stat) -> Option<u64> {
     let journal = read(file).ok()??;
     let about = JournalSubject { boot: boot::id(), part: identity(part), ..journal.about.clone() };
     joins(&journal, &about, &Sealer::default())?;
-    Some(verified_range::ranges(&journal.noted).iter().map(|range| range.length()).sum())
+    Some(stored_range::ranges(&journal.noted).iter().map(|range| range.length()).sum())
 }
 
 /// Whether a journal is about this part file.

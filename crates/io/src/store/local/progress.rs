@@ -7,9 +7,9 @@
 
 use super::journal::{self, JournalSubject, Sealer};
 use super::preallocate::release;
-use super::staging::Staged;
+use super::staging::PartLocation;
 use crate::store::ledger::Ledger;
-use crate::store::verified_range::{self, Hashes, VerifiedRange};
+use crate::store::stored_range::{self, Hashes, StoredRange};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -63,7 +63,7 @@ struct Notes {
 #[derive(Debug, Default)]
 struct KnownBytes {
     /// About the data that existed when the current writer began.
-    base: Vec<VerifiedRange>,
+    base: Vec<StoredRange>,
     /// Hashes what the current writer writes, and the unverified ranges of `base`.
     hashes: Option<Arc<dyn Hashes>>,
 }
@@ -105,7 +105,7 @@ impl Progress {
         file: OwnedFd,
         journal_file: OwnedFd,
         journal: journal::Journal,
-        base: Vec<VerifiedRange>,
+        base: Vec<StoredRange>,
     ) -> Result<Self, Errno> {
         let generation = journal.generation + 1;
         let (record, check) = journal::taken_over(generation, journal.check);
@@ -126,8 +126,8 @@ impl Progress {
     }
 
     /// Another writer resumes with exactly `base`.
-    pub(super) fn begin(&self, base: Vec<VerifiedRange>) {
-        *self.ledger() = Ledger::of(&verified_range::ranges(&base));
+    pub(super) fn begin(&self, base: Vec<StoredRange>) {
+        *self.ledger() = Ledger::of(&stored_range::ranges(&base));
         *lock(&self.known) = KnownBytes { base, hashes: None };
     }
 
@@ -137,11 +137,11 @@ impl Progress {
     }
 
     /// The written ranges, as a checkpoint would record them now.
-    pub(super) fn noted(&self) -> Vec<VerifiedRange> {
+    pub(super) fn noted(&self) -> Vec<StoredRange> {
         let known = lock(&self.known);
         let mut all = match &known.hashes {
             Some(hashes) => hashes.noted(),
-            None => verified_range::filled(&known.base, &self.ledger().ranges(journal::ENTRIES_MAX)),
+            None => stored_range::filled(&known.base, &self.ledger().ranges(journal::ENTRIES_MAX)),
         };
         // Data behind the end was cut off to make space on a full disk.
         let end = self.ledger().end();
@@ -197,7 +197,7 @@ impl Progress {
 
     /// A checkpoint: data written so far is synced, if requested, and then recorded. One at a time.
     /// A failed sync fails the part for all sessions: the next sync would succeed and prove nothing.
-    pub(super) fn checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
+    pub(super) fn checkpoint(&self, staged: &PartLocation, synced: bool) -> Result<(), Errno> {
         let Some(PartJournal { about, notes }) = &self.journal else { return Ok(()) };
         let mut notes = lock(notes);
         // Before the sync: it may not cover what is written during it.
@@ -228,7 +228,7 @@ impl Progress {
 
     /// The last checkpoint of a transfer that ends early. On a full disk, the end of the data makes
     /// space for it.
-    pub(super) fn last_checkpoint(&self, staged: &Staged, synced: bool) -> Result<(), Errno> {
+    pub(super) fn last_checkpoint(&self, staged: &PartLocation, synced: bool) -> Result<(), Errno> {
         // Of a transfer that cannot be resumed nothing is recorded.
         let Some(journal) = &self.journal else { return Ok(()) };
         match self.checkpoint(staged, synced) {
@@ -257,7 +257,12 @@ impl Progress {
 impl Notes {
     /// Writes a journal with only this content, and names it atomically; the caller makes the sync
     /// after which part and journal can be found after a power cut.
-    fn create(staged: &Staged, about: &JournalSubject, noted: &[VerifiedRange], synced: bool) -> Result<Self, Errno> {
+    fn create(
+        staged: &PartLocation,
+        about: &JournalSubject,
+        noted: &[StoredRange],
+        synced: bool,
+    ) -> Result<Self, Errno> {
         let (parent, name) = (staged.directory(), staged.names.journal.as_slice());
         let fresh = staged.names.fresh_journal();
         let _ = parent.remove(&fresh);
@@ -278,7 +283,7 @@ impl Notes {
     /// Returns false, and writes nothing, if the file would become too long.
     fn append(
         &mut self,
-        (about, noted): (&JournalSubject, &[VerifiedRange]),
+        (about, noted): (&JournalSubject, &[StoredRange]),
         sealer: &Sealer,
         synced: bool,
     ) -> Result<bool, Errno> {

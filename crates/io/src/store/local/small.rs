@@ -10,7 +10,7 @@ use super::journal::Sealer;
 use super::part::{give_mode, give_time};
 use super::preallocate::lacking;
 use super::source::LocalSource;
-use super::staging::{PartFile, PartNames, Staged, StagingDirectory, lock_new, no_staging};
+use super::staging::{PartFile, PartLocation, PartNames, StagingDirectory, lock_new, no_staging};
 use super::target_place::TargetPlace;
 use super::unchanged::stays;
 use super::unsynced_dirs::{Above, Made};
@@ -52,7 +52,7 @@ enum SmallFileState {
     /// No name.
     Unnamed,
     /// In a staging directory.
-    Part(Staged),
+    Part(PartLocation),
     /// An earlier attempt whose result was lost has put it: the existing target has this version,
     /// and the same bytes.
     There(Vec<u8>),
@@ -234,7 +234,7 @@ fn opened(
     let names = PartNames::new(&file.target, TransferId(fresh_id()));
     match store.parts.staging.create(parent, &names.part).map_err(|why| no_staging(&shown(), why))? {
         PartFile::Made(directory, made) => {
-            Ok((made, SmallFileState::Part(Staged { directory, names, sealer: Sealer::default() })))
+            Ok((made, SmallFileState::Part(PartLocation { directory, names, sealer: Sealer::default() })))
         }
         PartFile::Exists(_) => Err(failed(Errno::EXIST)),
     }
@@ -429,7 +429,7 @@ impl LocalMember {
         lock_new(&self.file);
         let linked = store.parts.staging.link(&self.parent, &self.file, &names.part);
         let (directory, linked) = linked.map_err(|why| no_staging(&shown(), why))?;
-        let staged = Staged { directory, names, sealer: Sealer::default() };
+        let staged = PartLocation { directory, names, sealer: Sealer::default() };
         let name = file.target.name().unwrap_or_default();
         let renamed = match linked {
             true => staged.directory().rename(&staged.names.part, &self.parent, name).map(drop),

@@ -76,7 +76,7 @@ impl Drop for StagingDirectory {
 
 /// The staging directory at the top of a root, while it is in use. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Staging {
+pub(super) struct StagingArea {
     root: Arc<Root>,
     top: Arc<Mutex<Weak<StagingDirectory>>>,
     /// Files are created without a name first, where the file system supports that.
@@ -102,7 +102,7 @@ pub(super) enum PartFile {
     Exists(Arc<StagingDirectory>),
 }
 
-impl Staging {
+impl StagingArea {
     pub(super) fn new(root: &Arc<Root>) -> Self {
         Self { root: Arc::clone(root), top: Arc::default(), unnamed: true, at_top: true, taken: Arc::default() }
     }
@@ -234,13 +234,13 @@ pub(super) fn no_staging(shown: &str, why: NoStaging) -> Error {
 
 /// The location of a transfer's bytes: a directory, and the names in it.
 #[derive(Clone, Debug)]
-pub(super) struct Staged {
+pub(super) struct PartLocation {
     pub(super) directory: Arc<StagingDirectory>,
     pub(super) names: PartNames,
     pub(super) sealer: Sealer,
 }
 
-impl Staged {
+impl PartLocation {
     /// The directory itself.
     pub(super) fn directory(&self) -> &Parent {
         self.directory.directory()

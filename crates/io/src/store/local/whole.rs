@@ -124,8 +124,8 @@ fn bound(staging: &StagingDirectory, own: &[u8], most: usize) {
 #[allow(clippy::disallowed_methods, reason = "sets the scene with a directory of its own")]
 mod tests {
     use super::*;
+    use crate::store::stored_range::JournalTags;
     use crate::store::tree::Tree as _;
-    use crate::store::verified_range::JournalTags;
     use std::os::unix::fs::PermissionsExt;
 
     #[derive(Debug)]

@@ -61,7 +61,7 @@ fn uploading(hash: bool, finished: bool) -> (Pair, OperationId) {
     let id = pair.upload(Some(2 * BLOCK));
     pair.run();
     if finished {
-        pair.client().prove(id, ContentDigest { root: Some(OURS), subtrees: Vec::new() });
+        pair.client().set_digest(id, ContentDigest { root: Some(OURS), subtrees: Vec::new() });
         pair.release(CLIENT, Step::Check);
         pair.turn();
         assert_eq!(pair.sent[&Event::Finish], 1);
@@ -155,7 +155,7 @@ fn of_bytes_that_the_receiver_claims_to_have_finish_tells_nothing() {
         let asked = Request { length: Some(2 * BLOCK), hash: true, resume, ..request() };
         let id = pair.client().open(true, asked).unwrap();
         pair.run();
-        pair.client().prove(id, ContentDigest { root: Some(OURS), subtrees: Vec::new() });
+        pair.client().set_digest(id, ContentDigest { root: Some(OURS), subtrees: Vec::new() });
         pair.release(CLIENT, Step::Check);
         let mut told = None;
         while let Some(output) = pair.client().poll(crate::base::Instant(2_000_000)) {

@@ -4,7 +4,7 @@
 use super::pair::{BLOCK, CLIENT, Pair, SERVER, Step, request};
 use crate::base::{ChannelId, Error, ErrorKind, Extent, OperationId};
 use crate::limits;
-use crate::session::operation::{Settled, SettledPart, State};
+use crate::session::operation::{Settled, SettledRole, State};
 use crate::session::{ContentDigest, Fault};
 use crate::wire::request::{Request, Resume};
 use crate::wire::{Control, Event};
@@ -92,7 +92,7 @@ fn of_an_operation_that_is_over_its_outcome_is_kept_and_nothing_else() {
         let id = pair.client().open(upload, asked).unwrap();
         pair.run();
         let sender = &mut pair.ends[1 - side][0];
-        sender.prove(id, ContentDigest { root: None, subtrees: Vec::new() });
+        sender.set_digest(id, ContentDigest { root: None, subtrees: Vec::new() });
         pair.release(1 - side, Step::Check);
         pair.run();
         // Its end mark is not sent again.
@@ -103,7 +103,7 @@ fn of_an_operation_that_is_over_its_outcome_is_kept_and_nothing_else() {
         let kept = pair.ends[side][0].operations().find(|operation| operation.id == id).unwrap();
         assert!(kept.is_settled() && kept.request().is_none());
         // The state has neither digests, nor ranges, nor what was granted, nor a receiver.
-        let State::Settled(Settled { part: SettledPart::Granted, outcome: Err(outcome), .. }) = &kept.state else {
+        let State::Settled(Settled { role: SettledRole::Granted, outcome: Err(outcome), .. }) = &kept.state else {
             panic!("{kept:?}");
         };
         assert!(kept.grant().is_none());

@@ -76,7 +76,7 @@ pub(super) struct Pair {
     /// Channels whose transport accepts nothing more from that side.
     pub(super) full: BTreeSet<(Side, ChannelId)>,
     parked: BTreeSet<(Side, ChannelId)>,
-    groups: VecDeque<(Side, PipelineId, PipelineId, PipelineMessage)>,
+    to_pipelines: VecDeque<(Side, PipelineId, PipelineId, PipelineMessage)>,
     answers: BTreeMap<(Side, Step), Answer>,
     held: Vec<Held>,
     /// Ranges that every stage has from an earlier attempt.
@@ -138,8 +138,8 @@ impl Pair {
     }
 
     pub(super) fn with_keys(channels: u16, pipelines: u8, blocks: u64, keys: KeyLimits) -> Self {
-        let (block, window) = (BLOCK as u32, blocks * BLOCK);
-        let limits = SessionLimits { block, window, pipelines, channels, keys, ..Default::default() };
+        let (block, flow_window) = (BLOCK as u32, blocks * BLOCK);
+        let limits = SessionLimits { block, flow_window, pipelines, channels, keys, ..Default::default() };
         let end = |role| {
             let session = |number| Session::new(role, PipelineId(number), limits.clone());
             (0..pipelines).map(session).collect::<Vec<_>>()
@@ -150,7 +150,7 @@ impl Pair {
             frozen: BTreeSet::new(),
             full: BTreeSet::new(),
             parked: BTreeSet::new(),
-            groups: VecDeque::new(),
+            to_pipelines: VecDeque::new(),
             answers: BTreeMap::new(),
             held: Vec::new(),
             kept: Vec::new(),
@@ -280,8 +280,8 @@ impl Pair {
     pub(super) fn turn(&mut self) {
         for _ in 0..100_000 {
             let drained = self.drain();
-            let told = self.groups.pop_front().map(|(side, from, to, message)| {
-                self.ends[side][usize::from(to.0)].on_group(from, message);
+            let told = self.to_pipelines.pop_front().map(|(side, from, to, message)| {
+                self.ends[side][usize::from(to.0)].on_pipeline_message(from, message);
             });
             let delivered = self.deliver();
             if !drained && told.is_none() && !delivered {
@@ -405,8 +405,8 @@ impl Pair {
                 self.wires.remove(&(side, channel));
             }
             Output::Resume { channel } => drop(self.parked.remove(&(side, channel))),
-            Output::Group { to, message } => {
-                self.groups.push_back((side, PipelineId(pipeline as u8), to, message));
+            Output::ToPipeline { to, message } => {
+                self.to_pipelines.push_back((side, PipelineId(pipeline as u8), to, message));
             }
             Output::Event(event) => self.event(side, event),
         }

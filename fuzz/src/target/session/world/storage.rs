@@ -20,7 +20,7 @@ impl World {
                 self.session.on_opened(operation, answer(ok, facts));
             }
             Some(Question::Stage(operation)) => {
-                let window = window.map(|window| window.min(16 * u64::from(BLOCK)));
+                let receive_window = window.map(|window| window.min(16 * u64::from(BLOCK)));
                 // Whatever storage says it has is only believed where somebody asked for it.
                 let kept = Extent::new(size % 3 * u64::from(BLOCK), 5 * u64::from(BLOCK)).into_iter().collect();
                 self.session.on_staged(
@@ -28,7 +28,7 @@ impl World {
                     answer(
                         ok,
                         StageFacts {
-                            window,
+                            receive_window,
                             kept,
                             unverified: size % 2 == 0,
                             reread: size % 5 == 0,

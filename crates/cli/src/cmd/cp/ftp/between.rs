@@ -82,7 +82,7 @@ impl Copy<'_> {
     ) -> Result<FileOutcome, Failed> {
         let item = CopyItem { source: from.into(), target: to.into(), number, count };
         let source = self.source_ftp(from)?;
-        let Some(target) = self.target_ftp(from, to)? else { return Ok(FileOutcome::Kept(item)) };
+        let Some(target) = self.target_ftp(from, to)? else { return Ok(FileOutcome::Skipped(item)) };
         let mut target = self.renewed(from, target);
         if self.ftp.is_same(from, to) && source.path == target.path {
             let error = Error::new(ErrorKind::InvalidPath, "source and target are the same file");

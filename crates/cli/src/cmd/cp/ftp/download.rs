@@ -44,7 +44,7 @@ impl Copy<'_> {
             LocalTarget::Stdout | LocalTarget::Null => None,
         };
         if self.options.keep_existing && place.as_ref().is_some_and(|place| place.existing.is_some()) {
-            return Ok(FileOutcome::Kept(item));
+            return Ok(FileOutcome::Skipped(item));
         }
         let source = self.source_ftp(&pair.source)?;
         let mut stage = match (&place, &pair.target) {
@@ -62,7 +62,7 @@ impl Copy<'_> {
             Err((error, is_ours)) => {
                 self.ftp.forget(&pair.source);
                 if self.options.keep_existing && is_there(error.kind) {
-                    return Ok(FileOutcome::Kept(item));
+                    return Ok(FileOutcome::Skipped(item));
                 }
                 if pair.target == LocalTarget::Stdout && output::reader_is_gone() {
                     return Ok(FileOutcome::NotWanted);

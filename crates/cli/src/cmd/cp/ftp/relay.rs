@@ -112,7 +112,7 @@ impl Copy<'_> {
         };
         let (copied, is_verified) = match self.fetch_into(&item, &source, to, &put) {
             Err(failed) if self.options.keep_existing && failed.kind == Some(ErrorKind::AlreadyExists) => {
-                return Ok(FileOutcome::Kept(item));
+                return Ok(FileOutcome::Skipped(item));
             }
             copied => copied?,
         };
@@ -191,7 +191,7 @@ impl Copy<'_> {
         }
         let size = file.size.filter(|_| file.kind == FileType::Regular);
         let size = size.ok_or_else(|| told(Error::new(ErrorKind::NotRegular, "not a regular file")))?;
-        let Some(target) = self.target_ftp(from, to)? else { return Ok(FileOutcome::Kept(item)) };
+        let Some(target) = self.target_ftp(from, to)? else { return Ok(FileOutcome::Skipped(item)) };
         let sent = self.send_from(&item, from, &target, size).and_then(|(copied, sum)| {
             let asked = is_asked(self.options.check);
             let check = self.verify_upload(&target, size, asked.then_some(sum)).map_err(Unsent::Refused)?;

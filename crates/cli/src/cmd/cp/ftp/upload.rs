@@ -62,7 +62,7 @@ impl Copy<'_> {
             Some(entry) if entry.kind == Kind::Directory => {
                 return Err(Failed::of_peer(&shown, Error::new(ErrorKind::IsDirectory, "is a directory")));
             }
-            Some(_) if self.options.keep_existing => return Ok(FileOutcome::Kept(item)),
+            Some(_) if self.options.keep_existing => return Ok(FileOutcome::Skipped(item)),
             _ => {}
         }
         let staged = match is_in_place {

@@ -9,7 +9,7 @@ use xdfs_io::store::LocalStore;
 
 use super::super::Copy;
 use super::super::failure::Failed;
-use super::link::{DirectionRun, Link, LinkFacts};
+use super::link::{DirectionRun, LinkFacts, TreeServer};
 use super::names::{Failures, Only};
 use super::reporter::TreeReporter;
 use crate::exit::Failure;
@@ -57,10 +57,10 @@ impl Attempts for TreeAttempts<'_, '_> {
 
     fn attempt(&mut self) -> Result<Self::Done, AttemptError> {
         let (copy, server) = (&mut *self.copy, self.server);
-        let opened = Link::open((&mut copy.sessions, &mut copy.ftp), server, (self.local, copy.options));
+        let opened = TreeServer::open((&mut copy.sessions, &mut copy.ftp), server, (self.local, copy.options));
         let (mut link, new) =
             opened.map_err(|failed| AttemptError::Session(Failed::of_session(&server.to_string(), failed)))?;
-        if let (Link::Session(session), true) = (&link, new) {
+        if let (TreeServer::Session(session), true) = (&link, new) {
             copy.monitor.report_grant(session, copy.options);
         }
         let mut news = TreeReporter::new(&mut copy.monitor, self.failures, self.plan, self.ends, self.total);

@@ -14,14 +14,14 @@ use crate::plan::Options;
 use crate::url::Url;
 
 /// The server of a tree copy.
-pub(super) enum Link<'s> {
+pub(super) enum TreeServer<'s> {
     /// A session with an xdfs server.
     Session(&'s Session),
     /// Sessions with an FTP server.
     Ftp(FtpRemote),
 }
 
-impl<'s> Link<'s> {
+impl<'s> TreeServer<'s> {
     /// The link with a URL's server, and whether its session is new. `local` is the other end of the
     /// tree, and of an FTP server `options` say how many sessions it gets at most.
     pub(super) fn open(
@@ -64,7 +64,7 @@ pub(super) trait DirectionRun {
     /// Counts the source beside the copy.
     fn count_into(&mut self, total: Arc<Total>);
 
-    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended;
+    fn run(&mut self, link: &mut TreeServer<'_>, observer: &mut dyn Observer) -> Ended;
 
     /// What was done over all sessions so far.
     fn summary(&self) -> Summary;
@@ -78,10 +78,10 @@ impl DirectionRun for Upload {
         self.count_into(total);
     }
 
-    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
+    fn run(&mut self, link: &mut TreeServer<'_>, observer: &mut dyn Observer) -> Ended {
         match link {
-            Link::Session(session) => self.run(session, observer),
-            Link::Ftp(remote) => self.run_over(remote, observer),
+            TreeServer::Session(session) => self.run(session, observer),
+            TreeServer::Ftp(remote) => self.run_over(remote, observer),
         }
     }
 
@@ -99,10 +99,10 @@ impl DirectionRun for Download {
         self.count_into(total);
     }
 
-    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
+    fn run(&mut self, link: &mut TreeServer<'_>, observer: &mut dyn Observer) -> Ended {
         match link {
-            Link::Session(session) => self.run(session, observer),
-            Link::Ftp(remote) => self.run_over(remote, observer),
+            TreeServer::Session(session) => self.run(session, observer),
+            TreeServer::Ftp(remote) => self.run_over(remote, observer),
         }
     }
 

@@ -184,7 +184,7 @@ mod tests {
 
     fn plan(patterns: &[(bool, &str)]) -> TreePlan {
         TreePlan {
-            keep: xdfs_client::tree::Keep::default(),
+            keep: xdfs_client::tree::Preserve::default(),
             patterns: patterns
                 .iter()
                 .map(|(include, text)| Selection::Pattern(Pattern { include: *include, text: (*text).to_owned() }))

@@ -13,7 +13,7 @@ use xdfs_server::users::StateFolder;
 use super::super::failure::Failed;
 use super::super::unfinished::{self, UnfinishedMark};
 use super::super::{Copy, wire_name};
-use super::link::{DirectionRun, Link};
+use super::link::{DirectionRun, TreeServer};
 use crate::exit::{Exit, Failure};
 use crate::plan::{LoginPlan, WhenDone};
 use crate::state;
@@ -41,9 +41,9 @@ impl DirectionRun for IntoPlace<'_> {
         self.upload.count_into(total);
     }
 
-    fn run(&mut self, link: &mut Link<'_>, observer: &mut dyn Observer) -> Ended {
+    fn run(&mut self, link: &mut TreeServer<'_>, observer: &mut dyn Observer) -> Ended {
         let whole = self.whole;
-        let Link::Session(session) = link else {
+        let TreeServer::Session(session) = link else {
             return Ended::Refused(Error::new(ErrorKind::Unsupported, "only an xdfs server has a place for it"));
         };
         match session.stage_tree(wire_name(&whole.target), whole.client) {

@@ -19,7 +19,7 @@ pub enum Extent {
 
 /// What is awaited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum Awaiting {
     /// The end of TLS's own handshake.
     Tls,
     /// The byte that follows it.
@@ -34,7 +34,7 @@ enum Stage {
 #[derive(Debug)]
 pub struct Handshake {
     tls: Tls,
-    stage: Stage,
+    awaiting: Awaiting,
     extent: Extent,
     is_acceptor: bool,
     /// What signs a proxy for the other end.
@@ -44,7 +44,7 @@ pub struct Handshake {
 
 impl Handshake {
     pub(super) fn initiate(tls: Tls, extent: Extent, delegates: Option<Arc<Credential>>) -> Self {
-        Self { tls, stage: Stage::Tls, extent, is_acceptor: false, delegates, request: Vec::new() }
+        Self { tls, awaiting: Awaiting::Tls, extent, is_acceptor: false, delegates, request: Vec::new() }
     }
 
     pub(super) fn accept(tls: Tls, extent: Extent) -> Self {
@@ -57,7 +57,7 @@ impl Handshake {
     /// # Errors
     /// If the other end is refused, or breaks a rule.
     pub fn step(&mut self, token: &[u8]) -> Result<Vec<u8>, (StreamError, Vec<u8>)> {
-        if self.is_acceptor && self.stage == Stage::Tls {
+        if self.is_acceptor && self.awaiting == Awaiting::Tls {
             let mut token = token.to_vec();
             server_name::hide(&mut token);
             return self.take(&token);
@@ -70,7 +70,7 @@ impl Handshake {
         while outcome.is_ok() {
             let before = token.len();
             outcome = self.tls.feed(&mut token).and_then(|()| self.advance());
-            if token.is_empty() || token.len() == before || self.stage == Stage::Done {
+            if token.is_empty() || token.len() == before || self.awaiting == Awaiting::Done {
                 break;
             }
         }
@@ -85,7 +85,7 @@ impl Handshake {
 
     /// Whether nothing more is awaited.
     pub fn is_done(&self) -> bool {
-        self.stage == Stage::Done
+        self.awaiting == Awaiting::Done
     }
 
     /// The protected connection, for what follows.
@@ -94,23 +94,23 @@ impl Handshake {
     }
 
     fn advance(&mut self) -> Result<(), StreamError> {
-        if self.stage == Stage::Tls && !self.tls.is_handshaking() {
-            self.stage = if self.extent == Extent::Whole { Stage::Done } else { Stage::Flag };
-            if self.stage == Stage::Flag && self.is_acceptor {
+        if self.awaiting == Awaiting::Tls && !self.tls.is_handshaking() {
+            self.awaiting = if self.extent == Extent::Whole { Awaiting::Done } else { Awaiting::Flag };
+            if self.awaiting == Awaiting::Flag && self.is_acceptor {
                 self.put(b"\0")?;
             }
         }
-        while matches!(self.stage, Stage::Flag | Stage::Request) {
+        while matches!(self.awaiting, Awaiting::Flag | Awaiting::Request) {
             let mut bytes = [0; 1024];
             // Not one byte of what follows the flag.
-            let room = if self.stage == Stage::Flag { 1 } else { bytes.len() };
+            let room = if self.awaiting == Awaiting::Flag { 1 } else { bytes.len() };
             let taken = match self.tls.take(&mut bytes[..room])? {
                 Taken::Bytes(0) | Taken::Nothing => return Ok(()),
                 Taken::Bytes(taken) => taken,
                 Taken::End => return Err(broken("the end of the connection")),
             };
-            match self.stage {
-                Stage::Flag => self.on_flag(bytes[0])?,
+            match self.awaiting {
+                Awaiting::Flag => self.on_flag(bytes[0])?,
                 _ => self.on_request(&bytes[..taken])?,
             }
         }
@@ -119,15 +119,15 @@ impl Handshake {
 
     fn on_flag(&mut self, flag: u8) -> Result<(), StreamError> {
         match (self.is_acceptor, flag) {
-            (true, b'0') => self.stage = Stage::Done,
+            (true, b'0') => self.awaiting = Awaiting::Done,
             (true, b'D') => return Err(broken("a wish to delegate, which nobody asked for")),
             (false, 0) if self.delegates.is_some() => {
                 self.put(b"D")?;
-                self.stage = Stage::Request;
+                self.awaiting = Awaiting::Request;
             }
             (false, 0) => {
                 self.put(b"0")?;
-                self.stage = Stage::Done;
+                self.awaiting = Awaiting::Done;
             }
             _ => return Err(broken("an unknown flag")),
         }
@@ -145,7 +145,7 @@ impl Handshake {
         let serial = random::array::<4>().map_err(|error| StreamError::Settings(error.to_string()))?;
         let proxy = delegate(&credential, &self.request[..length], u32::from_be_bytes(serial)).map_err(failed)?;
         self.put(&proxy)?;
-        self.stage = Stage::Done;
+        self.awaiting = Awaiting::Done;
         Ok(())
     }
 

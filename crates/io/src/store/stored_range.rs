@@ -5,7 +5,7 @@ use xdfs_proto::base::{Digest, Extent, Subtree};
 
 /// A range that is on stable storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct VerifiedRange {
+pub struct StoredRange {
     /// The bytes, counted from byte 0 of the transfer.
     pub extent: Extent,
     /// Their chaining value; none if they were not hashed, so that they must be read before they
@@ -16,7 +16,7 @@ pub struct VerifiedRange {
     pub proved: bool,
 }
 
-impl VerifiedRange {
+impl StoredRange {
     /// A range of which nothing more is known.
     pub const fn plain(extent: Extent) -> Self {
         Self { extent, value: None, proved: true }
@@ -32,7 +32,7 @@ impl VerifiedRange {
 /// only ranges that were written.
 pub trait Hashes: Send + Sync + std::fmt::Debug {
     /// The written ranges, ascending and disjoint.
-    fn noted(&self) -> Vec<VerifiedRange>;
+    fn noted(&self) -> Vec<StoredRange>;
 }
 
 /// Authenticates journals, under a key that nobody else has.
@@ -42,7 +42,7 @@ pub trait JournalTags: Send + Sync + std::fmt::Debug {
 }
 
 /// The ranges, neighbours merged.
-pub fn ranges(noted: &[VerifiedRange]) -> Vec<Extent> {
+pub fn ranges(noted: &[StoredRange]) -> Vec<Extent> {
     let mut ranges: Vec<Extent> = Vec::with_capacity(noted.len());
     for one in noted {
         let touching = ranges.pop_if(|last| last.end() == one.extent.offset());
@@ -66,9 +66,9 @@ pub(super) struct ResumeMatch {
 /// The ranges of `noted` that an attempt can resume from. With `hashed` the sender also hashes
 /// unverified ranges; without, only ranges that need no comparison count. Data from before a power
 /// cut must be read.
-pub(super) fn usable(noted: &[VerifiedRange], hashed: bool, same: ResumeMatch) -> Vec<VerifiedRange> {
+pub(super) fn usable(noted: &[StoredRange], hashed: bool, same: ResumeMatch) -> Vec<StoredRange> {
     let trusted = same.boot && same.source;
-    let seen = noted.iter().map(|one| VerifiedRange {
+    let seen = noted.iter().map(|one| StoredRange {
         extent: one.extent,
         value: one.value.filter(|_| same.boot),
         proved: one.proved && trusted,
@@ -77,17 +77,17 @@ pub(super) fn usable(noted: &[VerifiedRange], hashed: bool, same: ResumeMatch) -
 }
 
 /// `ranges` with what is known about parts of them from `base`; both ascending and disjoint.
-pub(super) fn filled(base: &[VerifiedRange], ranges: &[Extent]) -> Vec<VerifiedRange> {
+pub(super) fn filled(base: &[StoredRange], ranges: &[Extent]) -> Vec<StoredRange> {
     let mut all = Vec::with_capacity(base.len() + ranges.len());
     for range in ranges {
         let mut at = range.offset();
         let plain = |from: u64, to: u64| Extent::new(from, to.saturating_sub(from)).ok().filter(|gap| !gap.is_empty());
         for one in base.iter().filter(|one| range.contains(one.extent)) {
-            all.extend(plain(at, one.extent.offset()).map(VerifiedRange::plain));
+            all.extend(plain(at, one.extent.offset()).map(StoredRange::plain));
             all.push(*one);
             at = one.extent.end();
         }
-        all.extend(plain(at, range.end()).map(VerifiedRange::plain));
+        all.extend(plain(at, range.end()).map(StoredRange::plain));
     }
     all
 }
@@ -96,8 +96,8 @@ pub(super) fn filled(base: &[VerifiedRange], ranges: &[Extent]) -> Vec<VerifiedR
 mod tests {
     use super::*;
 
-    fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> VerifiedRange {
-        VerifiedRange { extent: Extent::new(from, to - from).unwrap(), value: value.map(|byte| [byte; 32]), proved }
+    fn noted(from: u64, to: u64, value: Option<u8>, proved: bool) -> StoredRange {
+        StoredRange { extent: Extent::new(from, to - from).unwrap(), value: value.map(|byte| [byte; 32]), proved }
     }
 
     #[test]

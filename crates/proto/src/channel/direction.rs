@@ -10,7 +10,7 @@ use crate::wire::{Event, HEAD_BYTES, Head};
 
 /// One direction of a channel: record counter, key epoch and current operation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Flow {
+pub struct DirectionState {
     /// Records carried, in all epochs: fences and EOFT count these.
     pub records: u64,
     /// Epoch of the next record.
@@ -29,7 +29,7 @@ pub struct Flow {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoEpochLeft;
 
-impl Flow {
+impl DirectionState {
     /// A direction that has carried nothing.
     pub fn new(now: Instant) -> Self {
         Self {
@@ -129,71 +129,71 @@ mod tests {
 
     const NEVER: KeyLimits = KeyLimits { records: u64::MAX, bytes: u64::MAX, age: Duration::MAX };
 
-    fn sent(flow: &mut Flow, level: Level, length: u32, limits: &KeyLimits) {
+    fn sent(state: &mut DirectionState, level: Level, length: u32, limits: &KeyLimits) {
         let head = Head {
             event: Event::Nothing as u8,
             level,
-            epoch: flow.epoch,
+            epoch: state.epoch,
             operation: OperationId(0),
-            sequence: flow.sequence,
+            sequence: state.sequence,
             offset: 0,
             length,
             flags: Flags::NONE,
         };
-        flow.count_sent(&head, limits);
+        state.count_sent(&head, limits);
     }
 
     #[test]
     fn the_last_record_that_an_epoch_takes_is_left_for_rekey() {
         let limits = KeyLimits { records: 3, ..NEVER };
-        let mut flow = Flow::new(Instant(0));
+        let mut state = DirectionState::new(Instant(0));
         for epoch in 0..3 {
             for sequence in 0..3 {
-                assert_eq!((flow.epoch, flow.sequence), (epoch, sequence));
-                assert_eq!(flow.rekey_due(&limits, 0, Instant(0)), sequence == 2);
-                sent(&mut flow, Level::Private, 0, &limits);
+                assert_eq!((state.epoch, state.sequence), (epoch, sequence));
+                assert_eq!(state.rekey_due(&limits, 0, Instant(0)), sequence == 2);
+                sent(&mut state, Level::Private, 0, &limits);
             }
-            assert_eq!(flow.on_rekey(Instant(0)), Ok(()));
+            assert_eq!(state.on_rekey(Instant(0)), Ok(()));
         }
-        assert_eq!(flow.records, 9);
+        assert_eq!(state.records, 9);
     }
 
     #[test]
     fn bytes_count_as_the_cipher_counts_them() {
         let (head, limits) = (HEAD_BYTES as u64, KeyLimits { bytes: 1000, ..NEVER });
-        let mut flow = Flow::new(Instant(0));
-        sent(&mut flow, Level::Clear, 5000, &limits);
-        sent(&mut flow, Level::Integrity, 200, &limits);
+        let mut state = DirectionState::new(Instant(0));
+        sent(&mut state, Level::Clear, 5000, &limits);
+        sent(&mut state, Level::Integrity, 200, &limits);
         // Two heads and 200 bytes are used, and two heads are still to come.
         let room = 1000 - 2 * head - 200 - 2 * head;
-        assert!(!flow.rekey_due(&limits, room, Instant(0)));
-        assert!(flow.rekey_due(&limits, room + 1, Instant(0)));
+        assert!(!state.rekey_due(&limits, room, Instant(0)));
+        assert!(state.rekey_due(&limits, room + 1, Instant(0)));
     }
 
     #[test]
     fn a_key_that_was_used_grows_old_and_its_successor_is_new() {
         let limits = KeyLimits { age: Duration::from_secs(5), ..NEVER };
         let at = |seconds| Instant(0).after(Duration::from_secs(seconds));
-        let mut flow = Flow::new(at(1));
-        assert!(!flow.rekey_due(&limits, 0, at(100)), "a key under which nothing went");
-        sent(&mut flow, Level::Private, 0, &limits);
-        assert!(!flow.rekey_due(&limits, 0, at(5)));
-        assert!(flow.rekey_due(&limits, 0, at(6)));
-        assert_eq!(flow.on_rekey(at(6)), Ok(()));
-        sent(&mut flow, Level::Private, 0, &limits);
-        assert!(!flow.rekey_due(&limits, 0, at(10)));
-        assert!(flow.rekey_due(&limits, 0, at(11)));
+        let mut state = DirectionState::new(at(1));
+        assert!(!state.rekey_due(&limits, 0, at(100)), "a key under which nothing went");
+        sent(&mut state, Level::Private, 0, &limits);
+        assert!(!state.rekey_due(&limits, 0, at(5)));
+        assert!(state.rekey_due(&limits, 0, at(6)));
+        assert_eq!(state.on_rekey(at(6)), Ok(()));
+        sent(&mut state, Level::Private, 0, &limits);
+        assert!(!state.rekey_due(&limits, 0, at(10)));
+        assert!(state.rekey_due(&limits, 0, at(11)));
     }
 
     #[test]
     fn the_last_epoch_has_no_successor_and_none_is_asked_for() {
         let limits = KeyLimits { records: 2, ..NEVER };
-        let mut flow = Flow { epoch: u16::MAX, sequence: 1, ..Flow::new(Instant(0)) };
-        assert!(!flow.rekey_due(&limits, 0, Instant(0)));
-        assert_eq!(flow.on_rekey(Instant(0)), Err(NoEpochLeft));
-        flow.epoch -= 1;
-        assert!(flow.rekey_due(&limits, 0, Instant(0)));
-        assert_eq!(flow.on_end_of_transfer(), Ok(()));
-        assert!(!flow.rekey_due(&limits, 0, Instant(0)), "EOFT is the last record");
+        let mut state = DirectionState { epoch: u16::MAX, sequence: 1, ..DirectionState::new(Instant(0)) };
+        assert!(!state.rekey_due(&limits, 0, Instant(0)));
+        assert_eq!(state.on_rekey(Instant(0)), Err(NoEpochLeft));
+        state.epoch -= 1;
+        assert!(state.rekey_due(&limits, 0, Instant(0)));
+        assert_eq!(state.on_end_of_transfer(), Ok(()));
+        assert!(!state.rekey_due(&limits, 0, Instant(0)), "EOFT is the last record");
     }
 }

@@ -18,7 +18,7 @@ pub enum Half {
 /// A message between pipelines of one side of a session, in order per pair.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum PipelineMessage {
-    /// Coordinator to member: take part with this range.
+    /// Coordinator to participant: take part with this range.
     Start {
         /// The operation.
         operation: OperationId,
@@ -26,7 +26,7 @@ pub enum PipelineMessage {
         half: Half,
         /// Upload or download, for the block event.
         upload: bool,
-        /// The member's range.
+        /// The participant's range.
         range: Extent,
         /// Block size.
         block: u32,
@@ -45,23 +45,23 @@ pub enum PipelineMessage {
     Covered(OperationId),
     /// Member to coordinator: the range cannot be completed.
     Failed(OperationId, Error),
-    /// Coordinator to member: the outcome is known, committed or not.
+    /// Coordinator to participant: the outcome is known, committed or not.
     Settled(OperationId, bool),
 }
 
 /// The role of a pipeline in an operation that was granted.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[allow(clippy::large_enum_variant, reason = "an operation is in a box of its own")]
-pub(super) enum Part {
+pub(super) enum PipelineRole {
     /// It moves some range and coordinates the whole.
     Coordinator {
         /// What was granted.
         grant: Grant,
         /// Members that have not finished their ranges.
-        members: Vec<PipelineId>,
+        participants: Vec<PipelineId>,
     },
     /// It moves one range, and knows no more than that.
-    Member {
+    Participant {
         /// The pipeline that it does so for.
         coordinator: PipelineId,
         /// It has reported the end.
@@ -69,22 +69,22 @@ pub(super) enum Part {
     },
 }
 
-impl Part {
+impl PipelineRole {
     /// It coordinates what was granted, so far alone.
     pub(super) const fn coordinator(grant: Grant) -> Self {
-        Self::Coordinator { grant, members: Vec::new() }
+        Self::Coordinator { grant, participants: Vec::new() }
     }
 
     /// It takes part for this coordinator.
-    pub(super) const fn member(coordinator: PipelineId) -> Self {
-        Self::Member { coordinator, reported: false }
+    pub(super) const fn participant(coordinator: PipelineId) -> Self {
+        Self::Participant { coordinator, reported: false }
     }
 
     /// What was granted, to the coordinator.
     pub(super) const fn grant(&self) -> Option<&Grant> {
         match self {
             Self::Coordinator { grant, .. } => Some(grant),
-            Self::Member { .. } => None,
+            Self::Participant { .. } => None,
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn read(path: &RelPath) -> Option<([u8; 16], RelPath)> {
 
 /// One tree.
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
+pub(super) struct StagedTree {
     /// The session that owns it; the tree is dropped when this is gone.
     session: Weak<Principal>,
     user: String,
@@ -54,12 +54,12 @@ pub(super) struct Stage {
 
 /// The list of staged trees. Clones share the list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stages(Arc<Mutex<Vec<Stage>>>);
+pub(crate) struct StagedTrees(Arc<Mutex<Vec<StagedTree>>>);
 
-impl Stages {
+impl StagedTrees {
     /// The list, without trees of ended sessions: a panicked holder of the lock must not block
     /// others.
-    fn present(&self) -> MutexGuard<'_, Vec<Stage>> {
+    fn present(&self) -> MutexGuard<'_, Vec<StagedTree>> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.retain(|stage| stage.session.strong_count() > 0);
         list
@@ -74,7 +74,7 @@ impl Stages {
     pub(super) fn note(&self, session: &Arc<Principal>, export: &str, target: &RelPath, place: TreePlace) {
         let session = Arc::downgrade(session);
         let mut list = self.present();
-        let same = |stage: &Stage| stage.session.ptr_eq(&session);
+        let same = |stage: &StagedTree| stage.session.ptr_eq(&session);
         list.retain(|stage| !same(stage) || stage.place.id != place.id || stage.export != export);
         if list.iter().filter(|stage| same(stage)).count() >= TREES_MAX
             && let Some(oldest) = list.iter().position(same)
@@ -82,11 +82,11 @@ impl Stages {
             list.remove(oldest);
         }
         let user = session.upgrade().map_or(String::new(), |who| who.user.clone());
-        list.push(Stage { session, user, export: export.to_owned(), target: target.clone(), place });
+        list.push(StagedTree { session, user, export: export.to_owned(), target: target.clone(), place });
     }
 
     /// The tree of this id in an export, for `user`.
-    pub(super) fn of(&self, user: &str, export: &str, id: [u8; 16]) -> Option<Stage> {
+    pub(super) fn of(&self, user: &str, export: &str, id: [u8; 16]) -> Option<StagedTree> {
         let list = self.present();
         list.iter().find(|stage| stage.place.id == id && stage.user == user && stage.export == export).cloned()
     }
