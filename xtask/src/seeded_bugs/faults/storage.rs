@@ -103,7 +103,7 @@ pub(super) const FAULTS: &[Fault] = &[
             edit(
                 "crates/io/src/store/local/parts.rs",
                 "    let mut kept = usable(&journal.noted, hashed, same);\n",
-                "    let mut kept = usable(&journal.noted, hashed, same);\n    if BUG {\n        let all = xdfs_proto::base::Extent::new(0, size).into_iter().filter(|all| !all.is_empty());\n        kept = all.map(VerifiedRange::plain).collect();\n    }\n",
+                "    let mut kept = usable(&journal.noted, hashed, same);\n    if BUG {\n        let all = xdfs_proto::base::Extent::new(0, size).into_iter().filter(|all| !all.is_empty());\n        kept = all.map(StoredRange::plain).collect();\n    }\n",
             ),
             // A part file is as long as the last block that was written in it.
             edit(
