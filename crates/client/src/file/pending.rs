@@ -1,6 +1,7 @@
 //! What an open file has on its way, and has to wait for.
 
 use super::batches::PendingFileReply;
+use std::time::Duration;
 use xdfs_proto::wire::file::ReadRange;
 
 /// A batch that was sent.
@@ -24,6 +25,8 @@ pub(super) struct PendingLease {
     pub(super) sent: Sent,
     pub(super) generation: u64,
     pub(super) asked_in: u64,
+    /// How long the lease lasted until then.
+    pub(super) time: Duration,
 }
 
 impl PendingLease {

@@ -198,7 +198,7 @@ impl Core {
         self.remote.keeper().keep(handle, Arc::<Self>::downgrade(self));
         let calls = vec![FileCall::Lease(LeaseCall::Ask(kind))];
         let sent = self.send(&session, generation, Self::batch_of(handle, calls));
-        match sent.and_then(|sent| self.leased(PendingLease { sent, generation, asked_in })) {
+        match sent.and_then(|sent| self.leased(PendingLease { sent, generation, asked_in, time: Duration::ZERO })) {
             Ok(()) => Ok(self.lease()),
             Err(error) => {
                 self.leasing().on_lost_in(asked_in);
@@ -240,9 +240,12 @@ impl Core {
 
     pub(super) fn send_lease(&self, call: LeaseCall) -> Option<PendingLease> {
         let (session, handle, generation) = self.current().ok()?;
-        let asked_in = self.leasing().asked_in;
+        let (asked_in, time) = {
+            let leasing = self.leasing();
+            (leasing.asked_in, leasing.time())
+        };
         let sent = self.send(&session, generation, Self::batch_of(handle, vec![FileCall::Lease(call)])).ok()?;
-        Some(PendingLease { sent, generation, asked_in })
+        Some(PendingLease { sent, generation, asked_in, time })
     }
 
     /// The session is lost, and the file was opened again there: asks for the lease that it had, by each of the handles that may
@@ -318,8 +321,8 @@ impl LeasedFile for Core {
     }
 
     fn renewed(&self, pending: PendingLease) {
-        let (generation, asked_in) = (pending.generation, pending.asked_in);
-        let time = self.leasing().time();
+        // It may be over when the answer comes, but not the wish to have it.
+        let PendingLease { generation, asked_in, time, .. } = pending;
         let Err(error) = self.leased(pending) else { return };
         self.leasing().on_lost_in(asked_in);
         if is_lost(&error) {
