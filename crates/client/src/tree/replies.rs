@@ -172,7 +172,7 @@ fn refuses_all(outcome: &CallOutcome<'_>) -> bool {
 
 /// A result with an error text: it has none on the wire.
 fn in_words(outcome: CallOutcome<'_>) -> Result<Answer<'_>, Error> {
-    outcome.map_err(|Failure { kind, errno }| Error::new(kind, in_full(kind).to_owned()).with_errno(errno))
+    outcome.map_err(|Failure { kind, errno }| Error::new(kind, in_full(kind).to_owned()).with_errno(errno).reported())
 }
 
 #[cfg(test)]
