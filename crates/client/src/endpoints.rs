@@ -152,7 +152,7 @@ impl Content {
 impl Target {
     /// The stage that `stage` returns when the server has reported the length of the file.
     pub fn stage(stage: impl FnOnce(Option<u64>, TransferId) -> Result<Stage, Error> + Send + 'static) -> Self {
-        Self { prepare: Box::new(move |staging| Box::new(move || stage(staging.size, staging.transfer))), look: None }
+        Self { prepare: Box::new(move |asked| Box::new(move || stage(asked.size, asked.transfer))), look: None }
     }
 
     /// The same for a target where an earlier attempt may have left something: `look` finds it by
@@ -161,7 +161,7 @@ impl Target {
         look: impl FnOnce(TransferId) -> Option<Kept> + Send + 'static,
         stage: impl FnOnce(TargetInfo) -> Result<Stage, Error> + Send + 'static,
     ) -> Self {
-        Self { prepare: Box::new(move |staging| Box::new(move || stage(staging))), look: Some(Box::new(look)) }
+        Self { prepare: Box::new(move |asked| Box::new(move || stage(asked))), look: Some(Box::new(look)) }
     }
 
     /// A local file as the user typed it.

@@ -60,7 +60,7 @@ pub const AGAIN_MAX: u16 = 3;
 pub const KEPT_HASHED_MAX: usize = 16;
 /// Ranges in one acknowledgement; what does not fit is sent with the next one.
 pub const ACK_RANGES_MAX: usize = 256;
-/// Minimum unacknowledged span that a receiver grants per operation, in bytes (see `plan::flow_window`).
+/// Smallest flow window that a receiver grants per operation, in bytes (see `plan::flow_window`).
 pub const CREDIT_BYTES_MIN: u64 = 16 * 1024 * 1024;
 /// Bytes that may be sent on the opening channel before the reply; the receiver states its own
 /// limit.

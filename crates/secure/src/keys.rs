@@ -102,14 +102,14 @@ impl Drop for GrantSecret {
 }
 
 impl GrantSecret {
-    /// A fresh grant.
+    /// A fresh secret.
     pub fn random() -> Result<Self, Error> {
         let mut secret = Secret::zeroed();
         crate::random::fill(secret.bytes_mut())?;
         Ok(Self(secret))
     }
 
-    /// The grant with these bytes, as the client received them; the caller wipes its own copy.
+    /// The secret with these bytes, as the client received them; the caller wipes its own copy.
     pub fn new(bytes: &[u8; SECRET_BYTES]) -> Self {
         Self(Secret::copied(bytes))
     }

@@ -52,7 +52,7 @@ const CALLS_MAX: usize = 8;
 /// # }
 /// ```
 pub struct Pipe {
-    line: PipeEnd,
+    pipe_end: PipeEnd,
     way: Way,
     closed: bool,
 }
@@ -83,7 +83,7 @@ struct PipeEnd {
 
 impl std::fmt::Debug for Pipe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Pipe({})", self.line.path.escape_ascii())
+        write!(f, "Pipe({})", self.pipe_end.path.escape_ascii())
     }
 }
 
@@ -105,12 +105,12 @@ impl Pipe {
             Some(Err(failure)) => return Err(failed(failure, &format!("cannot open '{}'", path.escape_ascii()))),
             _ => return Err(unexpected()),
         };
-        let line = PipeEnd { session, handle, path: path.to_vec(), failed: None, pause: PAUSE_MIN };
+        let pipe_end = PipeEnd { session, handle, path: path.to_vec(), failed: None, pause: PAUSE_MIN };
         let way = match side {
             PipeSide::Read => Way::Read(Reading::default()),
             PipeSide::Write => Way::Write(Writing::default()),
         };
-        Ok(Self { line, way, closed: false })
+        Ok(Self { pipe_end, way, closed: false })
     }
 
     /// Takes bytes out of the pipe before the program asks for them, so that a long way to the server
@@ -128,7 +128,7 @@ impl Pipe {
         let until = after(Instant::now(), patience);
         match &mut self.way {
             Way::Read(_) if buf.is_empty() => Ok(Some(0)),
-            Way::Read(reading) => reading.read(&mut self.line, buf, until),
+            Way::Read(reading) => reading.read(&mut self.pipe_end, buf, until),
             Way::Write(_) => Err(Error::new(ErrorKind::Refused, "the pipe is not open to read")),
         }
     }
@@ -137,19 +137,19 @@ impl Pipe {
     /// reported by a later call, at the latest by [`Pipe::close`].
     pub fn write_within(&mut self, data: &[u8], patience: Duration) -> Result<usize, Error> {
         let until = after(Instant::now(), patience);
-        self.writing().and_then(|(writing, line)| writing.write(line, data, until))
+        self.writing().and_then(|(writing, pipe_end)| writing.write(pipe_end, data, until))
     }
 
     /// Waits at most this long until the pipe has taken all that was written, and somebody has been
     /// there to read; returns whether that is so.
     pub fn settle_within(&mut self, patience: Duration) -> Result<bool, Error> {
         let until = after(Instant::now(), patience);
-        self.writing().and_then(|(writing, line)| writing.settle(line, until))
+        self.writing().and_then(|(writing, pipe_end)| writing.settle(pipe_end, until))
     }
 
     fn writing(&mut self) -> Result<(&mut Writing, &mut PipeEnd), Error> {
         match &mut self.way {
-            Way::Write(writing) => Ok((writing, &mut self.line)),
+            Way::Write(writing) => Ok((writing, &mut self.pipe_end)),
             Way::Read(_) => Err(Error::new(ErrorKind::Refused, "the pipe is not open to write")),
         }
     }
@@ -161,7 +161,7 @@ impl Pipe {
         if let Way::Write(_) = self.way {
             while !self.settle_within(FOREVER)? {}
         }
-        self.line.close()
+        self.pipe_end.close()
     }
 
     /// Gives it up: it ends with its session, and those who read get an error instead of the end.
@@ -173,17 +173,17 @@ impl Pipe {
 impl Drop for Pipe {
     fn drop(&mut self) {
         // What is half written must not look as if it were all.
-        if self.closed || self.line.failed.is_some() || std::thread::panicking() {
+        if self.closed || self.pipe_end.failed.is_some() || std::thread::panicking() {
             return;
         }
         // Nobody is there to tell.
         let settled = match &mut self.way {
             Way::Write(writing) if writing.is_idle() => Ok(true),
-            Way::Write(writing) => writing.settle(&mut self.line, after(Instant::now(), FOREVER)),
+            Way::Write(writing) => writing.settle(&mut self.pipe_end, after(Instant::now(), FOREVER)),
             Way::Read(_) => Ok(true),
         };
         if settled.is_ok() {
-            let _ = self.line.close();
+            let _ = self.pipe_end.close();
         }
     }
 }

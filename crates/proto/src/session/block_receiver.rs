@@ -59,7 +59,7 @@ pub enum InvalidBlock {
     Misplaced,
     /// Outside the range.
     OutsideRange,
-    /// Beyond the granted span.
+    /// Beyond the granted window.
     OutsideCredit,
 }
 

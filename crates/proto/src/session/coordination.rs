@@ -39,11 +39,11 @@ pub enum PipelineMessage {
         /// The kept ranges are hashed by the sender as well.
         unverified: bool,
     },
-    /// Member to coordinator: every block of the range was sent.
+    /// Participant to coordinator: every block of the range was sent.
     Sent(OperationId),
-    /// Member to coordinator: every byte of the range is written.
+    /// Participant to coordinator: every byte of the range is written.
     Covered(OperationId),
-    /// Member to coordinator: the range cannot be completed.
+    /// Participant to coordinator: the range cannot be completed.
     Failed(OperationId, Error),
     /// Coordinator to participant: the outcome is known, committed or not.
     Settled(OperationId, bool),
@@ -57,7 +57,7 @@ pub(super) enum PipelineRole {
     Coordinator {
         /// What was granted.
         grant: Grant,
-        /// Members that have not finished their ranges.
+        /// Participants that have not finished their ranges.
         participants: Vec<PipelineId>,
     },
     /// It moves one range, and knows no more than that.

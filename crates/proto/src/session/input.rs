@@ -324,7 +324,7 @@ impl Session {
                 *reported = true;
                 self.outputs.push_back(Output::ToPipeline { to: *coordinator, message: PipelineMessage::Sent(id) });
             }
-            // Members still send, or the coordinator knows already.
+            // Participants still send, or the coordinator knows already.
             _ => {}
         }
     }

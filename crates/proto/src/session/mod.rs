@@ -135,7 +135,7 @@ impl Default for SessionLimits {
 }
 
 impl SessionLimits {
-    /// The window for blocks of this size.
+    /// The flow window for blocks of this size.
     pub(crate) fn flow_window_for(&self, block: u32) -> u64 {
         match self.flow_window {
             0 => plan::flow_window(self.channels, block),

@@ -393,7 +393,7 @@ impl Session {
                 operation.announcements.owe(Pending::ACK);
                 self.outputs.push_back(Output::ToPipeline { to: *coordinator, message: PipelineMessage::Covered(id) });
             }
-            // Members or FINISH are still to come, or the coordinator knows already.
+            // Participants or FINISH are still to come, or the coordinator knows already.
             _ => {}
         }
     }

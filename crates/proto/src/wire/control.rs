@@ -25,7 +25,7 @@ pub struct Ack {
     pub safety: Safety,
     /// No gap below this offset (from the start of the pipeline's range).
     pub contiguous: u64,
-    /// End of the granted span.
+    /// End of the granted window.
     pub credit_limit: u64,
     /// Acknowledged ranges above `low`, ascending and disjoint.
     pub ranges: Vec<Extent>,

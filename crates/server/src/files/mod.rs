@@ -107,7 +107,7 @@ pub(crate) struct Handle {
     session: SessionId,
     /// His name, as others see it: empty for visitors.
     shown: Arc<str>,
-    /// What the client was granted.
+    /// What it was opened as.
     opened: OpenState,
     /// What it is open on.
     object: Object,
@@ -121,7 +121,7 @@ pub(crate) struct Handle {
     reserved: Reservation,
 }
 
-/// What a client was granted when it opened a file.
+/// What a file was opened as: its name, the directory of the export, which file it is, and what is shared.
 struct OpenState {
     /// `EXPORT/path`, as it was opened.
     name: Vec<u8>,

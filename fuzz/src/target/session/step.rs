@@ -117,7 +117,7 @@ pub(super) enum Step {
     /// The server is to go down.
     Drain,
     /// Another pipeline of this side speaks.
-    Group { kind: u8, operation: Back, offset: u64 },
+    ToPipeline { kind: u8, operation: Back, offset: u64 },
 }
 
 fn request(bytes: &mut Bytes<'_>) -> Request {
@@ -255,7 +255,7 @@ impl Step {
                 1 => Self::Drain,
                 _ => Self::Channels { count: bytes.byte() },
             },
-            _ => Self::Group { kind: channel, operation: bytes.byte(), offset: bytes.offset() },
+            _ => Self::ToPipeline { kind: channel, operation: bytes.byte(), offset: bytes.offset() },
         }
     }
 }

@@ -248,7 +248,7 @@ impl World {
             },
             Step::Close => self.session.close(),
             Step::Drain => self.session.drain(7),
-            Step::Group { kind, operation, offset } => self.group(*kind, *operation, *offset),
+            Step::ToPipeline { kind, operation, offset } => self.to_pipeline(*kind, *operation, *offset),
             _ => {}
         }
     }
@@ -341,7 +341,7 @@ impl World {
         }
     }
 
-    fn group(&mut self, kind: u8, operation: Back, offset: u64) {
+    fn to_pipeline(&mut self, kind: u8, operation: Back, offset: u64) {
         if self.session.limits().pipelines < 2 {
             return;
         }

@@ -395,14 +395,14 @@ impl Copy<'_> {
         let first = self.base.is_none();
         self.base = self.base.take().or_else(|| place.as_ref().and_then(LocalPlace::version));
         let base = self.base.clone().filter(|_| !first).map(|version| Base { version, modified: None });
-        let (staged, holes) = (Arc::new(DownloadProgress::default()), self.options.holes);
+        let (progress, holes) = (Arc::new(DownloadProgress::default()), self.options.holes);
         let to_output = pair.target == LocalTarget::Stdout;
         let target = || {
             let (looked, place, base) = (place.clone(), place.clone(), base.clone());
-            staged.target(
+            progress.target(
                 move |transfer| looked.and_then(|place| place.kept(transfer)),
-                move |staging| match place {
-                    Some(place) => place.stage(staging.size, existing, staging.transfer, staging.resume, base, holes),
+                move |asked| match place {
+                    Some(place) => place.stage(asked.size, existing, asked.transfer, asked.resume, base, holes),
                     None if to_output => Stage::standard_output(),
                     None => Ok(Stage::null()),
                 },
@@ -424,7 +424,7 @@ impl Copy<'_> {
         if new {
             self.monitor.report_grant(session, self.options);
         }
-        let size = || staged.size();
+        let size = || progress.size();
         let moved = started.and_then(|transfer| self.monitor.watch(&item, session, &transfer, &size, self.options));
         let special = to_output && moved.as_ref().is_err_and(|error| error.kind == ErrorKind::NotRegular);
         if let Some(outcome) = special.then(|| self.drain_pipe(&pair.source, &item)).flatten() {
@@ -437,10 +437,10 @@ impl Copy<'_> {
             if self.options.keep_existing && is_there(error.kind) {
                 return Ok(FileOutcome::Skipped(item.clone()));
             }
-            if to_output && staged.began() && output::reader_is_gone() {
+            if to_output && progress.began() && output::reader_is_gone() {
                 return Ok(FileOutcome::NotWanted);
             }
-            Err(Failed::of_download(&item, error, staged.began()))
+            Err(Failed::of_download(&item, error, progress.began()))
         })
     }
 }

@@ -34,39 +34,44 @@ impl Reading {
     }
 
     /// At most `buf.len()` bytes; 0 at the end, none if nothing comes until then.
-    pub(super) fn read(&mut self, line: &mut PipeEnd, buf: &mut [u8], until: Instant) -> Result<Option<usize>, Error> {
+    pub(super) fn read(
+        &mut self,
+        pipe_end: &mut PipeEnd,
+        buf: &mut [u8],
+        until: Instant,
+    ) -> Result<Option<usize>, Error> {
         loop {
             if let Some(bytes) = self.take(buf) {
                 return Ok(Some(bytes));
             }
-            line.must_work()?;
+            pipe_end.must_work()?;
             let (window, length) = if self.ahead { (self.window.max(1), usize::MAX) } else { (1, buf.len()) };
             while self.pending.len() < window {
-                let length = length.min(line.chunk());
+                let length = length.min(pipe_end.chunk());
                 // At most 256 KiB: fits.
-                let reply = line.send(FileCall::ReadPipe { length: length as u32, wait_ms: WAIT_MS })?;
+                let reply = pipe_end.send(FileCall::ReadPipe { length: length as u32, wait_ms: WAIT_MS })?;
                 self.pending.push_back(Asked { reply, length, at: Instant::now() });
             }
             let Some(asked) = self.pending.front() else { return Ok(None) };
-            let Some(answered) = line.receive(&asked.reply, until)? else { return Ok(None) };
+            let Some(answered) = pipe_end.receive(&asked.reply, until)? else { return Ok(None) };
             let (length, at) = (asked.length, asked.at);
             self.pending.pop_front();
-            let (offset, data, end) = match line.answer(&answered, PipeSide::Read)? {
+            let (offset, data, end) = match pipe_end.answer(&answered, PipeSide::Read)? {
                 FileAnswer::ReadPipe { offset, data, end } if data.len() <= length => (offset, data, end),
-                _ => return Err(line.fail(unexpected())),
+                _ => return Err(pipe_end.fail(unexpected())),
             };
             if !data.is_empty() {
                 if offset < self.passed || self.arrived.insert(offset, Bytes::copy_from_slice(data)).is_some() {
-                    return Err(line.fail(unexpected()));
+                    return Err(pipe_end.fail(unexpected()));
                 }
                 self.window = (self.window * 2).clamp(1, CALLS_MAX);
-                line.progress();
+                pipe_end.progress();
             } else if end && self.arrived.is_empty() && offset == self.passed {
                 return Ok(Some(0));
             } else if self.arrived.is_empty() {
                 self.window = 1;
                 if self.pending.is_empty() {
-                    line.rest(at, until);
+                    pipe_end.rest(at, until);
                 }
             }
         }

@@ -39,65 +39,65 @@ impl Writing {
     }
 
     /// Sends what one call may carry, once few enough are on their way; 0 bytes if that takes longer.
-    pub(super) fn write(&mut self, line: &mut PipeEnd, data: &[u8], until: Instant) -> Result<usize, Error> {
-        line.must_work()?;
+    pub(super) fn write(&mut self, pipe_end: &mut PipeEnd, data: &[u8], until: Instant) -> Result<usize, Error> {
+        pipe_end.must_work()?;
         while self.queue.len() >= self.window.max(1) {
-            if !self.advance(line, until)? {
+            if !self.advance(pipe_end, until)? {
                 return Ok(0);
             }
         }
-        let part = Bytes::copy_from_slice(&data[..data.len().min(line.chunk())]);
+        let part = Bytes::copy_from_slice(&data[..data.len().min(pipe_end.chunk())]);
         let bytes = part.len();
         if bytes > 0 {
-            self.push(line, part)?;
+            self.push(pipe_end, part)?;
         }
         Ok(bytes)
     }
 
     /// Waits until the pipe has taken everything, and somebody was there to read.
-    pub(super) fn settle(&mut self, line: &mut PipeEnd, until: Instant) -> Result<bool, Error> {
-        line.must_work()?;
+    pub(super) fn settle(&mut self, pipe_end: &mut PipeEnd, until: Instant) -> Result<bool, Error> {
+        pipe_end.must_work()?;
         if !self.connected && self.queue.is_empty() {
-            self.push(line, Bytes::new())?;
+            self.push(pipe_end, Bytes::new())?;
         }
         while !self.queue.is_empty() {
-            if !self.advance(line, until)? {
+            if !self.advance(pipe_end, until)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn push(&mut self, line: &mut PipeEnd, data: Bytes) -> Result<(), Error> {
+    fn push(&mut self, pipe_end: &mut PipeEnd, data: Bytes) -> Result<(), Error> {
         let mut sent = Sent { offset: self.written, data, reply: None, at: Instant::now() };
         self.written += sent.data.len() as u64;
-        let outcome = sent.send(line);
+        let outcome = sent.send(pipe_end);
         self.queue.push_back(sent);
         outcome
     }
 
     /// Waits for the answer to the first call; false if there is none until then.
-    fn advance(&mut self, line: &mut PipeEnd, until: Instant) -> Result<bool, Error> {
+    fn advance(&mut self, pipe_end: &mut PipeEnd, until: Instant) -> Result<bool, Error> {
         let Some(first) = self.queue.front_mut() else { return Ok(true) };
         if first.reply.is_none() {
-            first.send(line)?;
+            first.send(pipe_end)?;
         }
         let Some(reply) = &first.reply else { return Ok(false) };
-        let Some(answered) = line.receive(reply, until)? else { return Ok(false) };
-        let (open, taken) = match line.answer(&answered, PipeSide::Write)? {
+        let Some(answered) = pipe_end.receive(reply, until)? else { return Ok(false) };
+        let (open, taken) = match pipe_end.answer(&answered, PipeSide::Write)? {
             FileAnswer::WrotePipe { open, taken } => (open, taken),
-            _ => return Err(line.fail(unexpected())),
+            _ => return Err(pipe_end.fail(unexpected())),
         };
         let end = first.offset + first.data.len() as u64;
         // Calls of several channels have no order: the answer may be an older one.
         let taken = taken.max(self.taken);
         if taken > self.written || (taken > self.taken && !open) {
-            return Err(line.fail(unexpected()));
+            return Err(pipe_end.fail(unexpected()));
         }
         let (moved, asked) = (taken > self.taken, first.at);
         (self.taken, self.connected) = (taken, self.connected || open);
         if moved {
-            line.progress();
+            pipe_end.progress();
         }
         if open && taken >= end {
             self.queue.pop_front();
@@ -109,19 +109,19 @@ impl Writing {
         let _ = first.data.split_to(late.min(first.data.len()));
         first.offset = taken.max(first.offset);
         self.window = (self.window / 2).max(1);
-        self.recall(line)?;
+        self.recall(pipe_end)?;
         if !moved {
-            line.rest(asked, until);
+            pipe_end.rest(asked, until);
         }
         Ok(true)
     }
 
     /// The calls behind the first one had no effect, and are sent again in their turn.
-    fn recall(&mut self, line: &mut PipeEnd) -> Result<(), Error> {
+    fn recall(&mut self, pipe_end: &mut PipeEnd) -> Result<(), Error> {
         for one in self.queue.iter_mut().skip(1) {
             if let Some(reply) = one.reply.take() {
-                let answered = reply.wait().map_err(|error| line.fail(error))?;
-                line.answer(&answered, PipeSide::Write)?;
+                let answered = reply.wait().map_err(|error| pipe_end.fail(error))?;
+                pipe_end.answer(&answered, PipeSide::Write)?;
             }
         }
         Ok(())
@@ -129,10 +129,10 @@ impl Writing {
 }
 
 impl Sent {
-    fn send(&mut self, line: &mut PipeEnd) -> Result<(), Error> {
+    fn send(&mut self, pipe_end: &mut PipeEnd) -> Result<(), Error> {
         self.at = Instant::now();
         let call = FileCall::WritePipe { offset: self.offset, wait_ms: WAIT_MS, data: &self.data };
-        self.reply = Some(line.send(call)?);
+        self.reply = Some(pipe_end.send(call)?);
         Ok(())
     }
 }
