@@ -9,7 +9,7 @@ use crate::handle::{Completed, Handle};
 use crate::operations::OperationId;
 use std::future::poll_fn;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use xdfs_io::stack::WriteInfo;
 
@@ -52,31 +52,41 @@ enum Closing {
 }
 
 /// Where a callback leaves what it tells, and the task that waits for it.
-struct Told<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
+struct Told<T>(Arc<Mutex<Slot<T>>>);
+
+enum Slot<T> {
+    /// The callback was not called. The task, where one waits.
+    Pending(Option<Waker>),
+    /// It was, with this.
+    Done(T),
+}
 
 impl<T> Told<T> {
     fn new() -> (Self, impl FnOnce(T)) {
-        let place = Arc::new(Mutex::new((None, None::<Waker>)));
-        let callback = place.clone();
-        let tell = move |told| {
-            let mut place = callback.lock().unwrap_or_else(PoisonError::into_inner);
-            place.0 = Some(told);
-            let waker = place.1.take();
-            drop(place);
-            waker.into_iter().for_each(Waker::wake);
+        let told = Self(Arc::new(Mutex::new(Slot::Pending(None))));
+        let callback = Self(told.0.clone());
+        let tell = move |value| {
+            let before = std::mem::replace(&mut *callback.lock(), Slot::Done(value));
+            if let Slot::Pending(Some(waker)) = before {
+                waker.wake();
+            }
         };
-        (Self(place), tell)
+        (told, tell)
     }
 
     fn poll(&self, cx: &Context<'_>) -> Poll<T> {
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match place.0.take() {
-            Some(told) => Poll::Ready(told),
-            None => {
-                place.1 = Some(cx.waker().clone());
+        let mut slot = self.lock();
+        match std::mem::replace(&mut *slot, Slot::Pending(None)) {
+            Slot::Done(value) => Poll::Ready(value),
+            Slot::Pending(_) => {
+                *slot = Slot::Pending(Some(cx.waker().clone()));
                 Poll::Pending
             }
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slot<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

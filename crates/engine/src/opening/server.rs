@@ -14,7 +14,7 @@ use xdfs_proto::wire::handshake::{
 use xdfs_proto::wire::preface::{ClientPreface, Continuation, PREFACE_BYTES, ServerPreface, Status};
 use xdfs_secure::handshake::tls::{Farewell, ServerIdentity, ServerStart, Stream};
 use xdfs_secure::keys::JoinSecret;
-use xdfs_secure::login::{Binding, FailedLogin, LoginDecision, NONCE_BYTES, ServerLogin};
+use xdfs_secure::login::{Binding, FailedLogin, IssuedChallenge, LoginDecision, NONCE_BYTES, ServerLogin};
 use xdfs_secure::policy::{Directory, Principal};
 
 /// What every opening of a server needs; shared by all of them.
@@ -53,7 +53,7 @@ enum ServerState {
     Hello(Box<ServerStart>),
     Handshake(Box<Stream>),
     Open { stream: Box<Stream>, login: Box<ServerLogin> },
-    Proof { stream: Box<Stream>, login: Box<ServerLogin>, open: Box<Open> },
+    Proof { stream: Box<Stream>, login: Box<ServerLogin>, issued: Box<IssuedChallenge>, open: Box<Open> },
     Join,
     Done,
 }
@@ -144,7 +144,7 @@ impl ServerOpening {
             ServerState::Hello(start) => self.on_hello(start, bytes),
             ServerState::Handshake(stream) => self.on_handshake(stream, bytes),
             ServerState::Open { stream, login } => self.on_open(stream, login, bytes),
-            ServerState::Proof { stream, login, open } => self.on_proof(stream, login, open, bytes),
+            ServerState::Proof { stream, login, issued, open } => self.on_proof(stream, login, issued, open, bytes),
             ServerState::Join => self.on_join(bytes),
             ServerState::Done => refused(Vec::new(), out_of_turn()),
         };
@@ -292,6 +292,7 @@ impl ServerOpening {
         &mut self,
         mut stream: Box<Stream>,
         mut login: Box<ServerLogin>,
+        issued: Box<IssuedChallenge>,
         open: Box<Open>,
         bytes: &[u8],
     ) -> OpeningStep<ServerOpened> {
@@ -300,11 +301,11 @@ impl ServerOpening {
             Err(error) => refused(refusal(&mut stream, &error), error),
             Ok(None) => {
                 let (send, want) = (stream.output(), stream.want());
-                self.state = ServerState::Proof { stream, login, open };
+                self.state = ServerState::Proof { stream, login, issued, open };
                 OpeningStep::Go { send, want }
             }
             Ok(Some((MessageType::Proof, payload))) if stream.received().is_empty() => {
-                let judgement = login.on_proof(&payload, &*self.gate.directory);
+                let judgement = login.on_proof(*issued, &payload, &*self.gate.directory);
                 self.on_judgement(stream, login, open, judgement)
             }
             Ok(Some((other, _))) => {
@@ -333,10 +334,10 @@ impl ServerOpening {
                 return refused(refusal(&mut stream, &error), error);
             }
             LoginDecision::Again { left } => stream.send(&frame(MessageType::Again, &[left])),
-            LoginDecision::Challenge(challenge) => {
-                let said = stream.send(&frame(MessageType::Challenge, &challenge));
+            LoginDecision::Challenge { message, issued } => {
+                let said = stream.send(&frame(MessageType::Challenge, &message));
                 let (send, want) = (stream.output(), stream.want());
-                self.state = ServerState::Proof { stream, login, open };
+                self.state = ServerState::Proof { stream, login, issued, open };
                 return match said {
                     Ok(()) => OpeningStep::Go { send, want },
                     Err(error) => refused(send, error),

@@ -19,7 +19,7 @@ mod stretch;
 
 pub use client::{ClientLogin, LoginStep, Offered};
 pub use password::Password;
-pub use server::{Decoy, FailedLogin, LoginDecision, ServerLogin};
+pub use server::{Decoy, FailedLogin, IssuedChallenge, LoginDecision, ServerLogin};
 pub use stretch::{Stretched, Stretching};
 
 use xdfs_proto::wire::handshake::Prefaces;

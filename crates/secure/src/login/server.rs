@@ -60,8 +60,8 @@ impl fmt::Debug for Decoy {
 pub enum LoginDecision {
     /// It is this one; `proof` is for ACCEPT.
     Accepted { principal: Principal, proof: Vec<u8> },
-    /// A password login continues with this message.
-    Challenge(Vec<u8>),
+    /// A password login continues with this message; its proof is judged against `issued`.
+    Challenge { message: Vec<u8>, issued: Box<IssuedChallenge> },
     /// Refused; another may be tried.
     Again { left: u8 },
     /// Refused, and that was the last attempt.
@@ -98,16 +98,21 @@ pub struct ServerLogin {
     failed: u8,
     /// Failed logins that were not yet reported to the caller.
     untold: Vec<FailedLogin>,
-    /// A password login that waits for its proof.
-    scram: Option<IssuedChallenge>,
 }
 
-/// See [`ServerLogin::on_proof`].
-struct IssuedChallenge {
+/// A password login that waits for its proof, for [`ServerLogin::on_proof`].
+pub struct IssuedChallenge {
+    /// The claimed user.
     user: String,
     /// What it was challenged with; none for a made-up one.
     verifier: Option<PasswordVerifier>,
     scram: ScramServer,
+}
+
+impl fmt::Debug for IssuedChallenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IssuedChallenge(..)")
+    }
 }
 
 impl fmt::Debug for ServerLogin {
@@ -119,7 +124,7 @@ impl fmt::Debug for ServerLogin {
 impl ServerLogin {
     /// Waits for logins on the connection of `binding`; `nonce` is random.
     pub fn new(binding: Binding, peer: String, nonce: [u8; NONCE_BYTES]) -> Self {
-        Self { binding, peer, nonce, failed: 0, untold: Vec::new(), scram: None }
+        Self { binding, peer, nonce, failed: 0, untold: Vec::new() }
     }
 
     /// Logins on this connection that failed since the last call.
@@ -141,13 +146,12 @@ impl ServerLogin {
         directory: &dyn Directory,
         decoy: &Decoy,
     ) -> LoginDecision {
-        self.scram = None;
         let judged = match LoginKind::from_code(kind) {
             Some(LoginKind::Anonymous) => self.on_anonymous(credentials, directory),
             Some(LoginKind::Key) => self.on_key(credentials, directory),
             Some(LoginKind::Token) => self.on_token(credentials, directory),
             Some(LoginKind::Password) => match self.on_first(credentials, directory, decoy) {
-                Some(challenge) => return LoginDecision::Challenge(challenge),
+                Some((message, issued)) => return LoginDecision::Challenge { message, issued: Box::new(issued) },
                 None => Err(failed(Some(Method::Password), MALFORMED)),
             },
             None => Err(failed(None, "a kind of login that is not known here")),
@@ -158,12 +162,15 @@ impl ServerLogin {
         }
     }
 
-    /// The proof that answers a challenge has come. A password that was changed or taken away since
-    /// the challenge is none.
-    pub fn on_proof(&mut self, client_final: &[u8], directory: &dyn Directory) -> LoginDecision {
-        let Some(IssuedChallenge { user, verifier, scram }) = self.scram.take() else {
-            return self.fail(failed(Some(Method::Password), "a proof that was not asked for"));
-        };
+    /// The proof that answers the challenge `issued` has come. A password that was changed or taken
+    /// away since the challenge is none.
+    pub fn on_proof(
+        &mut self,
+        issued: IssuedChallenge,
+        client_final: &[u8],
+        directory: &dyn Directory,
+    ) -> LoginDecision {
+        let IssuedChallenge { user, verifier, scram } = issued;
         // Looked up for unknown users too: timing must not distinguish them.
         let holds = directory.password(&user) == verifier && verifier.is_some();
         match scram.judge(client_final, &self.binding.channel).filter(|_| holds) {
@@ -235,17 +242,21 @@ impl ServerLogin {
         Ok(Principal { user: token.user, method, key: Some(key), scope: Some(token.scope) })
     }
 
-    fn on_first(&mut self, credentials: &[u8], directory: &dyn Directory, decoy: &Decoy) -> Option<Vec<u8>> {
+    fn on_first(
+        &mut self,
+        credentials: &[u8],
+        directory: &dyn Directory,
+        decoy: &Decoy,
+    ) -> Option<(Vec<u8>, IssuedChallenge)> {
         let ClientFirst { user, bare, nonce: client_nonce } = ClientFirst::read(credentials)?;
         let made_up = decoy.verifier(&user, &decoy.salts(directory).ok()?).ok()?;
         let verifier = directory.password(&user);
         let nonce = Base64Unpadded::encode_string(&self.nonce);
-        let (scram, challenge) =
+        let (scram, message) =
             ScramServer::first(bare.to_owned(), client_nonce, &nonce, verifier.clone().unwrap_or(made_up));
         // A second try on the same connection must not be answerable with the first one's proof.
         let used = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &self.nonce);
         self.nonce.copy_from_slice(&used.as_ref()[..NONCE_BYTES]);
-        self.scram = Some(IssuedChallenge { user, verifier, scram });
-        Some(challenge)
+        Some((message, IssuedChallenge { user, verifier, scram }))
     }
 }

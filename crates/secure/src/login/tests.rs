@@ -86,9 +86,9 @@ fn log_in(
             LoginStep::Exhausted => return Err(from.tried().iter().map(|(method, _)| *method).collect()),
         };
         let mut judgement = to.on_login(kind as u64, &credentials, &world.users, &world.decoy);
-        if let LoginDecision::Challenge(challenge) = &judgement {
-            let stretched = from.on_challenge(challenge).unwrap().run();
-            judgement = to.on_proof(&from.on_stretched(&stretched, client).unwrap(), &world.users);
+        if let LoginDecision::Challenge { message, issued } = judgement {
+            let stretched = from.on_challenge(&message).unwrap().run();
+            judgement = to.on_proof(*issued, &from.on_stretched(&stretched, client).unwrap(), &world.users);
         }
         match judgement {
             LoginDecision::Accepted { principal, proof } => {
@@ -96,7 +96,7 @@ fn log_in(
                 return Ok(principal);
             }
             LoginDecision::Again { .. } => {}
-            LoginDecision::Challenge(_) | LoginDecision::Refused => {
+            LoginDecision::Challenge { .. } | LoginDecision::Refused => {
                 return Err(from.tried().iter().map(|(method, _)| *method).collect());
             }
         }
@@ -201,7 +201,7 @@ fn a_stranger_cannot_tell_users_from_nobody() {
     let mut challenge = |user: &str| {
         let (_, message) = scram::client_first(user, "0123456789abcdef");
         match to.on_login(LoginKind::Password as u64, &message, &world.users, &world.decoy) {
-            LoginDecision::Challenge(bytes) => String::from_utf8(bytes).unwrap(),
+            LoginDecision::Challenge { message, .. } => String::from_utf8(message).unwrap(),
             other => panic!("{other:?}"),
         }
     };
@@ -325,14 +325,12 @@ fn a_password_that_is_changed_or_taken_away_between_challenge_and_proof_opens_no
         let LoginStep::Login { kind, credentials } = from.next(ServerLogin::kinds(&world.users), &on) else {
             panic!("a login")
         };
-        let LoginDecision::Challenge(challenge) = to.on_login(kind as u64, &credentials, &world.users, &world.decoy)
-        else {
-            panic!("a challenge")
-        };
-        let stretched = from.on_challenge(&challenge).unwrap().run();
+        let judgement = to.on_login(kind as u64, &credentials, &world.users, &world.decoy);
+        let LoginDecision::Challenge { message, issued } = judgement else { panic!("a challenge") };
+        let stretched = from.on_challenge(&message).unwrap().run();
         let proof = from.on_stretched(&stretched, &on).unwrap();
         change(&mut world.users);
-        matches!(to.on_proof(&proof, &world.users), LoginDecision::Accepted { .. })
+        matches!(to.on_proof(*issued, &proof, &world.users), LoginDecision::Accepted { .. })
     };
     assert!(logged_in(|_| {}));
     assert!(!logged_in(|users| {

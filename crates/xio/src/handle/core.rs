@@ -5,7 +5,7 @@ use super::flow_state::FlowState;
 use super::step::{Moved, PooledCall, STEPS_PER_TURN, Step, read_once, write_once};
 use super::{Buffers, Callback, Completed, Handle, Received};
 use crate::error::{Error, ErrorKind, Result};
-use crate::operations::{Finished, Lane, OperationId, Operations, Outcome, Owner};
+use crate::operations::{EarlyEnd, Finished, Lane, OperationId, Operations, Outcome, Owner};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -36,7 +36,7 @@ pub(crate) struct Shared {
 
 /// The part that is locked.
 pub(crate) struct Core {
-    pub(crate) operations: Operations,
+    pub(crate) operations: Operations<Error>,
     /// The drivers.
     pub(super) flow: FlowState,
     /// What the reactor needs of its operations, in no order.
@@ -90,7 +90,6 @@ pub(crate) struct Slot {
     pub(crate) read: ReadInfo,
     pub(crate) write: WriteInfo,
     pub(crate) deadline: Option<Instant>,
-    pub(crate) error: Option<Error>,
     pub(crate) callback: Callback,
     /// Keeps the handle alive until the callback was called.
     pub(crate) handle: Handle,
@@ -222,16 +221,17 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The error of an operation that did not end as it should.
-    pub(super) fn error_of(&self, finished: Finished, error: Option<Error>) -> Error {
+    /// What an operation came to: the bytes that it moved, or why it did not end as it should.
+    pub(super) fn result_of(&self, finished: Finished<Error>) -> Result<usize> {
         let error = match finished.outcome {
-            Outcome::Cancelled => Error::new(ErrorKind::Cancelled, "the operation was cancelled"),
-            Outcome::TimedOut => Error::new(ErrorKind::TimedOut, "the operation took longer than its timeout"),
-            Outcome::Failed | Outcome::Done => {
-                error.unwrap_or_else(|| Error::new(ErrorKind::Other, "the operation failed"))
+            Outcome::Done => return Ok(finished.moved),
+            Outcome::Failed(error) => error,
+            Outcome::Ended(EarlyEnd::Cancelled) => Error::new(ErrorKind::Cancelled, "the operation was cancelled"),
+            Outcome::Ended(EarlyEnd::TimedOut) => {
+                Error::new(ErrorKind::TimedOut, "the operation took longer than its timeout")
             }
         };
-        error.of_stack(&self.stack).after(finished.moved)
+        Err(error.of_stack(&self.stack).after(finished.moved))
     }
 }
 
@@ -333,11 +333,11 @@ impl Core {
             }
             (_, FlowState::Absent | FlowState::Opening(_) | FlowState::Lent) => Step::Blocked,
         };
-        self.after_step(lane, at, step)
+        self.after_step(lane, step)
     }
 
-    /// What a step of the registered operation `at` leads to; false where nothing more is to be tried.
-    fn after_step(&mut self, lane: Lane, at: usize, step: Step) -> bool {
+    /// What a step of a registered operation leads to; false where nothing more is to be tried.
+    fn after_step(&mut self, lane: Lane, step: Step) -> bool {
         match step {
             Step::Progress => return true,
             Step::Blocked => {
@@ -345,10 +345,7 @@ impl Core {
                 self.ready = self.ready.without(wants);
                 self.operations.on_blocked(lane);
             }
-            Step::Failed(error) => {
-                self.slots[at].error = Some(error);
-                self.operations.on_failed(lane);
-            }
+            Step::Failed(error) => self.operations.on_failed(lane, error),
         }
         false
     }
@@ -378,19 +375,15 @@ impl Core {
             return true;
         }
         let step = moved.apply(&mut self.operations, lane);
-        self.after_step(lane, at, step)
+        self.after_step(lane, step)
     }
 
     /// The kernel cannot watch the descriptor: what the reactor drives cannot go on.
     pub(crate) fn fail_registered(&mut self, error: io::Error) {
         let kind = error.kind();
         for lane in Lane::ALL {
-            while let Some(front) = self.operations.front(lane).filter(|front| front.owner == Owner::Reactor) {
-                let id = front.id;
-                if let Some(slot) = self.slots.iter_mut().find(|slot| slot.id == id) {
-                    slot.error = Some(Error::from_io(kind.into()));
-                }
-                self.operations.on_failed(lane);
+            while self.operations.front(lane).is_some_and(|front| front.owner == Owner::Reactor) {
+                self.operations.on_failed(lane, Error::from_io(kind.into()));
             }
         }
     }
@@ -405,11 +398,8 @@ impl Core {
     pub(crate) fn take_completion(&mut self, shared: &Shared) -> Option<(Callback, Handle, Completed)> {
         let finished = self.operations.take_for_reactor()?;
         let at = self.slots.iter().position(|slot| slot.id == finished.id)?;
-        let Slot { id, buffers, read, error, callback, handle, .. } = self.slots.swap_remove(at);
-        let result = match finished.outcome {
-            Outcome::Done => Ok(Received { bytes: finished.moved, info: read }),
-            _ => Err(shared.error_of(finished, error)),
-        };
+        let Slot { id, buffers, read, callback, handle, .. } = self.slots.swap_remove(at);
+        let result = shared.result_of(finished).map(|bytes| Received { bytes, info: read });
         Some((callback, handle, Completed { operation: id, result, buffers }))
     }
 

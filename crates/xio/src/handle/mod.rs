@@ -19,7 +19,7 @@ use self::core::{Core, Shared};
 use self::reactor::Reactor;
 use self::step::Step;
 use crate::error::{Error, ErrorKind, Result};
-use crate::operations::{Finished, Lane, OperationId, Outcome, Owner, Phase, Refused};
+use crate::operations::{Lane, OperationId, Owner, Phase, Refused};
 use crate::stack::{Prepared, Stack};
 use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
@@ -141,8 +141,8 @@ impl Handle {
     ) -> Result<Self> {
         let (handle, id) = Self::start(stack.name.clone(), options, Owner::Caller, Some(flow));
         let core = handle.shared().lock();
-        let finished = handle.finish(core, Lane::Open, id, deadline, |core| (0, core.open_step()));
-        finished.map(|_| handle)
+        handle.finish(core, Lane::Open, id, deadline, |core| (0, core.open_step()))?;
+        Ok(handle)
     }
 
     fn start(stack: Arc<str>, options: &Options, owner: Owner, flow: Option<Box<dyn Flow>>) -> (Self, OperationId) {
@@ -168,12 +168,12 @@ impl Handle {
         let id = core.operations.begin(Lane::Read, wait_for, Owner::Caller).map_err(|error| self.refused(error))?;
         let mut info = ReadInfo::default();
         let deadline = deadline(self.shared().timeouts.read);
-        let finished = self.finish(core, Lane::Read, id, deadline, |core| {
+        let bytes = self.finish(core, Lane::Read, id, deadline, |core| {
             let (bytes, step) = core.read_step(buffers, &mut info);
             IoSliceMut::advance_slices(&mut buffers, bytes);
             (bytes, step)
         })?;
-        Ok(Received { bytes: finished.moved, info })
+        Ok(Received { bytes, info })
     }
 
     /// Writes all of `buffer`.
@@ -189,15 +189,14 @@ impl Handle {
         let begun = core.operations.begin(Lane::Write, usize::MAX, Owner::Caller);
         let id = begun.map_err(|error| self.refused(error))?;
         let deadline = deadline(self.shared().timeouts.write);
-        let finished = self.finish(core, Lane::Write, id, deadline, |core| {
+        self.finish(core, Lane::Write, id, deadline, |core| {
             let (bytes, step) = core.write_step(buffers, info);
             IoSlice::advance_slices(&mut buffers, bytes);
             (bytes, step)
-        })?;
-        Ok(finished.moved)
+        })
     }
 
-    /// Drives an operation of this thread's until it is finished.
+    /// Drives an operation of this thread's until it is finished; how many bytes it moved.
     fn finish<'a>(
         &'a self,
         mut core: MutexGuard<'a, Core>,
@@ -205,9 +204,8 @@ impl Handle {
         id: OperationId,
         deadline: Option<Instant>,
         mut step: impl FnMut(&mut Core) -> (usize, Step),
-    ) -> Result<Finished> {
+    ) -> Result<usize> {
         let shared = self.shared();
-        let mut failure = None;
         loop {
             let mut steps = 0;
             while !core.flow.is_lent() && core.operations.front(lane).is_some_and(|front| front.id == id) {
@@ -227,18 +225,12 @@ impl Handle {
                         core.operations.on_blocked(lane);
                         break;
                     }
-                    Step::Failed(error) => {
-                        failure = Some(error);
-                        core.operations.on_failed(lane);
-                    }
+                    Step::Failed(error) => core.operations.on_failed(lane, error),
                 }
             }
             if let Some(finished) = core.operations.take(id) {
                 self.pass_on(core, lane);
-                return match finished.outcome {
-                    Outcome::Done => Ok(finished),
-                    _ => Err(shared.error_of(finished, failure)),
-                };
+                return shared.result_of(finished);
             }
             core = shared.wait(core, lane, id, deadline);
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {

@@ -71,12 +71,7 @@ impl Handle {
         }
         match result {
             Ok(flow) => core.flow = FlowState::Opening(flow),
-            Err(error) => {
-                if let Some(slot) = core.slots.first_mut() {
-                    slot.error = Some(error);
-                }
-                core.operations.on_failed(Lane::Open);
-            }
+            Err(error) => core.operations.on_failed(Lane::Open, error),
         }
         drop(core);
         Reactor::notify(self.shared());
@@ -132,6 +127,6 @@ impl Handle {
 
     fn slot(&self, id: OperationId, buffers: Buffers, deadline: Option<Instant>, callback: Callback) -> Slot {
         let (read, write) = (ReadInfo::default(), WriteInfo::default());
-        Slot { id, buffers, read, write, deadline, error: None, callback, handle: self.clone() }
+        Slot { id, buffers, read, write, deadline, callback, handle: self.clone() }
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Moved {
 
 impl Moved {
     /// Tells the machine.
-    pub(super) fn apply(self, operations: &mut Operations, lane: Lane) -> Step {
+    pub(super) fn apply(self, operations: &mut Operations<Error>, lane: Lane) -> Step {
         match self.complete {
             Ok(complete) => {
                 operations.on_moved(lane, self.bytes, complete);

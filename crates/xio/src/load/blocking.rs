@@ -6,7 +6,7 @@
 //! there is something to write.
 
 use super::abi::{Blocking, Element, named, nonsense};
-use super::machine::{Machine, Reading, Writing};
+use super::machine::{Life, Machine, Reading, Writing};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -75,9 +75,7 @@ struct Connection {
 }
 
 struct State {
-    machine: Machine<io::Error>,
-    /// What the driver's functions get, once it is open, until the last thread has closed it.
-    element: Option<Element>,
+    machine: Machine<Element, io::Error>,
     /// The buffers, which the threads take while they call the driver.
     received: Vec<u8>,
     to_send: Vec<u8>,
@@ -106,7 +104,6 @@ impl Connection {
         })?;
         let state = State {
             machine: Machine::new(),
-            element: None,
             received: vec![0; BUFFER_BYTES],
             to_send: Vec::with_capacity(BUFFER_BYTES),
         };
@@ -120,7 +117,6 @@ impl Connection {
 
     fn on_open(&self, opened: io::Result<Element>) {
         let mut state = self.lock();
-        let opened = opened.map(|element| state.element = Some(element));
         state.machine.on_open(opened.map_err(|error| self.judged(error)));
         self.tell(&self.readable, &self.writable);
         self.changed.notify_all();
@@ -130,7 +126,7 @@ impl Connection {
     fn read(&self) {
         let mut state = self.lock();
         let mut interruptions = 0;
-        while let Some(element) = state.element.filter(|_| !state.machine.dropped) {
+        while let Some(element) = state.machine.element().filter(|_| !state.machine.dropped) {
             if !state.machine.has_to_read() {
                 if matches!(state.machine.reading, Reading::Over(_)) {
                     return;
@@ -157,11 +153,11 @@ impl Connection {
     fn write(&self) {
         let mut state = self.lock();
         while !state.machine.dropped && !state.machine.writes_no_more() {
-            let Some(element) = state.element.filter(|_| state.machine.has_to_write()) else {
+            let Some(element) = state.machine.element().filter(|_| state.machine.has_to_write()) else {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let finishing = matches!(state.machine.writing, Writing::Finishing);
+            let finishing = matches!(state.machine.life, Life::Opened { writing: Writing::Finishing, .. });
             let mut buffer = std::mem::take(&mut state.to_send);
             drop(state);
             let written =
@@ -219,7 +215,7 @@ impl Connection {
     fn end_thread(&self) {
         let mut state = self.lock();
         let last = state.machine.on_thread_end();
-        let element = if last { state.element.take() } else { None };
+        let element = if last { state.machine.take_element() } else { None };
         drop(state);
         if let Some(element) = element {
             self.calls.close(element);
@@ -280,7 +276,7 @@ impl Drop for BlockingFlow {
         let mut state = self.connection.lock();
         state.machine.dropped = true;
         // Interrupted with the lock held: the last thread closes it only after it had the lock.
-        if let Some(element) = state.element {
+        if let Some(element) = state.machine.element() {
             self.connection.calls.interrupt(element);
         }
         drop(state);
@@ -291,17 +287,19 @@ impl Drop for BlockingFlow {
 impl Flow for BlockingFlow {
     fn connected(&mut self) -> io::Result<()> {
         let mut state = self.connection.lock();
-        if state.machine.is_opening() {
-            return Err(io::ErrorKind::WouldBlock.into());
+        match state.machine.life {
+            Life::Opening => Err(io::ErrorKind::WouldBlock.into()),
+            Life::NeverOpen | Life::Opened { element: None, .. } => {
+                let failed = state.machine.take_read_error();
+                Err(failed.unwrap_or_else(|| io::ErrorKind::NotConnected.into()))
+            }
+            Life::Opened { element: Some(_), .. } => {
+                if state.machine.has_to_read() {
+                    empty(&self.connection.readable);
+                }
+                Ok(())
+            }
         }
-        if state.element.is_none() {
-            let failed = state.machine.take_read_error();
-            return Err(failed.unwrap_or_else(|| io::ErrorKind::NotConnected.into()));
-        }
-        if state.machine.has_to_read() {
-            empty(&self.connection.readable);
-        }
-        Ok(())
     }
 
     fn receive(&mut self, into: &mut [IoSliceMut<'_>], info: &mut ReadInfo) -> io::Result<usize> {
@@ -337,19 +335,21 @@ impl Flow for BlockingFlow {
 
     fn send(&mut self, from: &[IoSlice<'_>], _: &WriteInfo) -> io::Result<usize> {
         let mut state = self.connection.lock();
-        match state.machine.writing {
+        let State { machine, to_send, .. } = &mut *state;
+        let writing = self.writing(&mut machine.life)?;
+        match writing {
             Writing::Free => {}
-            Writing::Closed | Writing::Busy(_) | Writing::Finishing => return Err(io::ErrorKind::WouldBlock.into()),
+            Writing::Busy(_) | Writing::Finishing => return Err(io::ErrorKind::WouldBlock.into()),
             Writing::Finished => return Err(io::ErrorKind::BrokenPipe.into()),
-            Writing::Failed(_) | Writing::NeverOpen => return Err(self.connection.judged(state.write_failure())),
+            Writing::Failed(error) => return Err(self.connection.judged(same_as(error))),
         }
         for slice in from {
-            let count = slice.len().min(BUFFER_BYTES - state.to_send.len());
-            state.to_send.extend_from_slice(&slice[..count]);
+            let count = slice.len().min(BUFFER_BYTES - to_send.len());
+            to_send.extend_from_slice(&slice[..count]);
         }
-        let taken = state.to_send.len();
+        let taken = to_send.len();
         if taken > 0 {
-            state.machine.writing = Writing::Busy(taken);
+            *writing = Writing::Busy(taken);
             self.make_busy();
         }
         Ok(taken)
@@ -360,25 +360,25 @@ impl Flow for BlockingFlow {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let state = self.connection.lock();
-        match state.machine.writing {
+        let mut state = self.connection.lock();
+        match self.writing(&mut state.machine.life)? {
             Writing::Free | Writing::Finished => Ok(()),
-            Writing::Closed | Writing::Busy(_) | Writing::Finishing => Err(io::ErrorKind::WouldBlock.into()),
-            Writing::Failed(_) | Writing::NeverOpen => Err(self.connection.judged(state.write_failure())),
+            Writing::Busy(_) | Writing::Finishing => Err(io::ErrorKind::WouldBlock.into()),
+            Writing::Failed(error) => Err(self.connection.judged(same_as(error))),
         }
     }
 
     fn finish_sending(&mut self) -> io::Result<()> {
         let mut state = self.connection.lock();
-        match state.machine.writing {
+        match self.writing(&mut state.machine.life)? {
             Writing::Finished => Ok(()),
-            Writing::Failed(_) | Writing::NeverOpen => Err(self.connection.judged(state.write_failure())),
-            Writing::Free => {
-                state.machine.writing = Writing::Finishing;
+            Writing::Failed(error) => Err(self.connection.judged(same_as(error))),
+            writing @ Writing::Free => {
+                *writing = Writing::Finishing;
                 self.make_busy();
                 Err(io::ErrorKind::WouldBlock.into())
             }
-            Writing::Closed | Writing::Busy(_) | Writing::Finishing => Err(io::ErrorKind::WouldBlock.into()),
+            Writing::Busy(_) | Writing::Finishing => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
@@ -392,6 +392,15 @@ impl Flow for BlockingFlow {
 }
 
 impl BlockingFlow {
+    /// What there is to write to a connection that was opened.
+    fn writing<'a>(&self, life: &'a mut Life<Element, io::Error>) -> io::Result<&'a mut Writing<io::Error>> {
+        match life {
+            Life::Opening => Err(io::ErrorKind::WouldBlock.into()),
+            Life::NeverOpen => Err(self.connection.judged(io::ErrorKind::NotConnected.into())),
+            Life::Opened { writing, .. } => Ok(writing),
+        }
+    }
+
     /// The writing thread has something to do.
     fn make_busy(&self) {
         let _ = rustix::io::write(&self.connection.writable, &FULL.to_ne_bytes());
@@ -399,18 +408,8 @@ impl BlockingFlow {
     }
 }
 
-impl State {
-    /// What ended the writing. Each who asks is told: the one before may be a layer above that tells nobody.
-    fn write_failure(&self) -> io::Error {
-        if let Writing::Failed(error) = &self.machine.writing {
-            same_as(error)
-        } else {
-            io::ErrorKind::NotConnected.into()
-        }
-    }
-}
-
-/// The error once more.
+/// The error once more. Each who asks what ended the writing is told: the one before may be a layer above that
+/// tells nobody.
 fn same_as(error: &io::Error) -> io::Error {
     match (error.raw_os_error(), error.get_ref().and_then(|inner| inner.downcast_ref::<Error>())) {
         (Some(number), _) => io::Error::from_raw_os_error(number),

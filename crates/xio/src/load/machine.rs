@@ -1,6 +1,6 @@
 //! What the two threads of a blocking connection and its element agree on: a machine without input or
-//! output. The element never waits; the threads wait for it to give them something to do. `E` is an
-//! error of the driver.
+//! output. The element never waits; the threads wait for it to give them something to do. `C` is what the
+//! driver's functions get, `E` an error of the driver.
 
 /// What there is to read. Bytes themselves are in a buffer beside the machine.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -13,11 +13,21 @@ pub(super) enum Reading<E> {
     Over(Option<E>),
 }
 
+/// How far the connection is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Life<C, E> {
+    /// The driver opens it.
+    Opening,
+    /// The driver failed to open it, and whoever reads is told why.
+    NeverOpen,
+    /// It was opened. `element` is there until the last thread closes it; `writing` is from the element to
+    /// the driver, and stays to be asked.
+    Opened { element: Option<C>, writing: Writing<E> },
+}
+
 /// What there is to write.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Writing<E> {
-    /// The connection is not open yet.
-    Closed,
     /// Nothing: more can be taken.
     Free,
     /// The thread writes so many bytes of the buffer.
@@ -28,40 +38,38 @@ pub(super) enum Writing<E> {
     Finished,
     /// The driver failed to write.
     Failed(E),
-    /// The driver failed to open, and whoever reads is told why.
-    NeverOpen,
 }
 
 /// Both directions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Machine<E> {
+pub(super) struct Machine<C, E> {
     /// From the driver to the element.
     pub(super) reading: Reading<E>,
-    /// From the element to the driver.
-    pub(super) writing: Writing<E>,
+    /// The connection, and what goes from the element to the driver.
+    pub(super) life: Life<C, E>,
     /// The element is gone: the threads end.
     pub(super) dropped: bool,
     /// Threads that are left; the last one closes the connection.
     pub(super) threads: u8,
 }
 
-impl<E> Machine<E> {
+impl<C: Copy, E> Machine<C, E> {
     /// One that the reading thread is to open.
     pub(super) fn new() -> Self {
-        Self { reading: Reading::Waiting, writing: Writing::Closed, dropped: false, threads: 2 }
+        Self { reading: Reading::Waiting, life: Life::Opening, dropped: false, threads: 2 }
     }
 
     /// The open ended.
-    pub(super) fn on_open(&mut self, opened: Result<(), E>) {
-        (self.reading, self.writing) = match opened {
-            Ok(()) => (Reading::Waiting, Writing::Free),
-            Err(error) => (Reading::Over(Some(error)), Writing::NeverOpen),
+    pub(super) fn on_open(&mut self, opened: Result<C, E>) {
+        (self.reading, self.life) = match opened {
+            Ok(element) => (Reading::Waiting, Life::Opened { element: Some(element), writing: Writing::Free }),
+            Err(error) => (Reading::Over(Some(error)), Life::NeverOpen),
         };
     }
 
-    /// Whether the open has not ended.
-    pub(super) fn is_opening(&self) -> bool {
-        matches!(self.writing, Writing::Closed)
+    /// What the driver's functions get, while the connection is open.
+    pub(super) fn element(&self) -> Option<C> {
+        if let Life::Opened { element, .. } = self.life { element } else { None }
     }
 
     /// A read ended, with so many bytes at the buffer's beginning; none is the end.
@@ -89,7 +97,8 @@ impl<E> Machine<E> {
 
     /// What the thread had to write or to finish is done, or failed.
     pub(super) fn on_written(&mut self, written: Result<(), E>) {
-        self.writing = match (&self.writing, written) {
+        let Life::Opened { writing, .. } = &mut self.life else { return }; // Nothing else is written to.
+        *writing = match (&*writing, written) {
             (_, Err(error)) => Writing::Failed(error),
             (Writing::Finishing, Ok(())) => Writing::Finished,
             (_, Ok(())) => Writing::Free,
@@ -103,18 +112,23 @@ impl<E> Machine<E> {
 
     /// Whether the writing thread has to call the driver.
     pub(super) fn has_to_write(&self) -> bool {
-        matches!(self.writing, Writing::Busy(_) | Writing::Finishing)
+        matches!(self.life, Life::Opened { writing: Writing::Busy(_) | Writing::Finishing, .. })
     }
 
     /// Whether the writing thread will never have to.
     pub(super) fn writes_no_more(&self) -> bool {
-        matches!(self.writing, Writing::Finished | Writing::Failed(_) | Writing::NeverOpen)
+        matches!(self.life, Life::NeverOpen | Life::Opened { writing: Writing::Finished | Writing::Failed(_), .. })
     }
 
-    /// A thread ends; true where it is the last.
+    /// A thread ends; true where it is the last, which closes what [`Machine::take_element`] has.
     pub(super) fn on_thread_end(&mut self) -> bool {
         self.threads -= 1;
         self.threads == 0
+    }
+
+    /// What is to be closed, if something was opened. It is open no more by this.
+    pub(super) fn take_element(&mut self) -> Option<C> {
+        if let Life::Opened { element, .. } = &mut self.life { element.take() } else { None }
     }
 }
 
@@ -124,7 +138,7 @@ mod tests {
     use std::collections::HashSet;
 
     /// The machine with one error that stands for all.
-    type Tried = Machine<()>;
+    type Tried = Machine<(), ()>;
 
     /// All that can happen to it, of those that can happen now.
     fn next(machine: &Tried) -> Vec<Tried> {
@@ -134,7 +148,7 @@ mod tests {
             change(&mut after);
             all.push(after);
         };
-        if machine.is_opening() {
+        if machine.life == Life::Opening {
             push(&|after| after.on_open(Ok(())));
             push(&|after| after.on_open(Err(())));
             return all;
@@ -148,9 +162,9 @@ mod tests {
             push(&|after| _ = after.on_taken(1));
             push(&|after| _ = after.on_taken(2));
         }
-        if machine.writing == Writing::Free {
-            push(&|after| after.writing = Writing::Busy(1));
-            push(&|after| after.writing = Writing::Finishing);
+        if let Life::Opened { element, writing: Writing::Free } = machine.life {
+            push(&|after| after.life = Life::Opened { element, writing: Writing::Busy(1) });
+            push(&|after| after.life = Life::Opened { element, writing: Writing::Finishing });
         }
         if machine.has_to_write() {
             push(&|after| after.on_written(Ok(())));

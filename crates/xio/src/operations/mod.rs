@@ -41,17 +41,24 @@ pub enum Owner {
     Reactor,
 }
 
+/// What ends an operation before it is done and without an error of a driver.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EarlyEnd {
+    /// A cancel, or the close of the handle.
+    Cancelled,
+    /// Its timeout.
+    TimedOut,
+}
+
 /// How an operation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Outcome {
+pub enum Outcome<E> {
     /// As it should.
     Done,
-    /// With an error of a driver.
-    Failed,
-    /// By a cancel, or because the handle was closed.
-    Cancelled,
-    /// By its timeout.
-    TimedOut,
+    /// With this error of a driver.
+    Failed(E),
+    /// Early.
+    Ended(EarlyEnd),
 }
 
 /// The life of a handle.
@@ -88,7 +95,7 @@ pub enum Call {
     /// It does.
     Running,
     /// It does, and the operation ends so when the call returns: what it moves is not lost.
-    Ending(Outcome),
+    Ending(EarlyEnd),
 }
 
 /// An operation that is not finished.
@@ -110,32 +117,32 @@ pub struct Outstanding {
 
 /// The end of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Finished {
+pub struct Finished<E> {
     /// Its name.
     pub id: OperationId,
     /// Its lane.
     pub lane: Lane,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: Outcome<E>,
     /// Bytes that moved.
     pub moved: usize,
 }
 
-/// The operations of one handle.
+/// The operations of one handle. `E` is an error of a driver.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Operations {
+pub struct Operations<E> {
     phase: Phase,
     next: u64,
     lanes: [VecDeque<Outstanding>; 3],
     /// Ends that the reactor takes, in their order.
-    for_reactor: VecDeque<Finished>,
+    for_reactor: VecDeque<Finished<E>>,
     /// Ends that callers take, each its own.
-    for_callers: Vec<Finished>,
+    for_callers: Vec<Finished<E>>,
     /// Ends that were taken and not told.
     untold: usize,
 }
 
-impl Operations {
+impl<E> Operations<E> {
     /// A handle that is being opened by `owner`, and the name of that operation.
     pub fn new(owner: Owner) -> (Self, OperationId) {
         let id = OperationId(0);
@@ -182,10 +189,10 @@ impl Operations {
         }
     }
 
-    /// The first one failed.
-    pub fn on_failed(&mut self, lane: Lane) {
+    /// The first one failed with this error.
+    pub fn on_failed(&mut self, lane: Lane, error: E) {
         if !self.lanes[lane as usize].is_empty() {
-            self.finish(lane, 0, Outcome::Failed);
+            self.finish(lane, 0, Outcome::Failed(error));
         }
     }
 
@@ -207,15 +214,15 @@ impl Operations {
     /// was to end early.
     pub fn on_returned(&mut self, lane: Lane, bytes: usize) -> bool {
         let Some(front) = self.lanes[lane as usize].front_mut() else { return false };
-        let Call::Ending(outcome) = std::mem::replace(&mut front.call, Call::None) else { return false };
+        let Call::Ending(early) = std::mem::replace(&mut front.call, Call::None) else { return false };
         front.moved += bytes;
-        self.finish(lane, 0, outcome);
+        self.finish(lane, 0, Outcome::Ended(early));
         true
     }
 
     /// Ends an operation early; false where it is finished or never was.
     pub fn cancel(&mut self, id: OperationId) -> bool {
-        self.end_early(id, Outcome::Cancelled)
+        self.end_early(id, EarlyEnd::Cancelled)
     }
 
     /// Ends all operations of a lane early; how many there were.
@@ -227,7 +234,7 @@ impl Operations {
 
     /// The time of an operation is up; false where it is finished.
     pub fn on_timeout(&mut self, id: OperationId) -> bool {
-        self.end_early(id, Outcome::TimedOut)
+        self.end_early(id, EarlyEnd::TimedOut)
     }
 
     /// Close is asked for: what is outstanding is cancelled, and nothing more begins.
@@ -259,7 +266,7 @@ impl Operations {
     }
 
     /// The next end whose callback is to be called; [`Operations::on_told`] follows.
-    pub fn take_for_reactor(&mut self) -> Option<Finished> {
+    pub fn take_for_reactor(&mut self) -> Option<Finished<E>> {
         let finished = self.for_reactor.pop_front()?;
         self.untold += 1;
         Some(finished)
@@ -272,18 +279,18 @@ impl Operations {
     }
 
     /// The end of a caller's own operation, which is told by that.
-    pub fn take(&mut self, id: OperationId) -> Option<Finished> {
+    pub fn take(&mut self, id: OperationId) -> Option<Finished<E>> {
         let at = self.for_callers.iter().position(|finished| finished.id == id)?;
         Some(self.for_callers.swap_remove(at))
     }
 
-    fn end_early(&mut self, id: OperationId, outcome: Outcome) -> bool {
+    fn end_early(&mut self, id: OperationId, early: EarlyEnd) -> bool {
         for lane in Lane::ALL {
             let found = self.lanes[lane as usize].iter().position(|operation| operation.id == id);
             if let Some(at) = found {
                 match &mut self.lanes[lane as usize][at].call {
-                    Call::None => self.finish(lane, at, outcome),
-                    call @ Call::Running => *call = Call::Ending(outcome),
+                    Call::None => self.finish(lane, at, Outcome::Ended(early)),
+                    call @ Call::Running => *call = Call::Ending(early),
                     Call::Ending(_) => return false,
                 }
                 return true;
@@ -292,10 +299,10 @@ impl Operations {
         false
     }
 
-    fn finish(&mut self, lane: Lane, at: usize, outcome: Outcome) {
+    fn finish(&mut self, lane: Lane, at: usize, outcome: Outcome<E>) {
         let Some(operation) = self.lanes[lane as usize].remove(at) else { return };
         if lane == Lane::Open && self.phase == Phase::Opening {
-            self.phase = if outcome == Outcome::Done { Phase::Open } else { Phase::Failed };
+            self.phase = if matches!(outcome, Outcome::Done) { Phase::Open } else { Phase::Failed };
         }
         let finished = Finished { id: operation.id, lane, outcome, moved: operation.moved };
         match operation.owner {

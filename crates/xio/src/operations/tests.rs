@@ -3,6 +3,9 @@
 use super::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+/// The machine with one error that stands for all.
+type Tried = Operations<()>;
+
 /// Operations that are begun in one run, besides the opening.
 const BEGUN_MAX: usize = 3;
 
@@ -27,7 +30,7 @@ enum Happens {
 /// The machine, and what was seen of it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
-    machine: Operations,
+    machine: Tried,
     begun: usize,
     /// Owners of operations whose end nobody saw yet.
     open: BTreeMap<u64, (Lane, bool)>,
@@ -37,7 +40,7 @@ struct World {
 
 impl World {
     fn new(owner: Owner) -> Self {
-        let (machine, id) = Operations::new(owner);
+        let (machine, id) = Tried::new(owner);
         let open = BTreeMap::from([(id.0, (Lane::Open, owner == Owner::Reactor))]);
         Self { machine, begun: 0, open, told: BTreeSet::new(), in_callback: 0 }
     }
@@ -68,7 +71,7 @@ impl World {
     }
 
     /// Notes the end of an operation, and that it is the only one.
-    fn see(&mut self, finished: Finished, by_reactor: bool) {
+    fn see(&mut self, finished: Finished<()>, by_reactor: bool) {
         let (lane, reactor) = self.open.remove(&finished.id.0).expect("an end of an operation that is open");
         assert_eq!((lane, reactor), (finished.lane, by_reactor), "told to the wrong one");
         assert!(self.told.insert(finished.id.0), "told twice");
@@ -88,7 +91,7 @@ impl World {
                 }
             }
             Happens::Moved(lane) => self.machine.on_moved(lane, 1, lane == Lane::Open),
-            Happens::Failed(lane) => self.machine.on_failed(lane),
+            Happens::Failed(lane) => self.machine.on_failed(lane, ()),
             Happens::Blocked(lane) => self.machine.on_blocked(lane),
             Happens::Called(lane) => self.machine.on_called(lane),
             Happens::Returned(lane, bytes) => {
@@ -154,7 +157,7 @@ fn whatever_happens_every_operation_is_told_once_and_close_comes_last() {
 
 #[test]
 fn operations_of_one_direction_follow_each_other_and_are_bounded() {
-    let (mut machine, _) = Operations::new(Owner::Caller);
+    let (mut machine, _) = Tried::new(Owner::Caller);
     assert_eq!(machine.begin(Lane::Read, 1, Owner::Caller), Err(Refused::NotOpen));
     machine.on_moved(Lane::Open, 0, true);
     let ids: Vec<_> = (0..OUTSTANDING_MAX).map(|_| machine.begin(Lane::Read, 1, Owner::Reactor).unwrap()).collect();
@@ -164,12 +167,15 @@ fn operations_of_one_direction_follow_each_other_and_are_bounded() {
     machine.on_moved(Lane::Read, 1, false);
     machine.on_moved(Lane::Read, 1, false);
     let ended: Vec<_> = std::iter::from_fn(|| machine.take_for_reactor()).map(|one| (one.id, one.outcome)).collect();
-    assert_eq!(ended, [(ids[1], Outcome::Cancelled), (ids[0], Outcome::Done), (ids[2], Outcome::Done)]);
+    assert_eq!(
+        ended,
+        [(ids[1], Outcome::Ended(EarlyEnd::Cancelled)), (ids[0], Outcome::Done), (ids[2], Outcome::Done)]
+    );
 }
 
 #[test]
 fn what_is_cancelled_during_a_call_ends_with_it_and_keeps_what_it_moved() {
-    let (mut machine, opening) = Operations::new(Owner::Caller);
+    let (mut machine, opening) = Tried::new(Owner::Caller);
     machine.on_moved(Lane::Open, 0, true);
     assert!(machine.take(opening).is_some());
     let first = machine.begin(Lane::Read, 10, Owner::Reactor).unwrap();
@@ -185,7 +191,7 @@ fn what_is_cancelled_during_a_call_ends_with_it_and_keeps_what_it_moved() {
     assert!(!machine.is_quiet());
     assert!(machine.on_returned(Lane::Read, 3));
     let ended = machine.take_for_reactor().unwrap();
-    assert_eq!((ended.id, ended.outcome, ended.moved), (first, Outcome::Cancelled, 5));
+    assert_eq!((ended.id, ended.outcome, ended.moved), (first, Outcome::Ended(EarlyEnd::Cancelled), 5));
     machine.on_told();
     assert!(machine.is_quiet());
 }

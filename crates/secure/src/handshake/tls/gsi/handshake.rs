@@ -17,15 +17,24 @@ pub enum Extent {
     Whole,
 }
 
+/// Which end this is, until the flag was exchanged.
+#[derive(Clone, Debug)]
+enum Role {
+    /// The one that was connected to.
+    Acceptor,
+    /// The one that connected; with a credential it signs a proxy for the other.
+    Initiator(Option<Arc<Credential>>),
+}
+
 /// What is awaited.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 enum Awaiting {
     /// The end of TLS's own handshake.
-    Tls,
+    Tls(Role),
     /// The byte that follows it.
-    Flag,
-    /// The request for a proxy.
-    Request,
+    Flag(Role),
+    /// The request for a proxy that the credential signs, of which these bytes have come.
+    Request { credential: Arc<Credential>, bytes: Vec<u8> },
     /// Nothing.
     Done,
 }
@@ -36,19 +45,15 @@ pub struct Handshake {
     tls: Tls,
     awaiting: Awaiting,
     extent: Extent,
-    is_acceptor: bool,
-    /// What signs a proxy for the other end.
-    delegates: Option<Arc<Credential>>,
-    request: Vec<u8>,
 }
 
 impl Handshake {
     pub(super) fn initiate(tls: Tls, extent: Extent, delegates: Option<Arc<Credential>>) -> Self {
-        Self { tls, awaiting: Awaiting::Tls, extent, is_acceptor: false, delegates, request: Vec::new() }
+        Self { tls, awaiting: Awaiting::Tls(Role::Initiator(delegates)), extent }
     }
 
     pub(super) fn accept(tls: Tls, extent: Extent) -> Self {
-        Self { is_acceptor: true, ..Self::initiate(tls, extent, None) }
+        Self { tls, awaiting: Awaiting::Tls(Role::Acceptor), extent }
     }
 
     /// Takes what the other end sent, whole records of TLS, and returns what is to be sent; the end that connects begins
@@ -57,7 +62,7 @@ impl Handshake {
     /// # Errors
     /// If the other end is refused, or breaks a rule.
     pub fn step(&mut self, token: &[u8]) -> Result<Vec<u8>, (StreamError, Vec<u8>)> {
-        if self.is_acceptor && self.awaiting == Awaiting::Tls {
+        if let Awaiting::Tls(Role::Acceptor) = self.awaiting {
             let mut token = token.to_vec();
             server_name::hide(&mut token);
             return self.take(&token);
@@ -70,7 +75,7 @@ impl Handshake {
         while outcome.is_ok() {
             let before = token.len();
             outcome = self.tls.feed(&mut token).and_then(|()| self.advance());
-            if token.is_empty() || token.len() == before || self.awaiting == Awaiting::Done {
+            if token.is_empty() || token.len() == before || self.is_done() {
                 break;
             }
         }
@@ -85,7 +90,7 @@ impl Handshake {
 
     /// Whether nothing more is awaited.
     pub fn is_done(&self) -> bool {
-        self.awaiting == Awaiting::Done
+        matches!(self.awaiting, Awaiting::Done)
     }
 
     /// The protected connection, for what follows.
@@ -94,67 +99,84 @@ impl Handshake {
     }
 
     fn advance(&mut self) -> Result<(), StreamError> {
-        if self.awaiting == Awaiting::Tls && !self.tls.is_handshaking() {
-            self.awaiting = if self.extent == Extent::Whole { Awaiting::Done } else { Awaiting::Flag };
-            if self.awaiting == Awaiting::Flag && self.is_acceptor {
-                self.put(b"\0")?;
-            }
-        }
-        while matches!(self.awaiting, Awaiting::Flag | Awaiting::Request) {
+        loop {
             let mut bytes = [0; 1024];
-            // Not one byte of what follows the flag.
-            let room = if self.awaiting == Awaiting::Flag { 1 } else { bytes.len() };
-            let taken = match self.tls.take(&mut bytes[..room])? {
-                Taken::Bytes(0) | Taken::Nothing => return Ok(()),
-                Taken::Bytes(taken) => taken,
-                Taken::End => return Err(broken("the end of the connection")),
+            self.awaiting = match &mut self.awaiting {
+                Awaiting::Tls(_) if self.tls.is_handshaking() => return Ok(()),
+                Awaiting::Tls(role) => after_tls(&mut self.tls, role, self.extent)?,
+                Awaiting::Flag(role) => {
+                    // Not one byte of what follows the flag.
+                    let Some(flag) = received(&mut self.tls, &mut bytes[..1])? else { return Ok(()) };
+                    on_flag(&mut self.tls, role, flag[0])?
+                }
+                Awaiting::Request { credential, bytes: request } => {
+                    let Some(more) = received(&mut self.tls, &mut bytes)? else { return Ok(()) };
+                    request.extend_from_slice(more);
+                    if !answer(&mut self.tls, credential, request)? {
+                        continue;
+                    }
+                    Awaiting::Done
+                }
+                Awaiting::Done => return Ok(()),
             };
-            match self.awaiting {
-                Awaiting::Flag => self.on_flag(bytes[0])?,
-                _ => self.on_request(&bytes[..taken])?,
-            }
         }
-        Ok(())
     }
+}
 
-    fn on_flag(&mut self, flag: u8) -> Result<(), StreamError> {
-        match (self.is_acceptor, flag) {
-            (true, b'0') => self.awaiting = Awaiting::Done,
-            (true, b'D') => return Err(broken("a wish to delegate, which nobody asked for")),
-            (false, 0) if self.delegates.is_some() => {
-                self.put(b"D")?;
-                self.awaiting = Awaiting::Request;
-            }
-            (false, 0) => {
-                self.put(b"0")?;
-                self.awaiting = Awaiting::Done;
-            }
-            _ => return Err(broken("an unknown flag")),
-        }
-        Ok(())
+/// What is awaited behind TLS's own handshake.
+fn after_tls(tls: &mut Tls, role: &Role, extent: Extent) -> Result<Awaiting, StreamError> {
+    if extent == Extent::Whole {
+        return Ok(Awaiting::Done);
     }
-
-    fn on_request(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
-        self.request.extend_from_slice(bytes);
-        let failed = |error| StreamError::Protocol(format!("delegation: {error}"));
-        let Some(length) = length_of(&self.request).map_err(failed)? else { return Ok(()) };
-        if self.request.len() < length {
-            return Ok(());
-        }
-        let Some(credential) = self.delegates.take() else { return Err(broken("a request for a proxy")) };
-        let serial = random::array::<4>().map_err(|error| StreamError::Settings(error.to_string()))?;
-        let proxy = delegate(&credential, &self.request[..length], u32::from_be_bytes(serial)).map_err(failed)?;
-        self.put(&proxy)?;
-        self.awaiting = Awaiting::Done;
-        Ok(())
+    if let Role::Acceptor = role {
+        put(tls, b"\0")?;
     }
+    Ok(Awaiting::Flag(role.clone()))
+}
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
-        // They are few, and the buffer is empty.
-        match self.tls.put(bytes)? {
-            put if put == bytes.len() => Ok(()),
-            _ => Err(StreamError::Protocol("the connection takes nothing".to_owned())),
+/// What is awaited behind the flag.
+fn on_flag(tls: &mut Tls, role: &Role, flag: u8) -> Result<Awaiting, StreamError> {
+    match (role, flag) {
+        (Role::Acceptor, b'0') => Ok(Awaiting::Done),
+        (Role::Acceptor, b'D') => Err(broken("a wish to delegate, which nobody asked for")),
+        (Role::Initiator(Some(credential)), 0) => {
+            put(tls, b"D")?;
+            Ok(Awaiting::Request { credential: Arc::clone(credential), bytes: Vec::new() })
         }
+        (Role::Initiator(None), 0) => {
+            put(tls, b"0")?;
+            Ok(Awaiting::Done)
+        }
+        _ => Err(broken("an unknown flag")),
+    }
+}
+
+/// Answers a request with a proxy; false where it is not whole yet.
+fn answer(tls: &mut Tls, credential: &Credential, request: &[u8]) -> Result<bool, StreamError> {
+    let failed = |error| StreamError::Protocol(format!("delegation: {error}"));
+    let Some(request) = length_of(request).map_err(failed)?.and_then(|length| request.get(..length)) else {
+        return Ok(false);
+    };
+    let serial = random::array::<4>().map_err(|error| StreamError::Settings(error.to_string()))?;
+    let proxy = delegate(credential, request, u32::from_be_bytes(serial)).map_err(failed)?;
+    put(tls, &proxy)?;
+    Ok(true)
+}
+
+/// What has come, if something has.
+fn received<'a>(tls: &mut Tls, into: &'a mut [u8]) -> Result<Option<&'a [u8]>, StreamError> {
+    match tls.take(into)? {
+        Taken::Bytes(0) | Taken::Nothing => Ok(None),
+        Taken::Bytes(taken) => Ok(Some(&into[..taken])),
+        Taken::End => Err(broken("the end of the connection")),
+    }
+}
+
+fn put(tls: &mut Tls, bytes: &[u8]) -> Result<(), StreamError> {
+    // They are few, and the buffer is empty.
+    match tls.put(bytes)? {
+        put if put == bytes.len() => Ok(()),
+        _ => Err(StreamError::Protocol("the connection takes nothing".to_owned())),
     }
 }
 
