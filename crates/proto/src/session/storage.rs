@@ -5,7 +5,7 @@ use super::block_receiver::BlockReceiver;
 use super::coordination::{Half, PipelineMessage, PipelineRole};
 use super::operation::{Operation, State, Terms};
 use super::output::{Output, SessionEvent};
-use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf, Target};
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf, StageFate, Target};
 use super::sending_half::{Asked, Calling, GrantedSender, Opening, SendingHalf};
 use super::{Committed, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
@@ -109,7 +109,8 @@ impl Session {
             // Over while the stage was prepared.
             _ => return self.outputs.push_back(Output::Abort { operation: id, keep: true }),
         };
-        if let Some(error) = staging.abandoned.take() {
+        if let StageFate::Abandoned(error) = &staging.fate {
+            let error = error.clone();
             return self.drop_stage(id, error);
         }
         match &staging.target {
@@ -344,7 +345,7 @@ impl Session {
         match &mut operation.state {
             State::Receiving(ReceivingHalf::Asked(_)) => self.settle(id, Err(error)),
             // The stage may become ready at any moment: it is dropped then.
-            State::Receiving(ReceivingHalf::Staging(staging)) => staging.abandoned = Some(error),
+            State::Receiving(ReceivingHalf::Staging(staging)) => staging.fate = StageFate::Abandoned(error),
             State::Receiving(ReceivingHalf::Executing(executing)) => {
                 if !core::mem::replace(&mut executing.stopped, true) {
                     self.outputs.push_back(Output::Abort { operation: id, keep: false });
