@@ -5,7 +5,7 @@ use super::block_receiver::BlockReceiver;
 use super::coordination::{Half, PipelineMessage, PipelineRole};
 use super::operation::{Operation, State, Terms};
 use super::output::{Output, SessionEvent};
-use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf, StageFate, Target};
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf, StageFate, Staging, Target};
 use super::sending_half::{Asked, Calling, GrantedSender, Opening, SendingHalf};
 use super::{Committed, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
@@ -345,7 +345,11 @@ impl Session {
         match &mut operation.state {
             State::Receiving(ReceivingHalf::Asked(_)) => self.settle(id, Err(error)),
             // The stage may become ready at any moment: it is dropped then.
-            State::Receiving(ReceivingHalf::Staging(staging)) => staging.fate = StageFate::Abandoned(error),
+            State::Receiving(ReceivingHalf::Staging(Staging { fate, .. })) => match fate {
+                StageFate::Awaited { .. } => *fate = StageFate::Abandoned(error),
+                // The first reason counts.
+                StageFate::Abandoned(_) => {}
+            },
             State::Receiving(ReceivingHalf::Executing(executing)) => {
                 if !core::mem::replace(&mut executing.stopped, true) {
                     self.outputs.push_back(Output::Abort { operation: id, keep: false });
