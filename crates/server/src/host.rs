@@ -228,7 +228,7 @@ impl Host for ServerHost {
             CallService::Path => {
                 Batch::head_of(&batch).map_err(|error| malformed(&error)).and_then(|head| match head.base {
                     b"" => Ok(None),
-                    base => authority.base(principal, base, now).map(|base| Some(base.of_session(principal))),
+                    base => authority.base(principal, base, now).map(Some),
                 })
             }
             CallService::File => Ok(None),

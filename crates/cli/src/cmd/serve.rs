@@ -109,7 +109,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
     let server = bind(config, offer.fixed.listen, &state)?;
     // Before it is confined: afterwards no process can be started, and no socket made.
     let metrics = metrics::take(&offer.fixed, metrics)?;
-    let standby = start_standby(&plan, &offer.fixed)?;
+    let hand_over = prepare_hand_over(&plan, &offer.fixed, &server)?;
     notify::prepare();
     let confined = confine(&offer.needs, offer.fixed.confinement).map_err(|error| local("--confinement", &error))?;
     confined.notes.iter().for_each(|note| logger.say(Severity::Info, note));
@@ -130,7 +130,6 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         watch(Arc::clone(&accounts), handle.clone(), Arc::clone(&logger), (Arc::clone(&shown), Arc::clone(&tell)));
     let serving = Serving {
         host_key: server.host_key(),
-        socket: server.listening_socket().ok().filter(|_| standby.is_some()),
         answering: metrics::answer(metrics, &handle)?,
         fixed: offer.fixed,
         reach: Reach::of(&offer.needs),
@@ -138,7 +137,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         handle,
         accounts,
         shown,
-        standby,
+        hand_over,
         confined,
         audit,
         logger,
@@ -160,17 +159,21 @@ fn stack_of(offer: &ServerOffer) -> Result<Option<Arc<dyn Over>>, Failure> {
     offer.fixed.stack.as_deref().map(|text| stack::of_server(text, offer.policy.floor)).transpose()
 }
 
-/// The process that waits to take over, if a reload may need one.
-fn start_standby(plan: &ServePlan, fixed: &Fixed) -> Result<Option<Standby>, Failure> {
-    let standby = (plan.config.is_some() && fixed.confinement != Confinement::Off).then(Standby::start);
-    standby.transpose().map_err(|error| {
+/// Starts the process that waits to take over, if a reload may need one.
+fn prepare_hand_over(plan: &ServePlan, fixed: &Fixed, server: &Server) -> Result<HandOver, Failure> {
+    if plan.config.is_none() || fixed.confinement == Confinement::Off {
+        return Ok(HandOver::Impossible);
+    }
+    let socket = server.listening_socket().map_err(|error| local("the socket for the process that waits", &error))?;
+    let standby = Standby::start().map_err(|error| {
         let failure = local("the process that waits to take over", &error);
         if Path::new("/proc/self").exists() {
             failure
         } else {
             failure.help("it needs /proc: mount -t proc proc /proc")
         }
-    })
+    })?;
+    Ok(HandOver::Ready { standby, socket })
 }
 
 /// The audit log, the log, and the receiver of events that writes both.
@@ -212,6 +215,19 @@ fn conduct(server: Server, serving: Serving, mut signals: Signals) -> Result<Exi
     }
 }
 
+/// Whether another process can take over.
+enum HandOver {
+    /// It waits.
+    Ready {
+        /// The process.
+        standby: Standby,
+        /// A duplicate of the listening socket, for that process.
+        socket: OwnedFd,
+    },
+    /// None waits: none was needed, the one there was could not take over or has done so, or the server ends.
+    Impossible,
+}
+
 /// A running server, as seen by the thread that waits for signals.
 struct Serving {
     plan: ServePlan,
@@ -221,11 +237,9 @@ struct Serving {
     host_key: Fingerprint,
     /// The certificate that is presented to clients that request one.
     shown: Arc<Shown>,
-    /// A duplicate of the listening socket, for the process that takes over.
-    socket: Option<OwnedFd>,
     /// Answers with the metrics.
     answering: Option<Answering>,
-    standby: Option<Standby>,
+    hand_over: HandOver,
     confined: Confined,
     /// Settings that a reload does not change.
     fixed: Fixed,
@@ -259,8 +273,7 @@ impl Serving {
                         "stopping, since nothing is to happen that is not in the audit log (audit-failure = \"stop\")";
                     self.logger.say(Severity::Error, text);
                     exit = Exit::Local;
-                    self.socket = None;
-                    self.standby = None;
+                    self.hand_over = HandOver::Impossible;
                     self.handle.stop();
                 }
                 Asked::Ended => return exit,
@@ -278,8 +291,7 @@ impl Serving {
     fn end(&mut self) {
         notify::notify(notify::STOPPING);
         // From now on the kernel refuses new connections, so that they do not wait in vain.
-        self.socket = None;
-        self.standby = None;
+        self.hand_over = HandOver::Impossible;
         self.handle.drain();
     }
 
@@ -336,17 +348,19 @@ impl Serving {
     /// on, and this one ends when its sessions are over.
     fn hand_over(&mut self) -> Result<(), String> {
         let missing = "new directories need a process that is not confined yet, and there is none; restart the server";
-        let (Some(standby), Some(socket)) = (self.standby.take(), &self.socket) else { return Err(missing.to_owned()) };
+        let HandOver::Ready { standby, socket } = std::mem::replace(&mut self.hand_over, HandOver::Impossible) else {
+            return Err(missing.to_owned());
+        };
         let process = standby.process();
         let metrics = self.answering.as_ref().map(Answering::socket);
         // A confined process cannot start another one.
-        standby.hand_over(socket, metrics).map_err(|error| {
+        standby.hand_over(&socket, metrics).map_err(|error| {
             format!("process {process} could not take over: {error}; this one serves on as before: restart the server")
         })?;
         notify::notify(&format!("MAINPID={process}"));
         self.logger.say(Severity::Info, &format!("process {process} serves on"));
         self.answering = None;
-        self.socket = None;
+        drop(socket);
         self.handle.retire();
         Ok(())
     }

@@ -17,34 +17,29 @@ pub enum MarkerStep {
 }
 
 /// A checkpoint in progress. It ends at the first step that fails and is dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Marker {
-    synced: bool,
-    noted: bool,
+    next: Option<MarkerStep>,
 }
 
 impl Marker {
     /// Starts a checkpoint. If nothing has to survive a power cut, `durable` is false, and nothing
     /// is synced.
-    pub const fn new(durable: bool) -> Self {
-        Self { synced: !durable, noted: false }
+    pub fn new(durable: bool) -> Self {
+        Self { next: Some(if durable { MarkerStep::SyncData } else { MarkerStep::Note }) }
     }
 
     /// The next step; none when all are done.
-    pub fn next(&self) -> Option<MarkerStep> {
-        match (self.synced, self.noted) {
-            (false, _) => Some(MarkerStep::SyncData),
-            (true, false) => Some(MarkerStep::Note),
-            (true, true) => None,
-        }
+    pub const fn next(&self) -> Option<MarkerStep> {
+        self.next
     }
 
     /// The next step was completed.
-    pub const fn on_done(&mut self, step: MarkerStep) {
-        match step {
-            MarkerStep::SyncData => self.synced = true,
-            MarkerStep::Note => self.noted = true,
-        }
+    pub fn on_done(&mut self) {
+        self.next = match self.next {
+            Some(MarkerStep::SyncData) => Some(MarkerStep::Note),
+            Some(MarkerStep::Note) | None => None,
+        };
     }
 }
 
@@ -59,7 +54,7 @@ mod tests {
         let mut steps = Vec::new();
         while let Some(step) = marker.next() {
             steps.push(step);
-            marker.on_done(step);
+            marker.on_done();
         }
         assert_eq!(steps, [MarkerStep::SyncData, MarkerStep::Note]);
     }

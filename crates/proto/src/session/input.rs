@@ -302,9 +302,8 @@ impl Session {
     pub(super) fn after_sending(&mut self, id: OperationId) {
         // The same step has ended and forgotten it.
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        // It receives, was not granted yet, or was given up: nothing follows.
-        let State::Sending(SendingHalf::Granted(GrantedSender { progress, role, sender, given_up: None, .. })) =
-            &mut operation.state
+        // It receives, or was not granted yet: nothing follows.
+        let State::Sending(SendingHalf::Granted(GrantedSender { progress, role, sender, .. })) = &mut operation.state
         else {
             return;
         };

@@ -154,7 +154,7 @@ impl Session {
             // outcome is unknown here.
             State::Sending(half) => {
                 if operation.kind.calls().is_some() || half.life() == Sending::Finishing {
-                    half.forget_why();
+                    half.replace_why(why);
                 }
                 self.settle(id, Err(why.clone()));
             }

@@ -39,10 +39,20 @@ pub(super) struct Asked {
 pub(super) struct Staging {
     /// What it is prepared for.
     pub(super) target: Target,
-    /// FINISH that has arrived before the stage is ready.
-    pub(super) finish: Option<Finished>,
-    /// Why the stage must be dropped as soon as it exists.
-    pub(super) abandoned: Option<Error>,
+    /// What becomes of it.
+    pub(super) fate: StageFate,
+}
+
+/// What becomes of a stage as soon as it exists.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum StageFate {
+    /// Blocks are written in it.
+    Awaited {
+        /// FINISH that has arrived before the stage is ready.
+        finish: Option<Finished>,
+    },
+    /// It is dropped, for this reason.
+    Abandoned(Error),
 }
 
 /// What a stage is prepared for.
@@ -134,7 +144,7 @@ impl ReceivingHalf {
 
     /// The server prepares a stage.
     pub(super) const fn staging(target: Target) -> Self {
-        Self::Staging(Staging { target, finish: None, abandoned: None })
+        Self::Staging(Staging { target, fate: StageFate::Awaited { finish: None } })
     }
 
     /// A participant receives its range.
@@ -172,9 +182,9 @@ impl ReceivingHalf {
     pub(super) const fn finish(&self) -> Option<&Finished> {
         match self {
             Self::Asked(Asked { finish, .. })
-            | Self::Staging(Staging { finish, .. })
+            | Self::Staging(Staging { fate: StageFate::Awaited { finish }, .. })
             | Self::Granted(GrantedReceiver { progress: ReceiveProgress::Moving { finish }, .. }) => finish.as_ref(),
-            Self::Granted(_) | Self::Executing(_) => None,
+            Self::Granted(_) | Self::Staging(_) | Self::Executing(_) => None,
         }
     }
 
@@ -187,11 +197,14 @@ impl ReceivingHalf {
             // The GRANT was overtaken while in flight; `on_staged` checks for it.
             (None, Self::Asked(_) | Self::Staging(_) | Self::Executing(_)) => true,
         };
-        let (Self::Asked(Asked { finish, .. })
-        | Self::Staging(Staging { finish, .. })
-        | Self::Granted(GrantedReceiver { progress: ReceiveProgress::Moving { finish }, .. })) = self
-        else {
-            return false; // A batch has none, and the caller has dropped late copies.
+        let finish = match self {
+            Self::Asked(Asked { finish, .. })
+            | Self::Staging(Staging { fate: StageFate::Awaited { finish }, .. })
+            | Self::Granted(GrantedReceiver { progress: ReceiveProgress::Moving { finish }, .. }) => finish,
+            // Nobody needs it any more.
+            Self::Staging(Staging { fate: StageFate::Abandoned(_), .. }) => return fits,
+            // A batch has none, and the caller has dropped late copies.
+            Self::Executing(_) | Self::Granted(_) => return false,
         };
         let valid = fits && finish.is_none();
         if valid {
@@ -208,16 +221,17 @@ impl ReceivingHalf {
         let Self::Asked(Asked { request, finish }) = self else { return Ok(None) };
         let (request, finish) = (core::mem::take(request), finish.take());
         let target = Target::Download { grant, credit: request.credit };
-        *self = Self::Staging(Staging { target, finish, abandoned: None });
+        *self = Self::Staging(Staging { target, fate: StageFate::Awaited { finish } });
         Ok(Some(request))
     }
 
     /// The stage is ready, and blocks may arrive.
     pub(super) fn on_staged(&mut self, grant: Grant, receiver: BlockReceiver, ordered: bool) -> Result<(), Refused> {
         self.life().on_staged()?;
-        // Cannot fail: the table allows it in this state alone, and a batch has no stage.
-        let Self::Staging(staging) = self else { return Ok(()) };
-        let finish = staging.finish.take();
+        // Cannot fail: the table allows it in this state alone, a batch has no stage, and the caller drops one that was
+        // abandoned.
+        let Self::Staging(Staging { fate: StageFate::Awaited { finish }, .. }) = self else { return Ok(()) };
+        let finish = finish.take();
         *self = Self::Granted(GrantedReceiver::new(PipelineRole::coordinator(grant), receiver, finish, ordered));
         Ok(())
     }

@@ -35,14 +35,14 @@ pub(super) struct Asked {
     pub(super) credit: u64,
     /// How far a source that is read in order is, and whether it has ended.
     pub(super) source: Option<(u64, bool)>,
-    /// See [`GrantedSender::given_up`].
+    /// Why the sender gave up; the receiver decides the outcome.
     pub(super) given_up: Option<Error>,
 }
 
 /// The server has not replied to a batch, which the driver holds.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Calling {
-    /// See [`GrantedSender::given_up`].
+    /// Why the sender gave up; the receiver decides the outcome.
     pub(super) given_up: Option<Error>,
 }
 
@@ -70,12 +70,10 @@ pub(super) struct GrantedSender {
     pub(super) round: u16,
     /// The digest of what was sent.
     pub(super) digest: ContentDigest,
-    /// Why the sender gave up, however far it was; the receiver decides the outcome.
-    pub(super) given_up: Option<Error>,
 }
 
 /// How far a sender is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum SendProgress {
     /// Blocks flow.
     Moving,
@@ -86,6 +84,23 @@ pub(super) enum SendProgress {
     /// FINISH of the present round was sent: the receiver may have committed. `Finishing` in the
     /// table.
     Finished,
+    /// The sender gave up: nothing follows, and the receiver decides the outcome. `Finishing` in the table if a commit is
+    /// possible, and else `Moving`.
+    GivenUp {
+        /// Why.
+        why: Error,
+        /// Whether the receiver may have committed.
+        commit: ReceiverCommit,
+    },
+}
+
+/// Whether the receiver may have committed what the sender gave up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum ReceiverCommit {
+    /// FINISH of the present round was not sent.
+    Impossible,
+    /// It was.
+    Possible,
 }
 
 impl SendingHalf {
@@ -137,22 +152,38 @@ impl SendingHalf {
     /// Why the sender gave up.
     pub(super) const fn given_up(&self) -> Option<&Error> {
         match self {
-            Self::Asked(Asked { given_up, .. })
-            | Self::Calling(Calling { given_up })
-            | Self::Granted(GrantedSender { given_up, .. }) => given_up.as_ref(),
-            Self::Opening(_) => None,
+            Self::Asked(Asked { given_up, .. }) | Self::Calling(Calling { given_up }) => given_up.as_ref(),
+            Self::Granted(GrantedSender { progress: SendProgress::GivenUp { why, .. }, .. }) => Some(why),
+            Self::Opening(_) | Self::Granted(_) => None,
         }
     }
 
-    /// The session ends, and whether the receiver has learnt that the sender gave up is unknown:
-    /// its reason is not that of the outcome.
-    pub(super) fn forget_why(&mut self) {
+    /// The sender gives up. Returns false if it has done so before: the first reason counts.
+    #[must_use]
+    pub(super) fn give_up(&mut self, why: Error) -> bool {
+        if self.given_up().is_some() {
+            return false;
+        }
         match self {
-            Self::Asked(Asked { given_up, .. })
-            | Self::Calling(Calling { given_up })
-            | Self::Granted(GrantedSender { given_up, .. }) => *given_up = None,
+            Self::Asked(Asked { given_up, .. }) | Self::Calling(Calling { given_up }) => *given_up = Some(why),
+            Self::Granted(granted) => granted.progress.on_given_up(why),
+            // Cannot be: the caller settles it.
+            Self::Opening(_) => return false,
+        }
+        true
+    }
+
+    /// The session ends for the reason `why`, and whether the receiver has learnt that the sender gave up is unknown: its
+    /// own reason is not that of the outcome.
+    pub(super) fn replace_why(&mut self, why: &Error) {
+        let own = match self {
+            Self::Asked(Asked { given_up, .. }) | Self::Calling(Calling { given_up }) => given_up.as_mut(),
+            Self::Granted(GrantedSender { progress: SendProgress::GivenUp { why, .. }, .. }) => Some(why),
             // It has not given up.
-            Self::Opening(_) => {}
+            Self::Opening(_) | Self::Granted(_) => None,
+        };
+        if let Some(own) = own {
+            own.clone_from(why);
         }
     }
 
@@ -173,8 +204,11 @@ impl SendingHalf {
         if let Some((available, ended)) = source {
             sender.on_source(available, ended);
         }
-        let role = PipelineRole::coordinator(grant);
-        *self = Self::Granted(GrantedSender { given_up, ..GrantedSender::new(role, sender, everywhere) });
+        let mut granted = GrantedSender::new(PipelineRole::coordinator(grant), sender, everywhere);
+        if let Some(why) = given_up {
+            granted.progress.on_given_up(why);
+        }
+        *self = Self::Granted(granted);
         Ok(())
     }
 
@@ -205,7 +239,7 @@ impl SendingHalf {
 impl GrantedSender {
     fn new(role: PipelineRole, sender: BlockSender, everywhere: bool) -> Self {
         let (progress, digest) = (SendProgress::Moving, ContentDigest::default());
-        Self { progress, role, sender, everywhere, round: 0, digest, given_up: None }
+        Self { progress, role, sender, everywhere, round: 0, digest }
     }
 
     /// Length of the transfer, if it was granted.
@@ -221,18 +255,31 @@ impl GrantedSender {
     /// Whether its blocks may use a channel, where `is_first` tells whether it is the one that
     /// carried GRANT.
     pub(super) const fn may_carry(&self, is_first: bool) -> bool {
-        self.given_up.is_none() && (self.everywhere || is_first)
+        !matches!(self.progress, SendProgress::GivenUp { .. }) && (self.everywhere || is_first)
     }
 }
 
 impl SendProgress {
     /// Its state in the table.
-    const fn life(self) -> Sending {
+    const fn life(&self) -> Sending {
         match self {
-            Self::Moving => Sending::Moving,
+            Self::Moving | Self::GivenUp { commit: ReceiverCommit::Impossible, .. } => Sending::Moving,
             Self::Checking => Sending::Checking,
-            Self::Finishing | Self::Finished => Sending::Finishing,
+            Self::Finishing | Self::Finished | Self::GivenUp { commit: ReceiverCommit::Possible, .. } => {
+                Sending::Finishing
+            }
         }
+    }
+
+    /// Whether the receiver may have committed.
+    pub(super) const fn may_be_committed(&self) -> bool {
+        matches!(self, Self::Finished | Self::GivenUp { commit: ReceiverCommit::Possible, .. })
+    }
+
+    /// The sender gives up, however far it is.
+    fn on_given_up(&mut self, why: Error) {
+        let commit = if self.may_be_committed() { ReceiverCommit::Possible } else { ReceiverCommit::Impossible };
+        *self = Self::GivenUp { why, commit };
     }
 
     /// Every block was acknowledged.
@@ -250,7 +297,7 @@ impl SendProgress {
     }
 
     /// FINISH is sent, perhaps once more.
-    pub(super) const fn on_finish_sent(&mut self) {
+    pub(super) fn on_finish_sent(&mut self) {
         if let Self::Finishing = self {
             *self = Self::Finished;
         }

@@ -5,8 +5,8 @@ use super::block_receiver::BlockReceiver;
 use super::coordination::{Half, PipelineMessage, PipelineRole};
 use super::operation::{Operation, State, Terms};
 use super::output::{Output, SessionEvent};
-use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf, Target};
-use super::sending_half::{Asked, Calling, GrantedSender, Opening, SendingHalf};
+use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf, StageFate, Staging, Target};
+use super::sending_half::{GrantedSender, Opening, SendingHalf};
 use super::{Committed, Session};
 use crate::base::{Digest, Error, ErrorKind, Extent, Instant, OperationId, Timestamp};
 use crate::channel::Life;
@@ -109,7 +109,8 @@ impl Session {
             // Over while the stage was prepared.
             _ => return self.outputs.push_back(Output::Abort { operation: id, keep: true }),
         };
-        if let Some(error) = staging.abandoned.take() {
+        if let StageFate::Abandoned(error) = &staging.fate {
+            let error = error.clone();
             return self.drop_stage(id, error);
         }
         match &staging.target {
@@ -260,13 +261,11 @@ impl Session {
             Ok(()) => {
                 // Over while the source was checked.
                 let Some(operation) = self.operations.get_mut(&id) else { return };
-                // Given up while the source was checked: the receiver decides.
-                let State::Sending(SendingHalf::Granted(GrantedSender { progress, given_up: None, .. })) =
-                    &mut operation.state
-                else {
+                // Over, and not forgotten yet.
+                let State::Sending(SendingHalf::Granted(GrantedSender { progress, .. })) = &mut operation.state else {
                     return;
                 };
-                // Else nobody waits for it any more.
+                // Else it was given up while the source was checked, and nobody waits for it any more.
                 if progress.on_checked().is_ok() {
                     operation.announcements.owe(Pending::FINISH);
                 }
@@ -309,20 +308,13 @@ impl Session {
             State::Receiving(_) => self.abandon(id, error),
             State::Settled(_) => {}
             State::Sending(SendingHalf::Opening(_)) => self.settle(id, Err(error)),
-            State::Sending(
-                SendingHalf::Asked(Asked { given_up, .. })
-                | SendingHalf::Calling(Calling { given_up })
-                | SendingHalf::Granted(GrantedSender { given_up, .. }),
-            ) => {
-                if given_up.is_some() {
-                    // The first reason counts.
-                    return;
-                }
-                // The receiver decides: it may have committed already.
+            State::Sending(half) => {
                 let cancelled = error.kind == ErrorKind::Cancelled;
-                *given_up = Some(error);
-                operation.announcements.owe(if cancelled { Pending::CANCEL } else { Pending::EXCEPTION });
-                operation.announcements.withdraw(Pending::FINISH);
+                if half.give_up(error) {
+                    // The receiver decides: it may have committed already.
+                    operation.announcements.owe(if cancelled { Pending::CANCEL } else { Pending::EXCEPTION });
+                    operation.announcements.withdraw(Pending::FINISH);
+                }
             }
         }
     }
@@ -344,7 +336,11 @@ impl Session {
         match &mut operation.state {
             State::Receiving(ReceivingHalf::Asked(_)) => self.settle(id, Err(error)),
             // The stage may become ready at any moment: it is dropped then.
-            State::Receiving(ReceivingHalf::Staging(staging)) => staging.abandoned = Some(error),
+            State::Receiving(ReceivingHalf::Staging(Staging { fate, .. })) => match fate {
+                StageFate::Awaited { .. } => *fate = StageFate::Abandoned(error),
+                // The first reason counts.
+                StageFate::Abandoned(_) => {}
+            },
             State::Receiving(ReceivingHalf::Executing(executing)) => {
                 if !core::mem::replace(&mut executing.stopped, true) {
                     self.outputs.push_back(Output::Abort { operation: id, keep: false });

@@ -9,7 +9,7 @@ use super::content_digest::{Comparison, ContentDigest, Mismatch};
 use super::operation::{Operation, State};
 use super::output::Output;
 use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
-use super::sending_half::{SendProgress, SendingHalf};
+use super::sending_half::SendingHalf;
 use super::{Committed, Fault, Session};
 use crate::base::{Error, ErrorKind, Extent, OperationId};
 use crate::wire::control::Grant;
@@ -158,7 +158,7 @@ impl Operation {
             return if committed.length == 0 { Ok(Ok(committed)) } else { Err(Fault::Committed) };
         }
         let State::Sending(SendingHalf::Granted(granted)) = &self.state else { return Err(Fault::Committed) };
-        if granted.progress != SendProgress::Finished || Some(committed.length) != granted.length() {
+        if !granted.progress.may_be_committed() || Some(committed.length) != granted.length() {
             return Err(Fault::Committed);
         }
         match (granted.digest.root, committed.root) {

@@ -14,7 +14,7 @@ use xdfs_io::store::tree::TreeKey;
 use xdfs_proto::base::{Error, ErrorKind, Level, RelPath, Safety};
 use xdfs_secure::policy::{Method, Principal, Scope};
 
-/// The base of a batch, authorised for one user.
+/// The base of a batch, authorised for one session.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     export: Export,
@@ -27,17 +27,15 @@ pub(crate) struct Base {
     /// The final name of the base, if it is inside a staged tree.
     target: Option<RelPath>,
     staged_trees: StagedTrees,
-    /// The session; none if it was not given.
-    session: Option<Arc<Principal>>,
-    user: String,
-    visitor: bool,
+    /// The session: the trees that it stages last as long as it does.
+    session: Arc<Principal>,
     now: u64,
 }
 
 impl Authority {
     /// Checks whether a batch may have the base `name` at all: an export that the user may not use
     /// is reported as not found.
-    pub fn base(&self, who: &Principal, name: &[u8], now: u64) -> Result<Base, Error> {
+    pub fn base(&self, who: &Arc<Principal>, name: &[u8], now: u64) -> Result<Base, Error> {
         let (first, path) = split(name)?;
         let (index, export, rights) = self.find(who, &first)?;
         let scope = scope_of(who)?.cloned();
@@ -50,9 +48,8 @@ impl Authority {
             Some(place) => (export.with_store(place.store), place.path, Some(place.target)),
             None => (export.clone(), path, None),
         };
-        let (user, visitor) = (who.user.clone(), who.method == Method::Anonymous);
-        let (staged_trees, session) = (self.staged_trees.clone(), None);
-        Ok(Base { export, index, rights, scope, path, target, staged_trees, session, user, visitor, now })
+        let (staged_trees, session) = (self.staged_trees.clone(), Arc::clone(who));
+        Ok(Base { export, index, rights, scope, path, target, staged_trees, session, now })
     }
 
     /// Names of the exports that are visible to `who`, with the rights there.
@@ -85,7 +82,7 @@ impl Base {
             }
             None => self.rights,
         };
-        let existing = judge(rights, want, &self.export, &self.user)?;
+        let existing = judge(rights, want, &self.export, &self.session.user)?;
         Ok(Authorized {
             #[cfg(test)]
             export_name: self.export.name().to_owned(),
@@ -108,9 +105,9 @@ impl Base {
         })
     }
 
-    /// The same with the session, which is over when nobody else has it any more; none outside of one.
+    /// The same with the session, which is over when nobody else has it any more.
     pub fn named(&self, at: &Authorized) -> Option<(Arc<Principal>, Vec<u8>)> {
-        Some((Arc::clone(self.session.as_ref()?), self.name_of(at)?))
+        Some((Arc::clone(&self.session), self.name_of(at)?))
     }
 
     /// What the sessions on the export share.
@@ -118,19 +115,13 @@ impl Base {
         self.export.load()
     }
 
-    /// The same for a batch of this session: the trees that it stages last as long as the session.
-    pub fn of_session(self, session: &Arc<Principal>) -> Self {
-        Self { session: Some(Arc::clone(session)), ..self }
-    }
-
     /// Creates the staging directory of a tree that is to appear `below` the base as a whole, and
     /// returns its path below the export.
     pub fn stage_tree(&self, below: &[u8], client: &[u8; 16]) -> Result<Vec<u8>, Error> {
         let at = self.tree_at(below)?;
-        let session = self.session.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, "no session"))?;
         let place = at.store().stage_tree(&self.key(&at, client))?;
         let path = wire_path(place.id);
-        self.staged_trees.note(session, self.export.name(), at.path(), place);
+        self.staged_trees.note(&self.session, self.export.name(), at.path(), place);
         Ok(path)
     }
 
@@ -138,7 +129,7 @@ impl Base {
     pub fn publish_tree(&self, below: &[u8], client: &[u8; 16]) -> Result<(), Error> {
         let at = self.tree_at(below)?;
         at.store().publish_tree(&self.key(&at, client))?;
-        self.staged_trees.forget(&self.user, self.export.name(), at.path());
+        self.staged_trees.forget(&self.session.user, self.export.name(), at.path());
         Ok(())
     }
 
@@ -151,7 +142,7 @@ impl Base {
     }
 
     fn key<'a>(&'a self, at: &'a Authorized, client: &'a [u8; 16]) -> TreeKey<'a> {
-        TreeKey { target: at.path(), user: self.user.as_bytes(), client }
+        TreeKey { target: at.path(), user: self.session.user.as_bytes(), client }
     }
 
     /// Waits until the names in a directory that an [`Authorized`] of this base referred to are on
@@ -168,7 +159,7 @@ impl Base {
 
     /// Whether it is for an anonymous user.
     pub fn is_visitor(&self) -> bool {
-        self.visitor
+        self.session.method == Method::Anonymous
     }
 
     /// The index of the export on the server.

@@ -299,7 +299,8 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
     let batch = Batch { room: 60_000, base: b"data/a", calls: all, ..Batch::default() };
     // Nothing exists: a permitted call finds that, or that a store of zeros has no directories.
     let let_through = |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::Unsupported);
-    let base = match authority(access.clone()).base(who, batch.base, NOW) {
+    let session = Arc::new(who.clone());
+    let base = match authority(access.clone()).base(&session, batch.base, NOW) {
         Ok(base) => base,
         Err(error) => {
             let hidden = |code: &u64| (Code::from_number(*code).unwrap(), Some(error.kind));
@@ -308,7 +309,7 @@ fn calls(access: &Access, who: &Principal) -> Vec<(Code, Option<ErrorKind>)> {
     };
     let files = Arc::new(crate::files::OpenFiles::new(16).unwrap());
     let of_all = Watches::new(CurrentAuthority::new(authority(access.clone())), Box::new(|_| true));
-    let watches = Arc::new(of_all.of_session(SessionId([1; 16]), &Arc::new(who.clone())));
+    let watches = Arc::new(of_all.of_session(SessionId([1; 16]), &session));
     let mut execution =
         Execution::new(&batch, base, Timestamp::new(0, 0), Arc::default(), (files, watches), Vec::new()).unwrap();
     while execution.advance(&batch, &Slice::start()).unwrap().is_pending() {}
@@ -416,7 +417,7 @@ fn pipes_are_opened_where_they_are_granted_with_the_rights_of_files() {
 #[test]
 fn a_path_of_a_call_leads_nowhere_but_below_its_base_and_its_token() {
     let authority = authority(Access { writable: true, ..Access::default() });
-    let key = who("alice", Method::Key);
+    let key = Arc::new(who("alice", Method::Key));
     let base = authority.base(&key, b"data/a", NOW).unwrap();
     assert_eq!(base.authorise(b"", READ).unwrap().path().as_bytes(), b"a");
     assert_eq!(base.authorise(b"b/c", READ).unwrap().path().as_bytes(), b"a/b/c");
@@ -424,13 +425,14 @@ fn a_path_of_a_call_leads_nowhere_but_below_its_base_and_its_token() {
         let refused = base.authorise(path, READ).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::InvalidPath, "{}", path.escape_ascii());
     }
-    let token = bearer("data", "a/b", true, NOW + 1);
+    let token = Arc::new(bearer("data", "a/b", true, NOW + 1));
     let base = authority.base(&token, b"data/a", NOW).unwrap();
     assert!(base.authorise(b"b/c", Want::Change).is_ok() && base.authorise(b"b", READ).is_ok());
     for path in [&b"bc"[..], b"c", b""] {
         assert_eq!(base.authorise(path, READ).unwrap_err().kind, ErrorKind::Refused, "{}", path.escape_ascii());
     }
-    assert_eq!(authority.base(&bearer("other", "", true, NOW + 1), b"data", NOW).unwrap_err().kind, ErrorKind::Refused);
+    let other = Arc::new(bearer("other", "", true, NOW + 1));
+    assert_eq!(authority.base(&other, b"data", NOW).unwrap_err().kind, ErrorKind::Refused);
     assert_eq!(authority.shown(&key, NOW).unwrap(), [("data", Rights::ALL)]);
     assert_eq!(authority.shown(&token, NOW).unwrap(), [("data", Rights::ALL)]);
     assert_eq!(authority.shown(&bearer("data", "", false, NOW + 1), NOW).unwrap(), [("data", Rights::READ)]);

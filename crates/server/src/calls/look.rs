@@ -204,32 +204,22 @@ impl CallContext {
         Ok(Answer::FileSystem(FileSystem { block: 0, bytes, free, available, files, files_free }))
     }
 
-    pub(super) fn hash(
-        &mut self,
-        path: &[u8],
-        offset: u64,
-        length: Option<u64>,
+    pub(super) fn begin_hash(&self, path: &[u8], offset: u64, length: Option<u64>) -> Result<RunningHash, CallError> {
+        let _access = self.access(path, Access::Look).map_err(CallError::Excluded)?;
+        let at = self.at(path, Want::Read)?;
+        let hash = RangeHash::asked_for(at.store().open(at.path())?, offset, length)?;
+        Ok(RunningHash { hash, _access })
+    }
+
+    pub(super) fn advance_hash(
+        &self,
+        running: &mut RunningHash,
         slice: &Slice,
     ) -> Result<Poll<Answer<'static>>, CallError> {
-        let mut running = match self.hash.take() {
-            Some(running) => running,
-            None => {
-                let _access = self.access(path, Access::Look).map_err(CallError::Excluded)?;
-                let at = self.at(path, Want::Read)?;
-                let hash = RangeHash::asked_for(at.store().open(at.path())?, offset, length)?;
-                RunningHash { hash, _access }
-            }
-        };
         if self.stop.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "nobody waits for the hash any more").into());
         }
         let length = running.hash.length();
-        match running.hash.advance(slice)? {
-            Poll::Ready(digest) => Ok(Poll::Ready(Answer::Hash { length, digest })),
-            Poll::Pending => {
-                self.hash = Some(running);
-                Ok(Poll::Pending)
-            }
-        }
+        Ok(running.hash.advance(slice)?.map(|digest| Answer::Hash { length, digest }))
     }
 }

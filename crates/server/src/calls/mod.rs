@@ -55,8 +55,6 @@ struct CallContext {
     loose: bool,
     /// Buffer for reading small files.
     reading: SmallReader,
-    /// The hash of the current call, if an earlier slice began it.
-    hash: Option<RunningHash>,
     /// The open files, whose leases the calls wait for.
     files: Arc<OpenFiles>,
     /// The names that the session watches.
@@ -97,8 +95,24 @@ pub(crate) struct Execution {
     work: CallContext,
     writer: ReplyWriter,
     lines: Vec<CallLine>,
+    at: Position,
+}
+
+/// Which call of a batch is next.
+enum Position {
+    /// The one of this number is not begun: those in front of it are complete, or will not be executed.
+    Before(usize),
+    /// An earlier slice began the hash that is the call of this number.
+    Hashing(usize, RunningHash),
+}
+
+impl Position {
     /// Number of calls that are complete, or will not be executed.
-    done: usize,
+    const fn done(&self) -> usize {
+        match self {
+            Self::Before(done) | Self::Hashing(done, _) => *done,
+        }
+    }
 }
 
 /// Files that are still to be synced, and the total length of their paths.
@@ -140,17 +154,17 @@ impl Execution {
             changed: ChangedFiles::default(),
             loose: false,
             reading: SmallReader::default(),
-            hash: None,
             files,
             watches,
         };
-        Ok(Self { work, writer: reply_writer(memory, batch.calls.len(), batch.room)?, lines: Vec::new(), done: 0 })
+        let writer = reply_writer(memory, batch.calls.len(), batch.room)?;
+        Ok(Self { work, writer, lines: Vec::new(), at: Position::Before(0) })
     }
 
     /// Executes the calls of `batch` in order, until the slice is over, and none after `stop` is
     /// set. Ready when all of it is complete.
     pub(crate) fn advance(&mut self, batch: &Batch<'_>, slice: &Slice) -> Result<Poll<()>, Error> {
-        while let Some(left) = batch.calls.get(self.done..).filter(|left| !left.is_empty()) {
+        while let Some(left) = batch.calls.get(self.at.done()..).filter(|left| !left.is_empty()) {
             if self.work.changed.bytes > TOUCHED_BYTES_MAX {
                 self.work.sync_changed();
                 if slice.is_over() {
@@ -162,17 +176,17 @@ impl Execution {
                 return Ok(Poll::Pending);
             }
             if self.work.stop.load(Ordering::Relaxed) {
-                if self.done == 0 {
+                if self.at.done() == 0 {
                     return Err(Error::new(ErrorKind::Cancelled, "cancelled before it was begun"));
                 }
-                self.done = batch.calls.len();
+                self.at = Position::Before(batch.calls.len());
                 break;
             }
-            let first = self.done == 0;
+            let first = self.at.done() == 0;
             match self.some(left, batch.stop, slice) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(CallError::Excluded(error))) if first => return Err(error),
-                Poll::Ready(Err(_)) if batch.stop => self.done = batch.calls.len(),
+                Poll::Ready(Err(_)) if batch.stop => self.at = Position::Before(batch.calls.len()),
                 Poll::Ready(_) => {}
             }
             if slice.is_over() {
@@ -194,7 +208,13 @@ impl Execution {
             self.writer.leave_room(behind.iter());
         }
         if puts.is_empty() {
-            let Poll::Ready(result) = self.work.call(call, &mut self.writer, slice) else { return Poll::Pending };
+            let result = match call {
+                Call::Hash { path, offset, length } => match self.hash(path, *offset, *length, slice) {
+                    Poll::Ready(result) => result,
+                    Poll::Pending => return Poll::Pending,
+                },
+                _ => self.work.call(call, &mut self.writer),
+            };
             self.note(call, result.as_ref().map(|()| &false).map_err(CallError::error));
             return Poll::Ready(result);
         }
@@ -211,8 +231,35 @@ impl Execution {
         Poll::Ready(failed.map_err(CallError::Failed))
     }
 
+    /// Executes a hash, from where an earlier slice left it, and writes its result.
+    fn hash(&mut self, path: &[u8], offset: u64, length: Option<u64>, slice: &Slice) -> Poll<Result<(), CallError>> {
+        let done = self.at.done();
+        let running = match std::mem::replace(&mut self.at, Position::Before(done)) {
+            Position::Hashing(_, running) => Ok(running),
+            Position::Before(_) => self.work.begin_hash(path, offset, length),
+        };
+        let advanced = running.and_then(|mut running| match self.work.advance_hash(&mut running, slice)? {
+            Poll::Ready(answer) => Ok(Some(answer)),
+            Poll::Pending => {
+                self.at = Position::Hashing(done, running);
+                Ok(None)
+            }
+        });
+        match advanced {
+            Ok(None) => Poll::Pending,
+            Ok(Some(answer)) => {
+                self.writer.answer(&answer);
+                Poll::Ready(Ok(()))
+            }
+            Err(error) => {
+                self.writer.fail(failure(error.error()));
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+
     fn note(&mut self, call: &Call<'_>, result: Result<&bool, &Error>) {
-        self.done += 1;
+        self.at = Position::Before(self.at.done() + 1);
         let refused = result.is_err_and(|error| error.kind == ErrorKind::Refused);
         if call.changes() || matches!(call, Call::Get { .. }) || refused {
             self.lines.push(CallLine::of(call, result));
@@ -257,32 +304,19 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[(&str, Rights)]) -> Result<Don
 }
 
 impl CallContext {
-    /// Executes one call and writes its result. Only a hash can be pending.
-    fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter, slice: &Slice) -> Poll<Result<(), CallError>> {
-        if let Call::Hash { path, offset, length } = call {
-            return match self.hash(path, *offset, *length, slice) {
-                Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(answer)) => {
-                    writer.answer(&answer);
-                    Poll::Ready(Ok(()))
-                }
-                Err(error) => {
-                    writer.fail(failure(error.error()));
-                    Poll::Ready(Err(error))
-                }
-            };
-        }
+    /// Executes one call, which is not a hash, and writes its result.
+    fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter) -> Result<(), CallError> {
         let _access = match self.begin(call) {
             Ok(access) => access,
             Err(error) => {
                 writer.fail(failure(&error));
-                return Poll::Ready(Err(CallError::Excluded(error)));
+                return Err(CallError::Excluded(error));
             }
         };
-        Poll::Ready(match call {
+        match call {
             Call::List { path, wanted, cursor } => self.list(path, self.told(*wanted), cursor, writer),
             _ => self.short_call(call, writer).map_err(CallError::Failed),
-        })
+        }
     }
 
     fn short_call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter) -> Result<(), Error> {

@@ -51,9 +51,17 @@ struct Shared {
     authority: CurrentAuthority,
     tell: TellChanged,
     table: Mutex<Table>,
-    /// None before the first watch.
-    watcher: Mutex<Option<Arc<Watcher>>>,
-    ended: AtomicBool,
+    telling: Mutex<Telling>,
+}
+
+/// The thread that tells.
+enum Telling {
+    /// There was no watch yet, and there is no thread.
+    Unbegun,
+    /// It runs, and takes what the kernel tells from this.
+    Running(Arc<Watcher>),
+    /// The server has ended, and the thread ends.
+    Ended,
 }
 
 /// What one session is to be told.
@@ -84,8 +92,7 @@ impl Watches {
             authority,
             tell,
             table: Mutex::new(Table::new(watch::directories_max())),
-            watcher: Mutex::default(),
-            ended: AtomicBool::new(false),
+            telling: Mutex::new(Telling::Unbegun),
         }))
     }
 
@@ -104,8 +111,9 @@ impl Watches {
 
 impl Drop for Watches {
     fn drop(&mut self) {
-        self.0.ended.store(true, Ordering::Relaxed);
-        lock(&self.0.watcher).iter().for_each(|watcher| watcher.wake());
+        if let Telling::Running(watcher) = std::mem::replace(&mut *lock(&self.0.telling), Telling::Ended) {
+            watcher.wake();
+        }
     }
 }
 
@@ -127,7 +135,7 @@ impl SessionWatches {
         notices.into_iter().for_each(|notice| pending.add(notice));
         drop(pending);
         lock(&self.shared.table).owe(&self.queue);
-        lock(&self.shared.watcher).iter().for_each(|watcher| watcher.wake());
+        self.shared.running().iter().for_each(|watcher| watcher.wake());
     }
 
     /// Watches what `at` was authorised for, `name` on the wire.
@@ -172,8 +180,7 @@ impl SessionWatches {
 
     /// The watch of this number ends.
     pub(crate) fn end(&self, number: u64) {
-        let watcher = lock(&self.shared.watcher).clone();
-        if let Some(watcher) = watcher {
+        if let Some(watcher) = self.shared.running() {
             lock(&self.shared.table).end(&watcher, self.queue.session, number);
         }
         lock(&self.queue.pending).forget(number);
@@ -182,7 +189,7 @@ impl SessionWatches {
 
 impl Drop for SessionWatches {
     fn drop(&mut self) {
-        let watcher = self.begun.load(Ordering::Relaxed).then(|| lock(&self.shared.watcher).clone()).flatten();
+        let watcher = self.begun.load(Ordering::Relaxed).then(|| self.shared.running()).flatten();
         if let Some(watcher) = watcher {
             lock(&self.shared.table).end_session(&watcher, self.queue.session);
         }
@@ -220,11 +227,21 @@ impl Judged {
 }
 
 impl Shared {
+    /// The watcher, while the thread runs.
+    fn running(&self) -> Option<Arc<Watcher>> {
+        match &*lock(&self.telling) {
+            Telling::Running(watcher) => Some(Arc::clone(watcher)),
+            Telling::Unbegun | Telling::Ended => None,
+        }
+    }
+
     /// The watcher; with the first one the thread begins.
     fn watcher(self: &Arc<Self>) -> Result<Arc<Watcher>, Error> {
-        let mut present = lock(&self.watcher);
-        if let Some(watcher) = &*present {
-            return Ok(Arc::clone(watcher));
+        let mut telling = lock(&self.telling);
+        match &*telling {
+            Telling::Running(watcher) => return Ok(Arc::clone(watcher)),
+            Telling::Ended => return Err(Error::new(ErrorKind::Draining, "the server has ended")),
+            Telling::Unbegun => {}
         }
         let watcher = Arc::new(Watcher::new()?);
         let (shared, of_thread) = (Arc::clone(self), Arc::clone(&watcher));
@@ -232,13 +249,13 @@ impl Shared {
         thread
             .spawn(move || shared.run(&of_thread))
             .map_err(|error| Error::new(ErrorKind::Resources, format!("cannot watch for changes: {error}")))?;
-        *present = Some(Arc::clone(&watcher));
+        *telling = Telling::Running(Arc::clone(&watcher));
         Ok(watcher)
     }
 
     fn run(&self, watcher: &Watcher) {
         let mut owed: BTreeMap<SessionId, Arc<Queue>> = BTreeMap::new();
-        while !self.ended.load(Ordering::Relaxed) {
+        while matches!(*lock(&self.telling), Telling::Running(_)) {
             watcher.wait(if owed.is_empty() { None } else { Some(PAUSE) }, true);
             let mut round = Round::default();
             watcher.read(|mark: Mark, name, happened| round.happened(mark, name, happened));

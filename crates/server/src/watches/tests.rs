@@ -260,3 +260,15 @@ fn what_cannot_be_sent_is_told_later_and_the_listener_has_one_message_about_a_se
     assert_eq!(lock(&shared.table).take_owed().len(), 1);
     assert_eq!(session.take().len(), 1);
 }
+
+#[test]
+fn no_watch_begins_after_the_server_has_ended() {
+    let authority = CurrentAuthority::new(Authority::new(Vec::new(), Level::Clear));
+    let watches = Watches::new(authority, Box::new(|_| true));
+    let shared = Arc::clone(&watches.0);
+    assert!(shared.running().is_none(), "nobody has a watch yet");
+    assert!(shared.watcher().is_ok() && shared.running().is_some());
+    drop(watches);
+    assert_eq!(shared.watcher().err().map(|error| error.kind), Some(ErrorKind::Draining));
+    assert!(shared.running().is_none());
+}

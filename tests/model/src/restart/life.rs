@@ -349,7 +349,7 @@ impl Life {
             let error = Error::new(ErrorKind::Storage, "input/output error");
             return self.world.storage_fails(&setting.session, error);
         }
-        marker.on_done(step);
+        marker.on_done();
         if marker.next().is_some() {
             self.marker = Some((marker, covers));
         }

@@ -124,13 +124,13 @@ pub(super) const FAULTS: &[Fault] = &[
         edits: &[
             edit(
                 STORAGE,
-                "                *given_up = Some(error);\n",
-                "                *given_up = Some(error.clone());\n",
+                "                if half.give_up(error) {\n",
+                "                if half.give_up(error.clone()) {\n",
             ),
             edit(
                 STORAGE,
-                "                operation.announcements.withdraw(Pending::FINISH);\n            }\n",
-                "                operation.announcements.withdraw(Pending::FINISH);\n                if BUG {\n                    self.settle(id, Err(error));\n                }\n            }\n",
+                "                    operation.announcements.withdraw(Pending::FINISH);\n                }\n",
+                "                    operation.announcements.withdraw(Pending::FINISH);\n                    if BUG {\n                        self.settle(id, Err(error));\n                    }\n                }\n",
             ),
         ],
         runs: &[run(&MODEL, "upload, cancels", OUTCOME), run(&SIMULATION, SESSIONS, LASTS)],

@@ -89,11 +89,18 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         name: "marker-before-sync",
         what: "the journal lists bytes that are synced only afterwards",
-        edits: &[edit(
-            "crates/proto/src/base/marker.rs",
-            "            (false, _) => Some(MarkerStep::SyncData),\n",
-            "            (false, false) if BUG => Some(MarkerStep::Note),\n            (false, _) => Some(MarkerStep::SyncData),\n",
-        )],
+        edits: &[
+            edit(
+                "crates/proto/src/base/marker.rs",
+                "Some(if durable { MarkerStep::SyncData }",
+                "Some(if durable && !BUG { MarkerStep::SyncData }",
+            ),
+            edit(
+                "crates/proto/src/base/marker.rs",
+                "            Some(MarkerStep::SyncData) => Some(MarkerStep::Note),\n",
+                "            Some(MarkerStep::Note) if BUG => Some(MarkerStep::SyncData),\n            Some(MarkerStep::SyncData) if BUG => None,\n            Some(MarkerStep::SyncData) => Some(MarkerStep::Note),\n",
+            ),
+        ],
         runs: &[run(&MODEL, RESTART, MARKER), run(&MARKER_CUTS, "", "the journal tells of")],
     },
     Fault {

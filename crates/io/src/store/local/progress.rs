@@ -221,7 +221,7 @@ impl Progress {
                     }
                 }
             }
-            marker.on_done(step);
+            marker.on_done();
         }
         Ok(())
     }

@@ -112,6 +112,21 @@ fn a_cancel_while_storage_prepares_drops_what_it_prepared() {
 }
 
 #[test]
+fn the_first_reason_to_drop_a_stage_counts() {
+    let mut pair = Pair::new(2, 1);
+    pair.hold(SERVER, Step::Stage);
+    let id = pair.upload(Some(3 * BLOCK));
+    pair.run();
+    pair.client().fail(id, cancelled());
+    pair.run();
+    pair.ends[SERVER][0].fail(id, Error::new(ErrorKind::NoSpace, "the disk is full"));
+    pair.release(SERVER, Step::Stage);
+    pair.run();
+    pair.assert_failed(id, [ErrorKind::Cancelled; 2]);
+    pair.assert_closes();
+}
+
+#[test]
 fn a_cancel_before_the_request_left_concerns_nobody_else() {
     for upload in [true, false] {
         let mut pair = Pair::new(2, 1);
