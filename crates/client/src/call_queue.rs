@@ -20,7 +20,15 @@ struct QueuedBatch {
     pipeline: usize,
     bytes: usize,
     outcome: Callback<Bytes>,
-    reply: Option<Bytes>,
+    state: BatchState,
+}
+
+/// How far a batch is.
+enum BatchState {
+    /// Nothing was received for it.
+    Sent,
+    /// Its reply has arrived, and the outcome follows.
+    Replied(Bytes),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -93,7 +101,7 @@ impl Queue {
             if state.is_turn(ticket)
                 && let Some(pipeline) = state.room(bytes)
             {
-                state.entries.insert(ticket, QueuedBatch { pipeline, bytes, outcome, reply: None });
+                state.entries.insert(ticket, QueuedBatch { pipeline, bytes, outcome, state: BatchState::Sent });
                 state.loads[pipeline].bytes += bytes;
                 state.loads[pipeline].batches += 1;
                 if state.line.pop_front().is_some() {
@@ -130,7 +138,7 @@ impl Queue {
     pub(crate) fn replied(&self, ticket: u64, reply: &[u8]) {
         let reply = self.replies.copy(reply);
         if let Some(entry) = self.lock().entries.get_mut(&ticket) {
-            entry.reply = Some(reply);
+            entry.state = BatchState::Replied(reply);
         }
     }
 
@@ -140,10 +148,12 @@ impl Queue {
         let Some(entry) = state.entries.remove(&ticket) else { return false };
         state.loads[entry.pipeline].bytes -= entry.bytes;
         state.loads[entry.pipeline].batches -= 1;
-        let reply = entry.reply.unwrap_or_default();
         state.wake_first();
         drop(state);
-        entry.outcome.complete(outcome.map(|()| reply));
+        entry.outcome.complete(outcome.and_then(|()| match entry.state {
+            BatchState::Replied(reply) => Ok(reply),
+            BatchState::Sent => Err(Error::internal("a batch has succeeded without a reply")),
+        }));
         true
     }
 
@@ -230,9 +240,11 @@ mod tests {
             })
             .into();
         assert!(order.try_recv().is_err(), "no room yet");
+        queue.replied(0, b"reply");
         assert!(queue.leave(0, Ok(())));
         assert_eq!(order.recv(), Ok(1));
         assert!(order.try_recv().is_err(), "no room yet");
+        queue.replied(1, b"reply");
         assert!(queue.leave(1, Ok(())));
         // There is room for both, and either may say so first.
         let both: BTreeSet<u64> = order.iter().take(2).collect();

@@ -25,8 +25,7 @@ type Name = (u64, Vec<u8>);
 struct Inode {
     identity: Identity,
     directory: bool,
-    /// The last one is the latest that was seen; none if it was removed.
-    names: Vec<Name>,
+    names: Names,
     /// How often the kernel was told of it, and until when it may use a name without asking.
     lookups: u64,
     told_until: Option<Instant>,
@@ -34,8 +33,55 @@ struct Inode {
     children: usize,
     /// Files of it that are open.
     opened: usize,
-    /// Its only name is one that nobody else sees.
-    hidden: bool,
+}
+
+/// The names of an inode.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Names {
+    /// The last one is the latest that was seen; none if it was removed.
+    Seen(Vec<Name>),
+    /// It was unlinked while it was open, and its only name is one that nobody else sees; none if that was removed.
+    Hidden(Option<Name>),
+}
+
+impl Names {
+    fn as_slice(&self) -> &[Name] {
+        match self {
+            Self::Seen(names) => names,
+            Self::Hidden(name) => name.as_slice(),
+        }
+    }
+
+    /// The latest one.
+    fn last(&self) -> Option<&Name> {
+        self.as_slice().last()
+    }
+
+    /// Another one is seen, and the file is hidden no longer.
+    fn add(&mut self, at: Name) {
+        match self {
+            Self::Seen(names) => names.push(at),
+            Self::Hidden(name) => *self = Self::Seen(name.take().into_iter().chain([at]).collect()),
+        }
+    }
+
+    fn remove(&mut self, at: &Name) {
+        match self {
+            Self::Seen(names) => names.retain(|name| name != at),
+            Self::Hidden(name) => drop(name.take_if(|name| name == at)),
+        }
+    }
+
+    /// One that it has becomes another one, which is the latest.
+    fn rename(&mut self, from: &Name, to: Name) {
+        match self {
+            Self::Seen(names) => {
+                names.retain(|name| name != from);
+                names.push(to);
+            }
+            Self::Hidden(name) => *name = Some(to),
+        }
+    }
 }
 
 /// What a name leads to.
@@ -59,8 +105,8 @@ pub(crate) struct Inodes {
 impl Inode {
     /// Nobody was told of it.
     const fn new(identity: Identity, directory: bool) -> Self {
-        let names = Vec::new();
-        Self { identity, directory, names, lookups: 0, told_until: None, children: 0, opened: 0, hidden: false }
+        let names = Names::Seen(Vec::new());
+        Self { identity, directory, names, lookups: 0, told_until: None, children: 0, opened: 0 }
     }
 }
 
@@ -110,8 +156,7 @@ impl Inodes {
             }
             self.attach(at, id);
         } else if let Some(inode) = self.inodes.get_mut(&id) {
-            inode.names.retain(|name| *name != at);
-            inode.names.push(at);
+            inode.names.rename(&at.clone(), at);
         }
         Some(id)
     }
@@ -162,19 +207,25 @@ impl Inodes {
     }
 
     fn attach(&mut self, at: Name, id: u64) {
+        if self.claim(&at, id)
+            && let Some(inode) = self.inodes.get_mut(&id)
+        {
+            inode.names.add(at);
+        }
+    }
+
+    /// The name leads to this inode, which has to note that it has it; false if one of them is not known.
+    fn claim(&mut self, at: &Name, id: u64) -> bool {
         if !self.inodes.contains_key(&id) {
-            return;
+            return false;
         }
-        if let Some(before) = self.names.get(&at).copied() {
-            self.detach(&at, before);
+        if let Some(before) = self.names.get(at).copied() {
+            self.detach(at, before);
         }
-        let Some(parent) = self.inodes.get_mut(&at.0).filter(|inode| inode.directory) else { return };
+        let Some(parent) = self.inodes.get_mut(&at.0).filter(|inode| inode.directory) else { return false };
         parent.children += 1;
-        if let Some(inode) = self.inodes.get_mut(&id) {
-            inode.names.push(at.clone());
-            inode.hidden = false;
-        }
-        self.names.insert(at, id);
+        self.names.insert(at.clone(), id);
+        true
     }
 
     fn detach(&mut self, at: &Name, id: u64) {
@@ -182,7 +233,7 @@ impl Inodes {
             return;
         }
         if let Some(inode) = self.inodes.get_mut(&id) {
-            inode.names.retain(|name| name != at);
+            inode.names.remove(at);
         }
         if let Some(parent) = self.inodes.get_mut(&at.0) {
             parent.children -= 1;
@@ -192,7 +243,7 @@ impl Inodes {
     }
 
     fn detach_all(&mut self, id: u64) {
-        while let Some(at) = self.inodes.get(&id).and_then(|inode| inode.names.first().cloned()) {
+        while let Some(at) = self.inodes.get(&id).and_then(|inode| inode.names.as_slice().first().cloned()) {
             self.detach(&at, id);
         }
     }
@@ -209,8 +260,8 @@ impl Inodes {
             if self.identities.get(&inode.identity) == Some(&id) {
                 self.identities.remove(&inode.identity);
             }
-            for at in inode.names {
-                self.names.remove(&at);
+            for at in inode.names.as_slice() {
+                self.names.remove(at);
                 if let Some(parent) = self.inodes.get_mut(&at.0) {
                     parent.children -= 1;
                 }
@@ -238,8 +289,7 @@ impl Inodes {
     pub(crate) fn close(&mut self, id: u64) -> Option<Vec<u8>> {
         let inode = self.inodes.get_mut(&id)?;
         inode.opened = inode.opened.saturating_sub(1);
-        let hidden = inode.hidden && inode.opened == 0;
-        if hidden {
+        if inode.opened == 0 && matches!(inode.names, Names::Hidden(_)) {
             return self.end_hidden(id);
         }
         self.drop_unused(id);
@@ -314,7 +364,7 @@ impl Inodes {
     pub(crate) fn is_last_name_of_open(&self, parent: u64, name: &[u8]) -> Option<u64> {
         let id = self.named(parent, name)?;
         let inode = self.inodes.get(&id)?;
-        (inode.opened > 0 && !inode.directory && inode.names.len() == 1).then_some(id)
+        (inode.opened > 0 && !inode.directory && inode.names.as_slice().len() == 1).then_some(id)
     }
 
     pub(crate) fn identity(&self, id: u64) -> Option<Identity> {
@@ -323,7 +373,7 @@ impl Inodes {
 
     /// Whether it was unlinked, and lives on under a hidden name.
     pub(crate) fn is_hidden(&self, id: u64) -> bool {
-        self.inodes.get(&id).is_some_and(|inode| inode.hidden)
+        self.inodes.get(&id).is_some_and(|inode| matches!(inode.names, Names::Hidden(_)))
     }
 
     /// The name was removed.
@@ -337,7 +387,7 @@ impl Inodes {
     /// What has no name is not found by its identity: the server may give that to another file.
     fn forget_identity(&mut self, id: u64) {
         if let Some(inode) = self.inodes.get(&id)
-            && inode.names.is_empty()
+            && inode.names.as_slice().is_empty()
             && self.identities.get(&inode.identity) == Some(&id)
         {
             self.identities.remove(&inode.identity);
@@ -349,11 +399,13 @@ impl Inodes {
     #[must_use]
     pub(crate) fn hid(&mut self, parent: u64, name: &[u8], hidden: &[u8]) -> Option<Vec<u8>> {
         let id = self.named(parent, name)?;
+        let at = (parent, hidden.to_vec());
         // First the new name: without any it might go.
-        self.attach((parent, hidden.to_vec()), id);
-        self.detach(&(parent, name.to_vec()), id);
+        let hidden = Names::Hidden(self.claim(&at, id).then_some(at));
+        let before = std::mem::replace(&mut self.inodes.get_mut(&id)?.names, hidden);
+        // Also those that were looked up meanwhile: who asks for one again sees the file.
+        before.as_slice().iter().for_each(|name| self.detach(name, id));
         let inode = self.inodes.get_mut(&id)?;
-        inode.hidden = true;
         if inode.opened == 0 { self.end_hidden(id) } else { None }
     }
 
@@ -380,12 +432,13 @@ impl Inodes {
         self.unlinked(to.0, to.1);
         // No server moves a directory below itself.
         if let Some(id) = moved.filter(|id| !self.is_above(*id, to.0)) {
-            let hidden = self.is_hidden(id);
-            self.attach((to.0, to.1.to_vec()), id);
-            self.detach(&(from.0, from.1.to_vec()), id);
-            if let Some(inode) = self.inodes.get_mut(&id) {
-                inode.hidden = hidden;
+            let (from, to) = ((from.0, from.1.to_vec()), (to.0, to.1.to_vec()));
+            if self.claim(&to, id)
+                && let Some(inode) = self.inodes.get_mut(&id)
+            {
+                inode.names.rename(&from, to);
             }
+            self.detach(&from, id);
         }
     }
 

@@ -32,12 +32,19 @@ pub(crate) struct ObjectStage {
 #[derive(Debug, Default)]
 struct Draft {
     /// The upload with the parts that were sent; none while all bytes are here.
-    upload: Option<u64>,
-    /// Bytes of those parts.
-    sent: u64,
+    upload: Option<Upload>,
     /// The part that is being filled.
     part: Vec<u8>,
     state: DraftState,
+}
+
+/// An upload in parts that has begun.
+#[derive(Clone, Copy, Debug)]
+struct Upload {
+    /// What the service calls it.
+    id: u64,
+    /// Bytes of the parts that were sent.
+    sent: u64,
 }
 
 /// The life of a [`Draft`].
@@ -55,9 +62,14 @@ enum DraftState {
 }
 
 impl Draft {
+    /// Bytes of the parts that were sent.
+    fn sent(&self) -> u64 {
+        self.upload.map_or(0, |upload| upload.sent)
+    }
+
     /// Where the next range starts.
     fn end(&self) -> u64 {
-        self.sent + self.part.len() as u64
+        self.sent() + self.part.len() as u64
     }
 }
 
@@ -95,14 +107,14 @@ impl ObjectStage {
 
     /// Sends the part, after which `next` is filled.
     fn send_part(&self, draft: &mut Draft, next: Vec<u8>) -> Result<()> {
-        let upload = *draft.upload.get_or_insert_with(|| self.store.bucket().begin());
+        let upload = draft.upload.get_or_insert_with(|| Upload { id: self.store.bucket().begin(), sent: 0 });
         let part = std::mem::replace(&mut draft.part, next);
         let bytes = part.len() as u64;
-        self.store.bucket().put_part(upload, part).map_err(|refusal| {
+        self.store.bucket().put_part(upload.id, part).map_err(|refusal| {
             draft.state = DraftState::Failed;
             self.error_of(Verb::Write, refusal)
         })?;
-        draft.sent += bytes;
+        upload.sent += bytes;
         Ok(())
     }
 
@@ -188,7 +200,7 @@ impl StagedFile for ObjectStage {
             self.store.must_have_room(&self.target, more)?;
             return self.append(&mut draft, more, |part, count| part.resize(part.len() + count, 0));
         }
-        let Some(left) = request.length.checked_sub(draft.sent) else {
+        let Some(left) = request.length.checked_sub(draft.sent()) else {
             let because = "it cannot be cut: parts of it were sent";
             return Err(errors::refused(ErrorKind::Unsupported, Verb::Create, &self.shown, because));
         };
@@ -213,7 +225,7 @@ impl StagedFile for ObjectStage {
             self.send_part(&mut draft, Vec::new())?;
         }
         let placed = match draft.upload {
-            Some(upload) => bucket.complete(upload, key, metadata, condition),
+            Some(upload) => bucket.complete(upload.id, key, metadata, condition),
             None => bucket.put(key, std::mem::take(&mut draft.part), metadata, condition),
         };
         let object = placed.map_err(|refusal| self.error_of(Verb::Create, refusal))?;
@@ -232,7 +244,7 @@ impl Drop for ObjectStage {
     fn drop(&mut self) {
         let draft = self.draft.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(upload) = draft.upload {
-            self.store.bucket().abort(upload);
+            self.store.bucket().abort(upload.id);
         }
     }
 }

@@ -59,9 +59,20 @@ struct State {
     recalled: BTreeSet<u64>,
     /// Handles that were recalled before this end knew that it has them, or after it gave them back; the oldest first.
     unknown: VecDeque<(u64, Instant)>,
-    /// The thread is there.
-    runs: bool,
-    ended: bool,
+    /// What becomes of its thread.
+    life: Life,
+}
+
+/// The life of a [`Keeper`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Life {
+    /// No file had a lease, or the thread could not be started.
+    #[default]
+    NoThread,
+    /// The thread looks after the files.
+    Runs,
+    /// Nobody opens files any more, and the thread ends.
+    Ending,
 }
 
 /// Looks after the leases of a server's open files.
@@ -79,16 +90,21 @@ impl Keeper {
     /// Looks after this file from now on, as long as it has a lease.
     pub(super) fn keep(self: &Arc<Self>, handle: u64, file: Weak<dyn LeasedFile>) {
         let mut state = self.lock();
+        if state.life == Life::Ending {
+            // No file is left: each holds the `Remote` that ends this when it is dropped.
+            return;
+        }
         state.files.insert(handle, file);
         if let Some(at) = state.unknown.iter().position(|(recalled, _)| *recalled == handle) {
             state.unknown.remove(at);
             state.recalled.insert(handle);
         }
-        if !state.runs {
+        if state.life == Life::NoThread {
             let keeper = Arc::clone(self);
             // Without a thread leases end when their time does.
-            let spawned = std::thread::Builder::new().name("xdfs-leases".into()).spawn(move || keeper.run());
-            state.runs = spawned.is_ok();
+            if std::thread::Builder::new().name("xdfs-leases".into()).spawn(move || keeper.run()).is_ok() {
+                state.life = Life::Runs;
+            }
         }
         drop(state);
         self.news.notify_all();
@@ -108,7 +124,7 @@ impl Keeper {
 
     /// Nobody opens files of this server any more.
     pub(super) fn end(&self) {
-        self.lock().ended = true;
+        self.lock().life = Life::Ending;
         self.news.notify_all();
     }
 
@@ -135,8 +151,7 @@ impl Keeper {
     fn next(&self) -> Option<(Files, Files)> {
         let mut state = self.lock();
         loop {
-            if state.ended {
-                state.runs = false;
+            if state.life == Life::Ending {
                 return None;
             }
             let all: Files = state.files.values().filter_map(Weak::upgrade).collect();
@@ -165,7 +180,7 @@ impl Keeper {
             // The last one may be dropped here, which needs the lock.
             drop((all, files));
             state = self.lock();
-            if state.recalled.is_empty() && !state.ended && (rest == TICK || state.files.is_empty()) {
+            if state.recalled.is_empty() && state.life != Life::Ending && (rest == TICK || state.files.is_empty()) {
                 state = self.news.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0;
             }
         }

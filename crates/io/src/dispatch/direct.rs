@@ -18,6 +18,7 @@ use crate::stack::Driver;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice};
 use std::io::{self, IoSlice};
+use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 
 /// Requested capacity of the pipe: the system's limit for users, and a block of the usual size. One
@@ -93,9 +94,25 @@ pub(super) struct Pipe {
     /// Where dropped bytes are written.
     null: OwnedFd,
     capacity: usize,
-    /// Bytes in the pipe, and the socket that they are for.
-    held: usize,
-    owner: Option<SocketId>,
+    content: PipeContent,
+}
+
+/// What is in the pipe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PipeContent {
+    Empty,
+    /// So many bytes for this socket.
+    Held {
+        bytes: NonZeroUsize,
+        owner: SocketId,
+    },
+}
+
+impl PipeContent {
+    /// So many bytes, which may be none.
+    fn of(bytes: usize, owner: SocketId) -> Self {
+        NonZeroUsize::new(bytes).map_or(Self::Empty, |bytes| Self::Held { bytes, owner })
+    }
 }
 
 impl PipeRoute {
@@ -115,7 +132,7 @@ impl PipeRoute {
     /// The socket's operation has ended: what it left in the pipe may be dropped.
     pub(super) fn release(&mut self, socket: SocketId) {
         if let Self::Ready(pipe) = self
-            && pipe.owner == Some(socket)
+            && matches!(pipe.content, PipeContent::Held { owner, .. } if owner == socket)
             && pipe.drop_held().is_err()
         {
             *self = Self::Untried;
@@ -134,21 +151,20 @@ impl Pipe {
         let capacity = fcntl_getpipe_size(&write)?;
         let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
         let null = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty())?;
-        Ok(Self { read, write, null, capacity, held: 0, owner: None })
+        Ok(Self { read, write, null, capacity, content: PipeContent::Empty })
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.held == 0 && self.owner.is_none() && rustix::io::ioctl_fionread(&self.read).is_ok_and(|bytes| bytes == 0)
+        self.content == PipeContent::Empty && rustix::io::ioctl_fionread(&self.read).is_ok_and(|bytes| bytes == 0)
     }
 
     /// Empties the pipe: the pages are released, no byte is copied.
     fn drop_held(&mut self) -> io::Result<()> {
-        self.owner = None;
-        while self.held > 0 {
-            match splice(&self.read, None, &self.null, None, self.held, SpliceFlags::NONBLOCK) {
+        while let PipeContent::Held { bytes, owner } = self.content {
+            match splice(&self.read, None, &self.null, None, bytes.get(), SpliceFlags::NONBLOCK) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.held -= count,
+                Ok(count) => self.content = PipeContent::of(bytes.get() - count, owner),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -267,27 +283,33 @@ fn by_splice<L: Driver>(
     now: Instant,
 ) -> FileMoved {
     let Some(pipe) = tools.pipe.pipe() else { return FileMoved::Refused };
-    if pipe.owner != Some(socket) || pipe.held == 0 {
-        if pipe.drop_held().is_err() {
-            tools.pipe = PipeRoute::Untried;
-            return FileMoved::Repeat;
+    let held = match pipe.content {
+        PipeContent::Held { bytes, owner } if owner == socket => bytes.get(),
+        PipeContent::Held { .. } | PipeContent::Empty => {
+            if pipe.drop_held().is_err() {
+                tools.pipe = PipeRoute::Untried;
+                return FileMoved::Repeat;
+            }
+            let mut at = from;
+            let source = &tools.files.file(file).descriptor;
+            // Never waits for space: the pipe is empty. It may wait for the disk.
+            match splice(source, Some(&mut at), &pipe.write, None, ask.min(pipe.capacity), SpliceFlags::empty()) {
+                Ok(0) => return FileMoved::SourceEnd,
+                Ok(count) => {
+                    pipe.content = PipeContent::of(count, socket);
+                    count
+                }
+                Err(error) => return source_failed(error),
+            }
         }
-        let mut at = from;
-        let source = &tools.files.file(file).descriptor;
-        // Never waits for space: the pipe is empty. It may wait for the disk.
-        match splice(source, Some(&mut at), &pipe.write, None, ask.min(pipe.capacity), SpliceFlags::empty()) {
-            Ok(0) => return FileMoved::SourceEnd,
-            Ok(count) => (pipe.held, pipe.owner) = (count, Some(socket)),
-            Err(error) => return source_failed(error),
-        }
-    }
+    };
     let Some(target) = driver.link.direct() else { return FileMoved::Refused };
     let mut flags = SpliceFlags::NONBLOCK;
     flags.set(SpliceFlags::MORE, more);
-    match splice(&pipe.read, None, target, None, pipe.held, flags) {
+    match splice(&pipe.read, None, target, None, held, flags) {
         Ok(count) => {
-            pipe.held -= count;
-            driver.send.ready = pipe.held == 0;
+            pipe.content = PipeContent::of(held - count, socket);
+            driver.send.ready = count == held;
             moved_directly(driver, count, now)
         }
         Err(error) => socket_failed(driver, error),

@@ -6,6 +6,7 @@
 //! - Any event, and any deadline of theirs, gives both sides a turn.
 //! - A side that has opened the layers, or left decoded bytes in them, gives the other one a turn.
 
+use super::slot::InterestChange;
 use super::sockets::Sockets;
 use super::wait::Wait;
 use super::{Side, SocketId};
@@ -85,8 +86,7 @@ impl<W: Wait> Sockets<W> {
     pub(super) fn watch_exactly(&mut self, socket: SocketId) {
         let slot = self.slot(socket);
         if slot.armed != slot.wanted() {
-            slot.disarm = true;
-            self.list(socket);
+            self.list(socket, InterestChange::Exact);
         }
     }
 }

@@ -21,11 +21,18 @@ pub(super) struct Slot<L> {
     pub(super) sending: Option<SendState>,
     /// The interest last passed to the waiting back end.
     pub(super) armed: Interest,
-    /// Whether it is in the list of sockets whose interest may have to change.
-    pub(super) listed: bool,
-    /// An event arrived that no operation waited for: interest may shrink. Until then it only
-    /// grows, since a socket that moves bytes needs the same interest again and again.
-    pub(super) disarm: bool,
+    /// How its interest may have to change, while it is in the list of such sockets.
+    pub(super) listed: Option<InterestChange>,
+}
+
+/// How the interest of a listed socket may change before the next wait; the stronger one last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum InterestChange {
+    /// Usually it only grows, since a socket that moves bytes needs the same interest again and again.
+    Grow,
+    /// It becomes what is wanted, which may be less: an event arrived that no operation waited for, or layers wait for
+    /// something else.
+    Exact,
 }
 
 /// The driver and the state of its two directions.
@@ -118,8 +125,7 @@ impl<L> Slot<L> {
             receiving: None,
             sending: None,
             armed: Interest::NONE,
-            listed: false,
-            disarm: false,
+            listed: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::direct::{Files, PipeRoute, SendContext};
 use super::lazy_buffer::LazyBuffer;
 use super::memory::ZERO_BLOCK_BYTES;
 use super::pace::{Allowance, Pace, WaitingSides};
-use super::slot::{ReceiveState, SendState, Slot, Turn, error_number};
+use super::slot::{InterestChange, ReceiveState, SendState, Slot, Turn, error_number};
 use super::wait::{Event, Interest, Until, Wait, Waited};
 use super::{Completion, Detached, Dispatch, End, FileId, Instant, Op, Progress, Side, SocketId, receive, send};
 use crate::buf::Buffer;
@@ -120,9 +120,11 @@ impl<W: Wait> Sockets<W> {
     }
 
     /// Puts a socket on the list of those whose interest may have to change before the next wait.
-    pub(super) fn list(&mut self, socket: SocketId) {
+    pub(super) fn list(&mut self, socket: SocketId, change: InterestChange) {
         let slot = self.slot(socket);
-        if !std::mem::replace(&mut slot.listed, true) {
+        let before = slot.listed;
+        slot.listed = before.max(Some(change));
+        if before.is_none() {
             self.unwatched.push(socket);
         }
     }
@@ -147,7 +149,7 @@ impl<W: Wait> Sockets<W> {
         if slot.driver.link.layers().is_some() {
             self.watch_exactly(socket);
         } else if !slot.armed.covers(slot.wanted()) {
-            self.list(socket);
+            self.list(socket, InterestChange::Grow);
         }
     }
 
@@ -233,9 +235,11 @@ impl<W: Wait> Sockets<W> {
     fn watch(&mut self) {
         while let Some(socket) = self.unwatched.pop() {
             let Some(slot) = self.slots.get_mut(socket.0 as usize).and_then(Option::as_mut) else { continue };
-            slot.listed = false;
             let wanted = slot.wanted();
-            let after = if std::mem::take(&mut slot.disarm) { wanted } else { slot.armed.or(wanted) };
+            let after = match slot.listed.take() {
+                Some(InterestChange::Exact) => wanted,
+                Some(InterestChange::Grow) | None => slot.armed.or(wanted),
+            };
             if after == slot.armed {
                 continue;
             }
@@ -302,8 +306,7 @@ impl<W: Wait> Sockets<W> {
             || (event.found.writable && !sending && slot.armed.writable)
             || (!receiving && !sending);
         if unasked {
-            slot.disarm = true;
-            self.list(socket);
+            self.list(socket, InterestChange::Exact);
         }
         if event.found.readable && receiving {
             self.queue(socket, Side::Receive);
