@@ -99,6 +99,7 @@ pub(crate) struct Execution {
 }
 
 /// Which call of a batch is next.
+#[allow(clippy::large_enum_variant, reason = "a batch in execution has one, and a box would be one more allocation")]
 enum Position {
     /// The one of this number is not begun: those in front of it are complete, or will not be executed.
     Before(usize),
