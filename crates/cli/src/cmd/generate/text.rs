@@ -15,7 +15,7 @@ pub(super) const EXIT_STATUS: &[(u8, &str)] = &[
     (4, "No connection could be made or kept, within the time of --retry. A server returns it if it cannot listen."),
     (
         5,
-        "A file, a directory or the system of this machine failed for a reason without a code of its own: an I/O error, an unusable key file.",
+        "A file, a directory or the system of this machine failed for a reason without a code of its own: an I/O error, an unusable key file, a mistake of xdfs itself.",
     ),
     (6, "A file, directory, export, user or key that was named does not exist."),
     (7, "The mode of a file, a read-only file system or export, or your rights on the server do not allow it."),
