@@ -40,46 +40,58 @@ struct Inode {
 enum Names {
     /// The last one is the latest that was seen; none if it was removed.
     Seen(Vec<Name>),
-    /// It was unlinked while it was open, and its only name is one that nobody else sees; none if that was removed.
-    Hidden(Option<Name>),
+    /// Its last known name was removed while it was open.
+    Hidden {
+        /// The one that it has until it is closed, which nobody else sees; none if that was removed.
+        name: Option<Name>,
+        /// Further hard links that were looked up since.
+        seen: Vec<Name>,
+    },
 }
 
 impl Names {
-    fn as_slice(&self) -> &[Name] {
+    /// The latest one is the last.
+    fn iter(&self) -> impl DoubleEndedIterator<Item = &Name> {
+        let (seen, hidden) = match self {
+            Self::Seen(seen) => (seen, None),
+            Self::Hidden { name, seen } => (seen, name.as_ref()),
+        };
+        seen.iter().chain(hidden)
+    }
+
+    fn last(&self) -> Option<&Name> {
+        self.iter().next_back()
+    }
+
+    const fn seen(&mut self) -> &mut Vec<Name> {
         match self {
-            Self::Seen(names) => names,
-            Self::Hidden(name) => name.as_slice(),
+            Self::Seen(seen) | Self::Hidden { seen, .. } => seen,
         }
     }
 
-    /// The latest one.
-    fn last(&self) -> Option<&Name> {
-        self.as_slice().last()
-    }
-
-    /// Another one is seen, and the file is hidden no longer.
-    fn add(&mut self, at: Name) {
-        match self {
-            Self::Seen(names) => names.push(at),
-            Self::Hidden(name) => *self = Self::Seen(name.take().into_iter().chain([at]).collect()),
+    /// One that it has was seen once more.
+    fn seen_again(&mut self, at: &Name) {
+        let seen = self.seen();
+        if let Some(index) = seen.iter().position(|name| name == at) {
+            seen[index..].rotate_left(1);
         }
     }
 
     fn remove(&mut self, at: &Name) {
-        match self {
-            Self::Seen(names) => names.retain(|name| name != at),
-            Self::Hidden(name) => drop(name.take_if(|name| name == at)),
+        if let Self::Hidden { name, .. } = self {
+            name.take_if(|name| name == at);
         }
+        self.seen().retain(|name| name != at);
     }
 
     /// One that it has becomes another one, which is the latest.
     fn rename(&mut self, from: &Name, to: Name) {
         match self {
-            Self::Seen(names) => {
-                names.retain(|name| name != from);
-                names.push(to);
+            Self::Hidden { name, .. } if name.as_ref() == Some(from) => *name = Some(to),
+            Self::Seen(seen) | Self::Hidden { seen, .. } => {
+                seen.retain(|name| name != from);
+                seen.push(to);
             }
-            Self::Hidden(name) => *name = Some(to),
         }
     }
 }
@@ -156,7 +168,7 @@ impl Inodes {
             }
             self.attach(at, id);
         } else if let Some(inode) = self.inodes.get_mut(&id) {
-            inode.names.rename(&at.clone(), at);
+            inode.names.seen_again(&at);
         }
         Some(id)
     }
@@ -210,7 +222,7 @@ impl Inodes {
         if self.claim(&at, id)
             && let Some(inode) = self.inodes.get_mut(&id)
         {
-            inode.names.add(at);
+            inode.names.seen().push(at);
         }
     }
 
@@ -243,7 +255,7 @@ impl Inodes {
     }
 
     fn detach_all(&mut self, id: u64) {
-        while let Some(at) = self.inodes.get(&id).and_then(|inode| inode.names.as_slice().first().cloned()) {
+        while let Some(at) = self.inodes.get(&id).and_then(|inode| inode.names.iter().next().cloned()) {
             self.detach(&at, id);
         }
     }
@@ -260,7 +272,7 @@ impl Inodes {
             if self.identities.get(&inode.identity) == Some(&id) {
                 self.identities.remove(&inode.identity);
             }
-            for at in inode.names.as_slice() {
+            for at in inode.names.iter() {
                 self.names.remove(at);
                 if let Some(parent) = self.inodes.get_mut(&at.0) {
                     parent.children -= 1;
@@ -289,17 +301,22 @@ impl Inodes {
     pub(crate) fn close(&mut self, id: u64) -> Option<Vec<u8>> {
         let inode = self.inodes.get_mut(&id)?;
         inode.opened = inode.opened.saturating_sub(1);
-        if inode.opened == 0 && matches!(inode.names, Names::Hidden(_)) {
+        if inode.opened == 0 && matches!(inode.names, Names::Hidden { .. }) {
             return self.end_hidden(id);
         }
         self.drop_unused(id);
         None
     }
 
-    /// Nobody has a hidden file open: the path to remove.
+    /// Nobody has a hidden file open: the path to remove. Other names that were seen stay.
     fn end_hidden(&mut self, id: u64) -> Option<Vec<u8>> {
-        let path = self.path(id);
-        self.detach_all(id);
+        let Names::Hidden { name, seen } = &mut self.inodes.get_mut(&id)?.names else { return None };
+        let (hidden, seen) = (name.take(), std::mem::take(seen));
+        let path = hidden.as_ref().and_then(|(parent, name)| self.path_in(*parent, name));
+        self.inodes.get_mut(&id)?.names = Names::Seen(seen);
+        if let Some(hidden) = hidden {
+            self.detach(&hidden, id);
+        }
         self.forget_identity(id);
         self.drop_unused(id);
         path
@@ -364,7 +381,7 @@ impl Inodes {
     pub(crate) fn is_last_name_of_open(&self, parent: u64, name: &[u8]) -> Option<u64> {
         let id = self.named(parent, name)?;
         let inode = self.inodes.get(&id)?;
-        (inode.opened > 0 && !inode.directory && inode.names.as_slice().len() == 1).then_some(id)
+        (inode.opened > 0 && !inode.directory && inode.names.iter().count() == 1).then_some(id)
     }
 
     pub(crate) fn identity(&self, id: u64) -> Option<Identity> {
@@ -373,7 +390,7 @@ impl Inodes {
 
     /// Whether it was unlinked, and lives on under a hidden name.
     pub(crate) fn is_hidden(&self, id: u64) -> bool {
-        self.inodes.get(&id).is_some_and(|inode| matches!(inode.names, Names::Hidden(_)))
+        self.inodes.get(&id).is_some_and(|inode| matches!(inode.names, Names::Hidden { .. }))
     }
 
     /// The name was removed.
@@ -387,7 +404,7 @@ impl Inodes {
     /// What has no name is not found by its identity: the server may give that to another file.
     fn forget_identity(&mut self, id: u64) {
         if let Some(inode) = self.inodes.get(&id)
-            && inode.names.as_slice().is_empty()
+            && inode.names.last().is_none()
             && self.identities.get(&inode.identity) == Some(&id)
         {
             self.identities.remove(&inode.identity);
@@ -401,10 +418,10 @@ impl Inodes {
         let id = self.named(parent, name)?;
         let at = (parent, hidden.to_vec());
         // First the new name: without any it might go.
-        let hidden = Names::Hidden(self.claim(&at, id).then_some(at));
-        let before = std::mem::replace(&mut self.inodes.get_mut(&id)?.names, hidden);
-        // Also those that were looked up meanwhile: who asks for one again sees the file.
-        before.as_slice().iter().for_each(|name| self.detach(name, id));
+        let hidden = self.claim(&at, id).then_some(at);
+        let names = &mut self.inodes.get_mut(&id)?.names;
+        *names = Names::Hidden { name: hidden, seen: std::mem::take(names.seen()) };
+        self.detach(&(parent, name.to_vec()), id);
         let inode = self.inodes.get_mut(&id)?;
         if inode.opened == 0 { self.end_hidden(id) } else { None }
     }
@@ -418,7 +435,10 @@ impl Inodes {
     /// The hidden files of a directory, with their names.
     pub(crate) fn hidden_in(&self, directory: u64) -> Vec<(u64, Vec<u8>)> {
         let within = self.names.range((directory, Vec::new())..(directory + 1, Vec::new()));
-        let hidden = within.filter(|(_, id)| self.is_hidden(**id));
+        let hidden = within.filter(|(at, id)| {
+            let names = self.inodes.get(id).map(|inode| &inode.names);
+            matches!(names, Some(Names::Hidden { name: Some(name), .. }) if name == *at)
+        });
         hidden.map(|((_, name), id)| (*id, name.clone())).collect()
     }
 

@@ -125,20 +125,26 @@ fn a_hidden_file_stays_hidden_when_it_is_moved() {
 }
 
 #[test]
-fn a_hidden_file_of_which_another_name_is_seen_keeps_that() {
-    let mut table = table();
-    let file = table.look_up(ROOT, b"a", a_link(1)).unwrap();
-    table.open(file);
-    assert_eq!(table.is_last_name_of_open(ROOT, b"a"), Some(file));
-    // While it gets its hidden name.
-    assert_eq!(table.look_up(ROOT, b"b", a_link(1)), Some(file));
-    assert_eq!(table.hid(ROOT, b"a", b".hidden"), None);
-    assert!(table.is_hidden(file));
-    assert_eq!(table.path(file).as_deref(), Some(&b".hidden"[..]));
-    assert_eq!(table.look_up(ROOT, b"b", a_link(1)), Some(file));
-    assert!(!table.is_hidden(file));
-    assert_eq!(table.close(file), None);
-    assert_eq!(table.path(file).as_deref(), Some(&b"b"[..]));
+fn the_last_close_of_a_hidden_file_removes_its_hidden_name_and_no_other() {
+    // Another hard link is looked up before the file has its hidden name, behind that, or both.
+    for (before, behind) in [(true, false), (false, true), (true, true)] {
+        let mut table = table();
+        let file = table.look_up(ROOT, b"a", a_link(1)).unwrap();
+        table.open(file);
+        assert_eq!(table.is_last_name_of_open(ROOT, b"a"), Some(file));
+        if before {
+            assert_eq!(table.look_up(ROOT, b"b", a_link(1)), Some(file));
+        }
+        assert_eq!(table.hid(ROOT, b"a", b".hidden"), None);
+        if behind {
+            assert_eq!(table.look_up(ROOT, b"b", a_link(1)), Some(file));
+        }
+        assert!(table.is_hidden(file));
+        assert_eq!(table.path(file).as_deref(), Some(&b".hidden"[..]));
+        assert_eq!(table.hidden_in(ROOT), [(file, b".hidden".to_vec())]);
+        assert_eq!(table.close(file).as_deref(), Some(&b".hidden"[..]));
+        assert_eq!((table.is_hidden(file), table.path(file).as_deref()), (false, Some(&b"b"[..])));
+    }
 }
 
 #[test]
@@ -194,7 +200,7 @@ fn a_file_that_somebody_else_renamed_is_found_by_its_latest_name() {
         let moved = table.look_up(ROOT, b"log", found).unwrap();
         assert_eq!(table.look_up(ROOT, b"log.1", found), Some(moved));
         assert_eq!(table.path(moved).as_deref(), Some(&b"log.1"[..]));
-        assert_eq!(table.inodes[&moved].names.as_slice().len(), names);
+        assert_eq!(table.inodes[&moved].names.iter().count(), names);
         let new = table.look_up(ROOT, b"log", a_file(2)).unwrap();
         assert_eq!((table.path(moved), table.path(new)), (Some(b"log.1".to_vec()), Some(b"log".to_vec())));
         // Back again.
@@ -234,11 +240,11 @@ proptest! {
                 _ => drop(open.pop().map(|id| table.close(id))),
             }
             for (at, id) in &table.names {
-                prop_assert!(table.inodes[id].names.as_slice().contains(at));
+                prop_assert!(table.inodes[id].names.iter().any(|name| name == at));
                 prop_assert!(table.inodes.contains_key(&at.0));
             }
             for (id, inode) in &table.inodes {
-                prop_assert!(inode.names.as_slice().iter().all(|at| table.names.get(at) == Some(id)));
+                prop_assert!(inode.names.iter().all(|at| table.names.get(at) == Some(id)));
                 prop_assert_eq!(inode.children, table.names.keys().filter(|at| at.0 == *id).count());
                 let _ = table.path(*id);
             }
