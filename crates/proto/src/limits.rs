@@ -47,7 +47,7 @@ pub const OPERATIONS_MAX: usize = 128;
 /// Largest socket window that may be requested, in bytes (the kernel's own limit is usually lower).
 pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
 
-/// Ranges of an earlier attempt that are sent, kept in a journal, and resumed: with the usual span
+/// Ranges of an earlier attempt that are sent, kept in a journal, and resumed: with the usual flow window
 /// of 256 MiB a file has far fewer gaps, and what does not fit is sent again.
 pub const LEDGER_ENTRIES_MAX: usize = 1024;
 /// Subtrees that FINISH lists: they fit into one message, and each covers a small share of a

@@ -1,4 +1,4 @@
-//! The layout of a transfer: the block grid, the share of each pipeline, and the span that may be
+//! The layout of a transfer: the block grid, the share of each pipeline, and the window that may be
 //! unacknowledged.
 
 use crate::base::{Extent, Level};

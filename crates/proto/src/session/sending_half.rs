@@ -282,8 +282,17 @@ impl SendProgress {
         *self = Self::GivenUp { why, commit };
     }
 
+    /// Who gave up stays there.
+    const fn must_go_on(&self, event: &'static str) -> Result<(), Refused> {
+        match self {
+            Self::GivenUp { .. } => Err(Refused { machine: "Sending", state: "GivenUp", event }),
+            _ => Ok(()),
+        }
+    }
+
     /// Every block was acknowledged.
     pub(super) fn on_all_sent(&mut self) -> Result<(), Refused> {
+        self.must_go_on("on_all_sent")?;
         self.life().on_all_sent()?;
         *self = Self::Checking;
         Ok(())
@@ -305,6 +314,7 @@ impl SendProgress {
 
     /// Some of it is requested once more.
     pub(super) fn on_again(&mut self) -> Result<(), Refused> {
+        self.must_go_on("on_again")?;
         self.life().on_again()?;
         *self = Self::Moving;
         Ok(())

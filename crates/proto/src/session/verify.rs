@@ -172,7 +172,7 @@ impl Operation {
     }
 }
 
-/// A span that covers every transfer; the resulting edge still fits the number on the wire.
+/// A window that covers every transfer; the resulting edge still fits the number on the wire.
 const EVERYTHING: u64 = 1 << 61;
 
 /// The blocks that have a byte in `bad`, merged; all of them if it is empty, since then the
