@@ -209,9 +209,7 @@ fn conduct(server: Server, serving: Serving, mut signals: Signals) -> Result<Exi
     match thread.join() {
         Ok(Ok(())) => Ok(exit),
         Ok(Err(error)) => Err(ended(&error)),
-        Err(_) => {
-            Err(Failure::new(Exit::SomeFailed, "the server failed; this is a bug, please report the lines above"))
-        }
+        Err(_) => Err(Failure::new(Exit::Local, "the server failed; this is a bug, please report the lines above")),
     }
 }
 
