@@ -52,9 +52,10 @@ enum Closing {
 }
 
 /// Where a callback leaves what it tells, and the task that waits for it.
-struct Told<T>(Arc<Mutex<Slot<T>>>);
+struct Told<T>(Arc<Mutex<CallbackValue<T>>>);
 
-enum Slot<T> {
+/// What a callback tells.
+enum CallbackValue<T> {
     /// The callback was not called. The task, where one waits.
     Pending(Option<Waker>),
     /// It was, with this.
@@ -63,11 +64,11 @@ enum Slot<T> {
 
 impl<T> Told<T> {
     fn new() -> (Self, impl FnOnce(T)) {
-        let told = Self(Arc::new(Mutex::new(Slot::Pending(None))));
+        let told = Self(Arc::new(Mutex::new(CallbackValue::Pending(None))));
         let callback = Self(told.0.clone());
         let tell = move |value| {
-            let before = std::mem::replace(&mut *callback.lock(), Slot::Done(value));
-            if let Slot::Pending(Some(waker)) = before {
+            let before = std::mem::replace(&mut *callback.lock(), CallbackValue::Done(value));
+            if let CallbackValue::Pending(Some(waker)) = before {
                 waker.wake();
             }
         };
@@ -76,16 +77,16 @@ impl<T> Told<T> {
 
     fn poll(&self, cx: &Context<'_>) -> Poll<T> {
         let mut slot = self.lock();
-        match std::mem::replace(&mut *slot, Slot::Pending(None)) {
-            Slot::Done(value) => Poll::Ready(value),
-            Slot::Pending(_) => {
-                *slot = Slot::Pending(Some(cx.waker().clone()));
+        match std::mem::replace(&mut *slot, CallbackValue::Pending(None)) {
+            CallbackValue::Done(value) => Poll::Ready(value),
+            CallbackValue::Pending(_) => {
+                *slot = CallbackValue::Pending(Some(cx.waker().clone()));
                 Poll::Pending
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Slot<T>> {
+    fn lock(&self) -> MutexGuard<'_, CallbackValue<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct PendingLease {
     pub(super) sent: Sent,
     pub(super) generation: u64,
     pub(super) asked_in: u64,
-    /// How long the lease lasted until then.
+    /// Of a renewal: how long the lease holds from each, as it was known when this one was sent.
     pub(super) time: Duration,
 }
 

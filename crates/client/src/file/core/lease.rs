@@ -321,7 +321,7 @@ impl LeasedFile for Core {
     }
 
     fn renewed(&self, pending: PendingLease) {
-        // It may be over when the answer comes, but not the wish to have it.
+        // The lease may be over by now, and its time with it; it was wanted when this was sent.
         let PendingLease { generation, asked_in, time, .. } = pending;
         let Err(error) = self.leased(pending) else { return };
         self.leasing().on_lost_in(asked_in);

@@ -22,7 +22,7 @@ pub(super) enum TreeServer<'s> {
 }
 
 impl<'s> TreeServer<'s> {
-    /// The one of a URL, and whether its session is new. `local` is the other end of the
+    /// What reaches the server of a URL, and whether its session is new. `local` is the other end of the
     /// tree, and of an FTP server `options` say how many sessions it gets at most.
     pub(super) fn open(
         (sessions, ftp): (&'s mut Sessions, &mut FtpServers),
