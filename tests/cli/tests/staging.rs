@@ -140,4 +140,14 @@ fn a_name_that_is_reserved_is_an_error_and_the_rest_is_copied() {
     scene.make_private("tree/d/.xdfs-staging");
     scene.run(["cp", "-r", "tree", &server.url("again")]).ends_with(0);
     assert_eq!(scene.names("server/again/d"), ["b"]);
+    // A private directory of the user's own is not taken for one.
+    scene.write("tree/d/.xdfs-staging/notes", b"mine");
+    let outcome = scene.run(["cp", "-r", "tree", &server.url("third")]);
+    outcome.ends_with(exit::SOME_FAILED).says(&["d/.xdfs-staging", "is a name that xdfs reserves"]);
+    assert_eq!(scene.names("server/third/d"), ["b"]);
+    std::fs::rename(scene.path("tree/d/.xdfs-staging"), scene.path("server/third/d/.xdfs-staging")).expect("ours");
+    let outcome = scene.run(["cp", "-r", &server.url("third"), "down"]);
+    outcome.ends_with(exit::SOME_FAILED).says(&["d/.xdfs-staging"]);
+    assert_eq!(scene.names("down/d"), ["b"]);
+    assert_eq!(scene.read("server/third/d/.xdfs-staging/notes"), b"mine");
 }

@@ -28,6 +28,11 @@ fn former_part(name: &[u8]) -> Option<&[u8]> {
     (dotted && digits.iter().all(u8::is_ascii_hexdigit)).then_some(stem)
 }
 
+/// Whether a name in a staging directory is one that is given there.
+pub(super) fn is_staged(name: &[u8]) -> bool {
+    kind_of(name).is_some() || trees::is_tree(name)
+}
+
 impl Root {
     /// Checks every directory below; what was last written before `expired` (seconds since 1970) is
     /// removed.

@@ -1,5 +1,6 @@
 //! The operations of a tree on this machine: error messages around the calls of `resolve`.
 
+use super::leftovers::is_staged;
 use super::{LocalStore, syncfs_policy};
 use crate::store::errors::{self, Verb};
 use crate::store::medium::in_memory;
@@ -92,7 +93,9 @@ impl Tree for LocalStore {
             })?,
         };
         let directory = self.root.open_directory(path).map_err(|stop| self.blocked(Verb::List, path, &stop))?;
-        let next = names::list(&directory, from, &mut |name, stat| match is_staging(name, stat) {
+        let directory = Parent::new(directory);
+        let is_hidden = |name: &[u8], stat: &_| is_staging(name, stat) && !directory.is_used_otherwise(name, is_staged);
+        let next = names::list(&directory, from, &mut |name, stat| match is_hidden(name, stat) {
             true => ListControl::More,
             false => take(name, &node_of(stat)),
         });

@@ -102,10 +102,11 @@ fn enter(
 /// Lists the entries of `directory` after the position `from`; none at the end, else the position
 /// before the entry that was not taken.
 pub(in crate::store) fn list(
-    directory: &OwnedFd,
+    directory: &Parent,
     from: u64,
     take: &mut dyn FnMut(&[u8], &Stat) -> ListControl,
 ) -> Result<Option<u64>, Errno> {
+    let directory = &directory.directory;
     if from != 0 {
         rustix::fs::seek(directory, SeekFrom::Start(from))?;
     }

@@ -18,13 +18,18 @@ use xdfs_proto::base::RelPath;
 /// it is created.
 const TRIES_MAX: usize = 64;
 
+/// Maximum number of names in a staging directory that a listing looks at.
+const NAMES_SEEN: usize = 4096;
+/// Names that NFS and FUSE give to files that are removed while they are open.
+const REMOVED: [&[u8]; 2] = [b".nfs", b".fuse_hidden"];
+
 /// Names of probes have this number and higher ones, which no user has.
 const PROBE_MIN: u128 = 1 << 127;
 /// A mode that is never requested.
 const PROBE_MODE: u32 = 0o612;
 
-/// Whether an entry of a directory is a staging directory of this user, or a probe in it: these are
-/// hidden from listings.
+/// Whether an entry of a directory has name and attributes of a staging directory of this user, or
+/// is a probe. Listings hide both, unless the directory holds other names.
 pub(in crate::store) fn is_staging(name: &[u8], stat: &Stat) -> bool {
     if !is_reserved(name) {
         return false;
@@ -108,6 +113,15 @@ impl Parent {
             _ => None,
         };
         staging_names().into_iter().filter_map(open).collect()
+    }
+
+    /// Whether the directory `name`, which has the attributes of a staging directory, holds a name
+    /// that this program would not give: then it is a directory of the user's.
+    pub(in crate::store) fn is_used_otherwise(&self, name: &[u8], is_ours: fn(&[u8]) -> bool) -> bool {
+        // One that vanishes or cannot be opened is no file of the user's either.
+        let Ok(ReservedName::Own(directory)) = self.look_for_staging(name) else { return false };
+        let names = Self::new(directory).names(NAMES_SEEN).unwrap_or_default();
+        names.iter().any(|name| !is_ours(name) && !REMOVED.iter().any(|prefix| name.starts_with(prefix)))
     }
 
     /// None if the name belongs to another user.
