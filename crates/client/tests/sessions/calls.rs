@@ -70,6 +70,34 @@ fn names_are_looked_at_made_changed_and_removed() {
     session.close().unwrap();
 }
 
+/// What was changed by its old name is durable under its new one, or the reply does not say so.
+#[test]
+fn a_file_that_is_changed_and_renamed_in_one_batch_is_synced() {
+    let serving = Serving::start();
+    for name in ["d/a", "d/b", "d/c", "d/deeper/e"] {
+        serving.directory.write(name, b"content");
+    }
+    let session = serving.connect(1);
+    let truncate = |path| Call::Truncate { path, length: 3 };
+    let rename = |path, to| Call::Rename { path, to, keep_existing: false };
+    for calls in [
+        vec![truncate(b"a"), rename(b"a", b"renamed"), truncate(b"b")],
+        vec![truncate(b"c"), Call::Link { path: b"c", to: b"linked" }, Call::Unlink { path: b"c" }],
+        vec![truncate(b"deeper/e"), rename(b"deeper", b"moved")],
+    ] {
+        let mut batch = Batch::new("data/d");
+        calls.iter().for_each(|call| batch.push(call));
+        let reply = session.call(&batch.durable()).unwrap().wait().unwrap();
+        let read = reply.read().unwrap();
+        assert!(read.outcomes.iter().all(|outcome| *outcome == Ok(Answer::Done)), "{read:?}");
+        assert_eq!(read.safety, xdfs_client::Safety::Durable, "{calls:?}");
+    }
+    for name in ["d/renamed", "d/b", "d/linked", "d/moved/e"] {
+        assert_eq!(serving.directory.read(name), b"con");
+    }
+    session.close().unwrap();
+}
+
 #[test]
 fn a_directory_comes_in_pages_each_entry_once_and_says_when_it_is_complete() {
     let serving = Serving::start();

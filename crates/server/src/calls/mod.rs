@@ -405,18 +405,21 @@ impl CallContext {
         Poll::Ready(())
     }
 
+    /// Waits until the files whose attributes were changed are on stable storage. Before a name is taken from a file: it
+    /// would not be found by that name.
     fn sync_changed(&mut self) {
+        if self.changed.paths.is_empty() {
+            return;
+        }
         let files = std::mem::take(&mut self.changed).paths;
         self.loose |= self.base.sync_files(&files) != Ok(Safety::Durable);
     }
 
     /// Waits for the changes to be durable if that was requested, and records whether they are.
     fn settle(&mut self, slice: &Slice) -> Poll<()> {
-        if !self.changed.paths.is_empty() {
-            self.sync_changed();
-            if slice.is_over() {
-                return Poll::Pending;
-            }
+        self.sync_changed();
+        if slice.is_over() {
+            return Poll::Pending;
         }
         self.sync_touched(slice)
     }

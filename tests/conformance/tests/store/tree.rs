@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special};
 use xdfs_io::store::{Existing, LocalStore, MemoryStore, Store, Tree};
-use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
+use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 use xdfs_test_conformance::store::bench::{Bench, path};
 
 /// Runs a test on each of them.
@@ -316,6 +316,20 @@ fn special_files_are_made_and_nothing_else_is_one() {
             assert_eq!(tree.node(&path("null")).unwrap().device, (1, 3));
         }
     });
+}
+
+#[test]
+fn files_are_synced_a_part_at_a_time_and_one_that_is_not_there_is_not_called_durable() {
+    let bench = LocalBench::on_disk();
+    let tree = bench.store.tree().unwrap();
+    let names: BTreeSet<RelPath> = (0..300).map(|number| path(&format!("f{number}"))).collect();
+    names.iter().for_each(|name| bench.put(std::str::from_utf8(name.as_bytes()).unwrap(), b"content"));
+    assert_eq!(tree.sync_files(&names).unwrap(), Safety::Durable);
+    bench.make_directory("d");
+    let with = |name: &str| [path("f0"), path(name), path("f9")].into_iter().collect::<BTreeSet<_>>();
+    assert_eq!(tree.sync_files(&with("d")).unwrap(), Safety::Durable, "of a directory nothing is waited for");
+    // Whoever renames a file meanwhile keeps it from being found.
+    assert_eq!(tree.sync_files(&with("gone")).unwrap(), Safety::Written);
 }
 
 #[test]

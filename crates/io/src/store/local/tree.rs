@@ -2,6 +2,7 @@
 
 use super::leftovers::is_staged;
 use super::{LocalStore, syncfs_policy};
+use crate::store::descriptors::members_max;
 use crate::store::errors::{self, Verb};
 use crate::store::medium::in_memory;
 use crate::store::resolve::names::{self, Held};
@@ -240,12 +241,26 @@ impl Tree for LocalStore {
     }
 
     fn sync_files(&self, paths: &BTreeSet<RelPath>) -> Result<Safety> {
-        let mut files = Vec::with_capacity(paths.len());
+        let mut paths = paths.iter().peekable();
+        let mut safety = Safety::Durable;
+        while paths.peek().is_some() {
+            // A part at a time: each file takes a descriptor until it is synced.
+            safety = safety.min(self.sync_some(paths.by_ref().take(members_max()))?);
+        }
+        Ok(safety)
+    }
+}
+
+impl LocalStore {
+    fn sync_some<'a>(&self, paths: impl Iterator<Item = &'a RelPath>) -> Result<Safety> {
+        let (mut files, mut safety) = (Vec::new(), Safety::Durable);
         for path in paths {
             match self.root.open_regular(path) {
                 Ok((file, _)) => files.push((path, file)),
-                // Another type, or it no longer exists.
-                Err(Blocked { cause: Cause::Kind(_) | Cause::KernelFile | Cause::Errno(Errno::NOENT), .. }) => {}
+                // Another type: its attributes are not waited for.
+                Err(Blocked { cause: Cause::Kind(_) | Cause::KernelFile, .. }) => {}
+                // Somebody else has renamed or removed it: what is not found cannot be synced.
+                Err(Blocked { cause: Cause::Errno(Errno::NOENT), .. }) => safety = Safety::Written,
                 Err(stop) => return Err(self.blocked(Verb::Sync, path, &stop)),
             }
         }
@@ -257,7 +272,7 @@ impl Tree for LocalStore {
         for (path, file) in files.iter().take(if at_once { 1 } else { files.len() }) {
             rustix::io::retry_on_intr(|| sync(file)).map_err(|errno| self.failed(Verb::Sync, path, errno))?;
         }
-        Ok(Safety::Durable)
+        Ok(safety)
     }
 }
 
