@@ -306,6 +306,7 @@ impl Server {
                 // Who asked may have stopped waiting.
                 ServerMessage::Figures(tell) => drop(tell.try_send(self.figures())),
                 ServerMessage::Reload(settings) => {
+                    self.watches.end_moved();
                     (self.config.limits, self.config.policy) = *settings;
                     self.logins.admission.set_limits(self.config.limits.admission());
                     self.services.rates.set(self.config.limits.bandwidth_per_user);

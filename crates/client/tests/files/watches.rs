@@ -124,6 +124,34 @@ fn a_watch_is_over_when_its_directory_or_one_above_it_is_moved_or_removed() {
 }
 
 #[test]
+fn a_reload_that_gives_an_export_another_directory_ends_its_watches() {
+    let serving = Serving::start();
+    serving.directory.write("d/f", b"content");
+    let other = tempfile::tempdir().unwrap();
+    std::fs::create_dir(other.path().join("d")).unwrap();
+    let reload = |path| {
+        let exports = vec![Export::open_to_all("data", Arc::new(LocalStore::open_root(path, true).unwrap()), true)];
+        serving.handle.reload(exports, ServerLimits::default(), Policy::default());
+    };
+    let server = remote(&serving);
+    let (told, watch) = Told::watching(&server, "data/d", Watched::Names);
+    let (one, named) = Told::watching(&server, "data/d/f", Watched::Name);
+    reload(serving.directory.path());
+    serving.directory.write("d/first", b"");
+    told.hears("first", Changes::NAME);
+    assert!(!watch.is_over() && !named.is_over(), "it is the same directory");
+    reload(other.path());
+    told.hears("", Changes::OVER);
+    one.hears("", Changes::OVER);
+    serving.directory.write("d/secret", b"");
+    // What is told of the new directory is told behind what might have been told of the old one.
+    let (again, _watch) = Told::watching(&server, "data/d", Watched::Names);
+    std::fs::write(other.path().join("d/new"), b"").unwrap();
+    again.hears("new", Changes::NAME);
+    assert!(!told.names().contains(&"secret".to_owned()) && watch.is_over() && named.is_over());
+}
+
+#[test]
 fn a_lost_session_is_the_end_of_its_watches_and_they_are_set_again_in_the_next_one() {
     let serving = Serving::start();
     let relay = Relay::to(&serving.address);

@@ -26,7 +26,7 @@ use xdfs_io::store::watch::{self, Mark};
 use xdfs_io::store::{Store, Watcher};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, SessionId};
 use xdfs_proto::notices::PendingNotices;
-use xdfs_proto::wire::notice::Notice;
+use xdfs_proto::wire::notice::{Changes, Notice};
 use xdfs_proto::wire::path::Watched;
 use xdfs_secure::policy::Principal;
 
@@ -107,6 +107,19 @@ impl Watches {
         let budget = principal.budget().to_string().into();
         SessionWatches { shared: Arc::clone(&self.0), queue: Arc::new(queue), budget, begun: AtomicBool::new(false) }
     }
+
+    /// Ends the watches on exports that have another directory now: the old one is no user's to learn of, and of the new
+    /// one they would tell nothing.
+    pub(crate) fn end_moved(&self) {
+        let Some(watcher) = self.0.running() else { return };
+        let mut table = lock(&self.0.table);
+        for entry in table.take_if(&watcher, |entry| self.0.has_moved(entry)) {
+            entry.add(Changes::OVER, b"");
+            table.owe(&entry.queue);
+        }
+        drop(table);
+        watcher.wake();
+    }
 }
 
 impl Drop for Watches {
@@ -146,13 +159,17 @@ impl SessionWatches {
             return Err(Error::new(ErrorKind::LimitExceeded, text));
         }
         let (queue, budget, depth) = (Arc::clone(&self.queue), Arc::clone(&self.budget), directory.depth());
-        let entry = Arc::new(Entry { queue, number, scope, depth, budget });
+        let entry = Arc::new(Entry { queue, number, scope, root: at.root(), depth, budget });
         let watcher = self.shared.watcher()?;
         self.begun.store(true, Ordering::Relaxed);
         lock(&self.shared.table).reserve(&entry)?;
         let added = self.add(&watcher, at.store(), &directory, &entry);
         if added.is_err() {
             lock(&self.shared.table).give_back(&entry);
+        } else if self.shared.has_moved(&entry) {
+            // Authorised before a reload, begun behind it.
+            self.end(number);
+            return Err(Error::new(ErrorKind::Busy, "the export has another directory by now; try again"));
         }
         added
     }
@@ -278,6 +295,11 @@ impl Shared {
             // Changes that follow at once are gathered; the end of the server is not waited for.
             watcher.wait(Some(PAUSE), false);
         }
+    }
+
+    /// Whether its export has another directory than when the watch was authorised.
+    fn has_moved(&self, entry: &Entry) -> bool {
+        self.authority.now().has_moved(entry.name(), entry.root)
     }
 
     /// Whether the user may read this name now.

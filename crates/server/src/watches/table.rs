@@ -1,6 +1,7 @@
 //! Who watches which directory, and how many watches there may be. Neither files nor a clock.
 
 use super::{Queue, lock};
+use crate::authorise::Root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use xdfs_io::store::Watcher;
@@ -43,6 +44,8 @@ pub(super) struct Entry {
     pub queue: Arc<Queue>,
     pub number: u64,
     pub scope: Scope,
+    /// The directory that its export had.
+    pub root: Root,
     /// Directories from its export to what is watched.
     pub depth: usize,
     pub budget: Arc<str>,
@@ -90,6 +93,14 @@ fn range(mark: Mark) -> std::ops::RangeInclusive<(Mark, Key)> {
 impl Entry {
     fn key(&self) -> Key {
         (self.queue.session, self.number)
+    }
+
+    /// What is watched, on the wire.
+    pub(super) fn name(&self) -> &[u8] {
+        match &self.scope {
+            Scope::Names { directory } => directory,
+            Scope::Name { name, .. } => name,
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -247,6 +258,16 @@ impl Table {
                 self.released += 1;
                 watcher.iter().for_each(|watcher| watcher.release(mark));
             }
+        }
+        entries
+    }
+
+    /// Takes out the watches that have begun and of which this holds; returns them.
+    pub(super) fn take_if(&mut self, watcher: &Watcher, over: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
+        let begun = self.watches.values().filter(|(_, marks)| marks.is_some()).map(|(entry, _)| entry);
+        let entries: Vec<_> = begun.filter(|entry| over(entry)).map(Arc::clone).collect();
+        for entry in &entries {
+            self.end(watcher, entry.queue.session, entry.number);
         }
         entries
     }

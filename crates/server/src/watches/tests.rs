@@ -3,12 +3,11 @@
 
 use super::table::{ALL_MAX, SESSION_MAX, USER_BYTES_MAX, USER_MAX};
 use super::*;
-use crate::authorise::Authority;
+use crate::authorise::{Authority, Root};
 use std::sync::atomic::AtomicUsize;
 use xdfs_io::store::LocalStore;
 use xdfs_io::store::watch::Happened;
 use xdfs_proto::base::Level;
-use xdfs_proto::wire::notice::Changes;
 use xdfs_secure::policy::Method;
 
 fn user(name: &str) -> Arc<Principal> {
@@ -31,7 +30,7 @@ fn queue(number: u8, principal: &Arc<Principal>) -> Arc<Queue> {
 }
 
 fn entry(queue: &Arc<Queue>, number: u64, scope: Scope, budget: &str) -> Arc<Entry> {
-    Arc::new(Entry { queue: Arc::clone(queue), number, scope, depth: 0, budget: budget.into() })
+    Arc::new(Entry { queue: Arc::clone(queue), number, scope, root: Root::NONE, depth: 0, budget: budget.into() })
 }
 
 fn names(directory: &[u8]) -> Scope {
@@ -127,6 +126,7 @@ fn what_a_deep_watch_keeps_of_the_directories_above_it_counts() {
         queue: queue((number / SESSION_MAX as u64) as u8, &ada),
         number,
         scope: names(b"e"),
+        root: Root::NONE,
         depth: DEPTH_MAX,
         budget: "ada".into(),
     };
@@ -140,7 +140,8 @@ fn no_user_takes_all_directories_that_the_kernel_watches() {
     let mut deep = |user_number: u8, number: u64| {
         let (name, session) = (format!("user {user_number}"), user_number);
         let queue = queue(session, &user(&name));
-        let entry = Entry { queue, number, scope: names(b"e"), depth: DEPTH_MAX, budget: name.as_str().into() };
+        let (scope, budget) = (names(b"e"), name.as_str().into());
+        let entry = Entry { queue, number, scope, root: Root::NONE, depth: DEPTH_MAX, budget };
         table.reserve(&Arc::new(entry)).map_err(|error| error.kind)
     };
     let of_one = (0..).take_while(|number| deep(1, *number).is_ok()).count();
