@@ -39,7 +39,7 @@ pub enum Error {
         package: &'static str,
     },
     /// The xdfs binary is not where it was looked for.
-    #[error("no xdfs at {}: build it with `cargo build --release -p xdfs-cli` or give --xdfs PATH", path.display())]
+    #[error("no xdfs at {}: build it with `cargo build --release -p xdfs` or give --xdfs PATH", path.display())]
     NoXdfs {
         /// Where it was looked for.
         path: PathBuf,

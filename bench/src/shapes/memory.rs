@@ -43,7 +43,7 @@ pub(super) fn run(world: &World, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Zeros from memory to memory: which way, over how many channels, how many bytes.
+/// From memory to memory: which way, over how many channels, how many bytes.
 pub(super) fn cell(
     args: &Args,
     shape: Shape,
