@@ -83,10 +83,13 @@ pub(crate) fn run(options: &Options, tally: &mut Tally) -> Outcome {
             scope.spawn(|| {
                 while let Some(program) = next(&queue) {
                     let output = folder.join(program.log());
-                    let (began, outcome) = (Instant::now(), program.run(options, &output, started));
+                    let began = Instant::now();
+                    let outcome = program.run(options, &output, started);
+                    let took = began.elapsed();
                     let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
                     let (tally, failed) = &mut *results;
-                    println!("\n--- {} ({:.1} s)", program.name, began.elapsed().as_secs_f64());
+                    println!("\n--- {} ({:.1} s)", program.name, took.as_secs_f64());
+                    tally.took.push((program.name.clone(), took));
                     let counted = tally.failed;
                     if let Err(Failure(why)) = show(&output, tally).and(outcome) {
                         println!("{}: {why}", program.name);

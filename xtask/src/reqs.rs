@@ -6,7 +6,8 @@
 //! different things.
 //!
 //! In docs/mount.md every row of a table whose last column is headed `shown by` names a test in that cell, as
-//! `module::name_of_the_test`, or says `the same` below a row that does.
+//! `module::name_of_the_test`, or says `the same` below a row that does. In docs/security.md, where it is headed `test` or
+//! `where`, it names tests as above, or files that have some.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,22 @@ use crate::{Outcome, verdict};
 
 const TABLE: &str = "docs/papers.md";
 
-/// The page that says what of POSIX holds, and the directory of its tests.
-const MOUNT: &str = "docs/mount.md";
+/// A page whose tables name in their last column what shows each row to hold.
+struct Page {
+    path: &'static str,
+    /// How that column is headed.
+    headed: &'static [&'static str],
+    /// Whether one quoted thing of a cell shows something, and exists.
+    shows: fn(&str, &[File]) -> Result<(), String>,
+}
+
+/// The page that says what of POSIX holds, and the one about attacks.
+const PAGES: [Page; 2] = [
+    Page { path: "docs/mount.md", headed: &["shown by"], shows: is_mount_test },
+    Page { path: "docs/security.md", headed: &["test", "where"], shows: has_tests },
+];
+
+/// The directory of the tests that docs/mount.md names.
 const MOUNT_TESTS: &str = "tests/cli/tests/mount";
 
 /// The groups that were taken on, each with the number of its last requirement; they are numbered from 1.
@@ -46,12 +61,16 @@ pub(crate) fn check() -> Outcome {
     let files = tree::files()?;
     let page = |path: &str| files.iter().find(|file| file.path == path).ok_or_else(|| format!("there is no {path}"));
     let (count, mut findings) = judge(&page(TABLE)?.text, GROUPS, &files);
-    let (rows, wrong) = judge_shown(&page(MOUNT)?.text, &files);
-    findings.extend(wrong);
-    if rows == 0 {
-        findings.push(format!("{MOUNT}: no table says what its rows are shown by"));
+    let mut shown = Vec::new();
+    for named in &PAGES {
+        let (rows, wrong) = judge_shown(named, &page(named.path)?.text, &files);
+        findings.extend(wrong);
+        if rows == 0 {
+            findings.push(format!("{}: no table says what its rows are shown by", named.path));
+        }
+        shown.push(format!("{rows} rows of {}", named.path));
     }
-    verdict(findings, format!("{count} requirements name a test or a reason, and {rows} rows of {MOUNT} a test"))
+    verdict(findings, format!("{count} requirements name a test or a reason, and {} a test", shown.join(" and ")))
 }
 
 /// How many requirements the table has, and what is wrong with it.
@@ -77,45 +96,81 @@ fn judge(table: &str, groups: &[(&str, usize)], files: &[File]) -> (usize, Vec<S
     (line_of.len(), findings)
 }
 
-/// How many rows of docs/mount.md are to be shown by a test, and what is wrong with them.
-fn judge_shown(page: &str, files: &[File]) -> (usize, Vec<String>) {
+/// How many rows of a page are to be shown by a test, and what is wrong with them.
+fn judge_shown(page: &Page, text: &str, files: &[File]) -> (usize, Vec<String>) {
     let (mut rows, mut findings) = (0, Vec::new());
-    // Inside a table that says it: whether its last row named a test.
-    let mut above = None;
-    for (number, line) in (1..).zip(page.lines()) {
+    let mut table = Table::Outside;
+    for (number, line) in (1..).zip(text.lines()) {
         let Some(inner) = line.trim().strip_prefix('|') else {
-            above = None;
+            table = Table::Outside;
             continue;
         };
         let last = inner.trim_end_matches('|').rsplit('|').next().unwrap_or_default().trim();
-        if last == "shown by" {
-            above = Some(false);
-        }
-        let Some(named) = above else { continue };
-        if last == "shown by" || (!last.is_empty() && last.chars().all(|letter| matches!(letter, '-' | ':'))) {
+        let above_shown = match table {
+            Table::Outside if page.headed.contains(&last) => {
+                table = Table::Shown { above: false };
+                continue;
+            }
+            Table::Outside => {
+                table = Table::Other;
+                continue;
+            }
+            Table::Other => continue,
+            Table::Shown { above } => above,
+        };
+        if !last.is_empty() && last.chars().all(|letter| matches!(letter, '-' | ':')) {
             continue;
         }
         rows += 1;
-        let told = if last == "the same" && named { Ok(()) } else { names_mount_tests(last, files) };
-        above = Some(told.is_ok());
-        findings.extend(told.err().map(|what| format!("{MOUNT}:{number}: {what}")));
+        let told = if last == "the same" && above_shown { Ok(()) } else { shows_something(last, page, files) };
+        table = Table::Shown { above: told.is_ok() };
+        findings.extend(told.err().map(|what| format!("{}:{number}: {what}", page.path)));
     }
     (rows, findings)
 }
 
-/// Whether a cell names tests, and all that it names are there.
-fn names_mount_tests(cell: &str, files: &[File]) -> Result<(), String> {
-    let mut tests = 0;
-    for quoted in cell.split('`').skip(1).step_by(2) {
-        let (module, name) = quoted.split_once("::").ok_or_else(|| format!("`{quoted}` is no `module::test`"))?;
-        let path = format!("{MOUNT_TESTS}/{module}.rs");
-        let file = files.iter().find(|file| file.path == path).ok_or_else(|| format!("there is no {path}"))?;
-        if !is_test(file, name, files) {
-            return Err(format!("{path} has no test '{name}'"));
-        }
-        tests += 1;
+/// Where a line of a page is.
+enum Table {
+    Outside,
+    /// A table that names no tests.
+    Other,
+    /// One that does, and whether the row above did.
+    Shown {
+        above: bool,
+    },
+}
+
+/// Whether a cell names what shows its row to hold, and all that it names is there.
+fn shows_something(cell: &str, page: &Page, files: &[File]) -> Result<(), String> {
+    let mut quoted = cell.split('`').skip(1).step_by(2).peekable();
+    quoted.peek().ok_or("the row names no test")?;
+    quoted.try_for_each(|quoted| (page.shows)(quoted, files))
+}
+
+/// `module::test` of the tests of mounts.
+fn is_mount_test(quoted: &str, files: &[File]) -> Result<(), String> {
+    let (module, name) = quoted.split_once("::").ok_or_else(|| format!("`{quoted}` is no `module::test`"))?;
+    let path = format!("{MOUNT_TESTS}/{module}.rs");
+    let file = files.iter().find(|file| file.path == path).ok_or_else(|| format!("there is no {path}"))?;
+    if is_test(file, name, files) { Ok(()) } else { Err(format!("{path} has no test '{name}'")) }
+}
+
+/// `path/to/file.rs::test`, the test's name alone, or a file or a folder with tests.
+fn has_tests(quoted: &str, files: &[File]) -> Result<(), String> {
+    if !quoted.contains('/') {
+        let mut named = files.iter().filter(|file| file.text.contains(quoted));
+        let found = named.any(|file| is_test(file, quoted, files));
+        return if found { Ok(()) } else { Err(format!("there is no test '{quoted}'")) };
     }
-    if tests > 0 { Ok(()) } else { Err("the row names no test".to_owned()) }
+    let (path, name) = quoted.split_once("::").map_or((quoted, None), |(path, name)| (path, Some(name)));
+    let below = |file: &&File| file.path == path || file.path.starts_with(&format!("{}/", path.trim_end_matches('/')));
+    let mut named = files.iter().filter(below).peekable();
+    named.peek().ok_or_else(|| format!("there is no {path}"))?;
+    let shows = |file: &File| match name {
+        Some(name) => is_test(file, name, files),
+        None => file.code().contains("#[test]") || file.text.contains("fuzz_target!"),
+    };
+    if named.any(shows) { Ok(()) } else { Err(format!("`{quoted}` has no such test")) }
 }
 
 /// Id and other cells of a row; none for other lines.
@@ -268,7 +323,8 @@ mod tests {
                 "| x | y |\n|---|---|\n| 1 | 2 |\n\n| | | shown by |\n|---|--:|:---|\n{rows}\n| x | y |\n|---|---|\n| 1 | 2 |\n"
             )
         };
-        let judged = |cells: &[&str]| judge_shown(&page(cells), &files);
+        let mount = &PAGES[0];
+        let judged = |cells: &[&str]| judge_shown(mount, &page(cells), &files);
         assert_eq!(judged(&["`posix::a_is_a`", "the same", "the same"]), (3, vec![]));
         for wrong in
             ["", "reason: none", "the same", "`posix::a`", "`other::b_is_b`", "`a_is_a`", "`posix::a_is_a`, `posix::b`"]
@@ -278,7 +334,28 @@ mod tests {
             assert!(findings[0].starts_with("docs/mount.md:7: "), "{findings:?}");
         }
         assert_eq!(judged(&["reason: none", "the same"]).1.len(), 2, "nothing is named above");
-        assert_eq!(judge_shown("| x | y |\n|---|---|\n| 1 | 2 |\n", &files), (0, vec![]));
+        assert_eq!(judge_shown(mount, "| x | y |\n|---|---|\n| 1 | 2 |\n", &files), (0, vec![]));
+    }
+
+    #[test]
+    fn a_row_about_an_attack_names_tests_or_files_that_have_some() {
+        let judged = |cell: &str| {
+            let page =
+                format!("| attack | test |\n|---|---|\n| a | {cell} |\n\n| sent | log |\n|---|---|\n| b | - |\n");
+            judge_shown(&PAGES[1], &page, &files())
+        };
+        for cell in ["`crates/proto/src/b.rs`", "`crates/proto/src/b.rs`: `b_is_b`", "`crates/proto/src/`"] {
+            assert_eq!(judged(cell), (1, vec![]), "{cell}");
+        }
+        for cell in [
+            "`crates/proto/src/a.rs`",
+            "`crates/proto/src/gone.rs`",
+            "`crates/proto/src/b.rs::gone`",
+            "`gone`",
+            "below",
+        ] {
+            assert_eq!((judged(cell).0, judged(cell).1.len()), (1, 1), "{cell}");
+        }
     }
 
     #[test]

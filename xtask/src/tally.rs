@@ -1,5 +1,7 @@
 //! Counts test results from what the test programs print.
 
+use std::time::Duration;
+
 /// How many tests passed, failed and were left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tally {
@@ -11,6 +13,8 @@ pub(crate) struct Tally {
     pub(crate) left_out: u64,
     /// Those that failed, since what they printed may be thousands of lines above the last one.
     pub(crate) failures: Vec<TestFailure>,
+    /// How long each program of tests ran.
+    pub(crate) took: Vec<(String, Duration)>,
     /// Whether the lines that come are those of the last failure.
     in_failure: bool,
     /// Those of the program that runs, which counts them as passed.
