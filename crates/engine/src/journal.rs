@@ -26,3 +26,20 @@ impl JournalTags for ExportJournals {
         self.key.tag(&all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A part file and its journal that somebody moves to another export say nothing there.
+    #[test]
+    fn the_same_journal_has_another_tag_in_another_export() {
+        let key = Arc::new(JournalKey::new(&[1; 32]));
+        let tag = |export: &str, parts: &[&[u8]]| ExportJournals::tags(&key, export).tag(parts);
+        let journal: &[&[u8]] = &[b"target", b"claims"];
+        assert_eq!(tag("a", journal), tag("a", journal));
+        assert_ne!(tag("a", journal), tag("b", journal));
+        assert_ne!(tag("ab", &[b"c"]), tag("a", &[b"bc"]), "a name's end counts");
+        assert_ne!(tag("a", &[b"b"]), tag("", &[b"a", b"b"]), "so does the number of parts");
+    }
+}

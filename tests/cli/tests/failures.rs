@@ -27,6 +27,14 @@ fn a_file_system_that_is_read_only_is_told_from_an_export_that_is() {
     command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
     let server = Server::start(command, &["--quiet", "--export", "data=server"]);
     scene.write("b", b"new");
+    for number in 0..400 {
+        scene.write(format!("tree/d{}/{number}", number % 7), &pattern(1000, number));
+    }
+    for words in [["cp", "-r", "tree", &server.url("new")].as_slice(), &["sync", "tree", &server.url("")]] {
+        let told = scene.run(words);
+        told.ends_with(exit::PERMISSION_DENIED).says(&["read-only"]);
+        assert_eq!(told.messages.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{}", told.messages);
+    }
     for words in
         [["mkdir", &server.url("new")].as_slice(), &["rm", &server.url("file")], &["cp", "b", &server.url("b")]]
     {

@@ -6,9 +6,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, exit, is_running, pattern, xdfs_binary};
+use xdfs_test_cli::{
+    Outcome, Relay, Running, Scene, Server, exit, is_running, pattern, with_file_systems, xdfs_binary,
+};
 
 const SIZE: usize = 3 << 20;
+/// A file system of a test's own.
+const DISK_BYTES: u64 = 64 << 20;
 /// Calls that make a descriptor.
 const MAKING: &[&str] = &["openat2", "socket", "accept4", "epoll_create1", "eventfd2", "pipe2", "fcntl", "openat"];
 /// How long a server that has no descriptors is watched, and the processor time that it may take then.
@@ -192,6 +196,43 @@ fn f15_a_file_system_that_becomes_read_only_ends_the_upload_and_keeps_the_old_fi
     remount("remount,rw").expect("it was so before");
     upload(&scene, &server, "file").ends_with(0);
     assert!(std::fs::read(inside.join("file")).expect("it is there") == scene.read("client/file"));
+}
+
+/// F15: an ext4 that makes itself read-only since it has found an error, in the middle of an upload.
+#[test]
+fn f15_a_disk_with_an_error_ends_the_upload_and_the_old_file_can_still_be_read() {
+    let test = "f15_a_disk_with_an_error_ends_the_upload_and_the_old_file_can_still_be_read";
+    with_file_systems(test, DISK_BYTES, |mounted| {
+        let remounted = Command::new("mount").args(["-o", "remount,errors=remount-ro"]).arg(&mounted.ext4).status();
+        assert!(remounted.expect("util-linux is installed").success());
+        let scene = Scene::below(&mounted.tmpfs);
+        scene.write("client/file", &pattern(SIZE, 5));
+        std::fs::write(mounted.ext4.join("file"), b"old").expect("there is room");
+        let export = format!("data={}", mounted.ext4.display());
+        let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--export", &export, "--allow-anonymous", "rw"];
+        let server = Server::start(scene.command(words), &["--quiet"]);
+        scene.trust(server.address(), &server);
+        let relay = Relay::holding(&server, 1, 1 << 20);
+        let held = scene.start(["cp", "--retry", "0", "-P", "1", "-b", "64KiB", "client/file", &relay.url("file")]);
+        relay.wait_until_held();
+        // What the kernel does when it reads a block of the disk that cannot be right.
+        std::fs::write(ext4_setting(&mounted.ext4, "trigger_fs_error"), "an error").expect("root may do that");
+        relay.release();
+        let held = held.wait();
+        held.ends_with(exit::PERMISSION_DENIED).says(&["read-only"]);
+        upload(&scene, &server, "other").ends_with(exit::PERMISSION_DENIED).says(&["read-only"]);
+        scene.run(["cp", &server.url("file"), "down"]).ends_with(0);
+        assert_eq!(scene.read("down"), b"old");
+        assert_eq!(server.stop(), Some(0));
+    });
+}
+
+/// The file by which root sets `name` for the ext4 that is mounted here.
+fn ext4_setting(mounted: &Path, name: &str) -> PathBuf {
+    let device = rustix::fs::stat(mounted).expect("it is mounted").st_dev;
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let device = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).expect("the kernel knows it");
+    Path::new("/sys/fs/ext4").join(device.file_name().expect("a device has a name")).join(name)
 }
 
 /// Sets the limit of open descriptors; the one before.

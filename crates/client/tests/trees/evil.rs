@@ -59,6 +59,8 @@ pub struct Script {
     pub small_only: bool,
     /// No reply ever has room for a file.
     pub roomless: bool,
+    /// Why no file can be read; it can where this is empty.
+    pub error: String,
     /// So many times others have every descriptor of the server.
     pub scarce: Arc<AtomicU64>,
 }
@@ -90,12 +92,13 @@ impl EvilStore {
 }
 
 impl EvilStore {
-    fn must_have_descriptors(&self) -> Result<(), Error> {
+    fn must_be_readable(&self) -> Result<(), Error> {
         let taken = self.script.scarce.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         let too_many = 24;
         match taken {
             Ok(_) => Err(Error::new(ErrorKind::Resources, "too many open files").with_errno(too_many)),
-            Err(_) => Ok(()),
+            Err(_) if self.script.error.is_empty() => Ok(()),
+            Err(_) => Err(Error::new(ErrorKind::Storage, self.script.error.as_str())),
         }
     }
 }
@@ -115,7 +118,7 @@ impl Store for EvilStore {
 
     /// Every file has the same bytes.
     fn open(&self, _: &RelPath) -> Result<Source, Error> {
-        self.must_have_descriptors()?;
+        self.must_be_readable()?;
         if self.script.small_only {
             return refused();
         }
@@ -133,7 +136,7 @@ impl Store for EvilStore {
         bytes_max: u64,
         into: &mut SmallReader,
     ) -> Result<Attributes, Error> {
-        self.must_have_descriptors()?;
+        self.must_be_readable()?;
         if self.script.roomless {
             return Err(Error::new(ErrorKind::LimitExceeded, "the reply has no room"));
         }

@@ -6,13 +6,14 @@
 mod messages;
 mod peer;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use peer::Peer;
+use peer::{PASSWORD, Peer, Who, user_name};
 use xdfs_proto::base::{Extent, Timestamp, TransferId};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::path::{Batch, Call, Reply};
@@ -221,8 +222,12 @@ struct Field {
 struct Waited {
     look: Vec<Duration>,
     upload: Vec<Duration>,
+    reread: Vec<Duration>,
     sum: Vec<Duration>,
 }
+
+/// An upload that the server reads back before it is done.
+const REREAD: [&str; 3] = ["cp", "--verify", "reread"];
 
 impl Field {
     fn new() -> Self {
@@ -236,18 +241,28 @@ impl Field {
         let content: Vec<u8> = (0..10 * MIB).map(|at| (at / 7 % 251) as u8).collect();
         scene.write("upload", &content);
         scene.write("server/sum", &content);
-        let server = scene.serve();
+        let config = "[exports.data]\ndirectory = \"server\"\nanonymous = \"rw\"\n[log]\naudit = \"audit.jsonl\"\n";
+        scene.write("server.toml", config.as_bytes());
+        let words = ["serve", "--json", "--quiet", "--listen", "127.0.0.1:0", "--config", "server.toml"];
+        let server = Server::start(scene.command(words), &[]);
+        scene.trust(server.address(), &server);
         Self { scene, server }
     }
 
-    fn attacker(&self, attack: Attack, visitor: u8, number: u8) -> Attacker {
-        Attacker::start(Peer::open(&self.server, visitor), attack, number)
+    fn attacker(&self, attack: Attack, who: Who, number: u8) -> Attacker {
+        Attacker::start(Peer::open(&self.server, who), attack, number)
     }
 
-    /// So many attackers, of all kinds, who are so many users.
-    fn attackers(&self, count: u8, users: u8) -> Vec<Attacker> {
-        let kinds = ATTACKS.into_iter().cycle();
-        (0..count).zip(kinds).map(|(number, attack)| self.attacker(attack, 1 + number % users, number)).collect()
+    /// An attacker of each kind, who are so many users of the server.
+    fn attackers(&self, users: u8) -> Vec<Attacker> {
+        self.scene.write("password", PASSWORD.as_bytes());
+        self.scene.make_private("password");
+        for number in 0..users {
+            let name = user_name(1 + number);
+            self.scene.run(["user", "add", &name, "--password-file", "password"]).ends_with(0);
+        }
+        let numbered = (0..).zip(ATTACKS);
+        numbered.map(|(number, attack)| self.attacker(attack, Who::User(1 + number % users), number)).collect()
     }
 
     fn timed(&self, words: &[&str]) -> Duration {
@@ -263,6 +278,7 @@ impl Field {
         for _ in 0..5 {
             waited.look.push(self.timed(&["ls", &url("sum")]));
             waited.upload.push(self.timed(&["cp", "upload", &url("uploaded")]));
+            waited.reread.push(self.timed(&[&REREAD[..], &["upload", &url("reread")]].concat()));
             waited.sum.push(self.timed(&["sum", &url("sum")]));
             let (memory, threads) = cost(&self.server);
             assert!(
@@ -275,7 +291,9 @@ impl Field {
                 memory / MIB
             );
         }
-        assert_eq!(self.scene.read("server/uploaded"), self.scene.read("upload"));
+        for name in ["server/uploaded", "server/reread"] {
+            assert!(self.scene.read(name) == self.scene.read("upload"), "{name}");
+        }
         waited
     }
 }
@@ -303,7 +321,7 @@ fn cost(server: &Server) -> (u64, u64) {
 fn leave_another_user_his_turn(attack: Attack) {
     let _one = alone();
     let field = Field::new();
-    let attackers: Vec<_> = (0..3).map(|visitor| field.attacker(attack, 1 + visitor, visitor)).collect();
+    let attackers: Vec<_> = (0..3).map(|visitor| field.attacker(attack, Who::Visitor(1 + visitor), visitor)).collect();
     let waited = field.waits(4);
     println!("{attack:?}: {waited:?}, {:?}", cost(&field.server));
     assert!(*waited.look.iter().max().unwrap() < LOOK_MAX, "{waited:?}");
@@ -367,16 +385,23 @@ fn ten_attackers_at_once_slow_another_user_down_by_their_share_alone() {
     for users in [1, 10] {
         let field = Field::new();
         let before = field.waits(1);
-        let attackers = field.attackers(10, users);
+        let attackers = field.attackers(users);
         let during = field.waits(11);
         println!("{users} users: {before:?}, then {during:?}, {:?}", cost(&field.server));
         assert!(*during.look.iter().max().unwrap() < LOOK_MAX, "{users} users: {during:?}");
         let most = 2 * (1 + u32::from(users));
-        for (what, before, during) in [("upload", &before.upload, &during.upload), ("sum", &before.sum, &during.sum)] {
+        for (what, before, during) in [
+            ("upload", &before.upload, &during.upload),
+            ("upload that is read back", &before.reread, &during.reread),
+            ("sum", &before.sum, &during.sum),
+        ] {
             let (before, during) = (median(before), median(during));
             assert!(during <= before * most + TURNS, "{what} beside {users} users: {before:?}, then {during:?}");
         }
         drop(attackers);
+        let lines = field.scene.json_lines("audit.jsonl");
+        let logged_in = lines.iter().filter_map(|line| line["user"].as_str()).filter(|user| user.starts_with("user"));
+        assert_eq!(logged_in.collect::<BTreeSet<_>>().len(), usize::from(users));
         assert_eq!(field.server.stop(), Some(0));
     }
 }

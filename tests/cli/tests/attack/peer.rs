@@ -12,7 +12,7 @@ use xdfs_proto::wire::request::Request;
 use xdfs_proto::wire::{Event, Flags, Head};
 use xdfs_secure::handshake::tls::{Certificates, FAREWELL_BYTES};
 use xdfs_secure::keys::{ChannelKeys, GrantSecret, Role};
-use xdfs_secure::login::Offered;
+use xdfs_secure::login::{Offered, Password};
 use xdfs_secure::record::{Limits, Opener, Sealer};
 use xdfs_test_cli::Server;
 
@@ -21,7 +21,38 @@ pub fn leave_the_machine_to_others() {
     rustix::process::nice(10).unwrap();
 }
 
-/// Channel 1 of a session of a visitor's.
+/// The password of every user that the tests add.
+pub const PASSWORD: &str = "the same for all";
+
+/// Who a peer is: a visitor, by the last number of his address, 127.0.9.`visitor`, or a user with his own address and name.
+#[derive(Clone, Copy, Debug)]
+pub enum Who {
+    Visitor(u8),
+    User(u8),
+}
+
+impl Who {
+    fn address(self) -> u8 {
+        match self {
+            Self::Visitor(number) | Self::User(number) => number,
+        }
+    }
+
+    /// His name at the server, and how he shows that he is it.
+    fn login(self) -> (String, Offered) {
+        match self {
+            Self::Visitor(_) => (String::new(), Offered::Anonymous),
+            Self::User(number) => (user_name(number), Offered::Password(Password::new(PASSWORD.to_owned().into()))),
+        }
+    }
+}
+
+/// The name of a user.
+pub fn user_name(number: u8) -> String {
+    format!("user{number}")
+}
+
+/// Channel 1 of a session of a peer's.
 pub struct Peer {
     stream: TcpStream,
     sealer: Sealer,
@@ -30,7 +61,8 @@ pub struct Peer {
     sent: u64,
 }
 
-fn wishes() -> SessionRequest {
+fn wishes(who: Who) -> SessionRequest {
+    let (user, offer) = who.login();
     let open = Open {
         prefaces: [0; 16],
         features: 0,
@@ -51,26 +83,25 @@ fn wishes() -> SessionRequest {
         open,
         host: "localhost".into(),
         certificates: Certificates::Raw,
-        user: String::new(),
-        offers: vec![Offered::Anonymous],
+        user,
+        offers: vec![offer],
         nonce: [7; 18],
     }
 }
 
 impl Peer {
-    /// The visitor number `visitor`, by the address that he comes from: 127.0.9.`visitor`.
-    pub fn open(server: &Server, visitor: u8) -> Self {
-        Self::connect(server.address().parse().unwrap(), visitor).unwrap()
+    pub fn open(server: &Server, who: Who) -> Self {
+        Self::connect(server.address().parse().unwrap(), who).unwrap()
     }
 
     /// The same, for one who tries again where the server refuses him.
-    pub fn connect(address: SocketAddr, visitor: u8) -> std::io::Result<Self> {
+    pub fn connect(address: SocketAddr, who: Who) -> std::io::Result<Self> {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::new(127, 0, 9, visitor), 0)))?;
+        rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::new(127, 0, 9, who.address()), 0)))?;
         rustix::net::connect(&socket, &address)?;
         let mut stream = TcpStream::from(socket);
         stream.set_nodelay(true)?;
-        let (mut opening, mut step) = ClientOpening::start(wishes()).unwrap();
+        let (mut opening, mut step) = ClientOpening::start(wishes(who)).unwrap();
         let opened = loop {
             step = match step {
                 ClientStep::Done { send, opened } => {
@@ -84,7 +115,8 @@ impl Peer {
                     opening.on_bytes(&bytes).map_err(std::io::Error::other)?
                 }
                 ClientStep::Judge(_) => opening.on_judged().unwrap(),
-                ClientStep::Sign { .. } | ClientStep::Stretch(_) => unreachable!("visitors prove nothing"),
+                ClientStep::Stretch(wanted) => opening.on_stretched(&wanted.run()).unwrap(),
+                ClientStep::Sign { .. } => unreachable!("nobody has a key"),
             };
         };
         let ClientOpened { accept, join_secret, farewell, .. } = *opened;

@@ -1,5 +1,6 @@
 //! Names and listings of a server that wants to fool whoever reads them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xdfs_io::store::tree::NodeKind;
@@ -69,6 +70,31 @@ pub(super) fn lying(script: Script) -> (xdfs_server::ServerHandle, String) {
     let (handle, url) = (server.handle(), format!("xdfs://{}/data#{}", server.address(), server.host_key()));
     std::thread::spawn(move || server.run());
     (handle, url)
+}
+
+#[test]
+fn what_a_server_says_of_an_error_reaches_the_terminal_escaped_and_a_program_as_it_is() {
+    let scene = Scene::new();
+    let script = Script {
+        listings: BTreeMap::from([(b"".to_vec(), vec![line(b"file", NodeKind::Regular)])]),
+        error: NASTY.to_owned(),
+        ..Script::default()
+    };
+    let (handle, url) = lying(script);
+    let file = url.replace("/data#", "/data/file#");
+    let shown = "a\\u{202e}b\\u{2066}c\\u{2028}d\\u{200b}e\\u{e0041}f\\u{9b}g";
+    for words in [["cp", "-r", &url, "copy"].as_slice(), &["cat", &file], &["cp", &file, "file"], &["sum", &file]] {
+        let outcome = scene.run(words);
+        assert_ne!(outcome.code, Some(0), "{words:?}");
+        outcome.says(&[shown]);
+        let (_, screen) = scene.terminal_as("somebody", words).wait();
+        for text in [&outcome.messages, &screen] {
+            assert!(NASTY.chars().filter(|c| !c.is_ascii()).all(|hidden| !text.contains(hidden)), "{words:?}: {text}");
+        }
+    }
+    let told = scene.run(["cp", "--json", &file, "file"]);
+    assert!(told.objects().iter().any(|object| object.to_string().contains(NASTY)), "{told:?}");
+    handle.stop();
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Outcome, Relay, Running, Scene, exit, pattern, xdfs_binary};
+use xdfs_test_cli::{Outcome, Relay, Running, STAGING, Scene, exit, pattern, xdfs_binary};
 
 /// Runs a line of the shell, in which `$0` is xdfs.
 fn shell(scene: &Scene, line: &str, words: &[&str]) -> Outcome {
@@ -74,6 +74,37 @@ fn a_tree_that_is_cancelled_says_so_in_one_line() {
         let outcome = running.wait();
         outcome.ends_with(exit::CANCELLED).says(&["cancelled: copied ", "; run the same command to continue"]);
         assert_eq!(outcome.messages.lines().count(), 1, "{words}: {}", outcome.messages);
+    }
+}
+
+/// What is there right after Ctrl-C is what the same command continues, and nothing that nobody would look for.
+#[test]
+fn a_tree_whose_download_is_cancelled_leaves_only_what_can_be_continued() {
+    let scene = Scene::new();
+    for number in 0..40 {
+        scene.write(format!("server/tree/{number}"), &pattern(300_000 + number * 5000, number as u64));
+    }
+    let server = scene.serve();
+    for channels in ["1", "4"] {
+        let new = format!("new{channels}");
+        let relay = Relay::holding(&server, 1, 4 << 20);
+        let running = scene.start(["cp", "-r", "-P", channels, &relay.url("tree"), &new]);
+        relay.wait_until_held();
+        running.signal(Signal::INT);
+        relay.release();
+        running.wait().ends_with(exit::CANCELLED);
+        let names = scene.names(&new);
+        let staged: Vec<_> = names.iter().filter(|name| name.starts_with(STAGING)).collect();
+        for part in staged.iter().filter(|name| name.ends_with(".part")) {
+            let journal = part.replace(".part", ".journal");
+            assert!(names.contains(&journal), "{part} can be continued: {names:?}");
+        }
+        assert!(staged.iter().all(|name| name.ends_with(".part") || name.ends_with(".journal")), "{names:?}");
+        scene.run(["cp", "-r", "-P", channels, &relay.url("tree"), &new]).ends_with(0);
+        assert_eq!(scene.names(&new), scene.names("server/tree"), "nothing else is left");
+        for name in scene.names(&new) {
+            assert!(scene.read(format!("{new}/{name}")) == scene.read(format!("server/tree/{name}")), "{name}");
+        }
     }
 }
 

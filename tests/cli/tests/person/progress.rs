@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{Relay, Scene, Terminal, pattern, xdfs_binary};
+use xdfs_test_cli::{Relay, Scene, Server, Terminal, pattern, xdfs_binary};
 
 /// What was drawn, line by line, without the marks for the terminal.
 fn drawn(screen: &str) -> Vec<String> {
@@ -23,23 +23,19 @@ fn drawn(screen: &str) -> Vec<String> {
     plain.lines().map(str::to_owned).filter(|line| !line.is_empty()).collect()
 }
 
-#[test]
-fn a_bar_fits_into_its_line_and_shows_no_rate_before_there_is_one() {
-    let scene = Scene::new();
-    let server = scene.serve();
-    scene.write("a-file-with-a-long-name.bin", &pattern(6 << 20, 1));
+/// What is drawn while this is copied, on terminals of every width. The line of a file that is done may be longer: it stays.
+fn bars_fit(scene: &Scene, server: &Server, words: &[&str], is_done: impl Fn(&str) -> bool) {
     for columns in [20, 30, 50, 80, 200] {
-        let relay = Relay::paced(&server, 3 << 20);
+        let relay = Relay::paced(server, 3 << 20);
         let mut command = Command::new("sh");
-        let line = format!("stty cols {columns} rows 24; exec \"$0\" cp -P 1 a-file-with-a-long-name.bin \"$1\"");
-        command.args(["-c", &line]).arg(xdfs_binary()).arg(relay.url(&format!("copy{columns}")));
+        let line = format!("stty cols {columns} rows 24; exec \"$0\" cp -P 1 \"$@\"");
+        command.args(["-c", &line]).arg(xdfs_binary()).args(words).arg(relay.url(&format!("copy{columns}")));
         command.current_dir(scene.path(""));
         scene.dress("somebody", &mut command);
         let (code, screen) = Terminal::start(&command).wait();
         assert_eq!(code, Some(0), "{screen}");
         let lines = drawn(&screen);
-        // The line of a file that is done may be longer: it stays.
-        let bars: Vec<_> = lines.iter().filter(|line| !line.contains("channel")).collect();
+        let bars: Vec<_> = lines.iter().filter(|line| !is_done(line)).collect();
         assert!(bars.iter().any(|line| line.contains('%')), "{columns} columns: {screen:?}");
         for line in bars {
             assert!(line.chars().count() <= columns, "{columns} columns: {line:?}");
@@ -49,6 +45,24 @@ fn a_bar_fits_into_its_line_and_shows_no_rate_before_there_is_one() {
             assert!(lines.iter().any(|line| line.contains("MB/s")), "{screen:?}");
         }
     }
+}
+
+#[test]
+fn a_bar_fits_into_its_line_and_shows_no_rate_before_there_is_one() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("a-file-with-a-long-name.bin", &pattern(6 << 20, 1));
+    bars_fit(&scene, &server, &["a-file-with-a-long-name.bin"], |line| line.contains("channel"));
+}
+
+#[test]
+fn the_bar_of_a_tree_fits_into_its_line_too() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    for number in 0..12 {
+        scene.write(format!("tree/a-directory-with-a-long-name/file-{number}"), &pattern(512 << 10, number));
+    }
+    bars_fit(&scene, &server, &["-r", "tree"], |line| line.starts_with("copied "));
 }
 
 #[test]
