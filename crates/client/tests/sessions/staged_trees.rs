@@ -238,6 +238,31 @@ fn of_one_user_so_many_unfinished_trees_are_kept() {
     assert_eq!(staged(&site).len(), 4, "another user's are counted by themselves");
 }
 
+#[test]
+fn the_bearer_of_a_token_gets_to_no_tree_of_its_user_and_removes_none() {
+    let site = Site::with(ServerLimits { kept: KeptLimits { parts: 3, bytes: 1 << 40 }, ..ServerLimits::roomy() });
+    let ada = site.ada();
+    let place = wire(&ada.stage_tree("trees/open/big", MINE).unwrap());
+    ada.make_directory(&place, 0o755, false).unwrap();
+    ada.close().unwrap();
+    site.serving.wait_for_status("the session is over", |[sessions, ..]| sessions == 0);
+    for number in 0..5_u8 {
+        let token = site.login("ada", by_token(2));
+        let other = wire(&token.stage_tree(format!("trees/open/new{number}"), [number; 16]).unwrap());
+        token.make_directory(&other, 0o755, false).unwrap();
+        token.close().unwrap();
+        site.serving.wait_for_status("the session is over", |[sessions, ..]| sessions == 0);
+    }
+    let token = site.login("ada", by_token(2));
+    assert_ne!(wire(&token.stage_tree("trees/open/big", MINE).unwrap()), place);
+    let ada = site.ada();
+    assert_eq!(wire(&ada.stage_tree("trees/open/big", MINE).unwrap()), place, "she goes on with hers");
+    assert!(ada.look(&place, Wanted::MODE).is_ok());
+    let planted = kind(token.make_directory(format!("{place}/planted"), 0o755, false));
+    assert_eq!(planted, Some(ErrorKind::Refused));
+    ada.publish_tree("trees/open/big", MINE, false).unwrap();
+}
+
 /// As servers before these calls, which know neither of them.
 #[test]
 fn an_export_without_such_trees_says_that_it_has_none() {

@@ -114,8 +114,9 @@ pub struct Space {
 pub struct TreeKey<'a> {
     /// The name that it will get.
     pub target: &'a RelPath,
-    /// Its user.
-    pub user: &'a [u8],
+    /// Whose it is, among whom the bound on unfinished trees is counted: as of part files, the name of a user, or that of
+    /// the user's tokens.
+    pub owner: &'a [u8],
     /// The client's id for it, a secret of the client.
     pub client: &'a [u8; 16],
 }

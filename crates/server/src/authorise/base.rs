@@ -119,7 +119,7 @@ impl Base {
     /// returns its path below the export.
     pub fn stage_tree(&self, below: &[u8], client: &[u8; 16]) -> Result<Vec<u8>, Error> {
         let at = self.tree_at(below)?;
-        let place = at.store().stage_tree(&self.key(&at, client))?;
+        let place = at.store().stage_tree(&TreeKey { target: at.path(), owner: &self.session.part_owner(), client })?;
         let path = wire_path(place.id);
         self.staged_trees.note(&self.session, self.export.name(), at.path(), place);
         Ok(path)
@@ -128,8 +128,9 @@ impl Base {
     /// Publishes such a tree under its name.
     pub fn publish_tree(&self, below: &[u8], client: &[u8; 16]) -> Result<(), Error> {
         let at = self.tree_at(below)?;
-        at.store().publish_tree(&self.key(&at, client))?;
-        self.staged_trees.forget(&self.session.user, self.export.name(), at.path());
+        let owner = self.session.part_owner();
+        at.store().publish_tree(&TreeKey { target: at.path(), owner: &owner, client })?;
+        self.staged_trees.forget(&owner, self.export.name(), at.path());
         Ok(())
     }
 
@@ -139,10 +140,6 @@ impl Base {
             Some(_) => Err(Error::new(ErrorKind::InvalidPath, "a tree that is on its way holds no other one")),
             None => Ok(at),
         }
-    }
-
-    fn key<'a>(&'a self, at: &'a Authorized, client: &'a [u8; 16]) -> TreeKey<'a> {
-        TreeKey { target: at.path(), user: self.session.user.as_bytes(), client }
     }
 
     /// Waits until the names in a directory that an [`Authorized`] of this base referred to are on

@@ -186,13 +186,13 @@ impl Authority {
     /// of this form, as it does every reserved name.
     fn place(&self, who: &Principal, export: &Export, path: &RelPath) -> Result<Option<Place>, Error> {
         let Some((id, rest)) = staged_trees::read(path) else { return Ok(None) };
-        let Some(stage) = self.staged_trees.of(&who.user, export.name(), id) else { return Ok(None) };
+        let Some(stage) = self.staged_trees.of(who, export.name(), id) else { return Ok(None) };
         let store = export.store().within_tree(&stage.place.holder)?;
-        let mut path = stage.place.top;
+        let mut path = stage.place.top.clone();
         for component in rest.components() {
             path.push(component).map_err(|error| Error::new(ErrorKind::InvalidPath, error.to_string()))?;
         }
-        Ok(Some(Place { target: stage.target, store, path }))
+        Ok(Some(Place { target: stage.target.clone(), store, path }))
     }
 
     /// The export of this name, its index, and the rights of `who` there according to its list.

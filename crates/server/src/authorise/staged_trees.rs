@@ -2,7 +2,7 @@
 //! (P-79).
 //!
 //! `EXPORT/.xdfs-staging/tree-<32 digits>` refers to it as long as the session that requested it
-//! lives, only for its user, and with the rights that the user has at the target. A tree that is
+//! lives, only for its owner, and with the rights that the user has at the target. A tree that is
 //! not listed here is reported as not found.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -42,11 +42,12 @@ pub(super) fn read(path: &RelPath) -> Option<([u8; 16], RelPath)> {
 }
 
 /// One tree.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct StagedTree {
-    /// The session that owns it; the tree is dropped when this is gone.
+    /// The session that requested it; the tree is dropped when this is gone.
     session: Weak<Principal>,
-    user: String,
+    /// Whose it is, as of part files: a user's, or that of the user's tokens.
+    owner: Vec<u8>,
     export: String,
     pub(super) target: RelPath,
     pub(super) place: TreePlace,
@@ -54,12 +55,12 @@ pub(super) struct StagedTree {
 
 /// The list of staged trees. Clones share the list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StagedTrees(Arc<Mutex<Vec<StagedTree>>>);
+pub(crate) struct StagedTrees(Arc<Mutex<Vec<Arc<StagedTree>>>>);
 
 impl StagedTrees {
     /// The list, without trees of ended sessions: a panicked holder of the lock must not block
     /// others.
-    fn present(&self) -> MutexGuard<'_, Vec<StagedTree>> {
+    fn present(&self) -> MutexGuard<'_, Vec<Arc<StagedTree>>> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.retain(|stage| stage.session.strong_count() > 0);
         list
@@ -71,29 +72,29 @@ impl StagedTrees {
     }
 
     /// Registers the tree of this id at `target` for `session`.
-    pub(super) fn note(&self, session: &Arc<Principal>, export: &str, target: &RelPath, place: TreePlace) {
-        let session = Arc::downgrade(session);
+    pub(super) fn note(&self, by: &Arc<Principal>, export: &str, target: &RelPath, place: TreePlace) {
+        let session = Arc::downgrade(by);
         let mut list = self.present();
-        let same = |stage: &StagedTree| stage.session.ptr_eq(&session);
+        let same = |stage: &Arc<StagedTree>| stage.session.ptr_eq(&session);
         list.retain(|stage| !same(stage) || stage.place.id != place.id || stage.export != export);
         if list.iter().filter(|stage| same(stage)).count() >= TREES_MAX
             && let Some(oldest) = list.iter().position(same)
         {
             list.remove(oldest);
         }
-        let user = session.upgrade().map_or(String::new(), |who| who.user.clone());
-        list.push(StagedTree { session, user, export: export.to_owned(), target: target.clone(), place });
+        let (owner, export, target) = (by.part_owner(), export.to_owned(), target.clone());
+        list.push(Arc::new(StagedTree { session, owner, export, target, place }));
     }
 
-    /// The tree of this id in an export, for `user`.
-    pub(super) fn of(&self, user: &str, export: &str, id: [u8; 16]) -> Option<StagedTree> {
-        let list = self.present();
-        list.iter().find(|stage| stage.place.id == id && stage.user == user && stage.export == export).cloned()
+    /// The tree of this id in an export, if it is one of `who`.
+    pub(super) fn of(&self, who: &Principal, export: &str, id: [u8; 16]) -> Option<Arc<StagedTree>> {
+        let (list, owner) = (self.present(), who.part_owner());
+        list.iter().find(|stage| stage.place.id == id && stage.owner == owner && stage.export == export).cloned()
     }
 
     /// The tree was published under its name.
-    pub(super) fn forget(&self, user: &str, export: &str, target: &RelPath) {
-        self.present().retain(|stage| stage.user != user || stage.export != export || stage.target != *target);
+    pub(super) fn forget(&self, owner: &[u8], export: &str, target: &RelPath) {
+        self.present().retain(|stage| stage.owner != owner || stage.export != export || stage.target != *target);
     }
 }
 

@@ -30,8 +30,8 @@ impl LocalStore {
         let tags = self.parts.tags.as_ref();
         let tags =
             tags.ok_or_else(|| Error::new(ErrorKind::Unsupported, "this store has no key to name trees with"))?;
-        let tag = tags.tag(&[b"tree", key.user, key.target.as_bytes(), key.client]);
-        let user = tags.tag(&[b"tree of", key.user]);
+        let tag = tags.tag(&[b"tree", key.owner, key.target.as_bytes(), key.client]);
+        let user = tags.tag(&[b"tree of", key.owner]);
         let (mut id, mut owner) = ([0; 16], [0; 8]);
         // A tag has 32 bytes.
         id.iter_mut().zip(tag).for_each(|(to, from)| *to = from);
@@ -144,7 +144,7 @@ mod tests {
         let folder = scratch.path();
         let store = LocalStore::open_root(folder, true).unwrap().with_journal_tags(Arc::new(Tags));
         let target = RelPath::parse(b"new").unwrap();
-        let key = TreeKey { target: &target, user: b"ada", client: &[1; 16] };
+        let key = TreeKey { target: &target, owner: b"ada", client: &[1; 16] };
         let place = store.stage_tree(&key).unwrap();
         let inner = store.within_tree(&place.holder).unwrap();
         let mut deep = place.top.clone();
