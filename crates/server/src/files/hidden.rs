@@ -13,17 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_secure::policy::Principal;
+use xdfs_secure::policy::{Method, Principal};
 
 /// The last component of a hidden name begins so.
 const PREFIX: &[u8] = b".xdfs-removed-";
 
-/// Names that are remembered, of one user and in all, and their bytes. What is more stays
-/// if its client does not remove it.
-const NAMES_EACH_MAX: usize = 1024;
-const NAMES_MAX: usize = 4096;
-const NAME_BYTES_EACH_MAX: usize = 1 << 20;
-const NAME_BYTES_MAX: usize = 4 << 20;
+/// Names that are remembered, of one user, of all visitors and in all, and their bytes. What is more
+/// stays if its client does not remove it.
+const EACH_MAX: Usage = Usage { names: 1024, bytes: 1 << 20 };
+const VISITORS_MAX: Usage = Usage { names: 3072, bytes: 3 << 20 };
+const ALL_MAX: Usage = Usage { names: 4096, bytes: 4 << 20 };
 
 /// How long a client may take to come back, where no lease says so.
 const KEPT: Duration = Duration::from_secs(120);
@@ -39,11 +38,38 @@ pub(crate) struct Hidden {
     since: Option<Instant>,
 }
 
+/// Names that are remembered.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Usage {
+    names: usize,
+    bytes: usize,
+}
+
+impl Usage {
+    /// Whether one more name of so many bytes fits.
+    fn has_room(self, bytes: usize, most: Self) -> bool {
+        self.names < most.names && self.bytes + bytes <= most.bytes
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.names += 1;
+        self.bytes += bytes;
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.names -= 1;
+        self.bytes -= bytes;
+    }
+}
+
 /// The hidden names of all sessions, as `EXPORT/path`.
 #[derive(Default, Debug)]
 struct HiddenNames {
     names: BTreeMap<Vec<u8>, Hidden>,
-    bytes: usize,
+    /// By what their sessions count against: a user's tokens take nothing of the user.
+    budgets: BTreeMap<String, Usage>,
+    visitors: Usage,
+    all: Usage,
 }
 
 /// The hidden names of a server.
@@ -73,24 +99,43 @@ pub(crate) fn kept(lease: Duration) -> Duration {
 impl HiddenNames {
     /// The name leads to this file, and belongs to this session.
     fn insert(&mut self, name: Vec<u8>, file: FileKey, session: &Arc<Principal>) {
+        let user = Arc::new(Principal::clone(session));
+        self.put(name, Hidden { file, session: Arc::downgrade(session), user, since: None });
+    }
+
+    /// Remembers it under this name, if there is room.
+    fn put(&mut self, name: Vec<u8>, hidden: Hidden) {
         self.remove(&name);
-        let own = self.names.iter().filter(|(_, one)| one.user.user == session.user);
-        let (each, bytes) = own.fold((0, name.len()), |(count, bytes), (name, _)| (count + 1, bytes + name.len()));
-        if each >= NAMES_EACH_MAX
-            || bytes > NAME_BYTES_EACH_MAX
-            || self.names.len() >= NAMES_MAX
-            || self.bytes + name.len() > NAME_BYTES_MAX
+        let (budget, bytes) = (hidden.user.budget().to_string(), name.len());
+        let own = self.budgets.get(&budget).copied().unwrap_or_default();
+        let visitor = hidden.user.method == Method::Anonymous;
+        if !own.has_room(bytes, EACH_MAX)
+            || visitor && !self.visitors.has_room(bytes, VISITORS_MAX)
+            || !self.all.has_room(bytes, ALL_MAX)
         {
             return;
         }
-        self.bytes += name.len();
-        let user = Arc::new(Principal::clone(session));
-        self.names.insert(name, Hidden { file, session: Arc::downgrade(session), user, since: None });
+        self.budgets.entry(budget).or_default().add(bytes);
+        if visitor {
+            self.visitors.add(bytes);
+        }
+        self.all.add(bytes);
+        self.names.insert(name, hidden);
     }
 
     fn remove(&mut self, name: &[u8]) -> Option<Hidden> {
-        let known = self.names.remove(name)?;
-        self.bytes -= name.len();
+        let (known, bytes) = (self.names.remove(name)?, name.len());
+        let budget = known.user.budget().to_string();
+        if let Some(own) = self.budgets.get_mut(&budget) {
+            own.take(bytes);
+            if *own == Usage::default() {
+                self.budgets.remove(&budget);
+            }
+        }
+        if known.user.method == Method::Anonymous {
+            self.visitors.take(bytes);
+        }
+        self.all.take(bytes);
         Some(known)
     }
 
@@ -100,12 +145,7 @@ impl HiddenNames {
         let moved: Vec<Vec<u8>> = self.names.keys().filter(|name| name.starts_with(&below)).cloned().collect();
         for name in moved {
             let Some(known) = self.remove(&name) else { continue };
-            let new = [to, &name[from.len()..]].concat();
-            self.remove(&new);
-            if self.bytes + new.len() <= NAME_BYTES_MAX {
-                self.bytes += new.len();
-                self.names.insert(new, known);
-            }
+            self.put([to, &name[from.len()..]].concat(), known);
         }
         self.remove(from);
     }
@@ -203,7 +243,7 @@ pub(super) fn plain(path: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xdfs_secure::policy::Method;
+    use xdfs_secure::policy::PublicKey;
 
     const FILE: FileKey = [7; 16];
     const NAME: &[u8] = b"data/d/.xdfs-removed-1-0";
@@ -211,6 +251,18 @@ mod tests {
 
     fn session(user: &str) -> Arc<Principal> {
         Arc::new(Principal { user: user.to_owned(), method: Method::Anonymous, key: None, scope: None })
+    }
+
+    /// More names below a directory than one user may have.
+    fn fill(table: &mut HiddenNames, directory: &str, session: &Arc<Principal>) {
+        for number in 0..2 * EACH_MAX.names {
+            table.insert(format!("{directory}/.xdfs-removed-{number}").into_bytes(), FILE, session);
+        }
+    }
+
+    fn is_empty(table: &HiddenNames) -> bool {
+        let none = Usage::default();
+        table.names.is_empty() && table.budgets.is_empty() && table.visitors == none && table.all == none
     }
 
     fn names(due: Vec<(Vec<u8>, Hidden)>) -> Vec<Vec<u8>> {
@@ -233,7 +285,7 @@ mod tests {
         drop(again);
         assert!(table.due(TIME, now + 3 * TIME).is_empty());
         assert_eq!(names(table.due(TIME, now + 4 * TIME)), [NAME]);
-        assert_eq!((table.names.len(), table.bytes), (0, 0));
+        assert!(is_empty(&table));
     }
 
     #[test]
@@ -245,21 +297,56 @@ mod tests {
         table.renamed(b"data/dd/.xdfs-removed-1-1", b"data/kept");
         drop(ada);
         assert!(table.due(Duration::ZERO, now).iter().all(|(name, _)| name == b"data/elsewhere/.xdfs-removed-1-0"));
-        assert_eq!((table.names.len(), table.bytes), (0, 0));
+        assert!(is_empty(&table));
     }
 
     #[test]
     fn the_table_is_bounded_for_each_user_and_in_all() {
         let (mut table, ada, bob) = (HiddenNames::default(), session("ada"), session("bob"));
-        for number in 0..2 * NAMES_EACH_MAX {
-            table.insert(format!("data/.xdfs-removed-{number}").into_bytes(), FILE, &ada);
-        }
-        assert_eq!(table.names.len(), NAMES_EACH_MAX);
+        fill(&mut table, "data", &ada);
+        assert_eq!(table.names.len(), EACH_MAX.names);
         table.insert(NAME.to_vec(), FILE, &bob);
-        assert_eq!(table.names.len(), NAMES_EACH_MAX + 1);
-        let before = table.bytes;
-        table.insert(vec![b'n'; NAME_BYTES_MAX], FILE, &bob);
-        assert_eq!(table.bytes, before);
+        assert_eq!(table.names.len(), EACH_MAX.names + 1);
+        let before = table.all;
+        table.insert(vec![b'n'; EACH_MAX.bytes], FILE, &bob);
+        assert_eq!(table.all, before);
+    }
+
+    #[test]
+    fn the_bound_of_a_user_holds_for_names_that_a_renamed_directory_makes_longer() {
+        let (mut table, ada) = (HiddenNames::default(), session("ada"));
+        fill(&mut table, "data/d", &ada);
+        table.renamed(b"data/d", &[&b"data/"[..], &[b'd'; 4000]].concat());
+        let bytes: usize = table.names.keys().map(Vec::len).sum();
+        assert!(bytes <= EACH_MAX.bytes && table.names.len() > 200, "{} names of {bytes} bytes", table.names.len());
+        table.renamed(&[&b"data/"[..], &[b'd'; 4000]].concat(), b"data/d");
+        drop(ada);
+        table.due(Duration::ZERO, Instant::now());
+        assert!(is_empty(&table));
+    }
+
+    #[test]
+    fn the_tokens_of_a_user_leave_the_user_what_is_the_users_own() {
+        let mut table = HiddenNames::default();
+        let key = Some(PublicKey([1; 32]));
+        let token = Arc::new(Principal { user: "ada".to_owned(), method: Method::Token, key, scope: None });
+        fill(&mut table, "data", &token);
+        let ada = Arc::new(Principal { method: Method::Key, ..Principal::clone(&token) });
+        table.insert(NAME.to_vec(), FILE, &ada);
+        assert!(table.names.contains_key(NAME));
+    }
+
+    #[test]
+    fn all_visitors_together_leave_a_quarter_to_those_who_logged_in() {
+        let mut table = HiddenNames::default();
+        let visitors: Vec<_> = (0..5).map(|number| session(&format!("anonymous@192.0.2.{number}"))).collect();
+        for (number, visitor) in visitors.iter().enumerate() {
+            fill(&mut table, &format!("data/{number}"), visitor);
+        }
+        assert_eq!(table.names.len(), VISITORS_MAX.names);
+        let ada = Principal { method: Method::Key, ..Principal::clone(&session("ada")) };
+        fill(&mut table, "data", &Arc::new(ada));
+        assert_eq!(table.names.len(), ALL_MAX.names);
     }
 
     #[test]
