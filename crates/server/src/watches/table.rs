@@ -9,6 +9,7 @@ use xdfs_io::store::watch::Mark;
 use xdfs_proto::base::{Error, ErrorKind, SessionId};
 use xdfs_proto::notices;
 use xdfs_proto::wire::notice::{Changes, Notice};
+use xdfs_secure::policy::Method;
 
 /// Watches of a session: those that are told apart; a busy mount has some thousand directories.
 pub(super) const SESSION_MAX: usize = notices::WATCHES_MAX;
@@ -26,6 +27,11 @@ pub(super) const ALL_BYTES_MAX: usize = 64 << 20;
 /// most a quarter and all of them three: other programs may run as that user.
 const QUARTERS: usize = 4;
 const ALL_QUARTERS: usize = 3;
+
+/// All anonymous users together leave a quarter of what all users have to those who logged in.
+const VISITORS_MAX: usize = ALL_MAX / 4 * 3;
+const VISITORS_BYTES_MAX: usize = ALL_BYTES_MAX / 4 * 3;
+const VISITORS_QUARTERS: usize = 2;
 
 /// Memory of a watch besides its names, and for each directory above it, generously.
 const WATCH_BYTES: usize = 512;
@@ -74,12 +80,23 @@ pub(super) struct Table {
     /// By each directory above it.
     above: BTreeSet<(Mark, Key)>,
     users: BTreeMap<Arc<str>, Usage>,
+    /// Of all anonymous users.
+    visitors: Usage,
     all: Usage,
     sessions: BTreeMap<SessionId, usize>,
     /// How often a mark was released.
     released: u64,
     /// What could not be sent.
     owed: Vec<Arc<Queue>>,
+}
+
+impl Usage {
+    /// Whether all of `more` fits.
+    fn has_room(self, more: Self, most: Self) -> bool {
+        self.watches + more.watches <= most.watches
+            && self.bytes + more.bytes <= most.bytes
+            && self.marks + more.marks <= most.marks
+    }
 }
 
 fn too_many() -> Error {
@@ -112,9 +129,13 @@ impl Entry {
             }
     }
 
-    /// Directories that the kernel watches for it.
-    fn marks(&self) -> usize {
-        self.depth + 1
+    /// What it takes: the kernel watches the directories above it, too.
+    fn usage(&self) -> Usage {
+        Usage { watches: 1, bytes: self.bytes(), marks: self.depth + 1 }
+    }
+
+    fn is_visitors(&self) -> bool {
+        self.queue.principal.method == Method::Anonymous
     }
 
     /// The client is to be told this, of a name in the directory or of what is watched itself.
@@ -148,26 +169,31 @@ impl Table {
             return Err(Error::new(ErrorKind::AlreadyExists, "the session has a watch of this number"));
         }
         let own = self.users.get(&entry.budget).copied().unwrap_or_default();
-        let (bytes, marks) = (entry.bytes(), entry.marks());
+        let (more, quarter) = (entry.usage(), self.marks_max / QUARTERS);
+        let most = |watches, bytes, quarters| Usage { watches, bytes, marks: quarter * quarters };
+        let visitors = most(VISITORS_MAX, VISITORS_BYTES_MAX, VISITORS_QUARTERS);
         let few = self.of_session(entry.queue.session) < SESSION_MAX
-            && own.watches < USER_MAX
-            && own.bytes + bytes <= USER_BYTES_MAX
-            && own.marks + marks <= self.marks_max / QUARTERS
-            && self.all.watches < ALL_MAX
-            && self.all.bytes + bytes <= ALL_BYTES_MAX
-            && self.all.marks + marks <= self.marks_max / QUARTERS * ALL_QUARTERS;
+            && own.has_room(more, most(USER_MAX, USER_BYTES_MAX, 1))
+            && (!entry.is_visitors() || self.visitors.has_room(more, visitors))
+            && self.all.has_room(more, most(ALL_MAX, ALL_BYTES_MAX, ALL_QUARTERS));
         if !few {
             return Err(too_many());
         }
-        let usage = self.users.entry(Arc::clone(&entry.budget)).or_default();
-        for usage in [usage, &mut self.all] {
-            usage.watches += 1;
-            usage.bytes += bytes;
-            usage.marks += marks;
-        }
+        self.users.entry(Arc::clone(&entry.budget)).or_default();
+        self.usages(entry).for_each(|usage| {
+            usage.watches += more.watches;
+            usage.bytes += more.bytes;
+            usage.marks += more.marks;
+        });
         *self.sessions.entry(entry.queue.session).or_default() += 1;
         self.watches.insert(entry.key(), (Arc::clone(entry), None));
         Ok(())
+    }
+
+    /// Where a watch counts.
+    fn usages(&mut self, entry: &Entry) -> impl Iterator<Item = &mut Usage> {
+        let visitors = entry.is_visitors().then_some(&mut self.visitors);
+        self.users.get_mut(&entry.budget).into_iter().chain(visitors).chain([&mut self.all])
     }
 
     /// A watch that did not begin, or is over, counts no longer.
@@ -175,11 +201,12 @@ impl Table {
         if self.watches.remove(&entry.key()).is_none() {
             return;
         }
-        for usage in self.users.get_mut(&entry.budget).into_iter().chain([&mut self.all]) {
-            usage.watches -= 1;
-            usage.bytes -= entry.bytes();
-            usage.marks -= entry.marks();
-        }
+        let less = entry.usage();
+        self.usages(entry).for_each(|usage| {
+            usage.watches -= less.watches;
+            usage.bytes -= less.bytes;
+            usage.marks -= less.marks;
+        });
         if self.users.get(&entry.budget) == Some(&Usage::default()) {
             self.users.remove(&entry.budget);
         }

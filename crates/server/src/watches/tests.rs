@@ -153,6 +153,25 @@ fn no_user_takes_all_directories_that_the_kernel_watches() {
 }
 
 #[test]
+fn all_visitors_together_leave_a_quarter_to_those_who_logged_in() {
+    let mut table = Table::new(8_192);
+    let mut watch = |session: u8, method, number| {
+        let name = format!("user {session}");
+        let principal = Principal { method, ..Principal::clone(&user(&name)) };
+        let entry = entry(&queue(session, &Arc::new(principal)), number, names(b"e"), &name);
+        table.reserve(&entry).map(|()| entry).map_err(|error| error.kind)
+    };
+    let visitors: Vec<_> = (1..5)
+        .flat_map(|session| (0..4096).map(move |number| (session, number)))
+        .filter_map(|(session, number)| watch(session, Method::Anonymous, number).ok())
+        .collect();
+    assert_eq!(visitors.len(), 4_096);
+    assert_eq!((0..4096).filter(|number| watch(9, Method::Key, *number).is_ok()).count(), 2_048);
+    visitors.iter().for_each(|entry| table.give_back(entry));
+    assert!(table.reserve(&visitors[0]).is_ok());
+}
+
+#[test]
 fn a_user_is_judged_once_in_a_round_for_a_name_however_many_watches_a_session_has() {
     let (judged, asked) = (Judged::default(), AtomicUsize::new(0));
     let (one, two) = (queue(1, &user("ada")), queue(2, &user("bob")));
