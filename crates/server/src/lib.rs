@@ -35,6 +35,7 @@ mod batches;
 mod calls;
 mod clock;
 pub mod config;
+mod descriptor_slots;
 mod files;
 mod host;
 mod listen;

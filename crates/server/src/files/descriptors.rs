@@ -3,15 +3,24 @@
 //!
 //! A descriptor is here or nowhere: what closes one and what locks it cannot be about two of them.
 
+use crate::descriptor_slots::DescriptorSlot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use xdfs_io::store::OpenFile;
+use xdfs_proto::base::Error;
 
 /// A descriptor behind a handle.
 struct Held {
     id: u64,
     user: Arc<str>,
     file: Arc<OpenFile>,
+}
+
+/// A descriptor that holds a lock.
+struct Pinned {
+    user: Arc<str>,
+    file: Arc<OpenFile>,
+    _slot: DescriptorSlot,
 }
 
 /// The open descriptors. What is taken out is returned: closing a file may take long, and happens
@@ -24,11 +33,7 @@ pub(super) struct Descriptors {
     moments: BTreeMap<u64, u64>,
     users: BTreeMap<Arc<str>, usize>,
     /// Those that hold a lock, and stay open, by handle: besides those of `order`.
-    pinned: BTreeMap<u64, Held>,
-    /// Descriptors of each user that hold a lock: those of `pinned`, and those of owners of ranges.
-    pins: BTreeMap<Arc<str>, usize>,
-    /// How many owners of ranges there are.
-    owners: usize,
+    pinned: BTreeMap<u64, Pinned>,
     now: u64,
 }
 
@@ -46,8 +51,8 @@ fn count_down(counts: &mut BTreeMap<Arc<str>, usize>, user: &Arc<str>) {
 
 impl Descriptors {
     pub(super) fn new(most: usize) -> Self {
-        let (order, moments, users, pinned, pins) = Default::default();
-        Self { most: most.max(4), order, moments, users, pinned, pins, owners: 0, now: 0 }
+        let (order, moments, users, pinned) = Default::default();
+        Self { most, order, moments, users, pinned, now: 0 }
     }
 
     /// The handle's descriptor, if it is still open; it is then the one used last.
@@ -98,46 +103,25 @@ impl Descriptors {
 
     /// The handle is closed.
     pub(super) fn gone(&mut self, id: u64) -> Option<Arc<OpenFile>> {
-        let Some(held) = self.pinned.remove(&id) else { return self.take(id) };
-        count_down(&mut self.pins, &held.user);
-        Some(held.file)
+        self.pinned.remove(&id).map(|pinned| pinned.file).or_else(|| self.take(id))
     }
 
-    /// The handle's descriptor, which stays open from now on: `file` if it has none. None if the
-    /// user, or the server, has too many of these.
-    pub(super) fn pin(&mut self, id: u64, user: &Arc<str>, file: &Arc<OpenFile>) -> Option<Arc<OpenFile>> {
-        if let Some(held) = self.pinned.get(&id) {
-            return Some(Arc::clone(&held.file));
+    /// The handle's descriptor, which stays open from now on, as one that `slot` counts: `file` if it
+    /// has none.
+    pub(super) fn pin(
+        &mut self,
+        id: u64,
+        user: &Arc<str>,
+        file: &Arc<OpenFile>,
+        slot: impl FnOnce() -> Result<DescriptorSlot, Error>,
+    ) -> Result<Arc<OpenFile>, Error> {
+        if let Some(pinned) = self.pinned.get(&id) {
+            return Ok(Arc::clone(&pinned.file));
         }
-        if !self.may_pin(user) {
-            return None;
-        }
+        let slot = slot()?;
         let file = self.take(id).unwrap_or_else(|| Arc::clone(file));
-        *self.pins.entry(Arc::clone(user)).or_default() += 1;
-        self.pinned.insert(id, Held { id, user: Arc::clone(user), file: Arc::clone(&file) });
-        Some(file)
-    }
-
-    fn may_pin(&self, user: &Arc<str>) -> bool {
-        let own = self.pins.get(user).copied().unwrap_or(0);
-        own < self.most.div_ceil(8) && self.pinned.len() + self.owners < self.most.div_ceil(2)
-    }
-
-    /// An owner of ranges opens a descriptor of its own, which is counted here; false if the user, or
-    /// the server, has too many of these.
-    pub(super) fn reserve(&mut self, user: &Arc<str>) -> bool {
-        let may = self.may_pin(user);
-        if may {
-            self.owners += 1;
-            *self.pins.entry(Arc::clone(user)).or_default() += 1;
-        }
-        may
-    }
-
-    /// It closed it.
-    pub(super) fn release(&mut self, user: &Arc<str>) {
-        self.owners -= 1;
-        count_down(&mut self.pins, user);
+        self.pinned.insert(id, Pinned { user: Arc::clone(user), file: Arc::clone(&file), _slot: slot });
+        Ok(file)
     }
 
     /// The descriptor that holds a lock of the handle.
@@ -147,9 +131,8 @@ impl Descriptors {
 
     /// It may be closed again.
     pub(super) fn unpin(&mut self, id: u64) -> Closed {
-        let Some(held) = self.pinned.remove(&id) else { return Closed::new() };
-        count_down(&mut self.pins, &held.user);
-        self.keep(id, &held.user, held.file)
+        let Some(pinned) = self.pinned.remove(&id) else { return Closed::new() };
+        self.keep(id, &pinned.user, pinned.file)
     }
 
     #[cfg(test)]

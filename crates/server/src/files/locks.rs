@@ -6,8 +6,9 @@
 
 use super::call::{FileCalls, OpenedHandle};
 use super::waiting::{Scope, Waiter, Wanted};
-use super::{Handle, Object, OpenFiles, lock, stale};
+use super::{Handle, Object, OpenFiles, Reservation, lock, stale};
 use crate::authorise::Authorized;
+use crate::descriptor_slots::DescriptorSlot;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -49,10 +50,11 @@ pub(super) struct HandleLocks {
 struct RangeOwners(BTreeMap<LockOwner, RangeOwner>);
 
 /// A descriptor that stays open, and some ranges, of a user's limits, given back when it is dropped.
-pub(super) struct Slot {
+struct Slot {
     server: Arc<OpenFiles>,
     user: Arc<str>,
     ranges: usize,
+    _descriptor: DescriptorSlot,
 }
 
 fn too_many() -> Error {
@@ -64,11 +66,11 @@ fn locked() -> Error {
 }
 
 impl Slot {
-    pub(super) fn new(server: &Arc<OpenFiles>, user: &Arc<str>) -> Result<Self, Error> {
-        if !lock(&server.descriptors).reserve(user) {
-            return Err(too_many());
-        }
-        Ok(Self { server: Arc::clone(server), user: Arc::clone(user), ranges: 0 })
+    /// For one more owner of ranges.
+    fn new(handle: &Handle) -> Result<Self, Error> {
+        let Reservation { server, user, .. } = &handle.reserved;
+        let descriptor = handle.descriptor_slot()?;
+        Ok(Self { server: Arc::clone(server), user: Arc::clone(user), ranges: 0, _descriptor: descriptor })
     }
 
     /// The owner has this many ranges from now on.
@@ -89,7 +91,6 @@ impl Drop for Slot {
     fn drop(&mut self) {
         // Fewer are never refused.
         let _ = self.resize(0);
-        lock(&self.server.descriptors).release(&self.user);
     }
 }
 
@@ -125,7 +126,8 @@ impl Handle {
         let who = Waiter { handle: self.id, owner: [0; 8] };
         let holds = self.descriptors().pinned(self.id).is_some();
         self.in_turn((who, Wanted { scope: Scope::File, exclusive }), wait, holds, || {
-            let file = self.descriptors().pin(self.id, &self.reserved.user, file).ok_or_else(too_many)?;
+            let slot = || self.descriptor_slot();
+            let file = self.descriptors().pin(self.id, &self.reserved.user, file, slot)?;
             match file.lock(exclusive) {
                 Ok(true) => {
                     *whole = if exclusive { WholeLock::Exclusive } else { WholeLock::Shared };
@@ -172,7 +174,7 @@ impl Handle {
             if let Some(known) = owners.0.get_mut(&owner) {
                 return known.lock(wanted);
             }
-            let slot = Slot::new(&self.reserved.server, &self.reserved.user)?;
+            let slot = Slot::new(self)?;
             let mut new = RangeOwner { file: open()?, held: RangeLocks::default(), slot };
             let taken = new.lock(wanted)?;
             if taken {

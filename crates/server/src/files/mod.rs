@@ -21,6 +21,7 @@ mod tests;
 mod waiting;
 
 use crate::authorise::{Authority, Root};
+use crate::descriptor_slots::{DescriptorSlot, DescriptorSlots};
 use descriptors::Descriptors;
 use hidden::HiddenFiles;
 use leases::Leases;
@@ -76,6 +77,8 @@ pub(crate) struct OpenFiles {
     usage: Mutex<BTreeMap<Arc<str>, Usage>>,
     shares: Mutex<Shares>,
     descriptors: Mutex<Descriptors>,
+    /// Descriptors that stay open, besides those.
+    slots: Arc<DescriptorSlots>,
     waiting: Mutex<Waiting>,
     leases: Leases,
     hidden: HiddenFiles,
@@ -188,11 +191,13 @@ pub(super) fn stale(why: &str) -> Error {
 impl OpenFiles {
     /// Nothing is open; at most `descriptors` files are open at a time behind the handles.
     pub(crate) fn new(descriptors: usize) -> Result<Self, Error> {
+        let descriptors = descriptors.max(4);
         Ok(Self {
             verifier: random::array()?,
             usage: Mutex::default(),
             shares: Mutex::default(),
             descriptors: Mutex::new(Descriptors::new(descriptors)),
+            slots: Arc::new(DescriptorSlots::new(descriptors)),
             waiting: Mutex::default(),
             leases: Leases::none(),
             hidden: HiddenFiles::default(),
@@ -335,6 +340,11 @@ impl Handle {
             Object::File(file) => Ok(file),
             Object::Pipe(_) => Err(Error::new(ErrorKind::NotRegular, "it is a pipe")),
         }
+    }
+
+    /// One more descriptor of its user that stays open.
+    fn descriptor_slot(&self) -> Result<DescriptorSlot, Error> {
+        self.reserved.server.slots.take(&self.reserved.user, self.shown.is_empty())
     }
 
     fn passed(&self, bytes: usize) {

@@ -4,10 +4,10 @@
 //! Nothing waits here: a call takes what is there, or puts in what fits.
 
 use super::call::FileCalls;
-use super::locks::Slot;
 use super::shares::Sharing;
 use super::{Handle, Object, OpenState, lock, stale};
 use crate::authorise::{Authorized, Want};
+use crate::descriptor_slots::DescriptorSlot;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use xdfs_io::store::{PipeEnd, PipeRead};
@@ -25,7 +25,7 @@ pub(super) struct Pipe {
     closed: AtomicBool,
     /// A client that wrote was lost: what this end reads is not all that was to come.
     cut: AtomicBool,
-    _slot: Slot,
+    _slot: DescriptorSlot,
 }
 
 struct EndState {
@@ -95,7 +95,7 @@ impl FileCalls {
     pub(super) fn open_pipe(&mut self, open: &OpenCall<'_>) -> Result<OpenedFile, Error> {
         let at = self.authorise(open.path, Want::Pipe { write: open.write })?;
         let reserved = self.caller.files.server.reserve(&self.caller.budget, open.path.len())?;
-        let slot = Slot::new(&self.caller.files.server, &self.caller.budget)?;
+        let slot = self.caller.files.server.slots.take_for(&self.caller.principal)?;
         let opened = at.store().open_pipe(at.path(), open.write)?;
         let identity = opened.identity;
         let sharing = Sharing { read: open.read, write: open.write, deny_read: false, deny_write: false };

@@ -4,6 +4,7 @@
 use super::*;
 use xdfs_io::store::{LocalStore, Store};
 use xdfs_proto::base::RelPath;
+use xdfs_secure::policy::{Method, Principal};
 
 struct Scene {
     server: Arc<OpenFiles>,
@@ -24,10 +25,14 @@ impl Scene {
     }
 
     fn handle(&self, id: u64, user: &Arc<str>) -> Arc<Handle> {
+        self.handle_shown(id, user, user)
+    }
+
+    fn handle_shown(&self, id: u64, user: &Arc<str>, shown: &str) -> Arc<Handle> {
         let sharing = Sharing { write: true, ..Sharing::default() };
         assert!(lock(&self.server.shares).open(&[7; 24], sharing));
         let reserved = self.server.reserve(user, 6).unwrap();
-        let session = SessionFiles::new(&self.server, SessionId([1; 16]), user);
+        let session = SessionFiles::new(&self.server, SessionId([1; 16]), shown);
         let opened = OpenState::new(b"data/f", Root::NONE, [7; 24], sharing, false);
         let handle = Arc::new(Handle::new(&session, id, opened, Object::file(NameSync::Synced), reserved));
         handle.keep(self.file());
@@ -143,7 +148,28 @@ fn a_locked_file_stays_open_and_a_user_locks_a_bounded_number() {
     assert!(!is_open(0), "it is closed again as others are");
     drop((more, others, handles));
     assert_eq!(scene.open(), 0);
-    assert!(lock(&scene.server.descriptors).pin(1, &ada, &scene.file()).is_some(), "no lock is left");
+    assert!(scene.server.slots.take(&ada, false).is_ok(), "no lock is left");
+}
+
+#[test]
+fn all_visitors_together_leave_a_quarter_of_the_locks_and_pipes_to_those_who_logged_in() {
+    let scene = Scene::new(16);
+    let who = |user: &str, method| Principal { user: user.to_owned(), method, key: None, scope: None };
+    let visitors: Vec<_> = (0..5).map(|one| who(&format!("anonymous@192.0.2.{one}"), Method::Anonymous)).collect();
+    let of_visitors: Vec<_> = visitors.iter().filter_map(|one| scene.server.slots.take_for(one).ok()).collect();
+    let refused = |result: Result<(), Error>| result.err().map(|error| error.kind);
+    let locked = |id, user: &str, shown| {
+        let handle = scene.handle_shown(id, &user.into(), shown);
+        let locked = handle.lock(&handle.descriptor().unwrap(), false, false);
+        (handle, refused(locked))
+    };
+    let (sixth, seventh) = (locked(1, "anonymous@192.0.2.6", ""), locked(2, "anonymous@192.0.2.7", ""));
+    assert_eq!((of_visitors.len(), sixth.1, seventh.1), (5, None, Some(ErrorKind::LimitExceeded)));
+    let own = locked(3, "ada", "ada");
+    assert_eq!((own.1, scene.server.slots.take_for(&who("bob", Method::Key)).err()), (None, None));
+    drop((of_visitors, sixth, own));
+    let again: Vec<_> = visitors.iter().filter_map(|one| scene.server.slots.take_for(one).ok()).collect();
+    assert_eq!(again.len(), 5, "each that was given back can be had again");
 }
 
 #[test]
