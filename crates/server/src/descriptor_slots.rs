@@ -13,7 +13,7 @@ struct Counts {
     users: BTreeMap<Arc<str>, usize>,
 }
 
-/// The descriptors of a server that stay open for locks and named pipes, by user; anonymous users are
+/// The descriptors of a server that stay open for locks, named pipes and unfinished trees, by user; anonymous users are
 /// told apart by their source.
 #[derive(Debug)]
 pub(crate) struct DescriptorSlots {
@@ -48,7 +48,7 @@ impl DescriptorSlots {
         let own = counts.users.get(user).copied().unwrap_or(0);
         let visitors_have_all = visitor && counts.visitors >= self.visitors_max;
         if own >= self.each_max || visitors_have_all || counts.all >= self.all_max {
-            let text = "you hold too many locks and pipes; give some up first";
+            let text = "you hold too many locks, pipes and unfinished trees; give some up first";
             return Err(Error::new(ErrorKind::LimitExceeded, text));
         }
         counts.all += 1;

@@ -347,6 +347,7 @@ impl Server {
             self.end_deaf_sessions(now);
             self.end_idle_sessions(now);
             self.remove_hidden();
+            self.services.authority.now().forget_ended_trees();
         }
     }
 }

@@ -263,6 +263,29 @@ fn the_bearer_of_a_token_gets_to_no_tree_of_its_user_and_removes_none() {
     ada.publish_tree("trees/open/big", MINE, false).unwrap();
 }
 
+#[test]
+fn a_user_has_a_bounded_number_of_trees_in_all_sessions() {
+    // An eighth of the descriptors that the server keeps for open files.
+    const MOST: u8 = 128;
+    let site = Site::new();
+    let mut sessions = vec![site.ada()];
+    let refused = (0..=MOST).find_map(|number| {
+        if number.is_multiple_of(50) {
+            sessions.push(site.ada());
+        }
+        sessions.last().unwrap().stage_tree(format!("trees/new{number}"), [number; 16]).err()
+    });
+    assert_eq!(refused.map(|error| error.kind), Some(ErrorKind::LimitExceeded));
+    let bob = site.login("bob", by_key(3));
+    bob.stage_tree("trees/new", MINE).unwrap();
+    site.login("ada", by_token(2)).stage_tree("trees/open/new", MINE).unwrap();
+    for session in sessions.drain(..) {
+        session.close().unwrap();
+    }
+    site.serving.wait_for_status("her sessions are over", |[sessions, ..]| sessions <= 1);
+    site.ada().stage_tree("trees/new", MINE).unwrap();
+}
+
 /// As servers before these calls, which know neither of them.
 #[test]
 fn an_export_without_such_trees_says_that_it_has_none() {

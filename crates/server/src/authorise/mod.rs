@@ -159,6 +159,11 @@ impl Authority {
         })
     }
 
+    /// Gives back what the trees of ended sessions keep.
+    pub fn forget_ended_trees(&self) {
+        self.staged_trees.tidy();
+    }
+
     /// Whether the export that `name` begins with has another directory than this one.
     pub fn has_moved(&self, name: &[u8], root: Root) -> bool {
         split(name).is_ok_and(|(first, _)| {

@@ -3,8 +3,10 @@
 //!
 //! `EXPORT/.xdfs-staging/tree-<32 digits>` refers to it as long as the session that requested it
 //! lives, only for its owner, and with the rights that the user has at the target. A tree that is
-//! not listed here is reported as not found.
+//! not listed here is reported as not found. Each keeps a descriptor, which counts as one of its
+//! user's.
 
+use crate::descriptor_slots::DescriptorSlot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use xdfs_io::store::tree::TreePlace;
 use xdfs_proto::base::RelPath;
@@ -51,6 +53,8 @@ pub(super) struct StagedTree {
     export: String,
     pub(super) target: RelPath,
     pub(super) place: TreePlace,
+    /// The descriptor that the place keeps.
+    _slot: DescriptorSlot,
 }
 
 /// The list of staged trees. Clones share the list.
@@ -72,7 +76,14 @@ impl StagedTrees {
     }
 
     /// Registers the tree of this id at `target` for `session`.
-    pub(super) fn note(&self, by: &Arc<Principal>, export: &str, target: &RelPath, place: TreePlace) {
+    pub(super) fn note(
+        &self,
+        by: &Arc<Principal>,
+        export: &str,
+        target: &RelPath,
+        place: TreePlace,
+        slot: DescriptorSlot,
+    ) {
         let session = Arc::downgrade(by);
         let mut list = self.present();
         let same = |stage: &Arc<StagedTree>| stage.session.ptr_eq(&session);
@@ -83,7 +94,7 @@ impl StagedTrees {
             list.remove(oldest);
         }
         let (owner, export, target) = (by.part_owner(), export.to_owned(), target.clone());
-        list.push(Arc::new(StagedTree { session, owner, export, target, place }));
+        list.push(Arc::new(StagedTree { session, owner, export, target, place, _slot: slot }));
     }
 
     /// The tree of this id in an export, if it is one of `who`.

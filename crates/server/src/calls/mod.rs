@@ -340,7 +340,7 @@ impl CallContext {
             Call::Opens { path } => return self.openers(path, writer),
             Call::FileSystem { path } => self.space(path),
             Call::StageTree { path, client } => {
-                return self.tell(writer, |work| work.base.stage_tree(path, client));
+                return self.tell(writer, |work| work.base.stage_tree(path, client, work.files.slots()));
             }
             Call::Watch { path, watched, watch } => self.watch(path, *watched, *watch),
             Call::Unknown { .. } => Err(Error::new(ErrorKind::Unsupported, "no such call")),

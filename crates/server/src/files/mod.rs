@@ -207,6 +207,11 @@ impl OpenFiles {
         })
     }
 
+    /// The descriptors that stay open, which unfinished trees keep, too.
+    pub(crate) fn slots(&self) -> &Arc<DescriptorSlots> {
+        &self.slots
+    }
+
     fn find(&self, id: u64) -> Option<Arc<Handle>> {
         lock(&self.handles).get(&id).and_then(|known| known.handle.upgrade())
     }
