@@ -28,7 +28,7 @@ use xdfs_engine::host::{Host, Opened, SlicedJob, Staged, StorageJob};
 use xdfs_engine::pace::Pacer;
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_engine::transfer::TransferStats;
-use xdfs_io::store::{Attributes, Base, Resume, StageRequest};
+use xdfs_io::store::{Attributes, Base, Existing, Resume, StageRequest};
 use xdfs_proto::base::{ChannelId, Error, Level, OperationId};
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
 use xdfs_proto::wire::control::Grant;
@@ -196,7 +196,10 @@ impl Host for ServerHost {
         Box::new(move || {
             let file = judged?;
             // It gets the name of the file that is there now.
-            files.renamed(|| file_at(&file));
+            let replaces = file.existing() != Existing::Keep;
+            if replaces {
+                files.renamed(|| file_at(&file));
+            }
             // A client's ids are not secret: they never lead to another user's part file.
             let transfer = naming::transfer_id(&[b"of", &owner, &request.transfer.0]);
             let (hashed, synced) = (request.hash, request.durable);
@@ -209,6 +212,11 @@ impl Host for ServerHost {
                 base: request.base.map(|version| Base { version, modified: request.modified }),
                 holes: request.holes,
             })?;
+            let stage = match replaces {
+                // Somebody may have got a lease while the bytes arrived.
+                true => stage.before_name(move || files.renamed(|| file_at(&file))),
+                false => stage,
+            };
             Ok(Staged { stage, mode: request.mode, modified: request.modified })
         })
     }

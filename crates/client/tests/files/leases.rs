@@ -3,7 +3,7 @@
 
 use super::support::relay::{Cut, Relay};
 use super::support::serving::{Serving, Setup};
-use super::support::{PATIENCE, pipe_target, within};
+use super::support::{PATIENCE, pipe_payload, pipe_target, within};
 use super::{BOTH, remote};
 use std::io::Read as _;
 use std::sync::Arc;
@@ -339,6 +339,20 @@ fn a_download_that_does_not_end_keeps_nobody_from_a_lease_on_another_file() {
     let read = File::open(&remote(&serving), "data/read", &BOTH).unwrap();
     assert_eq!(read.lease(LeaseKind::Write).unwrap(), None, "somebody reads it");
     drop((reader, download));
+}
+
+#[test]
+fn an_upload_recalls_the_leases_that_were_granted_while_its_bytes_arrived() {
+    let serving = serving(LONG);
+    let session = serving.connect(1);
+    let (payload, writer) = pipe_payload(None);
+    let upload = session.put(payload, "data/f", &PutOptions::default()).unwrap();
+    becomes("the server has begun", || upload.replaces().is_some());
+    let file = leased(&serving, LeaseKind::Read);
+    let recalled = hears(&file);
+    drop(writer);
+    upload.wait().unwrap();
+    recalled.recv_timeout(PATIENCE).expect("the file has lost its name");
 }
 
 #[test]

@@ -118,11 +118,18 @@ pub trait StagedFile: Send + Sync + std::fmt::Debug {
 
 /// A file that is being written and has no name yet: a file of some store, and what it declared.
 /// Dropping it is `abort`.
-#[derive(Debug)]
 #[must_use = "a stage that is dropped takes what was written with it"]
 pub struct Stage {
     file: Box<dyn StagedFile>,
     capability: StageCapability,
+    /// See [`Self::before_name`].
+    before_name: Option<Box<dyn FnOnce() + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stage").field("file", &self.file).field("capability", &self.capability).finish_non_exhaustive()
+    }
 }
 
 impl Stage {
@@ -130,7 +137,12 @@ impl Stage {
     pub fn new(file: impl StagedFile + 'static) -> Self {
         let file: Box<dyn StagedFile> = Box::new(file);
         let capability = file.capability();
-        Self { file, capability }
+        Self { file, capability, before_name: None }
+    }
+
+    /// The same stage: `act` is called right before the file gets its name. It must not take long.
+    pub fn before_name(self, act: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self { before_name: Some(Box::new(act)), ..self }
     }
 
     /// What the file declared when it was staged.
@@ -243,6 +255,9 @@ impl Stage {
 
     /// Renames the file to its target, atomically. On failure the existing file stays.
     pub fn name(&mut self, request: &CommitRequest) -> Result<Attributes> {
+        if let Some(act) = self.before_name.take() {
+            act();
+        }
         self.file.name(request)
     }
 
