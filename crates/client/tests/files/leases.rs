@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use xdfs_client::file::{File, LeaseKind, OpenOptions, Remote};
-use xdfs_client::wire::{NewTime, Wanted};
-use xdfs_client::{ConnectOptions, Error, ErrorKind, GetOptions, Payload, PutOptions, Session, Target};
+use xdfs_client::wire::{Call, NewTime, Wanted};
+use xdfs_client::{Batch, ConnectOptions, Error, ErrorKind, GetOptions, Payload, PutOptions, Session, Target};
 use xdfs_io::store::LocalStore;
 use xdfs_proto::base::Timestamp;
 use xdfs_server::{Export, Policy, ServerLimits};
@@ -339,6 +339,20 @@ fn a_download_that_does_not_end_keeps_nobody_from_a_lease_on_another_file() {
     let read = File::open(&remote(&serving), "data/read", &BOTH).unwrap();
     assert_eq!(read.lease(LeaseKind::Write).unwrap(), None, "somebody reads it");
     drop((reader, download));
+}
+
+#[test]
+fn a_hash_that_does_not_end_keeps_nobody_from_a_lease_on_another_file() {
+    let serving = serving(LONG);
+    std::fs::File::create(serving.directory.file("large")).unwrap().set_len(1 << 40).unwrap();
+    let session = serving.connect(1);
+    serving.wait_for_status("nothing is done", |[_, _, threads]| threads == 0);
+    let mut batch = Batch::new("data");
+    batch.push(&Call::Hash { path: b"large", offset: 0, length: None });
+    let hash = session.call(&batch).unwrap();
+    serving.wait_for_status("it has begun", |[_, _, threads]| threads > 0);
+    let _file = leased(&serving, LeaseKind::Write);
+    hash.cancel();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{CallContext, CallError, RunningHash};
 use crate::authorise::{Authorized, Preserve, Want};
-use crate::files::leases::key_of;
+use crate::files::leases::{file_at, key_of};
 use crate::files::openers::OpenerFacts;
 use crate::replies::{attributes_of, failure, plain};
 use std::sync::atomic::Ordering;
@@ -13,7 +13,6 @@ use xdfs_engine::transfer::sum::RangeHash;
 use xdfs_io::store::reserved::is_reserved;
 use xdfs_io::store::tree::{ListControl, Node, NodeKind};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_proto::lease::Access;
 use xdfs_proto::wire::path::{
     Answer, Attributes, FileSystem, Kept, ListEntry, Opener, Openers, ReplyWriter, Wanted, Watched,
 };
@@ -205,7 +204,8 @@ impl CallContext {
     }
 
     pub(super) fn begin_hash(&self, path: &[u8], offset: u64, length: Option<u64>) -> Result<RunningHash, CallError> {
-        let _access = self.access(path, Access::Look).map_err(CallError::Excluded)?;
+        let file = || self.at(path, Want::Read).ok().as_ref().and_then(file_at);
+        let _access = self.files.look_for_long(file).map_err(CallError::Excluded)?;
         let at = self.at(path, Want::Read)?;
         let hash = RangeHash::asked_for(at.store().open(at.path())?, offset, length)?;
         Ok(RunningHash { hash, _access })

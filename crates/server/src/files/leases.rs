@@ -1,7 +1,7 @@
 //! Leases on open files: the table of `proto/lease` with a clock, and what every access asks it.
 //!
 //! Nothing waits here: an access that a lease excludes is an error, and whoever has the lease is told.
-//! As long as nobody has one, an access costs a count, but for a download. It must not open files.
+//! As long as nobody has one, an access costs a count, but for a download and a hash. It must not open files.
 
 use super::{Handle, OpenFiles, lock};
 use crate::authorise::Authorized;
@@ -195,7 +195,10 @@ impl OpenFiles {
 
     /// Somebody reads the file for as long as he likes. The table knows of that even if there are no
     /// leases: nobody else has to wait for its end to have one on another file.
-    pub(crate) fn download(self: &Arc<Self>, file: impl FnOnce() -> Option<FileKey>) -> Result<AccessGuard, Error> {
+    pub(crate) fn look_for_long(
+        self: &Arc<Self>,
+        file: impl FnOnce() -> Option<FileKey>,
+    ) -> Result<AccessGuard, Error> {
         let key = if self.has_leases() { file() } else { None };
         let (begun, recalled) = self.leases.ask(key, None, Access::Look);
         self.tell_recalled(recalled);
