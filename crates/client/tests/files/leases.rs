@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use xdfs_client::file::{File, LeaseKind, OpenOptions, Remote};
-use xdfs_client::wire::{Call, NewTime, Wanted};
+use xdfs_client::wire::{Call, NewTime, Put, Wanted};
 use xdfs_client::{Batch, ConnectOptions, Error, ErrorKind, GetOptions, Payload, PutOptions, Session, Target};
 use xdfs_io::store::LocalStore;
 use xdfs_proto::base::Timestamp;
-use xdfs_server::{Export, Policy, ServerLimits};
+use xdfs_server::{Access, Anonymous, Export, Policy, ServerLimits};
 
 /// Longer than any test: what ends, ends because it was given back.
 const LONG: Duration = Duration::from_secs(600);
@@ -367,6 +367,33 @@ fn an_upload_recalls_the_leases_that_were_granted_while_its_bytes_arrived() {
     drop(writer);
     upload.wait().unwrap();
     recalled.recv_timeout(PATIENCE).expect("the file has lost its name");
+}
+
+#[test]
+fn whoever_may_replace_nothing_recalls_no_lease() {
+    let serving = serving(LONG);
+    let store = || Arc::new(LocalStore::open_root(serving.directory.path(), true).unwrap());
+    let adds = Access { writable: true, anonymous: Anonymous::Create, ..Access::default() };
+    let exports = vec![Export::open_to_all("data", store(), true), Export::new("adds", store(), adds)];
+    serving.handle.reload(exports, setup(LONG, false).limits, Policy::default());
+    serving.wait_for_status("the reload", |_| true);
+    let one = leased(&serving, LeaseKind::Read);
+    let session = serving.connect(1);
+    for (export, keep_existing) in [("data", true), ("adds", true), ("adds", false)] {
+        let options = PutOptions { keep_existing, ..PutOptions::default() };
+        let upload = session.put(Payload::bytes(b"new".to_vec()).unwrap(), format!("{export}/f"), &options).unwrap();
+        assert_eq!(upload.wait().unwrap_err().kind, ErrorKind::AlreadyExists, "{export}");
+        let (path, content, parents) = (&b"f"[..], &b"new"[..], false);
+        let put = Put { path, keep_existing, parents, mode: 0o644, modified: None, holes: false, hash: None, content };
+        let mut batch = Batch::new(export);
+        batch.push(&Call::Put(put));
+        let reply = session.call(&batch).unwrap().wait().unwrap();
+        let failure = reply.read().unwrap().outcomes[0].as_ref().unwrap_err().kind;
+        assert_eq!(failure, ErrorKind::AlreadyExists, "{export}");
+    }
+    let reads = File::open(&remote(&serving), "adds/f", &OpenOptions::new().read(true)).unwrap();
+    assert_eq!(reads.write_at(b"x", 0).unwrap_err().kind, ErrorKind::Refused);
+    assert_eq!(one.lease(LeaseKind::Write).unwrap().map(|lease| lease.kind), Some(LeaseKind::Write), "nobody waits");
 }
 
 #[test]

@@ -25,13 +25,13 @@ impl CallContext {
             | Call::SetXattr { .. }
             | Call::RemoveXattr { .. } => Access::Change,
             Call::Unlink { path } => {
-                self.name_goes(path, Want::Change);
+                self.name_goes(path);
                 return Ok(None);
             }
             Call::Rename { path, to, keep_existing } => {
-                self.name_goes(path, Want::Change);
+                self.name_goes(path);
                 if !keep_existing {
-                    self.name_goes(to, Want::Change);
+                    self.name_goes(to);
                 }
                 return Ok(None);
             }
@@ -41,16 +41,16 @@ impl CallContext {
     }
 
     /// Begins to look at the file of a name, or to change it: Busy if a lease excludes that.
-    pub(super) fn access(&self, path: &[u8], access: Access) -> Result<AccessGuard, Error> {
+    fn access(&self, path: &[u8], access: Access) -> Result<AccessGuard, Error> {
         let want = if access == Access::Look { Want::Read } else { Want::Change };
         // Without the right to do this there is nothing to wait for: the call says so.
         let file = || self.at(path, want).ok().as_ref().and_then(file_at);
         self.files.access(file, None, access)
     }
 
-    /// The file that has this name is about to lose it: its leases are recalled.
-    pub(super) fn name_goes(&self, path: &[u8], want: Want) {
-        self.files.renamed(|| self.at(path, want).ok().as_ref().and_then(file_at));
+    /// The file that has this name is about to lose it: its leases are recalled, unless the user may not do that.
+    fn name_goes(&self, path: &[u8]) {
+        self.files.renamed(|| self.at(path, Want::Change).ok().as_ref().and_then(file_at));
     }
 
     /// Looks at a file of a directory: Busy if a lease excludes that.

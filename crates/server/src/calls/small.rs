@@ -3,8 +3,9 @@
 
 use super::CallContext;
 use crate::authorise::{Authorized, Want};
+use crate::files::leases::file_at;
 use crate::replies::{attributes_of, failure, plain};
-use xdfs_io::store::SmallFile;
+use xdfs_io::store::{Existing, SmallFile};
 use xdfs_proto::base::{Error, ErrorKind, Safety};
 use xdfs_proto::wire::path::{Answer, Call, Put, ReplyWriter, Wanted};
 
@@ -59,11 +60,12 @@ impl CallContext {
     }
 
     fn judge(&self, put: &Put<'_>) -> Result<Authorized, Error> {
-        let want = Want::Write { keep: put.keep_existing };
-        let at = self.at(put.path, want)?;
-        self.name_goes(put.path, want);
+        let at = self.at(put.path, Want::Write { keep: put.keep_existing })?;
         if put.hash.is_some_and(|hash| hash != xdfs_secure::content::hash(put.content)) {
             return Err(Error::new(ErrorKind::Corrupted, "what arrived is not what was sent"));
+        }
+        if at.existing() != Existing::Keep {
+            self.files.renamed(|| file_at(&at));
         }
         Ok(at)
     }

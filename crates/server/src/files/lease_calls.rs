@@ -54,6 +54,8 @@ pub(super) fn begin_on_handle(
     let server = &handle.reserved.server;
     let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
     let pinned = if under { server.pin_lease(&handle) } else { None };
+    // What is not open to write is not changed: the call is refused, and nobody has to give a lease up for it.
+    let wants = if handle.opened.sharing.write { wants } else { wants.map(|_| Access::Look) };
     let access = match wants.filter(|_| !under || pinned.is_some()) {
         Some(access) => Some(server.access(|| Some(handle.key()), Some(&handle), access)?),
         None => None,
