@@ -16,6 +16,8 @@
 //! clock.
 
 mod holding;
+mod owners;
+mod state;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The server's side: who has leases on which files, and who has to wait for their end.
 
+use super::owners::Owners;
+use super::state::{Granted, LeaseState, Lost};
 use super::{Access, LeaseAnswer, LeaseKind, MustWait};
 use crate::base::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,12 +11,12 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct LeaseTerms {
     /// How long a lease holds without renewal, and others wait for one at most.
     pub time: Duration,
-    /// How long a file gets no new lease once one was recalled: whoever never answers does not keep
-    /// the others waiting all the time.
+    /// How long a file gets no new lease once one was recalled, and an owner none to write once he did
+    /// not answer: whoever never answers does not keep the others waiting all the time.
     pub pause: Duration,
-    /// Leases in all.
+    /// Leases in all, with the files that get none for a while since one was recalled.
     pub most: usize,
-    /// Leases of one owner.
+    /// The same of one owner.
     pub most_each: usize,
 }
 
@@ -25,36 +27,6 @@ pub struct Holder<U> {
     pub owner: U,
     /// The number of the handle, which no other one of this server has.
     pub handle: u64,
-}
-
-/// The client has it, and may renew it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Granted {
-    kind: LeaseKind,
-    until: Instant,
-}
-
-/// The client was told that somebody waits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Recalled {
-    kind: LeaseKind,
-    until: Instant,
-}
-
-/// The session is lost. The client may not know it yet.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Lost {
-    kind: LeaseKind,
-    until: Instant,
-    /// Somebody waits.
-    recalled: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum LeaseState {
-    Granted(Granted),
-    Recalled(Recalled),
-    Lost(Lost),
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -73,6 +45,8 @@ struct LeasedFile<U: Ord> {
     changes: u32,
     /// Until when it gets no new lease.
     pause: Instant,
+    /// Whose place that takes, once his lease is over: its owner was asked for it.
+    payer: Option<U>,
 }
 
 /// After a restart nobody knows which leases there are: until this moment they are only had again.
@@ -89,62 +63,32 @@ pub struct LeaseTable<F: Ord, U: Ord> {
     files: BTreeMap<F, LeasedFile<U>>,
     /// The file of each holder.
     holders: BTreeMap<Holder<U>, F>,
-    /// Leases of each owner.
-    owners: BTreeMap<U, usize>,
+    owners: Owners<U>,
     /// Holders that are not told yet.
     recalls: VecDeque<Holder<U>>,
     /// No lease is granted any more.
     closed: bool,
 }
 
-impl LeaseState {
-    const fn kind(self) -> LeaseKind {
-        match self {
-            Self::Granted(Granted { kind, .. })
-            | Self::Recalled(Recalled { kind, .. })
-            | Self::Lost(Lost { kind, .. }) => kind,
-        }
-    }
-
-    const fn until(self) -> Instant {
-        match self {
-            Self::Granted(Granted { until, .. })
-            | Self::Recalled(Recalled { until, .. })
-            | Self::Lost(Lost { until, .. }) => until,
-        }
-    }
-
-    /// Somebody waits: returns whether the client must be told.
-    fn recall(&mut self) -> bool {
-        match *self {
-            Self::Granted(Granted { kind, until }) => *self = Self::Recalled(Recalled { kind, until }),
-            Self::Lost(ref mut lost) => {
-                lost.recalled = true;
-                return false;
-            }
-            Self::Recalled(_) => return false,
-        }
-        true
-    }
-
-    fn lose(&mut self) {
-        let (kind, until) = (self.kind(), self.until());
-        let recalled = !matches!(self, Self::Granted(_) | Self::Lost(Lost { recalled: false, .. }));
-        *self = Self::Lost(Lost { kind, until, recalled });
-    }
-
-    fn answer(self, now: Instant) -> LeaseAnswer {
-        let (kind, time) = (self.kind(), self.until().since(now));
-        match self {
-            Self::Granted(_) => LeaseAnswer::Granted { kind, time },
-            Self::Recalled(_) | Self::Lost(_) => LeaseAnswer::Recalled { kind, left: time },
+/// Somebody waits for the end of a lease: its client is told of the first one.
+fn recall<U: Ord + Clone>(
+    holder: &Holder<U>,
+    state: &mut LeaseState,
+    now: Instant,
+    owners: &mut Owners<U>,
+    recalls: &mut VecDeque<Holder<U>>,
+) {
+    if state.recall(now) {
+        owners.recalled(&holder.owner);
+        if !state.is_lost() {
+            recalls.push_back(holder.clone());
         }
     }
 }
 
 impl<U: Ord> Default for LeasedFile<U> {
     fn default() -> Self {
-        Self { leases: BTreeMap::new(), looks: 0, changes: 0, pause: Instant(0) }
+        Self { leases: BTreeMap::new(), looks: 0, changes: 0, pause: Instant(0), payer: None }
     }
 }
 
@@ -171,7 +115,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
             grace: None,
             files: BTreeMap::new(),
             holders: BTreeMap::new(),
-            owners: BTreeMap::new(),
+            owners: Owners::new(),
             recalls: VecDeque::new(),
             closed: false,
         }
@@ -225,7 +169,8 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
 
     fn grant(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
         let admitted = self.files.get(file).is_none_or(|known| known.admits(holder, kind, now));
-        if !admitted || self.closed || !self.has_room(&holder.owner) {
+        let barred = kind == LeaseKind::Write && self.owners.is_barred(&holder.owner, now);
+        if !admitted || barred || self.closed || !self.has_room(&holder.owner) {
             return LeaseAnswer::Refused;
         }
         self.insert(file, holder, Granted { kind, until: now.after(self.terms.time) });
@@ -233,24 +178,23 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     }
 
     fn insert(&mut self, file: &F, holder: &Holder<U>, granted: Granted) {
+        // After a restart one may be had again twice.
+        self.remove(holder);
         let lease = Lease { state: LeaseState::Granted(granted), pins: 0 };
         self.files.entry(file.clone()).or_default().leases.insert(holder.clone(), lease);
-        if self.holders.insert(holder.clone(), file.clone()).is_none() {
-            *self.owners.entry(holder.owner.clone()).or_default() += 1;
-        }
+        self.holders.insert(holder.clone(), file.clone());
+        self.owners.granted(&holder.owner);
     }
 
-    /// Files without leases are remembered for a while: they count, too. What is over is forgotten from time to time, and not
-    /// here: whoever is refused would have all of them gone through each time.
+    /// What is over is forgotten from time to time, and not here: whoever is refused would have all of it gone through each time.
     fn has_room(&self, owner: &U) -> bool {
-        let all = self.terms.most;
-        let own = self.owners.get(owner).copied().unwrap_or(0);
-        self.holders.len() < all && self.files.len() < 2 * all && own < self.terms.most_each
+        self.owners.has_room(owner, self.terms.most, self.terms.most_each)
     }
 
     fn change_kind(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
+        let barred = self.owners.is_barred(&holder.owner, now);
         let Some(known) = self.files.get_mut(file) else { return LeaseAnswer::Refused };
-        let may = kind == LeaseKind::Read || known.admits(holder, kind, now);
+        let may = kind == LeaseKind::Read || (known.admits(holder, kind, now) && !barred);
         let until = now.after(self.terms.time);
         let Some(lease) = known.leases.get_mut(holder) else { return LeaseAnswer::Refused };
         match &mut lease.state {
@@ -311,29 +255,36 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
             return LeaseAnswer::Refused;
         }
         self.insert(file, holder, Granted { kind, until });
-        let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
-        if wanted {
-            lease.state.recall();
-        }
-        lease.state.answer(now)
+        self.answer_again(holder, wanted.then_some(now), now)
     }
 
     fn take_over(&mut self, file: &F, old: &Holder<U>, holder: &Holder<U>, now: Instant) -> LeaseAnswer {
         let lease = self.lease(old).map(|lease| lease.state);
         let Some(LeaseState::Lost(Lost { kind, until, recalled })) = lease else { return LeaseAnswer::Refused };
         self.remove(old);
-        let until = if recalled { until } else { now.after(self.terms.time) };
+        let until = if recalled.is_some() { until } else { now.after(self.terms.time) };
         self.insert(file, holder, Granted { kind, until });
-        let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
-        if recalled {
-            lease.state.recall();
-        }
-        lease.state.answer(now)
+        self.answer_again(holder, recalled, now)
     }
 
-    /// A client gives its lease back.
-    pub fn give_back(&mut self, holder: &Holder<U>) {
-        self.remove(holder);
+    /// What a client has again; if somebody has waited for its end since some moment, the answer tells it.
+    fn answer_again(&mut self, holder: &Holder<U>, recalled: Option<Instant>, now: Instant) -> LeaseAnswer {
+        let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
+        let is_recalled = recalled.is_some_and(|since| lease.state.recall(since));
+        let answer = lease.state.answer(now);
+        if is_recalled {
+            self.owners.recalled(&holder.owner);
+        }
+        answer
+    }
+
+    /// A client gives its lease back. Its owner gets none to write for twice the time that somebody waited for it.
+    pub fn give_back(&mut self, holder: &Holder<U>, now: Instant) {
+        let recalled = self.remove(holder).and_then(LeaseState::recalled);
+        if let Some(since) = recalled.filter(|since| *since < now) {
+            let waited = now.since(since);
+            self.owners.bar(&holder.owner, now.after(waited).after(waited));
+        }
     }
 
     /// The session of a holder is lost: its lease stays until its time is over.
@@ -367,9 +318,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
                 }
                 known.pause = known.pause.max(pause);
                 until = until.max(Some(lease.state.until()));
-                if lease.state.recall() {
-                    self.recalls.push_back(holder.clone());
-                }
+                recall(holder, &mut lease.state, now, &mut self.owners, &mut self.recalls);
             }
         }
         if let Some(until) = until {
@@ -390,9 +339,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
             Access::Look => known.looks -= 1,
             Access::Change => known.changes -= 1,
         }
-        if known.is_unused(now) {
-            self.files.remove(file);
-        }
+        self.tidy(file, now);
     }
 
     /// Changes that a client kept under its lease arrive: false if it has no such lease any more, and
@@ -416,13 +363,11 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     }
 
     /// Recalls every lease and grants none any more: another server takes the files over.
-    pub fn close(&mut self) {
+    pub fn close(&mut self, now: Instant) {
         self.closed = true;
         for known in self.files.values_mut() {
             for (holder, lease) in &mut known.leases {
-                if lease.state.recall() {
-                    self.recalls.push_back(holder.clone());
-                }
+                recall(holder, &mut lease.state, now, &mut self.owners, &mut self.recalls);
             }
         }
     }
@@ -436,17 +381,18 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         self.files.get_mut(self.holders.get(holder)?)?.leases.get_mut(holder)
     }
 
-    fn remove(&mut self, holder: &Holder<U>) {
-        let Some(file) = self.holders.remove(holder) else { return };
-        if let Some(known) = self.files.get_mut(&file) {
-            known.leases.remove(holder);
+    /// Takes a lease away; what it was.
+    fn remove(&mut self, holder: &Holder<U>) -> Option<LeaseState> {
+        let file = self.holders.remove(holder)?;
+        let known = self.files.get_mut(&file)?;
+        let state = known.leases.remove(holder)?.state;
+        let recalled = state.recalled().is_some();
+        let keeps = recalled && known.payer.is_none();
+        if keeps {
+            known.payer = Some(holder.owner.clone());
         }
-        if let Some(count) = self.owners.get_mut(&holder.owner) {
-            *count -= 1;
-            if *count == 0 {
-                self.owners.remove(&holder.owner);
-            }
-        }
+        self.owners.ended(&holder.owner, recalled, keeps);
+        Some(state)
     }
 
     /// Forgets the leases of a file whose time is over.
@@ -454,8 +400,23 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         let Some(known) = self.files.get(file) else { return };
         let over = known.leases.iter().filter(|(_, lease)| lease.state.until() <= now && lease.pins == 0);
         let over: BTreeSet<Holder<U>> = over.map(|(holder, _)| holder.clone()).collect();
-        over.iter().for_each(|holder| self.remove(holder));
-        if self.files.get(file).is_some_and(|known| known.is_unused(now)) {
+        for holder in &over {
+            if let Some(state) = self.remove(holder).filter(|state| state.recalled().is_some()) {
+                self.owners.bar(&holder.owner, state.until().after(self.terms.pause));
+            }
+        }
+        self.tidy(file, now);
+    }
+
+    /// Gives the place of a pause free that is over, and forgets a file of which nothing is left.
+    fn tidy(&mut self, file: &F, now: Instant) {
+        let Some(known) = self.files.get_mut(file) else { return };
+        if known.pause <= now
+            && let Some(payer) = known.payer.take()
+        {
+            self.owners.pause_over(&payer);
+        }
+        if known.is_unused(now) {
             self.files.remove(file);
         }
     }
@@ -464,5 +425,6 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     pub fn expire_all(&mut self, now: Instant) {
         let files: alloc::vec::Vec<F> = self.files.keys().cloned().collect();
         files.iter().for_each(|file| self.expire(file, now));
+        self.owners.expire(now);
     }
 }

@@ -50,9 +50,75 @@ fn leases_are_bounded_for_each_user_and_in_all_and_room_returns_when_their_time_
     table.expire_all(at(10));
     assert_eq!(table.ask(&6, &who(3, 6), LeaseKind::Read, at(10)), GRANTED);
     assert_eq!(table.len(), 1);
-    table.give_back(&who(3, 6));
+    table.give_back(&who(3, 6), at(10));
     table.expire_all(at(10));
     assert_eq!(table, LeaseTable::new(TERMS), "nothing is left behind");
+}
+
+#[test]
+fn files_whose_leases_were_recalled_take_places_of_their_user_and_of_nobody_else() {
+    let mut table = table();
+    let ask = |table: &mut LeaseTable<u8, u8>, user, file: u8, now| {
+        table.ask(&file, &who(user, file.into()), LeaseKind::Read, at(now))
+    };
+    let granted = (1..=20).filter(|file| {
+        let granted = ask(&mut table, 1, *file, 0) == GRANTED;
+        if granted {
+            assert!(table.begin(file, None, Access::Change, at(0)).is_err());
+            table.give_back(&who(1, (*file).into()), at(0));
+        }
+        granted
+    });
+    assert_eq!(granted.collect::<alloc::vec::Vec<u8>>(), [1, 2]);
+    assert_eq!((ask(&mut table, 2, 31, 0), ask(&mut table, 2, 32, 0)), (GRANTED, GRANTED));
+    assert_eq!(ask(&mut table, 3, 33, 0), LeaseAnswer::Refused, "all");
+    table.give_back(&who(2, 31), at(1));
+    assert_eq!(ask(&mut table, 3, 33, 1), GRANTED);
+    while table.poll_recall().is_some() {}
+    assert_eq!(table.begin(&1, None, Access::Look, at(19)), Ok(()));
+    table.end(&1, Access::Look, at(20));
+    table.expire_all(at(20));
+    assert_eq!(table, LeaseTable::new(TERMS), "nothing is left behind");
+}
+
+#[test]
+fn whoever_does_not_answer_gets_no_lease_to_write_on_any_file_for_a_while() {
+    let (mut table, a, b) = (table(), who(1, 1), who(1, 2));
+    let (read, write) = (LeaseKind::Read, LeaseKind::Write);
+    let to_write = LeaseAnswer::Granted { kind: write, time: TERMS.time };
+    assert_eq!(table.ask(&1, &a, write, at(0)), to_write);
+    assert!(table.begin(&1, None, Access::Look, at(1)).is_err());
+    assert_eq!(table.ask(&2, &b, write, at(9)), LeaseAnswer::Refused, "he has not answered yet");
+    assert_eq!(table.ask(&3, &who(2, 3), write, at(9)), to_write, "nobody waits for the other one");
+    assert_eq!(table.ask(&2, &b, read, at(10)), GRANTED, "nobody who looks waits for it");
+    assert_eq!(table.begin(&1, None, Access::Look, at(10)), Ok(()));
+    assert_eq!(table.ask(&2, &b, write, at(11)), GRANTED, "it keeps what it has");
+    table.give_back(&b, at(12));
+    assert_eq!(table.ask(&2, &b, write, at(29)), LeaseAnswer::Refused);
+    assert_eq!(table.ask(&2, &b, write, at(30)), to_write);
+    table.give_back(&b, at(30));
+    table.end(&1, Access::Look, at(30));
+    assert_eq!((table.poll_recall(), table.poll_recall()), (Some(a), None));
+    table.expire_all(at(30));
+    assert_eq!(table, LeaseTable::new(TERMS), "nothing is left behind");
+}
+
+#[test]
+fn whoever_loses_his_session_and_whoever_answers_late_let_others_wait_as_well() {
+    let write = LeaseKind::Write;
+    let to_write = LeaseAnswer::Granted { kind: write, time: TERMS.time };
+    let mut lost = table();
+    assert_eq!(lost.ask(&1, &who(1, 1), write, at(0)), to_write);
+    lost.lost(&who(1, 1));
+    assert!(lost.begin(&1, None, Access::Look, at(1)).is_err());
+    assert_eq!(lost.ask(&2, &who(1, 2), write, at(2)), LeaseAnswer::Refused);
+    let mut late = table();
+    assert_eq!(late.ask(&1, &who(1, 1), write, at(0)), to_write);
+    assert!(late.begin(&1, None, Access::Look, at(1)).is_err());
+    assert!(late.begin(&1, None, Access::Look, at(8)).is_err());
+    late.give_back(&who(1, 1), at(9));
+    assert_eq!(late.ask(&2, &who(1, 2), write, at(24)), LeaseAnswer::Refused, "twice the eight seconds");
+    assert_eq!(late.ask(&2, &who(1, 2), write, at(25)), to_write);
 }
 
 #[test]
@@ -77,7 +143,7 @@ fn a_lease_that_was_recalled_while_its_session_was_lost_is_had_again_for_the_res
     let left = Duration::from_secs(4);
     let again = table.reclaim(&7, 1, &who(1, 3), LeaseKind::Read, at(6));
     assert_eq!(again, LeaseAnswer::Recalled { kind: LeaseKind::Read, left });
-    table.give_back(&who(1, 3));
+    table.give_back(&who(1, 3), at(7));
     assert_eq!(table.begin(&7, None, Access::Change, at(7)), Ok(()));
 }
 
@@ -87,7 +153,7 @@ fn a_read_lease_becomes_a_write_lease_if_nobody_else_uses_the_file() {
     let (read, write) = (LeaseKind::Read, LeaseKind::Write);
     assert_eq!((table.ask(&7, &a, read, at(0)), table.ask(&7, &b, read, at(0))), (GRANTED, GRANTED));
     assert_eq!(table.ask(&7, &a, write, at(1)), GRANTED, "it keeps what it has");
-    table.give_back(&b);
+    table.give_back(&b, at(1));
     assert_eq!(table.begin(&7, Some(&b), Access::Look, at(1)), Ok(()));
     assert_eq!(table.ask(&7, &a, write, at(1)), GRANTED);
     table.end(&7, Access::Look, at(1));
@@ -129,7 +195,7 @@ fn a_server_that_hands_its_files_over_recalls_every_lease_and_grants_none() {
     assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(0)), GRANTED);
     assert_eq!(table.ask(&8, &b, LeaseKind::Read, at(0)), GRANTED);
     table.lost(&b);
-    table.close();
+    table.close(at(1));
     assert_eq!((table.poll_recall(), table.poll_recall()), (Some(a), None), "nobody is there for the other one");
     let left = Duration::from_secs(8);
     assert_eq!(table.renew(&a, at(2)), LeaseAnswer::Recalled { kind: LeaseKind::Read, left });

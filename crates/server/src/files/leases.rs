@@ -244,7 +244,7 @@ impl OpenFiles {
     /// The handle's lease is over: given back, or its handle is closed.
     pub(super) fn give_back(&self, handle: &Handle) {
         let who = handle.holder();
-        self.leases.with(|table, _| table.leases.give_back(&who));
+        self.leases.with(|table, now| table.leases.give_back(&who, now));
     }
 
     /// The handle's session is lost; its lease stays until its time is over.
@@ -262,7 +262,7 @@ impl OpenFiles {
 
     /// Recalls every lease and grants no other: another process takes over.
     pub(crate) fn recall_all(&self) {
-        if let Some(((), recalled)) = self.leases.with(|table, _| table.leases.close()) {
+        if let Some(((), recalled)) = self.leases.with(|table, now| table.leases.close(now)) {
             self.tell_recalled(recalled);
         }
     }

@@ -30,7 +30,7 @@ impl World {
             Call::Renew => Err(Some(self.table.renew(&by, now))),
             Call::Reclaim { before, kind } => Err(Some(self.table.reclaim(&FILE, before, &by, kind, now))),
             Call::GiveBack => {
-                self.table.give_back(&by);
+                self.table.give_back(&by, now);
                 Err(None)
             }
             Call::Send(_) if self.table.pin(&by, now) => {

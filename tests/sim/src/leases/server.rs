@@ -82,7 +82,7 @@ impl Server {
             Call::Renew => Some(self.table.renew(&holder, now)),
             Call::Reclaim(kind, before) => Some(self.table.reclaim(&FILE, before, &holder, kind, now)),
             Call::GiveBack => {
-                self.table.give_back(&holder);
+                self.table.give_back(&holder, now);
                 Some(LeaseAnswer::Refused)
             }
             _ => None,

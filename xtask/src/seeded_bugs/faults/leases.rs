@@ -102,7 +102,7 @@ pub(super) const FAULTS: &[Fault] = &[
         edits: &[edit(
             TABLE,
             "    pub fn lost(&mut self, holder: &Holder<U>) {\n",
-            "    pub fn lost(&mut self, holder: &Holder<U>) {\n        if BUG {\n            return self.remove(holder);\n        }\n",
+            "    pub fn lost(&mut self, holder: &Holder<U>) {\n        if BUG {\n            self.remove(holder);\n            return;\n        }\n",
         )],
         runs: &[run(&MODEL, LOST, STALE), run(&SIMULATION, RUNS, TWO_VALUES)],
     },
@@ -146,8 +146,8 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a recalled lease is a new one for whoever lost its session and has it again",
         edits: &[edit(
             TABLE,
-            "        let until = if recalled { until } else { now.after(self.terms.time) };\n",
-            "        let recalled = recalled && !BUG;\n        let until = if recalled { until } else { now.after(self.terms.time) };\n",
+            "        let until = if recalled.is_some() { until } else { now.after(self.terms.time) };\n",
+            "        let recalled = recalled.filter(|_| !BUG);\n        let until = if recalled.is_some() { until } else { now.after(self.terms.time) };\n",
         )],
         runs: &[run(&MODEL, LOST, WAITS), run(&SIMULATION, RUNS, "a recalled lease began anew")],
     },
