@@ -76,3 +76,27 @@ impl Drop for DescriptorSlot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_has_a_quarter_all_visitors_have_three_and_each_gives_back_what_was_his() {
+        let slots = Arc::new(DescriptorSlots::new(64));
+        let take = |user: &str, visitor| slots.take(&user.into(), visitor);
+        let all_of = |user: &str, visitor| -> Vec<DescriptorSlot> {
+            std::iter::repeat_with(|| take(user, visitor)).map_while(Result::ok).collect()
+        };
+        let visitors: Vec<_> = (0..5).map(|number| all_of(&format!("visitor {number}"), true)).collect();
+        assert_eq!(visitors.iter().map(Vec::len).collect::<Vec<_>>(), [8, 8, 8, 0, 0]);
+        let ada = all_of("ada", false);
+        assert_eq!((ada.len(), all_of("bob", false).len()), (8, 0));
+        assert_eq!(take("bob", false).err().map(|error| error.kind), Some(ErrorKind::LimitExceeded));
+        drop(ada);
+        assert_eq!(all_of("bob", false).len(), 8);
+        drop(visitors);
+        let counts = slots.lock();
+        assert_eq!((counts.all, counts.visitors, counts.users.len()), (0, 0, 0));
+    }
+}

@@ -44,6 +44,7 @@ impl Authority {
             // Checked whatever the path: an expired token permits nothing below this base.
             within(scope, export, &path, now)?;
         }
+        self.staged_trees.tidy();
         let (export, path, target) = match self.place(who, export, &path)? {
             Some(place) => (export.with_store(place.store), place.path, Some(place.target)),
             None => (export.clone(), path, None),
@@ -118,7 +119,6 @@ impl Base {
     /// Creates the staging directory of a tree that is to appear `below` the base as a whole, and
     /// returns its path below the export. The tree keeps a descriptor, one of `slots`.
     pub fn stage_tree(&self, below: &[u8], client: &[u8; 16], slots: &Arc<DescriptorSlots>) -> Result<Vec<u8>, Error> {
-        self.staged_trees.tidy();
         let at = self.tree_at(below)?;
         let slot = slots.take_for(&self.session)?;
         let place = at.store().stage_tree(&TreeKey { target: at.path(), owner: &self.session.part_owner(), client })?;
