@@ -48,7 +48,7 @@ impl DescriptorSlots {
         let own = counts.users.get(user).copied().unwrap_or(0);
         let visitors_have_all = visitor && counts.visitors >= self.visitors_max;
         if own >= self.each_max || visitors_have_all || counts.all >= self.all_max {
-            let text = "you hold too many locks, pipes and unfinished trees; give some up first";
+            let text = "there are too many locks, pipes and unfinished trees; give some up first";
             return Err(Error::new(ErrorKind::LimitExceeded, text));
         }
         counts.all += 1;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_user_has_a_quarter_all_visitors_have_three_and_each_gives_back_what_was_his() {
+    fn one_user_has_a_quarter_all_visitors_have_three_and_all_is_given_back() {
         let slots = Arc::new(DescriptorSlots::new(64));
         let take = |user: &str, visitor| slots.take(&user.into(), visitor);
         let all_of = |user: &str, visitor| -> Vec<DescriptorSlot> {

@@ -273,9 +273,12 @@ fn a_user_has_a_bounded_number_of_trees_in_all_sessions() {
         if number.is_multiple_of(50) {
             sessions.push(site.ada());
         }
-        sessions.last().unwrap().stage_tree(format!("trees/new{number}"), [number; 16]).err()
+        let staged = sessions.last().unwrap().stage_tree(format!("trees/new{number}"), [number; 16]);
+        staged.err().map(|error| (number, error.kind))
     });
-    assert_eq!(refused.map(|error| error.kind), Some(ErrorKind::LimitExceeded));
+    assert_eq!(refused, Some((MOST, ErrorKind::LimitExceeded)));
+    let (last, number) = (sessions.last().unwrap(), MOST - 1);
+    last.stage_tree(format!("trees/new{number}"), [number; 16]).expect("it has this one already");
     let bob = site.login("bob", by_key(3));
     bob.stage_tree("trees/new", MINE).unwrap();
     site.login("ada", by_token(2)).stage_tree("trees/open/new", MINE).unwrap();

@@ -1,4 +1,4 @@
-//! What each user has of the places of a server, and who let others wait: he gets no lease to write for a while.
+//! What each user has of the places of a server, and who let others wait: they get no lease to write for a while.
 
 use crate::base::Instant;
 use alloc::collections::BTreeMap;
@@ -6,13 +6,13 @@ use alloc::collections::BTreeMap;
 /// What a user has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Owner {
-    /// His leases.
+    /// Leases that they have.
     leases: usize,
-    /// Those of them for whose end somebody waits.
+    /// Those of these for whose end somebody waits.
     recalled: usize,
-    /// Files that get no lease for a while since he was asked for his: each keeps the place of that one.
+    /// Files that get no lease for a while since this user's was recalled: each keeps the place of that one.
     pauses: usize,
-    /// Until when he gets no lease to write.
+    /// Until when they get no lease to write.
     barred: Instant,
 }
 
@@ -29,19 +29,19 @@ impl<U: Ord + Clone> Owners<U> {
         Self { owners: BTreeMap::new(), places: 0 }
     }
 
-    /// Whether he may have one more lease, with so many places in all, and of him.
+    /// Whether there is room for one more lease of this user, with so many places in all, and of one user.
     pub(super) fn has_room(&self, owner: &U, most: usize, most_each: usize) -> bool {
         let own = self.owners.get(owner).map_or(0, |known| known.leases + known.pauses);
         self.places < most && own < most_each
     }
 
-    /// Whether somebody waits for him, or did not long ago: whoever leases one file after the other would be waited for once for
-    /// each of them.
+    /// Whether somebody waits for this user, or did not long ago: whoever leases one file after the other would be waited for
+    /// once for each of them.
     pub(super) fn is_barred(&self, owner: &U, now: Instant) -> bool {
         self.owners.get(owner).is_some_and(|known| known.recalled > 0 || now < known.barred)
     }
 
-    /// He has one more lease.
+    /// The user has one more lease.
     pub(super) fn granted(&mut self, owner: &U) {
         self.places += 1;
         self.change(owner, |known| known.leases += 1);
@@ -62,13 +62,13 @@ impl<U: Ord + Clone> Owners<U> {
         });
     }
 
-    /// A file of his may have leases again.
+    /// A file whose pause this user pays for may have leases again.
     pub(super) fn pause_over(&mut self, owner: &U) {
         self.places -= 1;
         self.change(owner, |known| known.pauses -= 1);
     }
 
-    /// He gets no lease to write until then.
+    /// The user gets no lease to write until then.
     pub(super) fn bar(&mut self, owner: &U, until: Instant) {
         self.change(owner, |known| known.barred = known.barred.max(until));
     }

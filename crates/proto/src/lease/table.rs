@@ -11,8 +11,8 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct LeaseTerms {
     /// How long a lease holds without renewal, and others wait for one at most.
     pub time: Duration,
-    /// How long a file gets no new lease once one was recalled, and an owner none to write once he did
-    /// not answer: whoever never answers does not keep the others waiting all the time.
+    /// How long a file gets no new lease once one was recalled, and an owner none to write once
+    /// they did not answer: whoever never answers does not keep the others waiting all the time.
     pub pause: Duration,
     /// Leases in all, with the files that get none for a while since one was recalled.
     pub most: usize,
@@ -45,7 +45,7 @@ struct LeasedFile<U: Ord> {
     changes: u32,
     /// Until when it gets no new lease.
     pause: Instant,
-    /// Whose place that takes, once his lease is over: its owner was asked for it.
+    /// Whose place that takes, once the lease is over that was recalled.
     payer: Option<U>,
 }
 

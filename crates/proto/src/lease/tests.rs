@@ -88,7 +88,7 @@ fn whoever_does_not_answer_gets_no_lease_to_write_on_any_file_for_a_while() {
     let to_write = LeaseAnswer::Granted { kind: write, time: TERMS.time };
     assert_eq!(table.ask(&1, &a, write, at(0)), to_write);
     assert!(table.begin(&1, None, Access::Look, at(1)).is_err());
-    assert_eq!(table.ask(&2, &b, write, at(9)), LeaseAnswer::Refused, "he has not answered yet");
+    assert_eq!(table.ask(&2, &b, write, at(9)), LeaseAnswer::Refused, "the recall is not answered yet");
     assert_eq!(table.ask(&3, &who(2, 3), write, at(9)), to_write, "nobody waits for the other one");
     assert_eq!(table.ask(&2, &b, read, at(10)), GRANTED, "nobody who looks waits for it");
     assert_eq!(table.begin(&1, None, Access::Look, at(10)), Ok(()));
@@ -104,7 +104,7 @@ fn whoever_does_not_answer_gets_no_lease_to_write_on_any_file_for_a_while() {
 }
 
 #[test]
-fn whoever_loses_his_session_and_whoever_answers_late_let_others_wait_as_well() {
+fn a_lost_session_and_a_late_answer_let_others_wait_as_well() {
     let write = LeaseKind::Write;
     let to_write = LeaseAnswer::Granted { kind: write, time: TERMS.time };
     let mut lost = table();

@@ -120,10 +120,14 @@ impl Base {
     /// returns its path below the export. The tree keeps a descriptor, one of `slots`.
     pub fn stage_tree(&self, below: &[u8], client: &[u8; 16], slots: &Arc<DescriptorSlots>) -> Result<Vec<u8>, Error> {
         let at = self.tree_at(below)?;
-        let slot = slots.take_for(&self.session)?;
+        // Who asks again for a tree keeps the slot that it has.
+        let slot = match self.staged_trees.slot_of(&self.session, self.export.name(), at.path(), client) {
+            Some(slot) => slot,
+            None => Arc::new(slots.take_for(&self.session)?),
+        };
         let place = at.store().stage_tree(&TreeKey { target: at.path(), owner: &self.session.part_owner(), client })?;
         let path = wire_path(place.id);
-        self.staged_trees.note(&self.session, self.export.name(), at.path(), place, slot);
+        self.staged_trees.note(&self.session, self.export.name(), (at.path(), client), place, slot);
         Ok(path)
     }
 

@@ -52,9 +52,11 @@ pub(super) struct StagedTree {
     owner: Vec<u8>,
     export: String,
     pub(super) target: RelPath,
+    /// The client's id of it.
+    client: [u8; 16],
     pub(super) place: TreePlace,
     /// The descriptor that the place keeps.
-    _slot: DescriptorSlot,
+    slot: Arc<DescriptorSlot>,
 }
 
 /// The list of staged trees. Clones share the list.
@@ -75,14 +77,28 @@ impl StagedTrees {
         drop(self.present());
     }
 
-    /// Registers the tree of this id at `target` for `session`.
+    /// The slot of this tree, if `session` has it already.
+    pub(super) fn slot_of(
+        &self,
+        session: &Arc<Principal>,
+        export: &str,
+        target: &RelPath,
+        client: &[u8; 16],
+    ) -> Option<Arc<DescriptorSlot>> {
+        let session = Arc::downgrade(session);
+        let list = self.present();
+        let mut own = list.iter().filter(|stage| stage.session.ptr_eq(&session) && stage.export == export);
+        Some(Arc::clone(&own.find(|stage| stage.target == *target && stage.client == *client)?.slot))
+    }
+
+    /// Registers the tree with this id of a client's, at `target`, for `session`.
     pub(super) fn note(
         &self,
         by: &Arc<Principal>,
         export: &str,
-        target: &RelPath,
+        (target, client): (&RelPath, &[u8; 16]),
         place: TreePlace,
-        slot: DescriptorSlot,
+        slot: Arc<DescriptorSlot>,
     ) {
         let session = Arc::downgrade(by);
         let mut list = self.present();
@@ -94,7 +110,7 @@ impl StagedTrees {
             list.remove(oldest);
         }
         let (owner, export, target) = (by.part_owner(), export.to_owned(), target.clone());
-        list.push(Arc::new(StagedTree { session, owner, export, target, place, _slot: slot }));
+        list.push(Arc::new(StagedTree { session, owner, export, target, client: *client, place, slot }));
     }
 
     /// The tree of this id in an export, if it is one of `who`.

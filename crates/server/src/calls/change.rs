@@ -35,7 +35,6 @@ impl CallContext {
             }
             Call::Unlink { path } => {
                 let at = self.at(path, Want::Change)?;
-                self.sync_changed();
                 at.store().tree()?.remove(at.path())?;
                 self.unnamed(&at);
                 self.touched(at.path());
@@ -44,7 +43,6 @@ impl CallContext {
             Call::Rename { path, to, keep_existing } => {
                 let (at, new) = (self.at(path, Want::Change)?, self.at(to, Want::Change)?);
                 let existing = if keep_existing { Existing::Keep } else { Existing::Replace };
-                self.sync_changed();
                 at.store().tree()?.rename(at.path(), new.path(), existing)?;
                 self.renamed(&at, &new);
                 self.touched(at.path());

@@ -10,7 +10,6 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use xdfs_engine::blocking::Slice;
 use xdfs_engine::transfer::sum::RangeHash;
-use xdfs_io::store::reserved::is_reserved;
 use xdfs_io::store::tree::{ListControl, Node, NodeKind};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
 use xdfs_proto::wire::path::{
@@ -111,10 +110,6 @@ impl CallContext {
         let until = Instant::now() + PAGE_TIME;
         let mut excluded = None;
         let mut take = |name: &[u8], node: &Node| {
-            // Reserved names are hidden from every user.
-            if is_reserved(name) {
-                return ListControl::More;
-            }
             if page.entries() > 0 && page.entries().is_multiple_of(PAGE_STEP) && Instant::now() >= until {
                 return ListControl::Stop;
             }

@@ -307,6 +307,10 @@ pub(crate) fn exports(batch: &Batch<'_>, shown: &[(&str, Rights)]) -> Result<Don
 impl CallContext {
     /// Executes one call, which is not a hash, and writes its result.
     fn call(&mut self, call: &Call<'_>, writer: &mut ReplyWriter) -> Result<(), CallError> {
+        if matches!(call, Call::Unlink { .. } | Call::RemoveDirectory { .. } | Call::Rename { .. }) {
+            // Behind it nobody would find what was changed before.
+            self.sync_changed();
+        }
         let _access = match self.begin(call) {
             Ok(access) => access,
             Err(error) => {
@@ -405,8 +409,7 @@ impl CallContext {
         Poll::Ready(())
     }
 
-    /// Waits until the files whose attributes were changed are on stable storage. Before a name is taken from a file: it
-    /// would not be found by that name.
+    /// Waits until the files whose attributes were changed are on stable storage.
     fn sync_changed(&mut self) {
         if self.changed.paths.is_empty() {
             return;

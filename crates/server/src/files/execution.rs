@@ -64,7 +64,11 @@ impl Execution {
         };
         // Its calls report that it is stale.
         let handle = handle.and_then(Result::ok);
-        let wants = access_of_batch(batch);
+        let writes = match (batch.calls.first(), &handle) {
+            (Some(FileCall::Open(open)), _) => open.write,
+            (_, handle) => handle.as_ref().is_some_and(|handle| handle.opened.sharing.write),
+        };
+        let wants = access_of_batch(batch, writes);
         let writer = reply_writer(memory, batch.calls.len(), batch.room)?;
         let file = handle.map(|handle| begin_on_handle(batch, handle, wants)).transpose()?;
         let calls = FileCalls { caller, wants, file };

@@ -151,9 +151,9 @@ impl HiddenNames {
     }
 
     /// A session opened the file again under its hidden name: it belongs to this one now. Another user's
-    /// stays that user's.
+    /// stays that user's, also beside a token of theirs.
     fn claim(&mut self, name: Vec<u8>, file: FileKey, session: &Arc<Principal>) {
-        if self.names.get(&name).is_none_or(|known| known.user.user == session.user) {
+        if self.names.get(&name).is_none_or(|known| known.user.budget() == session.budget()) {
             self.insert(name, file, session);
         }
     }

@@ -28,12 +28,14 @@ pub(super) fn access_of(call: &FileCall<'_>) -> Option<Access> {
     }
 }
 
-/// The same for a whole batch. The change number behind a lock is that of what is here: who has a lease gives it up for nobody
+/// The same for a whole batch, on a file that is open to write or not: a change of one that is not is refused, and nobody has
+/// to give a lease up for it. The change number behind a lock is that of what is here: who has a lease gives it up for nobody
 /// who only tries to lock.
-pub(super) fn access_of_batch(batch: &FileBatch<'_>) -> Option<Access> {
+pub(super) fn access_of_batch(batch: &FileBatch<'_>, writes: bool) -> Option<Access> {
+    let granted = |access: &Access| writes || *access == Access::Look;
     match batch.calls.as_slice() {
         [FileCall::Lock { .. } | FileCall::LockRange { .. }, FileCall::Attributes { wanted: Wanted::CHANGE }] => None,
-        calls => calls.iter().filter_map(access_of).max(),
+        calls => calls.iter().filter_map(access_of).filter(granted).max(),
     }
 }
 
@@ -54,8 +56,6 @@ pub(super) fn begin_on_handle(
     let server = &handle.reserved.server;
     let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
     let pinned = if under { server.pin_lease(&handle) } else { None };
-    // What is not open to write is not changed: the call is refused, and nobody has to give a lease up for it.
-    let wants = if handle.opened.sharing.write { wants } else { wants.map(|_| Access::Look) };
     let access = match wants.filter(|_| !under || pinned.is_some()) {
         Some(access) => Some(server.access(|| Some(handle.key()), Some(&handle), access)?),
         None => None,
@@ -125,5 +125,20 @@ impl FileCalls {
             leased_change.store(change_of(&file.node()?), Ordering::Relaxed);
         }
         Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_what_is_not_open_to_write_takes_a_lease_from_nobody() {
+        let open = OpenCall { path: b"data/f", read: true, ..OpenCall::default() };
+        let write = || FileCall::Write { offset: 0, data: b"x" };
+        let access = |calls, writes| access_of_batch(&FileBatch { calls, ..FileBatch::default() }, writes);
+        assert_eq!(access(vec![FileCall::Open(open), write()], false), Some(Access::Look));
+        assert_eq!(access(vec![FileCall::Open(open), write()], true), Some(Access::Change));
+        assert_eq!((access(vec![write()], false), access(vec![write()], true)), (None, Some(Access::Change)));
     }
 }

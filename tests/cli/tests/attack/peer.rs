@@ -24,7 +24,7 @@ pub fn leave_the_machine_to_others() {
 /// The password of every user that the tests add.
 pub const PASSWORD: &str = "the same for all";
 
-/// Who a peer is: a visitor, by the last number of his address, 127.0.9.`visitor`, or a user with his own address and name.
+/// Who a peer is: a visitor, by the last number of the address, 127.0.9.`visitor`, or a user with an address and a name.
 #[derive(Clone, Copy, Debug)]
 pub enum Who {
     Visitor(u8),
@@ -38,7 +38,7 @@ impl Who {
         }
     }
 
-    /// His name at the server, and how he shows that he is it.
+    /// The name at the server, and the credential.
     fn login(self) -> (String, Offered) {
         match self {
             Self::Visitor(_) => (String::new(), Offered::Anonymous),
