@@ -114,6 +114,34 @@ fn no_path_leads_into_a_staging_directory_whatever_is_done() {
     stage.commit(&commit(0)).unwrap();
 }
 
+/// What is in a directory decides, and neither owner nor mode: FAT gives all directories the same.
+#[test]
+fn listings_hide_a_directory_of_staged_files_and_show_one_of_a_users_own() {
+    for mode in [0o700, 0o755] {
+        let bench = LocalBench::on_tmpfs();
+        let listed = || {
+            let mut names = Vec::new();
+            let mut take = |name: &[u8], _: &_| {
+                names.push(name.to_vec());
+                ListControl::More
+            };
+            bench.store.list(&RelPath::default(), b"", &mut take).unwrap();
+            names
+        };
+        let staged = stage(&bench, "x");
+        let staging = bench.scratch.path().join(STAGING);
+        std::fs::set_permissions(&staging, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(listed(), Vec::<Vec<u8>>::new(), "{mode:o}");
+        // What NFS makes of a file that is removed while it is open.
+        std::fs::write(staging.join(".nfs000000000000001a"), b"").unwrap();
+        assert_eq!(listed(), Vec::<Vec<u8>>::new(), "{mode:o}");
+        std::fs::write(staging.join("notes"), b"a user's").unwrap();
+        assert_eq!(listed(), [STAGING.as_bytes()], "{mode:o}");
+        staged.abort();
+        assert_eq!(std::fs::read(staging.join("notes")).unwrap(), b"a user's");
+    }
+}
+
 #[test]
 fn what_has_the_reserved_name_and_is_no_private_directory_is_left_alone_and_in_nobodys_way() {
     type Plant = fn(&Path);

@@ -6,7 +6,6 @@ use crate::store::descriptors::members_max;
 use crate::store::errors::{self, Verb};
 use crate::store::medium::in_memory;
 use crate::store::resolve::names::{self, Held};
-use crate::store::resolve::staging::is_staging;
 use crate::store::resolve::{Blocked, Cause, Parent};
 use crate::store::stat::node_of;
 use crate::store::tree::{AttributeChange, Cursor, ListControl, Node, NodeKind, Space, Special, Tree, XATTR_BYTES_MAX};
@@ -95,8 +94,7 @@ impl Tree for LocalStore {
         };
         let directory = self.root.open_directory(path).map_err(|stop| self.blocked(Verb::List, path, &stop))?;
         let directory = Parent::new(directory);
-        let is_hidden = |name: &[u8], stat: &_| is_staging(name, stat) && !directory.is_used_otherwise(name, is_staged);
-        let next = names::list(&directory, from, &mut |name, stat| match is_hidden(name, stat) {
+        let next = names::list(&directory, from, &mut |name, stat| match directory.is_staging(name, stat, is_staged) {
             true => ListControl::More,
             false => take(name, &node_of(stat)),
         });

@@ -28,17 +28,10 @@ const PROBE_MIN: u128 = 1 << 127;
 /// A mode that is never requested.
 const PROBE_MODE: u32 = 0o612;
 
-/// Whether an entry of a directory has name and attributes of a staging directory of this user, or
-/// is a probe. Listings hide both, unless the directory holds other names.
-pub(in crate::store) fn is_staging(name: &[u8], stat: &Stat) -> bool {
-    if !is_reserved(name) {
-        return false;
-    }
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => is_of_this_user(stat) && stat.st_mode & 0o077 == 0,
-        FileType::RegularFile => stat.st_size == 0 && is_probe(name),
-        _ => false,
-    }
+/// Whether a staging directory has the owner and the mode that it was created with: some file systems
+/// have none of their own.
+pub(in crate::store) fn is_private(stat: &Stat) -> bool {
+    is_of_this_user(stat) && stat.st_mode & 0o077 == 0
 }
 
 fn is_probe(name: &[u8]) -> bool {
@@ -115,13 +108,33 @@ impl Parent {
         staging_names().into_iter().filter_map(open).collect()
     }
 
-    /// Whether the directory `name`, which has the attributes of a staging directory, holds a name
-    /// that this program would not give: then it is a directory of the user's.
-    pub(in crate::store) fn is_used_otherwise(&self, name: &[u8], is_ours: fn(&[u8]) -> bool) -> bool {
-        // One that vanishes or cannot be opened is no file of the user's either.
-        let Ok(ReservedName::Own(directory)) = self.look_for_staging(name) else { return false };
-        let names = Self::new(directory).names(NAMES_SEEN).unwrap_or_default();
-        names.iter().any(|name| !is_ours(name) && !REMOVED.iter().any(|prefix| name.starts_with(prefix)))
+    /// Whether an entry of this directory is a staging directory, of whomever, or a probe in it: listings
+    /// hide these. A directory of that name that holds what this program would not put there is a user's.
+    pub(in crate::store) fn is_staging(&self, name: &[u8], stat: &Stat, is_ours: fn(&[u8]) -> bool) -> bool {
+        if !is_reserved(name) {
+            return false;
+        }
+        let is_ours = |name: &Vec<u8>| is_ours(name) || REMOVED.iter().any(|prefix| name.starts_with(prefix));
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => match self.names_below(name) {
+                Ok(names) => names.iter().all(is_ours),
+                // Another user's: they let nobody look into theirs.
+                Err(_) => stat.st_mode & 0o077 == 0,
+            },
+            FileType::RegularFile => stat.st_size == 0 && is_probe(name),
+            _ => false,
+        }
+    }
+
+    fn names_below(&self, name: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+        single(name)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
+            Ok(directory) => Self::new(directory).names(NAMES_SEEN),
+            // It has vanished.
+            Err(Errno::NOENT) => Ok(Vec::new()),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// None if the name belongs to another user.
@@ -158,8 +171,8 @@ impl Parent {
             Err(errno) => return Err(errno),
         };
         let stat = rustix::fs::fstat(&directory)?;
-        let (mine, private) = (is_of_this_user(&stat), stat.st_mode & 0o077 == 0);
-        if mine && private || self.knows_no_owners(&stat)? {
+        let mine = is_of_this_user(&stat);
+        if is_private(&stat) || self.knows_no_owners(&stat)? {
             return Ok(ReservedName::Own(directory));
         }
         if !mine {

@@ -6,8 +6,7 @@
 
 use super::Parent;
 use super::parent::single;
-use super::staging::is_staging;
-use crate::store::reserved::STAGING;
+use super::staging::is_private;
 use rustix::fs::{FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -170,7 +169,7 @@ impl Parent {
 /// Whether the staging directory itself has changed attributes: its file system gives every
 /// directory the same owner and mode.
 fn is_known_loose(staging: &Parent) -> bool {
-    rustix::fs::fstat(&staging.directory).is_ok_and(|stat| !is_staging(STAGING, &stat))
+    rustix::fs::fstat(&staging.directory).is_ok_and(|stat| !is_private(&stat))
 }
 
 #[cfg(test)]
