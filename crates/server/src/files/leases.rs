@@ -166,10 +166,13 @@ impl Leases {
 
     /// Asks the table, whether there are leases or not.
     fn ask(&self, file: Option<FileKey>, by: Option<&Who>, access: Access) -> (Result<Begun, Error>, Vec<u64>) {
-        let Some(file) = file else { return (Ok(Begun::Nothing), Vec::new()) };
-        let begun = self.with(|table, now| table.leases.begin(&file, by, access, now));
-        let Some((begun, recalled)) = begun else { return (Ok(Begun::Nothing), Vec::new()) };
-        (begun.map(|()| Begun::Asked(file, access)).map_err(|_| must_wait()), recalled)
+        // Without a file the table is gone to all the same: it finds out that there are no leases any more.
+        let begun = self.with(|table, now| {
+            let begun = file.map(|file| table.leases.begin(&file, by, access, now).map(|()| file));
+            begun.transpose().map_err(|_| must_wait())
+        });
+        let (begun, recalled) = begun.unwrap_or((Ok(None), Vec::new()));
+        (begun.map(|file| file.map_or(Begun::Nothing, |file| Begun::Asked(file, access))), recalled)
     }
 }
 

@@ -227,3 +227,25 @@ fn a_file_stays_its_creators_until_he_closes_it_and_nobody_elses() {
     }
     assert_eq!(lock(&scene.server.created).len(), CREATORS_MAX);
 }
+
+#[test]
+fn when_the_leases_of_before_a_start_are_over_no_name_is_looked_up_for_them() {
+    let leases = Leases::new(Duration::from_millis(1), true, false, Box::new(|_, _| {}));
+    let server = Arc::new(OpenFiles::new(16).unwrap().with_leases(leases));
+    // A new name, as small files of an upload have: there is no file whose leases could exclude it.
+    let is_looked_up = || {
+        let mut looked = false;
+        let look = || {
+            looked = true;
+            None
+        };
+        drop(server.access(look, None, xdfs_proto::lease::Access::Change).unwrap());
+        looked
+    };
+    assert!(is_looked_up(), "a client of the process before may have one");
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    while is_looked_up() {
+        assert!(std::time::Instant::now() < until, "every new name is looked up for ever");
+        std::thread::yield_now();
+    }
+}
