@@ -25,27 +25,37 @@ pub struct Xdfs {
     pub resume: bool,
     /// The build that `--before` names.
     pub before: bool,
+    /// The server grants leases, which is not its default.
+    pub leases: bool,
 }
 
 impl Default for Xdfs {
     fn default() -> Self {
-        Self { protection: "clear", channels: None, verify: "none", durability: "written", resume: true, before: false }
+        Self {
+            protection: "clear",
+            channels: None,
+            verify: "none",
+            durability: "written",
+            resume: true,
+            before: false,
+            leases: false,
+        }
     }
 }
 
 /// What differs from the limits that are shipped.
 const LIMITS: &str = "[limits]\nlogins-soft = 4096\nlogins = 4096\nlogins-per-source = 4096\nsessions = 20000\nsessions-per-user = 20000\nchannels-per-user = 20000\nvisitors-percent = 100\n";
 
-/// The limit that builds of before November 2026 do not know.
-const LEASE_SECONDS: &str = "lease-seconds";
+/// The same of a server that grants leases.
+const LEASES: &str = "lease-seconds = 10\n";
 
 /// Starts `xdfs serve` with the memory export `m` and, where there are files, the export `f`.
-fn serve(binary: &Path, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
+fn serve(peer: &Xdfs, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
     // All clients of a measurement come from one address and are one visitor: hundreds of them at a time are no attack.
-    let leases = if knows(binary, LEASE_SECONDS)? { format!("{LEASE_SECONDS} = 10\n") } else { String::new() };
+    let leases = if peer.leases { LEASES } else { "" };
     let limits = world.scratch.path().join("xdfs.toml");
     fs::write(&limits, format!("{LIMITS}{leases}")).context(|| limits.display().to_string())?;
-    let mut command = Command::new(binary)
+    let mut command = Command::new(peer.binary(world))
         .args([
             "serve",
             "--listen",
@@ -64,12 +74,6 @@ fn serve(binary: &Path, world: &World, directory: Option<&Path>) -> Result<Optio
         command = command.arg("--export").arg(format!("f={}", directory.display()));
     }
     start_ready(world, "xdfs", &command.args(&world.args.serve_arg))
-}
-
-/// Whether the program has the name of this setting in it: it refuses a configuration with one that it does not know.
-fn knows(binary: &Path, setting: &str) -> Result<bool> {
-    let program = fs::read(binary).context(|| binary.display().to_string())?;
-    Ok(program.windows(setting.len()).any(|bytes| bytes == setting.as_bytes()))
 }
 
 /// The state folder of all servers of this run: one host key, one table of users.
@@ -125,7 +129,7 @@ impl System for Xdfs {
     }
 
     fn serve(&self, world: &World, directory: Option<&Path>) -> Result<Option<Server>> {
-        serve(self.binary(world), world, directory)
+        serve(self, world, directory)
     }
 
     fn command(&self, world: &World, server: Option<&Server>, work: &Work) -> Result<Command> {

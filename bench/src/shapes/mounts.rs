@@ -274,7 +274,7 @@ impl<'a> Scene<'a> {
             return Err(Error::Missing { program: "sshfs".to_owned(), package: "sshfs" });
         }
         let missing = || Error::Wrong { system: "mounts".to_owned(), detail: "no server".to_owned() };
-        let own = Xdfs::default().serve(world, Some(top))?.ok_or_else(missing)?;
+        let own = Xdfs { leases: true, ..Xdfs::default() }.serve(world, Some(top))?.ok_or_else(missing)?;
         let other = scp.serve(world, None)?.ok_or_else(missing)?;
         Ok(Self { world, served, point, servers: [own, other] })
     }
