@@ -1,6 +1,7 @@
 //! The goals of the shapes `durable`, `small-files` and `resume`.
 
 use super::Goal;
+use super::kept::KEPT_MIN;
 use super::private::{Wanted, compare, wanted};
 use crate::args::FileSystem;
 use crate::cell::CellReport;
@@ -45,6 +46,10 @@ pub(super) fn small_files(report: &SmallFilesReport, goals: &mut Vec<Goal>) {
         let what = format!("{} durable small files: rate over that of the {} loop", report.files, WAYS[way]);
         goals.extend(report.ratio(way).map(|ratio| Goal::at_least(what, bound, ratio)));
     }
+    goals.extend(report.kept().map(|(best, median)| {
+        let what = format!("{} durable small files: session / before, best rounds (medians {median:.2})", report.files);
+        Goal::at_least(what, KEPT_MIN, best)
+    }));
 }
 
 pub(super) fn resumes(report: &ResumeReport, goals: &mut Vec<Goal>) {

@@ -5,7 +5,7 @@ use crate::args::PeerName;
 use crate::cell::{CellReport, Summary, SystemReport};
 
 /// Rate, and bytes of a second of the processors, over those of the build before.
-const KEPT_MIN: f64 = 0.97;
+pub(super) const KEPT_MIN: f64 = 0.97;
 
 /// How the labels of the build before begin.
 const BEFORE: &str = "xdfs before";

@@ -22,8 +22,10 @@ const FILES: u32 = 1000;
 const BYTES: u32 = 4096;
 
 /// A session; the store alone; and the two loops: open, write, fsync, close; and with a temporary name, rename and fsync of the
-/// directory.
-pub const WAYS: [&str; 4] = ["session", "store", "plain", "careful"];
+/// directory. With `--before` also a session with a server of the other build, by the same client.
+pub const WAYS: [&str; 5] = ["session", "store", "plain", "careful", BEFORE];
+
+const BEFORE: &str = "before";
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -35,7 +37,7 @@ pub struct SmallFilesReport {
     /// Bytes of each file.
     pub size: u32,
     /// Seconds of each round, by [`WAYS`].
-    pub seconds: [Vec<f64>; 4],
+    pub seconds: [Vec<f64>; 5],
     /// Why it ended early.
     pub failure: Option<String>,
 }
@@ -45,6 +47,13 @@ impl SmallFilesReport {
     pub fn ratio(&self, way: usize) -> Option<f64> {
         let pairs = self.seconds.first()?.iter().zip(self.seconds.get(way)?);
         median(&pairs.map(|(session, other)| other / session).collect::<Vec<_>>())
+    }
+
+    /// The rate of the session over that with the server of the other build: of the best rounds, and of the medians.
+    pub fn kept(&self) -> Option<(f64, f64)> {
+        let [own, .., before] = &self.seconds;
+        let least = |seconds: &[f64]| seconds.iter().copied().reduce(f64::min);
+        Some((least(before)? / least(own)?, median(before)? / median(own)?))
     }
 }
 
@@ -67,7 +76,8 @@ pub fn text(report: &SmallFilesReport) -> String {
         let of_it = if way == 0 { String::new() } else { format!(" ({ratio:.2} of it)") };
         format!("{} {:.0}/s{of_it}", WAYS.get(way).unwrap_or(&""), f64::from(report.files) / seconds)
     };
-    let rates: Vec<String> = (0..WAYS.len()).map(rate).collect();
+    let tried = |way: &usize| report.seconds.get(*way).is_some_and(|seconds| !seconds.is_empty());
+    let rates: Vec<String> = (0..WAYS.len()).filter(tried).map(rate).collect();
     let failure = report.failure.as_ref().map(|failure| format!("\n  failed: {failure}")).unwrap_or_default();
     format!("\n{} durable files of {} bytes on ext4\n  {}{failure}\n", report.files, report.size, rates.join(", "))
 }
@@ -76,16 +86,26 @@ fn measure(world: &World, report: &mut SmallFilesReport) -> Result<()> {
     files::check_file_system(&world.args.ext4_dir, FileSystem::Ext4)?;
     let scratch = ScratchDir::create(&world.args.ext4_dir, "small-files")?;
     let server = Xdfs::default().serve(world, Some(scratch.path()))?;
+    let before = match world.args.before {
+        Some(_) => Xdfs { before: true, ..Xdfs::default() }.serve(world, Some(scratch.path()))?,
+        None => None,
+    };
+    let ways = if before.is_some() { WAYS.len() } else { WAYS.len() - 1 };
     for round in 0..rounds(&world.args) {
-        for turn in 0..WAYS.len() {
-            let way = (turn + round as usize) % WAYS.len();
+        for turn in 0..ways {
+            let way = (turn + round as usize) % ways;
             let name = format!("{round}-{}", WAYS[way]);
             let directory = scratch.path().join(&name);
             fs::create_dir(&directory).context(|| directory.display().to_string())?;
             let mut account = Account::open("small-files");
-            let command = match &server {
-                Some(server) if way == 0 => holder(world, server, "put-small").arg("--base").arg(format!("f/{name}")),
-                _ => Command::new(&world.small_files).arg(WAYS[way]).arg("--directory").arg(&directory),
+            let session = match WAYS[way] {
+                "session" => server.as_ref(),
+                BEFORE => before.as_ref(),
+                _ => None,
+            };
+            let command = match session {
+                Some(server) => holder(world, server, "put-small").arg("--base").arg(format!("f/{name}")),
+                None => Command::new(&world.small_files).arg(WAYS[way]).arg("--directory").arg(&directory),
             };
             let command = command.args(["--files", &report.files.to_string(), "--size", &report.size.to_string()]);
             let mut running = command.start(world.scratch.path(), "small-files", &mut account, Stdio::null())?;
