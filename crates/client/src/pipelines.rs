@@ -8,13 +8,12 @@ use crate::host::{ClientHost, Registry};
 use crate::joining::{Access, Joiner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use xdfs_engine::blocking::Blocking;
 use xdfs_engine::bounds;
 use xdfs_engine::host::Ending;
-use xdfs_engine::mailbox::{Command, MailboxSender, Message};
+use xdfs_engine::mailbox::{Command, Mailbox, MailboxSender, Message};
 use xdfs_engine::pipeline::{Pipeline, PipelineChannel};
 use xdfs_engine::pump::{DiskMode, Parts, Pump, Settings};
 use xdfs_engine::schedule::QuotaClass;
@@ -191,7 +190,7 @@ fn part(registry: &Arc<Registry>, opened: Opened) {
 fn parts(
     dispatch: Dispatcher,
     host: ClientHost,
-    mailbox: Receiver<Message<Link>>,
+    mailbox: Mailbox<Link>,
     id: PipelineId,
     blocking: Blocking,
     disk: DiskMode,

@@ -83,35 +83,39 @@ pub enum Message<L> {
     FromPipeline { from: PipelineId, message: PipelineMessage, shared: Option<SharedFile> },
 }
 
+/// What a pump receives. Boxed, since the queue's memory is there from the start and is not to be touched for messages that
+/// never come.
+pub type Mailbox<L> = Receiver<Box<Message<L>>>;
+
 /// Sends messages to one pump and wakes it.
 pub struct MailboxSender<L, W> {
-    letters: SyncSender<Message<L>>,
+    messages: SyncSender<Box<Message<L>>>,
     waker: W,
 }
 
 impl<L, W: Clone> Clone for MailboxSender<L, W> {
     fn clone(&self) -> Self {
-        Self { letters: self.letters.clone(), waker: self.waker.clone() }
+        Self { messages: self.messages.clone(), waker: self.waker.clone() }
     }
 }
 
 impl<L, W> std::fmt::Debug for MailboxSender<L, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Post")
+        f.write_str("MailboxSender")
     }
 }
 
 impl<L, W: Wake> MailboxSender<L, W> {
     /// A mailbox for the pump that `waker` wakes.
-    pub fn new(capacity: usize, waker: W) -> (Self, Receiver<Message<L>>) {
-        let (letters, mailbox) = sync_channel(capacity);
-        (Self { letters, waker }, mailbox)
+    pub fn new(capacity: usize, waker: W) -> (Self, Mailbox<L>) {
+        let (messages, mailbox) = sync_channel(capacity);
+        (Self { messages, waker }, mailbox)
     }
 
     /// Sends a message; waits while the mailbox is full. Returns the message when the pump is gone.
-    #[allow(clippy::result_large_err, reason = "the letter itself comes back")]
+    #[allow(clippy::result_large_err, reason = "the message itself comes back")]
     pub fn send(&self, mail: Message<L>) -> Result<(), Message<L>> {
-        let sent = self.letters.send(mail).map_err(|refused| refused.0);
+        let sent = self.messages.send(Box::new(mail)).map_err(|refused| *refused.0);
         self.waker.wake();
         sent
     }
@@ -126,10 +130,10 @@ impl<L, W: Wake> MailboxSender<L, W> {
     }
 
     /// Sends a message if there is room, without ever waiting; for threads that serve others too.
-    #[allow(clippy::result_large_err, reason = "the letter itself comes back")]
+    #[allow(clippy::result_large_err, reason = "the message itself comes back")]
     pub fn try_send(&self, mail: Message<L>) -> Result<(), Message<L>> {
-        let sent = self.letters.try_send(mail).map_err(|refused| match refused {
-            TrySendError::Full(mail) | TrySendError::Disconnected(mail) => mail,
+        let sent = self.messages.try_send(Box::new(mail)).map_err(|refused| match refused {
+            TrySendError::Full(mail) | TrySendError::Disconnected(mail) => *mail,
         });
         self.waker.wake();
         sent
@@ -137,10 +141,10 @@ impl<L, W: Wake> MailboxSender<L, W> {
 
     /// The same for a message that must arrive as long as the pump exists: it is returned if there
     /// is no room now.
-    #[allow(clippy::result_large_err, reason = "the letter itself comes back")]
+    #[allow(clippy::result_large_err, reason = "the message itself comes back")]
     pub fn try_tell(&self, mail: Message<L>) -> Result<(), Message<L>> {
-        let sent = match self.letters.try_send(mail) {
-            Err(TrySendError::Full(mail)) => Err(mail),
+        let sent = match self.messages.try_send(Box::new(mail)) {
+            Err(TrySendError::Full(mail)) => Err(*mail),
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         };
         self.waker.wake();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use xdfs_engine::host::Ending;
-use xdfs_engine::mailbox::{MailboxSender, Message};
+use xdfs_engine::mailbox::{Mailbox, MailboxSender};
 use xdfs_io::dispatch::{DescriptorWaker, Wake};
 use xdfs_io::transport::Link;
 use xdfs_proto::base::SessionId;
@@ -18,7 +18,7 @@ use xdfs_secure::policy::Principal;
 /// Sends to a pipeline's thread.
 pub(crate) type PumpSender = MailboxSender<Link, DescriptorWaker>;
 /// What a pipeline's thread reads.
-pub(crate) type PumpMailbox = Receiver<Message<Link>>;
+pub(crate) type PumpMailbox = Mailbox<Link>;
 
 /// Messages to the listener that may wait: one per pipeline that ends, and a few commands.
 const WAITING_MAX: usize = 8192;

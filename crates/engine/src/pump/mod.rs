@@ -32,7 +32,7 @@ use crate::blocking::Blocking;
 use crate::bounds;
 pub use crate::call_lane::CallLane;
 use crate::host::{Ending, Host};
-use crate::mailbox::{MailboxSender, Message};
+use crate::mailbox::{Mailbox, MailboxSender, Message};
 use crate::pipeline::{Pipeline, PipelineChannel};
 use crate::schedule::QuotaClass;
 use crate::transfer::{AfterDetach, Transfer, Writer};
@@ -44,7 +44,6 @@ use lingering::Lingering;
 use pacing::{QueuedStart, StartQueue};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use xdfs_io::buf::Buffer;
 use xdfs_io::dispatch::{Completion, Dispatch, End, Side, SocketId};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Instant, OperationId, PipelineId};
@@ -73,7 +72,7 @@ pub struct Parts<D: Dispatch, H> {
     /// The side it runs on.
     pub host: H,
     /// Messages to it.
-    pub mailbox: Receiver<Message<D::Link>>,
+    pub mailbox: Mailbox<D::Link>,
     /// Where its helper threads send messages.
     pub post: MailboxSender<D::Link, D::Waker>,
     /// The other pipelines of the session, by number; none at its own index.
@@ -122,7 +121,7 @@ pub struct Pump<D: Dispatch, H: Host> {
 
 /// Messages to this pump and to others.
 struct Mailboxes<D: Dispatch> {
-    inbox: Receiver<Message<D::Link>>,
+    inbox: Mailbox<D::Link>,
     /// Where helper threads of this pump send messages.
     own: MailboxSender<D::Link, D::Waker>,
     /// The other pipelines of the session, by number; none at its own index.
@@ -216,7 +215,7 @@ where
 
     /// Runs until the session is over, or idle where the pump may retire.
     #[allow(clippy::type_complexity, reason = "how it ended, and what it was lent: each is used once")]
-    pub fn run(mut self) -> (Ending<D::Link>, H, Receiver<Message<D::Link>>) {
+    pub fn run(mut self) -> (Ending<D::Link>, H, Mailbox<D::Link>) {
         loop {
             let now = self.dispatch.now();
             if now >= self.timers.next_tick {
@@ -424,7 +423,7 @@ where
 
     fn read_mail(&mut self) {
         while let Ok(mail) = self.mail.inbox.try_recv() {
-            self.on_mail(mail);
+            self.on_mail(*mail);
             self.drain();
         }
     }
