@@ -267,7 +267,8 @@ impl<I> BatchBuilder<I> {
         let Self { calls, items, .. } = std::mem::take(self);
         // Repeating it in another session does no harm: every call here describes the final state.
         let batch = Batch { durable, room: u32::try_from(room).unwrap_or(u32::MAX), base, ..Batch::default() };
-        PendingBatch { payload: calls.finish(&batch), codes: calls.codes().to_vec(), items, room }
+        let (payload, codes) = calls.into_payload(&batch);
+        PendingBatch { payload, codes, items, room }
     }
 }
 

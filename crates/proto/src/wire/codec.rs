@@ -152,25 +152,62 @@ impl Writer {
     /// An integer in its shortest form. Values above 2^62 - 1 have none: callers' types are smaller
     /// or checked.
     pub fn integer(&mut self, value: u64) -> &mut Self {
-        debug_assert!(value <= INTEGER_MAX, "integer too large for the wire");
-        let value = value.min(INTEGER_MAX);
-        match value {
-            0..=0x3f => self.raw(&[value as u8]),
-            0x40..=0x3fff => self.raw(&(value as u16 | 1 << 14).to_be_bytes()),
-            0x4000..=0x3fff_ffff => self.raw(&(value as u32 | 2 << 30).to_be_bytes()),
-            _ => self.raw(&(value | 3 << 62).to_be_bytes()),
-        }
+        let (bytes, width) = shortest(value);
+        self.raw(&bytes[8 - width..])
     }
 
     /// A length and the bytes.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.integer(bytes.len() as u64).raw(bytes)
     }
+
+    /// A length and what `write` appends. Those are about `likely` bytes: where their length has another form than
+    /// that of the guess, they are moved.
+    pub fn counted(&mut self, likely: usize, write: impl FnOnce(&mut Self)) -> &mut Self {
+        let at = self.bytes.len();
+        let places = shortest(likely as u64).1;
+        self.bytes.resize(at + places, 0);
+        write(self);
+        let length = self.bytes.len() - at - places;
+        let (bytes, width) = shortest(length as u64);
+        self.bytes.splice(at..at + places, bytes[8 - width..].iter().copied());
+        self
+    }
+
+    /// Makes room for this many more bytes, unless there is.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
+    /// How many more bytes have room.
+    pub fn spare(&self) -> usize {
+        self.bytes.capacity() - self.bytes.len()
+    }
+
+    /// Puts these bytes before all others.
+    pub fn prepend(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes.splice(..0, bytes.iter().copied());
+        self
+    }
+}
+
+/// The shortest form of an integer: the last bytes of these, and how many.
+fn shortest(value: u64) -> ([u8; 8], usize) {
+    debug_assert!(value <= INTEGER_MAX, "integer too large for the wire");
+    let value = value.min(INTEGER_MAX);
+    let (marked, width) = match value {
+        0..=0x3f => (value, 1),
+        0x40..=0x3fff => (value | 1 << 14, 2),
+        0x4000..=0x3fff_ffff => (value | 2 << 30, 4),
+        _ => (value | 3 << 62, 8),
+    };
+    (marked.to_be_bytes(), width)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     #[test]
     fn integers_of_every_width_come_back() {
@@ -181,6 +218,19 @@ mod tests {
             let mut reader = Reader::new(&bytes);
             assert_eq!(reader.integer(), Ok(value));
             assert_eq!(reader.end(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_is_counted_behind_its_start_is_what_is_counted_before() {
+        for length in [0, 1, 0x3f, 0x40, 0x3fff, 0x4000] {
+            for likely in [0, 0x40, 0x4000, 0x4000_0000] {
+                let content = vec![7; length];
+                let (mut before, mut behind) = (Writer::new(), Writer::new());
+                before.byte(1).bytes(&content).byte(2);
+                behind.byte(1).counted(likely, |writer| drop(writer.raw(&content))).byte(2);
+                assert_eq!(before, behind, "{length} bytes where {likely} were likely");
+            }
         }
     }
 

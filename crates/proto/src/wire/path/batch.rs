@@ -74,7 +74,7 @@ impl<'a> Batch<'a> {
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = BatchWriter::default();
         self.calls.iter().for_each(|call| writer.push(call));
-        writer.finish(self)
+        writer.into_payload(self).0
     }
 }
 
@@ -84,17 +84,21 @@ impl<'a> Batch<'a> {
 pub struct BatchWriter {
     calls: Writer,
     codes: Vec<u64>,
-    /// Arguments of one call, kept for its room.
-    scratch: Writer,
 }
+
+/// What a call takes besides the content of a file, as a guess.
+const OTHER_ARGUMENTS: usize = 64;
 
 impl BatchWriter {
     /// Appends a call.
     pub fn push(&mut self, call: &Call<'_>) {
-        self.scratch.truncate(0);
-        call.write(&mut self.scratch);
+        let likely = OTHER_ARGUMENTS + if let Call::Put(put) = call { put.content.len() } else { 0 };
+        if likely > OTHER_ARGUMENTS && likely > self.calls.spare() {
+            // A file is seldom alone, and a batch of files that grows is copied each time.
+            self.calls.reserve(limits::CALL_BYTES_MAX);
+        }
         let code = call.code();
-        self.calls.integer(code).bytes(self.scratch.as_bytes());
+        self.calls.integer(code).counted(likely, |arguments| call.write(arguments));
         self.codes.push(code);
     }
 
@@ -110,7 +114,22 @@ impl BatchWriter {
 
     /// The payload, with all else from `about`; its own calls do not count.
     pub fn finish(&self, about: &Batch<'_>) -> Vec<u8> {
-        let mut writer = Writer::with_capacity(self.bytes() + about.base.len() + 32);
+        let head = self.head(about);
+        let mut writer = Writer::with_capacity(head.as_bytes().len() + self.bytes());
+        writer.raw(head.as_bytes()).raw(self.calls.as_bytes());
+        writer.finish()
+    }
+
+    /// The same, and the codes of its calls, in the memory that the calls have.
+    pub fn into_payload(mut self, about: &Batch<'_>) -> (Vec<u8>, Vec<u64>) {
+        let head = self.head(about);
+        self.calls.prepend(head.as_bytes());
+        (self.calls.finish(), self.codes)
+    }
+
+    /// All before the calls.
+    fn head(&self, about: &Batch<'_>) -> Writer {
+        let mut writer = Writer::new();
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let flags = flag(about.stop, STOP) | flag(about.durable, DURABLE) | flag(about.age_ms.is_some(), REPEATED);
         writer.integer(flags).integer(about.room.into()).raw(&about.request);
@@ -118,7 +137,7 @@ impl BatchWriter {
             writer.integer(age_ms);
         }
         writer.bytes(about.base);
-        writer.integer(self.codes.len() as u64).raw(self.calls.as_bytes());
-        writer.finish()
+        writer.integer(self.codes.len() as u64);
+        writer
     }
 }
