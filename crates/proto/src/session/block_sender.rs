@@ -168,11 +168,14 @@ impl BlockSender {
         if self.in_order || self.has_work() {
             return None;
         }
-        let flying = self.slots.iter().take(REPEAT_SCAN).find_map(|slot| match slot {
-            Slot::Flying { first, second: None } if others(first.channel) => Some(first.at),
-            _ => None,
-        });
-        flying.map(|at| at.after(self.repeat_after()))
+        for slot in self.slots.iter().take(REPEAT_SCAN) {
+            if let Slot::Flying { first, second: None } = slot
+                && others(first.channel)
+            {
+                return Some(first.at.after(self.repeat_after()));
+            }
+        }
+        None
     }
 
     /// The receiver has everything below `low` and the ranges.
@@ -268,12 +271,16 @@ impl BlockSender {
             return None;
         }
         let patience = self.repeat_after();
-        self.slots.iter().take(REPEAT_SCAN).position(|slot| match slot {
-            Slot::Flying { first, second: None } => {
-                first.channel != channel && first.at.after(patience) <= now && now > first.at
+        for (index, slot) in self.slots.iter().take(REPEAT_SCAN).enumerate() {
+            if let Slot::Flying { first, second: None } = slot
+                && first.channel != channel
+                && first.at.after(patience) <= now
+                && now > first.at
+            {
+                return Some(index);
             }
-            _ => false,
-        })
+        }
+        None
     }
 
     fn repeat_after(&self) -> Duration {

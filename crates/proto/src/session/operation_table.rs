@@ -127,6 +127,22 @@ impl OperationTable {
         }
     }
 
+    /// The next operation in a circle behind `last` that `may` accepts by its mark. All are marked.
+    pub(super) fn next_marked(
+        &self,
+        last: OperationId,
+        may: impl Fn(OperationId, &OperationFlags) -> bool,
+    ) -> Option<OperationId> {
+        debug_assert!(self.changed.is_empty() && !self.all_changed, "an operation has changed since it was marked");
+        let (before, behind) = self.marks.split_at(self.marks.partition_point(|(id, _)| *id <= last));
+        for (id, mark) in behind.iter().chain(before) {
+            if may(*id, mark) {
+                return Some(*id);
+            }
+        }
+        None
+    }
+
     /// Each operation and its mark, ascending.
     pub(super) fn marks(&self) -> impl Iterator<Item = (OperationId, OperationFlags)> {
         let current = self.changed.is_empty() && !self.all_changed;

@@ -231,14 +231,12 @@ impl Session {
     fn feed_block(&mut self, channel: ChannelId, now: Instant) -> bool {
         let Some(state) = self.channels.get(&channel).filter(|state| state.life == Life::Up) else { return false };
         let record = state.send.records;
-        let may = |(id, mark): &(OperationId, OperationFlags)| {
-            let due = || self.operations.get(id).is_some_and(|operation| operation.repeats_on(channel, now));
+        self.operations.mark();
+        let may = |id: OperationId, mark: &OperationFlags| {
+            let due = || self.operations.get(&id).is_some_and(|operation| operation.repeats_on(channel, now));
             mark.may_carry(channel) && (mark.works || (mark.repeats && due()))
         };
-        let mut behind = self.operations.marks().filter(|(id, _)| *id > self.last_scheduled);
-        let mut before = self.operations.marks().filter(|(id, _)| *id <= self.last_scheduled);
-        let Some((id, _)) = behind.find(may).or_else(|| before.find(may)) else { return false };
-        drop((behind, before));
+        let Some(id) = self.operations.next_marked(self.last_scheduled, may) else { return false };
         let sender = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel));
         // Cannot fail: `may` has asked for it.
         let Some(extent) = sender.and_then(|sender| sender.pick(channel, record, now)) else { return false };

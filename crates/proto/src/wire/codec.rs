@@ -228,7 +228,8 @@ mod tests {
                 let content = vec![7; length];
                 let (mut before, mut behind) = (Writer::new(), Writer::new());
                 before.byte(1).bytes(&content).byte(2);
-                behind.byte(1).counted(likely, |writer| drop(writer.raw(&content))).byte(2);
+                let write = |writer: &mut Writer| _ = writer.raw(&content);
+                behind.byte(1).counted(likely, write).byte(2);
                 assert_eq!(before, behind, "{length} bytes where {likely} were likely");
             }
         }
