@@ -245,11 +245,14 @@ impl Session {
     /// When `on_time` should be called at the latest; none when only input can change something.
     pub fn deadline(&self) -> Option<Instant> {
         let idle = self.idle_up();
-        let of_operations = self.operations.marks().flat_map(|(id, mark)| {
+        let mut first: Option<Instant> = None;
+        for (id, mark) in self.operations.marks() {
             let repeat = if mark.repeats { self.repeat_at(id, &idle) } else { None };
-            [mark.due, repeat]
-        });
-        of_operations.flatten().min()
+            for at in [mark.due, repeat].into_iter().flatten() {
+                first = Some(first.map_or(at, |first| first.min(at)));
+            }
+        }
+        first
     }
 
     /// A message from another pipeline of this side.

@@ -78,13 +78,17 @@ impl Session {
     /// messages bound to one channel, messages that only channels that have not ended may carry,
     /// and blocks that must use another channel than before.
     fn more_for_others(&self, now: Instant) -> bool {
+        if self.channels.own_waiting() > 0 || self.fences.has_untold() {
+            return true;
+        }
         let idle = self.idle_up();
-        let due = |id| self.repeat_at(id, &idle).is_some_and(|at| at <= now);
-        let works =
-            |mark: OperationFlags| mark.works && mark.only.is_none_or(|only| self.channels.idle.contains(&only));
-        self.channels.own_waiting() > 0
-            || self.fences.has_untold()
-            || self.operations.marks().any(|(id, mark)| mark.owes || works(mark) || (mark.repeats && due(id)))
+        for (id, mark) in self.operations.marks() {
+            let works = mark.works && mark.only.is_none_or(|only| self.channels.idle.contains(&only));
+            if mark.owes || works || (mark.repeats && self.repeat_at(id, &idle).is_some_and(|at| at <= now)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// When a block of the operation may be retransmitted on one of these channels.
