@@ -422,8 +422,8 @@ where
     }
 
     fn read_mail(&mut self) {
-        while let Ok(mail) = self.mail.inbox.try_recv() {
-            self.on_mail(*mail);
+        while let Some(mail) = self.mail.inbox.try_recv() {
+            self.on_mail(mail);
             self.drain();
         }
     }

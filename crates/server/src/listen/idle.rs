@@ -54,8 +54,8 @@ impl Server {
 
     fn keep(&mut self, id: SessionId, index: usize, mut pipeline: Pipeline<Link>, mailbox: PumpMailbox) {
         let mut late_commands = Vec::new();
-        for message in mailbox.try_iter() {
-            match *message {
+        while let Some(message) = mailbox.try_recv() {
+            match message {
                 Message::Attach(channel) => pipeline.channels.push(*channel),
                 // Sent to a thread that was about to end: a new one reads it.
                 Message::Command(command) => late_commands.push(command),

@@ -270,7 +270,7 @@ impl Server {
             let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serve(parts, pipeline)));
             let (ending, mailbox) = served.unwrap_or_else(|_| {
                 let error = Error::new(xdfs_proto::base::ErrorKind::Resources, "the pipeline failed unexpectedly");
-                (Ending::Over(Some(error)), std::sync::mpsc::sync_channel(1).1)
+                (Ending::Over(Some(error)), PumpMailbox::closed())
             });
             drop(mark);
             listener.send(ServerMessage::Ended { session: id, pipeline: number, ending, mailbox });
@@ -298,8 +298,7 @@ fn serve(parts: Parts<Dispatcher, ServerHost>, pipeline: Pipeline<Link>) -> (End
         }
         Err(error) => {
             let error = Error::new(xdfs_proto::base::ErrorKind::Resources, format!("cannot watch channels: {error}"));
-            let (_, mailbox) = std::sync::mpsc::sync_channel(1);
-            (Ending::Over(Some(error)), mailbox)
+            (Ending::Over(Some(error)), PumpMailbox::closed())
         }
     }
 }
