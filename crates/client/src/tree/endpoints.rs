@@ -83,6 +83,11 @@ pub trait Remote {
     /// Time since some point in the past.
     fn now(&self) -> Duration;
 
+    /// Empty memory for a batch, which may have been that of one before.
+    fn memory(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Sends a batch with a reply of at most `room` bytes.
     fn call(&mut self, number: u64, payload: Vec<u8>, room: usize) -> Result<(), Error>;
 

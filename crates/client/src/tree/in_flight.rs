@@ -19,7 +19,7 @@ const TRANSFERS_NEAR: usize = 16;
 /// The fastest answer decides between the two.
 const NEAR: Duration = Duration::from_millis(4);
 /// Concurrent batches.
-const BATCHES_MAX: usize = 32;
+pub(super) const BATCHES_MAX: usize = 32;
 /// Calls in a batch: files that become durable together.
 pub(super) const CALLS_MAX: usize = 64;
 
@@ -261,10 +261,11 @@ impl<I> BatchBuilder<I> {
         REPLY_BYTES + self.items.len() * REPLY_CALL_BYTES + self.room
     }
 
-    /// Takes the batch and leaves an empty one.
-    pub(super) fn take(&mut self, base: &[u8], durable: bool) -> PendingBatch<I> {
+    /// Takes the batch and leaves an empty one in this memory.
+    pub(super) fn take(&mut self, base: &[u8], durable: bool, memory: Vec<u8>) -> PendingBatch<I> {
         let room = self.room();
-        let Self { calls, items, .. } = std::mem::take(self);
+        let next = Self { calls: BatchWriter::within(memory), ..Self::default() };
+        let Self { calls, items, .. } = std::mem::replace(self, next);
         // Repeating it in another session does no harm: every call here describes the final state.
         let batch = Batch { durable, room: u32::try_from(room).unwrap_or(u32::MAX), base, ..Batch::default() };
         let (payload, codes) = calls.into_payload(&batch);
@@ -292,7 +293,7 @@ mod tests {
         assert!(filling.fits(1, 1, 0, MOST));
         filling.push_last(&Call::List { path: b"", wanted, cursor: b"" }, 64 << 10, 3);
         assert!(!filling.fits(1, 1, 0, MOST), "a page is the last of its batch");
-        let filled = filling.take(b"base", false);
+        let filled = filling.take(b"base", false, Vec::new());
         assert!(filling.fits(1, 1, 0, MOST));
 
         let mut writer = ReplyWriter::new(filled.codes.len(), filled.room).unwrap();

@@ -331,7 +331,7 @@ impl<T, D> Scheduler<T, D> {
             return;
         }
         self.sent += 1;
-        let filled = self.batch.take(&self.base, self.durable);
+        let filled = self.batch.take(&self.base, self.durable, remote.memory());
         let job = PendingJob::Batch { codes: filled.codes, tasks: filled.items };
         self.lost = self.in_flight.call(remote, self.now, filled.payload, filled.room, job).err();
     }

@@ -2,6 +2,7 @@
 
 use super::endpoints::{Local, NotBegun, Receive, Remote, WriteFiles};
 use super::events::{Event, Events};
+use super::in_flight::BATCHES_MAX;
 use crate::callback::Callback;
 use crate::endpoints::{Payload, Target};
 use crate::options::PutOptions;
@@ -12,6 +13,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use xdfs_engine::blocking::Blocking;
 use xdfs_engine::mailbox::{Command, Message};
+use xdfs_engine::payload::PayloadPool;
 use xdfs_engine::schedule::QuotaClass;
 use xdfs_io::store::StageRequest;
 use xdfs_proto::base::{Error, RelPath};
@@ -31,11 +33,22 @@ pub(super) struct SessionRemote<'s> {
     transfers: BTreeMap<u64, Transfer>,
     /// Batches in progress by theirs: the ticket and the way to their pipeline.
     batches: BTreeMap<u64, (u64, PumpSender)>,
+    /// Memory of batches.
+    payloads: PayloadPool,
 }
 
 impl<'s> SessionRemote<'s> {
     pub(super) fn new(session: &'s Session, store: Arc<dyn Local>, writers: Option<Blocking>) -> Self {
-        Self { session, store, writers, events: Events::new(), transfers: BTreeMap::new(), batches: BTreeMap::new() }
+        let (transfers, batches) = (BTreeMap::new(), BTreeMap::new());
+        Self {
+            session,
+            store,
+            writers,
+            events: Events::new(),
+            transfers,
+            batches,
+            payloads: PayloadPool::new(BATCHES_MAX),
+        }
     }
 
     fn callback<T: Send + 'static>(
@@ -66,9 +79,17 @@ impl Remote for SessionRemote<'_> {
         START.elapsed()
     }
 
+    fn memory(&self) -> Vec<u8> {
+        let bytes = self.batch_bytes_max();
+        let mut memory = self.payloads.memory(bytes);
+        memory.reserve(bytes);
+        memory
+    }
+
     fn call(&mut self, number: u64, payload: Vec<u8>, room: usize) -> Result<(), Error> {
         let answer = self.callback(move |reply| Event::Reply(number, reply));
-        let way = self.session.send_calls(CallService::Path, payload.into(), room, answer)?;
+        let payload = self.payloads.payload(payload);
+        let way = self.session.send_calls(CallService::Path, payload, room, answer)?;
         self.batches.insert(number, way);
         Ok(())
     }

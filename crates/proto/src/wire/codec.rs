@@ -174,16 +174,6 @@ impl Writer {
         self
     }
 
-    /// Makes room for this many more bytes, unless there is.
-    pub fn reserve(&mut self, bytes: usize) {
-        self.bytes.reserve(bytes);
-    }
-
-    /// How many more bytes have room.
-    pub fn spare(&self) -> usize {
-        self.bytes.capacity() - self.bytes.len()
-    }
-
     /// Puts these bytes before all others.
     pub fn prepend(&mut self, bytes: &[u8]) -> &mut Self {
         self.bytes.splice(..0, bytes.iter().copied());

@@ -90,13 +90,14 @@ pub struct BatchWriter {
 const OTHER_ARGUMENTS: usize = 64;
 
 impl BatchWriter {
+    /// An empty one that is written into `memory`, which may grow.
+    pub fn within(memory: Vec<u8>) -> Self {
+        Self { calls: Writer::within(memory), codes: Vec::new() }
+    }
+
     /// Appends a call.
     pub fn push(&mut self, call: &Call<'_>) {
         let likely = OTHER_ARGUMENTS + if let Call::Put(put) = call { put.content.len() } else { 0 };
-        if likely > OTHER_ARGUMENTS && likely > self.calls.spare() {
-            // A file is seldom alone, and a batch of files that grows is copied each time.
-            self.calls.reserve(limits::CALL_BYTES_MAX);
-        }
         let code = call.code();
         self.calls.integer(code).counted(likely, |arguments| call.write(arguments));
         self.codes.push(code);
