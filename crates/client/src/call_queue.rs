@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use xdfs_engine::payload::PayloadPool;
+use xdfs_io::buf::Buffer;
 use xdfs_proto::base::{Error, PipelineId};
 use xdfs_proto::limits;
 
@@ -134,12 +135,13 @@ impl Queue {
         !state.ended && state.line.is_empty() && state.loads.iter().any(free)
     }
 
-    /// The reply has arrived; its outcome follows.
-    pub(crate) fn replied(&self, ticket: u64, reply: &[u8]) {
-        let reply = self.replies.copy(reply);
+    /// The reply has arrived, as the first bytes of a buffer; its outcome follows. Returns a buffer of the same size.
+    pub(crate) fn replied(&self, ticket: u64, buffer: Buffer, length: usize) -> Buffer {
+        let (reply, other) = self.replies.keep(buffer, length);
         if let Some(entry) = self.lock().entries.get_mut(&ticket) {
             entry.state = BatchState::Replied(reply);
         }
+        other
     }
 
     /// The outcome of a batch is known; false if the ticket is unknown.
@@ -203,6 +205,12 @@ mod tests {
         Callback::waiting().0
     }
 
+    fn replied(queue: &Queue, ticket: u64) {
+        let mut buffer = Buffer::new(4096).unwrap();
+        buffer.payload_mut()[..5].copy_from_slice(b"reply");
+        queue.replied(ticket, buffer, 5);
+    }
+
     #[test]
     fn a_queue_that_is_full_waits_for_an_answer_and_an_ended_one_takes_nothing() {
         let queue = Arc::new(Queue::new(1, limits::CALL_ROOM_MAX));
@@ -212,7 +220,7 @@ mod tests {
         assert!(queue.enter(2, half, nobody()).is_ok());
         let waiting = Arc::clone(&queue);
         let third = std::thread::spawn(move || waiting.enter(3, 1, nobody()).is_ok());
-        queue.replied(1, b"reply");
+        replied(&queue, 1);
         assert!(queue.leave(1, Ok(())) && !queue.leave(1, Ok(())));
         assert_eq!(first.recv().unwrap(), Ok(Bytes::from_static(b"reply")));
         assert!(third.join().unwrap());
@@ -240,11 +248,11 @@ mod tests {
             })
             .into();
         assert!(order.try_recv().is_err(), "no room yet");
-        queue.replied(0, b"reply");
+        replied(&queue, 0);
         assert!(queue.leave(0, Ok(())));
         assert_eq!(order.recv(), Ok(1));
         assert!(order.try_recv().is_err(), "no room yet");
-        queue.replied(1, b"reply");
+        replied(&queue, 1);
         assert!(queue.leave(1, Ok(())));
         // There is room for both, and either may say so first.
         let both: BTreeSet<u64> = order.iter().take(2).collect();

@@ -15,6 +15,7 @@ use xdfs_engine::host::{Host, Opened, Staged, StorageJob};
 use xdfs_engine::mailbox::{Command, Message};
 use xdfs_engine::pace::Pacer;
 use xdfs_engine::transfer::TransferStats;
+use xdfs_io::buf::Buffer;
 use xdfs_proto::base::{Error, ErrorKind, Level, OperationId, PipelineId, TransferId};
 use xdfs_proto::session::{Committed, SessionEvent, SessionLimits};
 use xdfs_proto::wire::control::Grant;
@@ -241,9 +242,10 @@ impl Host for ClientHost {
         self.registry.pacer.clone()
     }
 
-    fn replied(&mut self, operation: OperationId, reply: &[u8]) {
-        if let Some(ticket) = self.calls.get(&operation) {
-            self.joiner.calls.replied(*ticket, reply);
+    fn replied(&mut self, operation: OperationId, reply: Buffer, length: usize) -> Buffer {
+        match self.calls.get(&operation) {
+            Some(ticket) => self.joiner.calls.replied(*ticket, reply, length),
+            None => reply,
         }
     }
 

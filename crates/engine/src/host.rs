@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::Poll;
 use std::time::Duration;
+use xdfs_io::buf::Buffer;
 use xdfs_io::store::{Source, Stage};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, Level, OperationId, Timestamp};
 use xdfs_proto::session::{CallService, Committed, SessionEvent, SourceFacts};
@@ -76,8 +77,11 @@ pub trait Host: Send {
         Duration::ZERO
     }
 
-    /// The reply to a batch of this side; [`Host::settled`] follows.
-    fn replied(&mut self, _operation: OperationId, _reply: &[u8]) {}
+    /// The reply to a batch of this side: the first bytes of a buffer. Returns one of its size, which need not be the
+    /// same. [`Host::settled`] follows.
+    fn replied(&mut self, _operation: OperationId, reply: Buffer, _length: usize) -> Buffer {
+        reply
+    }
 
     /// The user and export of the operation, queried after [`Host::open`] or [`Host::stage`].
     fn share(&self, _operation: OperationId) -> QuotaClass {

@@ -107,20 +107,21 @@ where
     }
 
     /// A batch, or a reply, is complete and verified.
-    pub(super) fn on_calls_filled(&mut self, channel: ChannelId, head: &Head, buffer: Buffer) {
+    pub(super) fn on_calls_filled(&mut self, channel: ChannelId, head: &Head, mut buffer: Buffer) {
         let now = self.dispatch.now();
         let taken = self.session.on_calls(channel, now);
         if taken == Ok(true) {
             // The record's length is bounded by its buffer.
-            let payload = &buffer.payload()[..head.length as usize];
+            let length = head.length as usize;
             self.host.moved(head.operation, head.length.into());
             if head.flags.has(Flags::REQUEST) {
+                let payload = &buffer.payload()[..length];
                 let service = Event::from_code(head.event).and_then(CallService::of).unwrap_or(CallService::Path);
                 let room = room_of(service, payload);
                 let payload = self.batches.pool.copy(payload);
                 self.batches.hold(head.operation, service, payload, room);
             } else {
-                self.host.replied(head.operation, payload);
+                buffer = self.host.replied(head.operation, buffer, length);
             }
         }
         self.buffers.receive.give(buffer);
