@@ -43,7 +43,10 @@ pub struct SmallFile<'a> {
 /// one open, so that files next to it are found without resolving it again.
 #[derive(Debug, Default)]
 pub struct SmallReader {
+    /// As long as the largest file so far.
     content: Vec<u8>,
+    /// Bytes of it that the last file takes.
+    length: usize,
     pub(super) held: Option<HeldDirectory>,
 }
 
@@ -59,13 +62,12 @@ pub(super) struct HeldDirectory {
 impl SmallReader {
     /// The content of the file that was read last.
     pub fn content(&self) -> &[u8] {
-        &self.content
+        &self.content[..self.length]
     }
 
     /// The content of a file that a store of another kind has read.
     pub fn fill(&mut self, content: &[u8]) {
-        self.content.clear();
-        self.content.extend_from_slice(content);
+        self.room(content.len() as u64).copy_from_slice(content);
     }
 
     /// Forces the next directory to be resolved again, because names were changed.
@@ -75,8 +77,11 @@ impl SmallReader {
 
     /// Buffer space for the content of one file of `size` bytes.
     pub(super) fn room(&mut self, size: u64) -> &mut [u8] {
-        self.content.resize(usize::try_from(size).unwrap_or(usize::MAX), 0);
-        &mut self.content
+        self.length = usize::try_from(size).unwrap_or(usize::MAX);
+        if self.length > self.content.len() {
+            self.content.resize(self.length, 0);
+        }
+        &mut self.content[..self.length]
     }
 }
 

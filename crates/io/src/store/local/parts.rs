@@ -221,9 +221,8 @@ pub(super) const NAMES_MAX: usize = 16_384;
 /// this target is useless now. Files that are still being written are kept.
 fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &PartLocation) {
     let (directory, prefix) = (own.directory(), target_prefix(target));
-    let names = directory.names(NAMES_MAX).unwrap_or_default();
-    let of_target = |name: &Vec<u8>| name.starts_with(prefix.as_bytes()) && *name != own.names.part;
-    for names in names.iter().filter(|name| of_target(name)).filter_map(|name| PartNames::of_part(name)) {
+    let names = directory.names_from(prefix.as_bytes(), NAMES_MAX).unwrap_or_default();
+    for names in names.iter().filter(|name| **name != own.names.part).filter_map(|name| PartNames::of_part(name)) {
         // A session that is just opening it will resume it.
         let Some(_claim) = claims.try_claim(&names.part) else { continue };
         let Ok(Some((file, stat))) = directory.open_own(&names.part) else { continue };

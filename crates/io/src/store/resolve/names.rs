@@ -134,18 +134,35 @@ pub(in crate::store) fn list(
     Ok(None)
 }
 
-/// Whether `directory` has an entry of exactly this name.
-pub(in crate::store) fn lists(directory: &OwnedFd, name: &[u8]) -> bool {
+/// Visits the names in `directory`, in no order, until `visit` wants no more.
+pub(super) fn each_name(directory: &OwnedFd, mut visit: impl FnMut(&[u8]) -> bool) -> Result<(), Errno> {
     let mut room = Vec::with_capacity(NAMES_BYTES);
     let mut entries = RawDir::new(directory, room.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         match entry {
-            Ok(entry) if entry.file_name().to_bytes() == name => return true,
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return false,
+            Ok(entry) => {
+                let name = entry.file_name().to_bytes();
+                if !matches!(name, b"." | b"..") && !visit(name) {
+                    return Ok(());
+                }
+            }
+            Err(Errno::INTR) => {}
+            // It was removed while it was read: it is empty.
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(errno),
         }
     }
-    false
+    Ok(())
+}
+
+/// Whether `directory` has an entry of exactly this name.
+pub(in crate::store) fn lists(directory: &OwnedFd, name: &[u8]) -> bool {
+    let mut found = false;
+    let seen = each_name(directory, |other| {
+        found = other == name;
+        !found
+    });
+    found && seen.is_ok()
 }
 
 /// A file whose name belongs to another one now, held so that it is freed when this is dropped.

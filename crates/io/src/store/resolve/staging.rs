@@ -4,12 +4,13 @@
 //! It is `.xdfs-staging`, mode 0700, owned by the user who runs the program. Anything else of that
 //! name is not used. Must not: follow a link, accept a directory that other users can write to.
 
+use super::names::each_name;
 use super::parent::single;
 use super::{Blocked, Cause, Parent};
 use crate::store::errors;
 use crate::store::fresh_id::fresh_id;
 use crate::store::reserved::{STAGING, is_reserved};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use xdfs_proto::base::RelPath;
@@ -228,10 +229,23 @@ impl Parent {
 
     /// The names in this directory, at most `names_max`.
     pub(in crate::store) fn names(&self, names_max: usize) -> Result<Vec<Vec<u8>>, Errno> {
+        self.names_from(b"", names_max)
+    }
+
+    /// Those of the first `names_max` names in this directory that begin like this.
+    pub(in crate::store) fn names_from(&self, start: &[u8], names_max: usize) -> Result<Vec<Vec<u8>>, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(&self.directory, ".", flags, Mode::empty())?;
-        let names = Dir::new(directory)?.flatten().map(|entry| entry.file_name().to_bytes().to_vec());
-        Ok(names.filter(|name| !matches!(name.as_slice(), b"." | b"..")).take(names_max).collect())
+        let mut names = Vec::new();
+        let mut seen = 0;
+        each_name(&directory, |name| {
+            if name.starts_with(start) {
+                names.push(name.to_vec());
+            }
+            seen += 1;
+            seen < names_max
+        })?;
+        Ok(names)
     }
 }
 
