@@ -247,7 +247,8 @@ impl Session {
         let idle = self.idle_up();
         let mut first: Option<Instant> = None;
         for (id, mark) in self.operations.marks() {
-            let repeat = if mark.repeats { self.repeat_at(id, &idle) } else { None };
+            let sooner = mark.repeat_from.is_some_and(|from| first.is_none_or(|first| from < first));
+            let repeat = if sooner { self.repeat_at(id, &idle) } else { None };
             for at in [mark.due, repeat].into_iter().flatten() {
                 first = Some(first.map_or(at, |first| first.min(at)));
             }

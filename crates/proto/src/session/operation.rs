@@ -298,9 +298,9 @@ impl Operation {
         self.granted_sender().filter(|granted| granted.may_carry(false))?.sender.repeat_at(others)
     }
 
-    /// Whether [`Self::repeat_at`] may return a time.
-    pub(super) fn may_repeat(&self) -> bool {
-        self.repeat_at(|_| true).is_some()
+    /// The earliest time that [`Self::repeat_at`] may return.
+    pub(super) fn repeat_from(&self) -> Option<Instant> {
+        self.granted_sender().filter(|granted| granted.may_carry(false))?.sender.repeat_from()
     }
 
     /// Whether a block has waited too long for its acknowledgement and may also be sent on

@@ -24,9 +24,9 @@ pub(super) struct OperationFlags {
     pub(super) works: bool,
     /// The channel that its blocks must use, if there is one.
     pub(super) only: Option<ChannelId>,
-    /// A block of it may have to be retransmitted for lack of an acknowledgement:
-    /// [`Operation::repeat_at`] computes when.
-    pub(super) repeats: bool,
+    /// The earliest time at which a block of it may have to be retransmitted for lack of an
+    /// acknowledgement: [`Operation::repeat_at`] computes when.
+    pub(super) repeat_from: Option<Instant>,
     /// When it must be checked again for any other reason.
     pub(super) due: Option<Instant>,
 }
@@ -38,9 +38,14 @@ impl OperationFlags {
             owes: operation.announcements.owes_any(),
             works: operation.has_work(),
             only: operation.only_on(),
-            repeats: operation.may_repeat(),
+            repeat_from: operation.repeat_from(),
             due: [operation.ack_at(), operation.retry_at()].into_iter().flatten().min(),
         }
+    }
+
+    /// Whether a block of it may have to be retransmitted by now.
+    pub(super) fn may_repeat(&self, now: Instant) -> bool {
+        self.repeat_from.is_some_and(|from| from <= now)
     }
 
     /// Whether a block of it may be sent on `channel`.

@@ -84,7 +84,8 @@ impl Session {
         let idle = self.idle_up();
         for (id, mark) in self.operations.marks() {
             let works = mark.works && mark.only.is_none_or(|only| self.channels.idle.contains(&only));
-            if mark.owes || works || (mark.repeats && self.repeat_at(id, &idle).is_some_and(|at| at <= now)) {
+            let repeats = || mark.may_repeat(now) && self.repeat_at(id, &idle).is_some_and(|at| at <= now);
+            if mark.owes || works || repeats() {
                 return true;
             }
         }
@@ -238,7 +239,7 @@ impl Session {
         self.operations.mark();
         let may = |id: OperationId, mark: &OperationFlags| {
             let due = || self.operations.get(&id).is_some_and(|operation| operation.repeats_on(channel, now));
-            mark.may_carry(channel) && (mark.works || (mark.repeats && due()))
+            mark.may_carry(channel) && (mark.works || (mark.may_repeat(now) && due()))
         };
         let Some(id) = self.operations.next_marked(self.last_scheduled, may) else { return false };
         let sender = self.operations.get_mut(&id).and_then(|operation| operation.bulk(channel));
