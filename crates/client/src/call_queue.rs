@@ -8,8 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use xdfs_engine::payload::PayloadPool;
 use xdfs_io::buf::Buffer;
-use xdfs_proto::base::{Error, PipelineId};
+use xdfs_proto::base::{Error, ErrorKind, PipelineId};
 use xdfs_proto::limits;
+use xdfs_proto::session::CallService;
 
 /// Concurrent batches of one pipeline: the rest of its operations is for transfers.
 const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
@@ -17,9 +18,30 @@ const BATCHES_MAX: usize = limits::OPERATIONS_MAX / 2;
 /// Replies whose memory is kept for reuse: as many as are read and written concurrently.
 const SPARE_MAX: usize = 32;
 
+/// What a batch takes.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchNeeds {
+    pub(crate) service: CallService,
+    /// Its bytes and those of the longest reply together.
+    pub(crate) bytes: usize,
+    /// The longest reply.
+    pub(crate) room: usize,
+}
+
+impl BatchNeeds {
+    /// How large a buffer may be that is kept for a reply of this length. Those to calls on open files are held for as
+    /// long as somebody may read them, and counted by their length; those of a tree are written at once.
+    fn buffer_max(&self, length: usize) -> usize {
+        match self.service {
+            CallService::File => length + length / 8,
+            CallService::Path => 4 * length,
+        }
+    }
+}
+
 struct QueuedBatch {
     pipeline: usize,
-    bytes: usize,
+    needs: BatchNeeds,
     outcome: Callback<Bytes>,
     state: BatchState,
 }
@@ -30,6 +52,8 @@ enum BatchState {
     Sent,
     /// Its reply has arrived, and the outcome follows.
     Replied(Bytes),
+    /// The same, and it is longer than its room.
+    TooLong,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -91,19 +115,24 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves a slot for a batch that takes this many bytes, batch and room together, on the
-    /// pipeline with the least load. Waits for one, in the order of asking; returns the callback if the session has ended.
-    pub(crate) fn enter(&self, ticket: u64, bytes: usize, outcome: Callback<Bytes>) -> Result<usize, Callback<Bytes>> {
+    /// Reserves a slot for a batch on the pipeline with the least load. Waits for one, in the order of asking; returns the
+    /// callback if the session has ended.
+    pub(crate) fn enter(
+        &self,
+        ticket: u64,
+        needs: BatchNeeds,
+        outcome: Callback<Bytes>,
+    ) -> Result<usize, Callback<Bytes>> {
         let mut state = self.lock();
         loop {
             if state.ended {
                 return Err(outcome);
             }
             if state.is_turn(ticket)
-                && let Some(pipeline) = state.room(bytes)
+                && let Some(pipeline) = state.room(needs.bytes)
             {
-                state.entries.insert(ticket, QueuedBatch { pipeline, bytes, outcome, state: BatchState::Sent });
-                state.loads[pipeline].bytes += bytes;
+                state.entries.insert(ticket, QueuedBatch { pipeline, needs, outcome, state: BatchState::Sent });
+                state.loads[pipeline].bytes += needs.bytes;
                 state.loads[pipeline].batches += 1;
                 if state.line.pop_front().is_some() {
                     state.wake_first();
@@ -137,9 +166,15 @@ impl Queue {
 
     /// The reply has arrived, as the first bytes of a buffer; its outcome follows. Returns a buffer of the same size.
     pub(crate) fn replied(&self, ticket: u64, buffer: Buffer, length: usize) -> Buffer {
-        let (reply, other) = self.replies.keep(buffer, length);
+        let Some(needs) = self.lock().entries.get(&ticket).map(|entry| entry.needs) else { return buffer };
+        let (state, other) = if length > needs.room {
+            (BatchState::TooLong, buffer)
+        } else {
+            let (reply, other) = self.replies.keep(buffer, length, needs.buffer_max(length));
+            (BatchState::Replied(reply), other)
+        };
         if let Some(entry) = self.lock().entries.get_mut(&ticket) {
-            entry.state = BatchState::Replied(reply);
+            entry.state = state;
         }
         other
     }
@@ -148,12 +183,13 @@ impl Queue {
     pub(crate) fn leave(&self, ticket: u64, outcome: Result<(), Error>) -> bool {
         let mut state = self.lock();
         let Some(entry) = state.entries.remove(&ticket) else { return false };
-        state.loads[entry.pipeline].bytes -= entry.bytes;
+        state.loads[entry.pipeline].bytes -= entry.needs.bytes;
         state.loads[entry.pipeline].batches -= 1;
         state.wake_first();
         drop(state);
         entry.outcome.complete(outcome.and_then(|()| match entry.state {
             BatchState::Replied(reply) => Ok(reply),
+            BatchState::TooLong => Err(Error::new(ErrorKind::Protocol, "the server's reply is longer than its room")),
             BatchState::Sent => Err(Error::internal("a batch has succeeded without a reply")),
         }));
         true
@@ -199,10 +235,13 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
     use std::sync::Arc;
-    use xdfs_proto::base::ErrorKind;
 
     fn nobody() -> Callback<Bytes> {
         Callback::waiting().0
+    }
+
+    fn needs(bytes: usize) -> BatchNeeds {
+        BatchNeeds { service: CallService::Path, bytes, room: 5 }
     }
 
     fn replied(queue: &Queue, ticket: u64) {
@@ -216,29 +255,55 @@ mod tests {
         let queue = Arc::new(Queue::new(1, limits::CALL_ROOM_MAX));
         let half = limits::CALL_ROOM_MAX / 2;
         let (teller, first) = Callback::waiting();
-        assert!(matches!(queue.enter(1, half, teller), Ok(0)));
-        assert!(queue.enter(2, half, nobody()).is_ok());
+        assert!(matches!(queue.enter(1, needs(half), teller), Ok(0)));
+        assert!(queue.enter(2, needs(half), nobody()).is_ok());
         let waiting = Arc::clone(&queue);
-        let third = std::thread::spawn(move || waiting.enter(3, 1, nobody()).is_ok());
+        let third = std::thread::spawn(move || waiting.enter(3, needs(1), nobody()).is_ok());
         replied(&queue, 1);
         assert!(queue.leave(1, Ok(())) && !queue.leave(1, Ok(())));
         assert_eq!(first.recv().unwrap(), Ok(Bytes::from_static(b"reply")));
         assert!(third.join().unwrap());
         queue.ended(PipelineId(0), &Error::new(ErrorKind::ConnectionLost, "gone"));
-        assert!(queue.is_empty() && queue.enter(4, 1, nobody()).is_err());
+        assert!(queue.is_empty() && queue.enter(4, needs(1), nobody()).is_err());
+    }
+
+    #[test]
+    fn a_reply_that_is_longer_than_its_room_is_an_error_and_is_not_kept() {
+        let queue = Queue::new(1, limits::CALL_ROOM_MAX);
+        let (teller, outcome) = Callback::waiting();
+        assert!(queue.enter(1, BatchNeeds { room: 4, ..needs(10) }, teller).is_ok());
+        replied(&queue, 1);
+        assert!(queue.leave(1, Ok(())));
+        assert_eq!(outcome.recv().unwrap().unwrap_err().kind, ErrorKind::Protocol);
+    }
+
+    #[test]
+    fn what_is_held_for_long_keeps_no_buffer_that_is_much_longer() {
+        let kept_in_its_buffer = |service, length| {
+            let queue = Queue::new(1, limits::CALL_ROOM_MAX);
+            let (teller, outcome) = Callback::waiting();
+            assert!(queue.enter(1, BatchNeeds { service, bytes: length, room: length }, teller).is_ok());
+            let buffer = Buffer::new(256 << 10).unwrap();
+            let at = buffer.payload().as_ptr();
+            queue.replied(1, buffer, length);
+            assert!(queue.leave(1, Ok(())));
+            outcome.recv().unwrap().unwrap().as_ptr() == at
+        };
+        assert!(kept_in_its_buffer(CallService::Path, 64 << 10) && !kept_in_its_buffer(CallService::Path, 63 << 10));
+        assert!(kept_in_its_buffer(CallService::File, 255 << 10) && !kept_in_its_buffer(CallService::File, 200 << 10));
     }
 
     #[test]
     fn who_waits_has_room_in_the_order_of_asking() {
         let queue = Arc::new(Queue::new(1, limits::CALL_ROOM_MAX));
-        assert!(queue.enter(0, limits::CALL_ROOM_MAX, nobody()).is_ok());
+        assert!(queue.enter(0, needs(limits::CALL_ROOM_MAX), nobody()).is_ok());
         let (entered, order) = std::sync::mpsc::sync_channel(3);
         // A large one first: the small ones do not pass it for ever.
         let waiting: Vec<_> = [(1, limits::CALL_ROOM_MAX), (2, 10), (3, 10)]
             .map(|(ticket, bytes)| {
                 let (waits, entered) = (Arc::clone(&queue), entered.clone());
                 let thread = std::thread::spawn(move || {
-                    assert!(waits.enter(ticket, bytes, nobody()).is_ok());
+                    assert!(waits.enter(ticket, needs(bytes), nobody()).is_ok());
                     entered.send(ticket).unwrap();
                 });
                 while queue.lock().line.len() < ticket as usize {
@@ -264,7 +329,7 @@ mod tests {
     #[test]
     fn batches_go_to_the_pipeline_that_has_the_least_to_do_of_those_that_have_a_channel() {
         let queue = Queue::new(3, limits::CALL_ROOM_MAX);
-        let enter = |ticket| queue.enter(ticket, 10, nobody()).ok().unwrap();
+        let enter = |ticket| queue.enter(ticket, needs(10), nobody()).ok().unwrap();
         assert_eq!((enter(1), enter(2)), (0, 0));
         queue.opened(2);
         assert_eq!((enter(3), enter(4), enter(5)), (2, 2, 0));

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xdfs_io::buf::Buffer;
+use xdfs_proto::limits;
 
 /// For shorter payloads a new allocation is faster.
 const POOLED_BYTES_MIN: usize = 16 << 10;
@@ -37,7 +38,8 @@ struct BufferedPayload {
 }
 
 impl PayloadPool {
-    /// A pool that keeps the memory of so many payloads that nobody uses.
+    /// A pool that keeps the memory of so many payloads that nobody uses: of buffers fewer, where they are larger than a
+    /// batch.
     pub fn new(most: usize) -> Self {
         Self { spare: Arc::default(), most }
     }
@@ -63,11 +65,11 @@ impl PayloadPool {
         self.payload(memory)
     }
 
-    /// A payload of the first bytes of a buffer, and a buffer to use in its place. They are not copied if they take at
-    /// least a quarter of it, so that what is kept takes at most four times its length.
-    pub fn keep(&self, buffer: Buffer, length: usize) -> (Bytes, Buffer) {
+    /// A payload of the first bytes of a buffer, and a buffer to use in its place. They are copied if the buffer is
+    /// larger than `capacity_max`, which is as much as may be held for them.
+    pub fn keep(&self, buffer: Buffer, length: usize, capacity_max: usize) -> (Bytes, Buffer) {
         let capacity = buffer.capacity();
-        let other = if 4 * length < capacity { None } else { self.buffer(capacity) };
+        let other = if capacity > capacity_max { None } else { self.buffer(capacity) };
         match other {
             Some(other) => {
                 let payload = BufferedPayload { buffer: Some(buffer), length, pool: self.clone() };
@@ -123,7 +125,8 @@ impl AsRef<[u8]> for BufferedPayload {
 impl Drop for BufferedPayload {
     fn drop(&mut self) {
         let mut spare = self.pool.lock();
-        if spare.buffers.len() < self.pool.most {
+        let bytes = (spare.buffers.len() + 1) * self.buffer.as_ref().map_or(0, Buffer::capacity);
+        if bytes <= self.pool.most * limits::CALL_BYTES_MAX {
             spare.buffers.extend(self.buffer.take());
         }
     }
@@ -156,29 +159,32 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_a_quarter_of_its_buffer_stays_in_it_and_the_buffer_is_used_again() {
+    fn what_stays_in_its_buffer_gives_it_back_within_a_bound() {
         let pool = PayloadPool::new(MOST);
-        let filled = || {
-            let mut buffer = Buffer::new(4 * POOLED_BYTES_MIN).unwrap();
+        let filled = |bytes| {
+            let mut buffer = Buffer::new(bytes).unwrap();
             buffer.payload_mut().fill(7);
             buffer
         };
-        let buffer = filled();
+        let buffer = filled(8192);
         let at = buffer.payload().as_ptr();
-        let (payload, other) = pool.keep(buffer, POOLED_BYTES_MIN);
-        assert_eq!((payload.as_ptr(), payload.len(), payload[0]), (at, POOLED_BYTES_MIN, 7));
-        assert_eq!(other.capacity(), 4 * POOLED_BYTES_MIN);
+        let (payload, other) = pool.keep(buffer, 5000, 8192);
+        assert_eq!((payload.as_ptr(), payload.len(), payload[0]), (at, 5000, 7));
+        assert_eq!(other.capacity(), 8192);
         drop(payload);
-        let (copied, other) = pool.keep(other, POOLED_BYTES_MIN - 1);
-        assert_ne!(copied.as_ptr(), other.payload().as_ptr(), "less than a quarter of it is copied");
-        let (_kept, again) = pool.keep(other, 4 * POOLED_BYTES_MIN);
+        let (copied, other) = pool.keep(other, 5000, 8191);
+        assert_ne!(copied.as_ptr(), other.payload().as_ptr(), "the buffer is too large to be kept");
+        let (_kept, again) = pool.keep(other, 5000, 8192);
         assert_eq!(again.payload().as_ptr(), at);
-        let (_kept, other) = pool.keep(Buffer::new(4096).unwrap(), 4096);
+        let (_kept, other) = pool.keep(Buffer::new(4096).unwrap(), 4096, 4096);
         assert_eq!(other.capacity(), 4096, "of the same size, and never another one");
-        let many: Vec<_> = (0..2 * MOST).map(|_| pool.keep(filled(), 4 * POOLED_BYTES_MIN).0).collect();
-        drop(many);
-        assert_eq!(pool.lock().buffers.len(), MOST);
         pool.clear();
-        assert_eq!(pool.lock().buffers.len(), 0);
+        for (bytes, spare) in [(limits::CALL_BYTES_MAX, MOST), (2 * limits::CALL_BYTES_MAX, MOST / 2)] {
+            let many: Vec<_> = (0..2 * MOST).map(|_| pool.keep(filled(bytes), bytes, bytes).0).collect();
+            drop(many);
+            assert_eq!(pool.lock().buffers.len(), spare);
+            pool.clear();
+            assert_eq!(pool.lock().buffers.len(), 0);
+        }
     }
 }

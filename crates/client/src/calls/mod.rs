@@ -11,6 +11,7 @@ mod verbs;
 pub use pages::{Page, Pages};
 pub use verbs::{Facts, Opener, Openers};
 
+use crate::call_queue::BatchNeeds;
 use crate::callback::Callback;
 use crate::retry::{Backoff, is_busy};
 use crate::session::Session;
@@ -250,11 +251,12 @@ impl Session {
         room: usize,
         outcome: Callback<Bytes>,
     ) -> Result<(u64, PumpSender), Error> {
-        let bytes = payload.len() + room.min(self.batch_bytes_max());
+        let room = room.min(self.batch_bytes_max());
+        let needs = BatchNeeds { service, bytes: payload.len() + room, room };
         let ticket = self.next_ticket();
         let served = self.served()?;
         let queue = &served.calls;
-        let pipeline = queue.enter(ticket, bytes, outcome).map_err(|_| self.why_ended())?;
+        let pipeline = queue.enter(ticket, needs, outcome).map_err(|_| self.why_ended())?;
         let post = served.posts[pipeline].clone();
         let command = Command::Calls { ticket, service, batch: payload };
         if post.send(Message::Command(command)).is_err() {

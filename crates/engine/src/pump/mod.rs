@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A system call that moves bytes is called through two frames of xdfs: the pump's turn and the
-//! dispatcher. A block costs no allocation, no lock and no log. The pump never decides what a
-//! record means.
+//! dispatcher. A block costs no allocation and no log, and a lock only where a thread of its own
+//! writes it. The pump never decides what a record means.
 
 mod buffers;
 mod calls;
