@@ -108,7 +108,7 @@ impl Parent {
     /// written, if they contain nothing else.
     pub(super) fn clear_staging(&self) {
         // More than a directory has of them.
-        let names = self.names(4).unwrap_or_default();
+        let Ok(names) = self.names(4) else { return };
         if !names.iter().all(|name| is_reserved(name)) {
             return;
         }

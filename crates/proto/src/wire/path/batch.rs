@@ -86,8 +86,8 @@ pub struct BatchWriter {
     codes: Vec<u64>,
 }
 
-/// What a call takes besides the content of a file, as a guess.
-const OTHER_ARGUMENTS: usize = 64;
+/// What a call takes besides the content of a file, as a guess: the most for which its length is one byte.
+const OTHER_ARGUMENTS: usize = 63;
 
 impl BatchWriter {
     /// An empty one that is written into `memory`, which may grow.
