@@ -1,7 +1,7 @@
 //! The listener: one thread that accepts, advances every handshake when its bytes arrive, watches
 //! idle sessions, and starts and takes back pipeline threads. It never waits for a peer (SRV-49).
 
-mod close;
+mod ended;
 mod figures;
 mod handle;
 mod hidden;
@@ -129,7 +129,7 @@ impl Server {
         let address = link.local().map_err(|error| cannot(&error))?;
         let socket = dispatch.attach(link, &[]).map_err(|error| cannot(&error))?;
         let (listener, mailbox) = ListenerSender::new(dispatch.waker());
-        let leases = idle::leases(&config.limits, inherited, listener.clone());
+        let leases = ended::leases(&config.limits, inherited, listener.clone());
         let authority = CurrentAuthority::new(Authority::new(config.exports.clone(), config.policy.floor));
         let watches = notices::watches(&authority, listener.clone());
         let identity = Arc::new(ServerIdentity::new(&config.identity)?);

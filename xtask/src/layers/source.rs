@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn sessions_are_driven_by_the_engine_and_by_tests() {
         let text = "use xdfs_secure::record::Opener; fn a() { session.on_control(b, c, d); Head::decode(e); }";
-        assert_eq!(found("crates/server/src/listen/close.rs", text), 3);
+        assert_eq!(found("crates/server/src/listen/idle.rs", text), 3);
         assert_eq!(found("crates/client/src/session.rs", text), 3);
         assert_eq!(found("crates/engine/src/control.rs", text), 0);
         assert_eq!(found("crates/client/tests/hostile/raw.rs", text), 0);

@@ -1,163 +1,141 @@
-//! Sessions between their operations: idle pipelines, and how sessions end.
+//! Sockets of idle pipelines: what arrives there, and what the pipelines have to say. A client that
+//! ends its session is answered without a thread.
+//!
+//! It never waits: what a client does not take in time is dropped with its session.
 
 use super::Server;
-use crate::admit::{Drop, ServerLimits};
-use crate::files::leases::Leases;
 use crate::log::LogEvent;
-use crate::mailbox::PumpMailbox;
-use crate::mailbox::{ListenerSender, ServerMessage};
-use crate::sessions::{IdleSocket, PipelineState};
+use crate::sessions::{IdleSocket, SessionEntry};
 use crate::severity::has_left;
 use std::sync::atomic::Ordering;
-use xdfs_engine::host::Ending;
-use xdfs_engine::idle::IdlePipeline;
-use xdfs_engine::mailbox::{Command, Message};
-use xdfs_engine::pipeline::Pipeline;
-use xdfs_io::dispatch::Dispatch;
-use xdfs_io::transport::Link;
+use xdfs_engine::idle::{ChannelLoss, IdleEvent, IdlePipeline, IdleStep};
+use xdfs_io::dispatch::{HEAD_BYTES, SocketId};
 use xdfs_proto::base::{Error, ErrorKind, Instant, SessionId};
-use xdfs_proto::limits;
-use xdfs_secure::random;
-
-/// The leases that a server with these limits grants.
-pub(super) fn leases(limits: &ServerLimits, inherited: bool, listener: ListenerSender) -> Leases {
-    let tell = move |session, handles| {
-        // Never waits: a client that is not told learns it when it renews.
-        listener.try_send(ServerMessage::Recall { session, handles });
-    };
-    Leases::new(limits.lease, limits.leased_before, inherited, Box::new(tell))
-}
 
 impl Server {
-    /// A pipeline's thread has ended: its session is over, or the listener watches it from now on.
-    pub(super) fn on_pipeline_ended(
-        &mut self,
-        id: SessionId,
-        pipeline: u8,
-        ending: Ending<Link>,
-        mailbox: PumpMailbox,
-    ) {
-        let index = usize::from(pipeline);
-        match ending {
-            Ending::Over(error) => {
-                // The session was ended before its thread: nothing is left to end.
-                let Some(entry) = self.sessions.running.get_mut(&id) else { return };
-                entry.pipelines[index] = PipelineState::Over;
-                // Data that one pipeline has lost cannot be recovered by another (P-42).
-                if error.is_some() || entry.pipelines.iter().all(|pipeline| matches!(pipeline, PipelineState::Over)) {
-                    self.drop_session(id, error);
-                }
+    /// A head arrived on an idle channel.
+    pub(super) fn on_idle_head(&mut self, socket: SocketId, raw: [u8; HEAD_BYTES]) {
+        // It was closed by what came before in this turn.
+        let Some((of, idle)) = self.sessions.idle_of(socket) else { return };
+        let step = idle.on_head(&mut self.dispatch, of.channel, raw);
+        self.on_idle_step(socket, of, step);
+    }
+
+    /// Bytes arrived on an idle channel.
+    pub(super) fn on_idle_bytes(&mut self, socket: SocketId, bytes: &[u8]) {
+        // It was closed by what came before in this turn.
+        let Some((of, idle)) = self.sessions.idle_of(socket) else { return };
+        let step = idle.on_bytes(&mut self.dispatch, of.channel, bytes);
+        self.on_idle_step(socket, of, step);
+    }
+
+    /// A record of an idle channel is with the transport.
+    pub(super) fn on_idle_sent(&mut self, socket: SocketId) {
+        // It was closed by what came before in this turn.
+        let Some((of, idle)) = self.sessions.idle_of(socket) else { return };
+        idle.on_sent(&self.dispatch, of.channel);
+        self.start_if_needed(of.session);
+        self.poll_pipeline(of.session, of.pipeline);
+    }
+
+    /// An idle channel ended without a clean close.
+    pub(super) fn idle_ended(&mut self, socket: SocketId, error: Error) {
+        // It was closed by what came before in this turn.
+        let Some((of, idle)) = self.sessions.idle_of(socket) else { return };
+        let loss = idle.on_ended(&mut self.dispatch, of.channel, error);
+        self.on_idle_step(socket, of, IdleStep::Lost(loss));
+    }
+
+    fn on_idle_step(&mut self, socket: SocketId, of: IdleSocket, step: IdleStep) {
+        match step {
+            IdleStep::Wait => {}
+            IdleStep::Poll => self.poll_pipeline(of.session, of.pipeline),
+            // If close reasons are being sent, the thread waits for them, and they have a deadline.
+            IdleStep::Start => self.start_pipelines(of.session),
+            IdleStep::Lost(loss) => {
+                self.sessions.idle.remove(&socket);
+                self.on_channel_lost(of.session, of.pipeline, loss);
             }
-            Ending::Idle(pipeline) => self.keep(id, index, *pipeline, mailbox),
+            IdleStep::Fault(error) => {
+                // A thread sends the reason, and the session ends for it.
+                self.start_pipelines(of.session);
+                self.drop_session(of.session, Some(error));
+            }
         }
     }
 
-    fn keep(&mut self, id: SessionId, index: usize, mut pipeline: Pipeline<Link>, mailbox: PumpMailbox) {
-        let mut late_commands = Vec::new();
-        while let Some(message) = mailbox.try_recv() {
-            match message {
-                Message::Attach(channel) => pipeline.channels.push(*channel),
-                // Sent to a thread that was about to end: a new one reads it.
-                Message::Command(command) => late_commands.push(command),
-                // Answers of storage and messages of other pipelines: a thread that may get one does not retire.
-                _ => {}
-            }
+    /// An idle pipeline has lost a channel, of whose socket nothing is left here.
+    pub(super) fn on_channel_lost(&mut self, id: SessionId, pipeline: usize, loss: ChannelLoss) {
+        match loss {
+            ChannelLoss::Last(error) => return self.drop_session(id, Some(error)),
+            ChannelLoss::Unreported => self.channel_gone(id),
+            ChannelLoss::Reported => {}
         }
-        // The session ended when its thread had: the channels are closed.
-        let Some(entry) = self.sessions.running.get_mut(&id) else { return };
-        let (idle, resumed) = IdlePipeline::resume(&mut self.dispatch, pipeline);
-        entry.pipelines[index] = PipelineState::Idle(Box::new(idle));
-        for (channel, socket) in resumed.sockets {
-            self.sessions.idle.insert(socket, IdleSocket { session: id, pipeline: index, channel });
-        }
-        for loss in resumed.lost {
-            self.on_channel_lost(id, index, loss);
-        }
-        if late_commands.is_empty() && !self.phase.is_draining() {
-            return;
-        }
-        self.start_pipelines(id);
-        let pipeline = self.sessions.running.get(&id).and_then(|entry| entry.pipelines.get(index));
-        if let Some(PipelineState::Running(post)) = pipeline {
-            for command in late_commands {
-                // It fits: the mailbox is new, and as large as the one that it was in.
-                let _ = post.try_send(Message::Command(command));
-            }
-        }
-        if self.phase.is_draining() {
-            self.sessions.tell_drain(id);
+        let idle = self.sessions.running.get(&id).and_then(|entry| entry.pipelines.get(pipeline)?.idle());
+        if idle.is_some_and(IdlePipeline::is_closing) {
+            self.poll_pipeline(id, pipeline);
+        } else {
+            // A record may have waited for one that this channel was sending.
+            self.start_if_needed(id);
         }
     }
 
-    /// Ends a session: every idle channel is closed, every thread notified.
-    pub(super) fn drop_session(&mut self, id: SessionId, error: Option<Error>) {
-        // It has ended already.
-        let Some(entry) = self.sessions.end(id, error.as_ref(), &mut self.dispatch) else { return };
-        self.services.rates.left(&entry.context.budget);
-        let left = error.as_ref().is_some_and(has_left);
-        let error = error.map(|error| error.to_string());
-        self.totals.sessions_failed += u64::from(error.is_some());
-        (self.config.log)(&LogEvent::SessionEnded {
-            session: id,
-            user: entry.context.principal.user.escape_debug().to_string(),
-            peer: entry.terms.peer.clone(),
-            lasted: self.dispatch.now().since(entry.terms.opened),
-            moved: entry.context.metrics.traffic.read(),
-            first_failure: entry.context.metrics.first_failure.get().cloned(),
-            error,
-            left,
-        });
-        self.sessions.add_ending(entry);
-    }
-
-    /// A client wants more channels.
-    pub(super) fn on_want(&mut self, id: SessionId, pipeline: u8, count: u16) {
-        let now = self.dispatch.now();
-        let count = self.sessions.room_for_channels(id, count, self.config.limits.channels);
-        // It has ended since it asked.
-        let Some(entry) = self.sessions.running.get_mut(&id) else { return };
-        // Without randomness nothing may be granted: the client goes on with the channels that it has.
-        let Ok(secret) = random::array() else { return };
-        let up = entry.context.metrics.channels.load(Ordering::Relaxed);
-        let grant = self.sessions.registry.more(id, count, up, secret, limits::GRANT_LIFE.as_millis() as u32, now);
-        // It has as many as it may have, or there is no room.
-        let Some(grant) = grant else { return };
-        let index = usize::from(pipeline);
-        match &mut entry.pipelines[index] {
-            PipelineState::Running(post) => {
-                // Without room in its mailbox, the client goes on with the channels that it has.
-                let _ = post.try_send(Message::Command(Command::GiveChannels(grant)));
-            }
-            // Its thread has ended since it asked.
-            PipelineState::Idle(idle) => {
-                idle.give_channels(grant, now);
-                self.poll_pipeline(id, index);
-            }
-            // Its client has ended the session.
-            PipelineState::Over => {}
-        }
-    }
-
-    pub(super) fn end_idle_sessions(&mut self, now: Instant) {
-        let idle_for = self.config.limits.idle;
-        let quiet =
-            self.sessions.running.iter_mut().filter_map(|(id, entry)| entry.is_quiet(idle_for, now).then_some(*id));
-        let old: Vec<SessionId> = quiet.collect();
-        for id in old {
-            self.logins.admission.drops().count(Drop::Idle);
-            let text = format!("no operation for {} s", idle_for.as_secs());
-            self.drop_session(id, Some(Error::new(ErrorKind::TimedOut, text)));
-        }
-    }
-
-    /// Leases of a session are recalled: a thread tells its client, and ends. What is lost here, the
-    /// client learns when it renews.
-    pub(super) fn on_recalled(&mut self, id: SessionId, handles: Vec<u64>) {
-        if self.sessions.running.contains_key(&id) {
+    /// Gives the session its threads if a record has arrived that one of them reads. What is left to tell a thread
+    /// tells, unless close reasons are being sent.
+    fn start_if_needed(&mut self, id: SessionId) {
+        if self.sessions.running.get(&id).is_some_and(|entry| entry.idle().any(IdlePipeline::has_work)) {
             self.start_pipelines(id);
         }
-        if let Some(post) = self.sessions.running.get(&id).and_then(|entry| entry.running().next()) {
-            let _ = post.try_send(Message::Command(Command::Recall(handles)));
+    }
+
+    /// A session has one channel fewer.
+    fn channel_gone(&self, id: SessionId) {
+        if let Some(entry) = self.sessions.running.get(&id) {
+            entry.context.metrics.channels.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Does what an idle pipeline requests.
+    pub(super) fn poll_pipeline(&mut self, id: SessionId, pipeline: usize) {
+        // It may have got a thread, or its session may have ended, by what came before.
+        while let Some(idle) = self.sessions.running.get_mut(&id).and_then(|entry| entry.idle_mut(pipeline)) {
+            match idle.poll(&mut self.dispatch) {
+                Some(IdleEvent::Closed { socket }) => {
+                    self.sessions.idle.remove(&socket);
+                }
+                Some(IdleEvent::Lost { channel, error, closing }) => {
+                    self.channel_gone(id);
+                    let (channel, left, error) = (channel.0, has_left(&error), error.to_string());
+                    (self.config.log)(&LogEvent::ChannelLost { session: id, channel, error, closing, left });
+                }
+                Some(IdleEvent::Over { error }) => return self.drop_session(id, error),
+                None => return,
+            }
+        }
+    }
+
+    /// Stops waiting for a client that does not complete the close it started. Once it has sent its
+    /// EOFT on some channel, everything was sent, and nothing is lost with the rest (P-46).
+    pub(super) fn end_leaving_sessions(&mut self, now: Instant) {
+        let is_late = |entry: &SessionEntry| {
+            // A pipeline that got a thread after all has its deadlines there.
+            let idle = entry.idle().count() == entry.pipelines.len();
+            (idle && entry.idle().any(|idle| idle.is_late(now))).then(|| entry.idle().any(IdlePipeline::is_closing))
+        };
+        let late = self.sessions.running.iter().filter_map(|(id, entry)| Some((*id, is_late(entry)?)));
+        for (id, said) in late.collect::<Vec<_>>() {
+            let error = Error::new(ErrorKind::TimedOut, "the rest of a record did not come");
+            self.drop_session(id, (!said).then_some(error));
+        }
+    }
+
+    /// Ends sessions that do not take what they wanted to be told.
+    pub(super) fn end_deaf_sessions(&mut self, now: Instant) {
+        let is_deaf = |entry: &SessionEntry| entry.idle().any(|idle| idle.is_deaf(now));
+        let deaf = self.sessions.running.iter().filter_map(|(id, entry)| is_deaf(entry).then_some(*id));
+        for id in deaf.collect::<Vec<_>>() {
+            let error = Error::new(ErrorKind::TimedOut, "the client does not take the notices that it asked for");
+            self.drop_session(id, Some(error));
         }
     }
 }
