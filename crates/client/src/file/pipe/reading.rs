@@ -13,13 +13,18 @@ use xdfs_proto::wire::file::{FileAnswer, FileCall};
 pub(super) struct Reading {
     /// Calls that were sent, in this order.
     pending: VecDeque<Asked>,
-    /// Bytes that arrived, by their offset: calls of several channels have no order.
-    arrived: BTreeMap<u64, Bytes>,
-    /// Bytes that the program has.
-    passed: u64,
+    arrived: Arrived,
     /// Calls on their way at a time, if it reads ahead; else one, for what the program asks.
     ahead: bool,
     window: usize,
+}
+
+/// Bytes that arrived, by their offset: calls of several channels have no order.
+#[derive(Default)]
+struct Arrived {
+    parts: BTreeMap<u64, Bytes>,
+    /// Bytes that the program has.
+    passed: u64,
 }
 
 struct Asked {
@@ -41,7 +46,7 @@ impl Reading {
         until: Instant,
     ) -> Result<Option<usize>, Error> {
         loop {
-            if let Some(bytes) = self.take(buf) {
+            if let Some(bytes) = self.arrived.take(buf) {
                 return Ok(Some(bytes));
             }
             pipe_end.must_work()?;
@@ -61,14 +66,14 @@ impl Reading {
                 _ => return Err(pipe_end.fail(unexpected())),
             };
             if !data.is_empty() {
-                if offset < self.passed || self.arrived.insert(offset, Bytes::copy_from_slice(data)).is_some() {
+                if !self.arrived.put(offset, data) {
                     return Err(pipe_end.fail(unexpected()));
                 }
                 self.window = (self.window * 2).clamp(1, CALLS_MAX);
                 pipe_end.progress();
-            } else if end && self.arrived.is_empty() && offset == self.passed {
+            } else if end && self.arrived.parts.is_empty() && offset == self.arrived.passed {
                 return Ok(Some(0));
-            } else if self.arrived.is_empty() {
+            } else if self.arrived.parts.is_empty() {
                 self.window = 1;
                 if self.pending.is_empty() {
                     pipe_end.rest(at, until);
@@ -76,16 +81,52 @@ impl Reading {
             }
         }
     }
+}
+
+impl Arrived {
+    /// Takes what an answer brought; false if it cannot be. What is missing before it is the answer to a call that was sent
+    /// before: no more calls than are on their way can bring what is behind it.
+    fn put(&mut self, offset: u64, data: &[u8]) -> bool {
+        offset >= self.passed
+            && self.parts.insert(offset, Bytes::copy_from_slice(data)).is_none()
+            && (self.parts.contains_key(&self.passed) || self.parts.len() <= CALLS_MAX)
+    }
 
     /// What comes next, if it is there.
     fn take(&mut self, buf: &mut [u8]) -> Option<usize> {
-        let mut bytes = self.arrived.remove(&self.passed)?;
+        let mut bytes = self.parts.remove(&self.passed)?;
         let count = buf.len().min(bytes.len());
         buf[..count].copy_from_slice(&bytes.split_to(count));
         self.passed += count as u64;
         if !bytes.is_empty() {
-            self.arrived.insert(self.passed, bytes);
+            self.parts.insert(self.passed, bytes);
         }
         Some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_in_their_order() {
+        let mut arrived = Arrived::default();
+        assert!(arrived.put(3, b"def") && arrived.put(0, b"abc"));
+        let mut buf = [0; 2];
+        let mut read = Vec::new();
+        while let Some(count) = arrived.take(&mut buf) {
+            read.extend_from_slice(&buf[..count]);
+        }
+        assert_eq!(read, b"abcdef");
+        assert!(!arrived.put(5, b"f"), "it was passed on");
+        assert!(arrived.put(6, b"g") && !arrived.put(6, b"g"), "it is there");
+    }
+
+    #[test]
+    fn a_server_that_leaves_out_bytes_is_not_read_for_ever() {
+        let mut arrived = Arrived::default();
+        assert!((1..=CALLS_MAX as u64).all(|offset| arrived.put(offset, b"x")));
+        assert!(!arrived.put(100, b"x"));
     }
 }
