@@ -44,10 +44,22 @@ impl PayloadPool {
         Self { spare: Arc::default(), most }
     }
 
-    /// Empty memory for a payload of so many bytes.
-    pub fn memory(&self, bytes: usize) -> Vec<u8> {
-        let spare = if bytes < POOLED_BYTES_MIN { None } else { self.lock().memory.pop() };
+    /// Empty memory for a payload of at most so many bytes, of whatever capacity.
+    pub fn any_memory(&self, bytes_max: usize) -> Vec<u8> {
+        let spare = if bytes_max < POOLED_BYTES_MIN { None } else { self.lock().memory.pop() };
         spare.unwrap_or_default()
+    }
+
+    /// Empty memory for a payload of about so many bytes, and not for much more: whoever holds it counts its length.
+    pub fn memory(&self, bytes: usize) -> Vec<u8> {
+        if bytes < POOLED_BYTES_MIN {
+            return Vec::new();
+        }
+        let mut spare = self.lock();
+        match spare.memory.iter().rposition(|memory| (bytes..=bytes + bytes / 8).contains(&memory.capacity())) {
+            Some(at) => spare.memory.remove(at),
+            None => Vec::with_capacity(bytes + bytes / 16),
+        }
     }
 
     /// A payload of these bytes; their memory is reused afterwards.
@@ -110,9 +122,11 @@ impl Drop for PooledPayload {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let mut spare = self.pool.lock();
-        if spare.memory.len() < self.pool.most {
-            spare.memory.push(bytes);
-        }
+        spare.memory.push(bytes);
+        // What was of use last is of use next: the oldest goes.
+        let surplus = (spare.memory.len() > self.pool.most).then(|| spare.memory.remove(0));
+        drop(spare);
+        drop(surplus);
     }
 }
 
@@ -148,6 +162,7 @@ mod tests {
         assert_ne!(pool.copy(&bytes).as_ptr(), at, "a slice of it is still read");
         drop(slice);
         assert_eq!(pool.copy(&bytes).as_ptr(), at);
+        assert_eq!(pool.copy(&bytes[1..]).len(), bytes.len() - 1);
         let many: Vec<_> = (0..2 * MOST).map(|_| pool.copy(&bytes)).collect();
         assert!(many.iter().all(|kept| *kept == bytes));
         drop(many);
@@ -156,6 +171,26 @@ mod tests {
         assert_eq!(pool.lock().memory.len(), MOST, "short ones leave it alone");
         pool.clear();
         assert_eq!(pool.lock().memory.len(), 0);
+    }
+
+    #[test]
+    fn a_payload_takes_no_memory_that_is_much_longer() {
+        let pool = PayloadPool::new(MOST);
+        let long = pool.copy(&vec![1; 8 * POOLED_BYTES_MIN]);
+        let at = long.as_ptr();
+        drop(long);
+        let short = vec![1; POOLED_BYTES_MIN];
+        assert_ne!(pool.copy(&short).as_ptr(), at);
+        assert!(pool.memory(POOLED_BYTES_MIN).capacity() <= 9 * POOLED_BYTES_MIN / 8);
+        assert_eq!(pool.copy(&vec![1; 8 * POOLED_BYTES_MIN - 100]).as_ptr(), at, "about as long");
+        let any = pool.any_memory(POOLED_BYTES_MIN);
+        assert_eq!(any.as_ptr(), at);
+        // Those of another length do not stay for ever.
+        (0..MOST).for_each(|_| drop(pool.payload(Vec::with_capacity(8 * POOLED_BYTES_MIN))));
+        let kept = pool.copy(&short);
+        let at = kept.as_ptr();
+        drop(kept);
+        assert_eq!(pool.copy(&short).as_ptr(), at);
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Remote for SessionRemote<'_> {
 
     fn memory(&self) -> Vec<u8> {
         let bytes = self.batch_bytes_max();
-        let mut memory = self.payloads.memory(bytes);
+        let mut memory = self.payloads.any_memory(bytes);
         memory.reserve(bytes);
         memory
     }

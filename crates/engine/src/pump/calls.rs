@@ -163,7 +163,7 @@ where
         // Cannot fail: a batch is held until it was answered.
         let Some(held) = self.batches.held.get_mut(&operation) else { return };
         let (service, payload, stop) = (held.service, std::mem::take(&mut held.payload), Arc::clone(&held.stop));
-        let memory = self.batches.pool.memory(held.room);
+        let memory = self.batches.pool.any_memory(held.room);
         let (share, job) = self.host.execute(operation, service, payload, stop, memory);
         self.call_sliced(&share, job, move |result| Message::Answered { operation, lane, result });
     }
