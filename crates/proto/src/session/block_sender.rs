@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(sender.pick(ChannelId(1), 1, at(1200)), Some(extent(10, 10)), "not its own channel's");
         assert_eq!(sender.pick(ChannelId(2), 1, at(1200)), Some(extent(0, 10)));
         assert_eq!(sender.pick(ChannelId(3), 0, at(9000)), None, "twice is enough");
-        assert_eq!(sender.repeat_from(), None);
+        assert_eq!((sender.repeat_from(), sender.repeat_at(|_| true)), (None, None));
         // The first copy is lost, the second is in flight.
         sender.on_fenced(ChannelId(1), 0);
         assert!(!sender.has_work());
