@@ -137,7 +137,7 @@ impl TreeCopy for Upload {
 
     fn again(&mut self, task: UploadTask) -> UploadTask {
         match task {
-            UploadTask::Entry(entry) => self.large_again(entry),
+            UploadTask::Entry(entry) | UploadTask::Arrived(entry, _) => self.large_again(entry),
             UploadTask::Make(id) => {
                 self.state.directories.asked_again(id);
                 task
@@ -242,7 +242,7 @@ impl TreeCopy for Upload {
             UploadTask::Clear(entry) => self.clear(remote, observer, entry),
             UploadTask::ClearDirectory(entry) => self.clear_directory(observer, entry),
             UploadTask::ClearEmpty(entry) => self.clear_empty(remote, entry),
-            UploadTask::Check { ref entry, .. } => {
+            UploadTask::Check { ref entry, .. } | UploadTask::Arrived(ref entry, _) => {
                 let path = entry.path.clone();
                 Ok(self.scheduler.ask(remote, &Call::Hash { path: &path, offset: 0, length: None }, task))
             }

@@ -9,6 +9,7 @@ mod fences;
 mod flights;
 mod joins;
 mod liar;
+mod never_sent;
 mod noise;
 mod openings;
 mod parting;

@@ -42,6 +42,13 @@ impl Upload {
                 self.cleared(observer, entry, outcome.err())
             }
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
+            (UploadTask::Arrived(entry, safety), outcome) => {
+                if content::is_same(&*self.store, &entry.path, entry.detail.node.size, &outcome) {
+                    self.arrived(observer, entry, safety);
+                } else {
+                    self.scheduler.tasks.push(UploadTask::Entry(entry));
+                }
+            }
             // What is not there has no attributes: its own error was reported.
             (UploadTask::Extra(kind) | UploadTask::ExtraOf(_, kind), Err(error))
                 if error.kind != ErrorKind::NotFound =>
@@ -256,6 +263,15 @@ impl Upload {
             let taken = outcome.is_ok() && node.kind != NodeKind::Regular;
             return self.scheduler.tasks.push(if taken { UploadTask::Clear(entry) } else { UploadTask::Entry(entry) });
         }
+        if node.kind == NodeKind::Regular && self.options.verify >= crate::Verify::Hash {
+            return self.scheduler.tasks.push(UploadTask::Arrived(entry, safety));
+        }
+        self.arrived(observer, entry, safety);
+    }
+
+    /// An entry that was in flight when a session was lost is there.
+    fn arrived(&mut self, observer: &mut dyn Observer, entry: UploadEntry, safety: Safety) {
+        let node = &entry.detail.node;
         let action = match node.kind {
             NodeKind::Regular => EntryAction::copied(node.size, safety, entry.detail.exists),
             _ => EntryAction::Made,

@@ -6,7 +6,7 @@ use crate::tree::directories::DirectoryId;
 use crate::tree::plan::FirstStep;
 use crate::tree::scheduler::Entry;
 use xdfs_io::store::tree::Node;
-use xdfs_proto::base::{Error, Timestamp};
+use xdfs_proto::base::{Error, Safety, Timestamp};
 
 /// A task that is pending or in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +31,9 @@ pub(in crate::tree) enum UploadTask {
     Check { entry: UploadEntry, same: bool },
     /// Check an entry that was in flight when a session was lost: it may have arrived.
     Look(UploadEntry),
+    /// Compare the content of a file that seems to have arrived: its size and time were in the request, so that a server knows
+    /// them which has none of its bytes.
+    Arrived(UploadEntry, Safety),
     /// Set other metadata of an existing file, of this kind: nothing waits for it.
     Extra(NotPreserved),
     /// The same for a file that existed before or was sent as a transfer, all kinds: it is repeated
