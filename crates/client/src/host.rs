@@ -305,7 +305,7 @@ impl Host for ClientHost {
             SessionEvent::Noticed { notices } => self.registry.watches.noticed(&notices),
             SessionEvent::ChannelLost { .. } if self.replacements > 0 => {
                 self.replacements -= 1;
-                self.joiner.tell(Message::Command(Command::WantChannels(1)));
+                self.joiner.want_another();
             }
             SessionEvent::ChannelsGranted(grant) => Joiner::start(&self.joiner, grant),
             SessionEvent::Draining { .. } => {

@@ -1,13 +1,13 @@
 //! Channels 2..n: a temporary thread connects and authenticates them and hands them to their
 //! pipelines. Data moves on the channels that are up; nothing waits for the last one.
 //!
-//! A server may grant more channels at any time, also those that nobody asked for: a few grants are
-//! worked on at a time, some wait, and the rest is ignored.
+//! A server may grant channels at any time: a few grants are worked on at a time, some wait, and what
+//! nobody asked for is ignored, as is a number that was granted before.
 
 use crate::call_queue::Queue;
 use crate::connect::layered;
 use crate::transfer::PumpSender;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -20,6 +20,7 @@ use xdfs_io::dispatch::{Body, Completion, Dispatch, Dispatcher, Op, SocketId};
 use xdfs_io::stack::Over;
 use xdfs_io::transport::{self, Address, Link, TransportOptions};
 use xdfs_proto::base::{ChannelId, Error, ErrorKind, PipelineId, SessionId};
+use xdfs_proto::session::SessionLimits;
 use xdfs_proto::wire::control::ChannelGrant;
 use xdfs_proto::wire::handshake::Join;
 use xdfs_secure::keys::{ChannelKeys, GrantSecret, JoinSecret, Role};
@@ -42,19 +43,37 @@ struct Grants {
     /// Threads that work on one.
     threads: usize,
     waiting: VecDeque<ChannelGrant>,
+    /// Channels that were asked for and not granted yet.
+    asked: u16,
+    /// Numbers that were granted: each is used once in a session's life.
+    used: BTreeSet<u16>,
 }
 
 impl Grants {
-    /// Takes a grant: returns it if it needs a thread, nothing if it waits, and an error if there are
-    /// too many.
-    fn add(&mut self, grant: ChannelGrant) -> Result<Option<ChannelGrant>, Error> {
-        if self.threads < THREADS_MAX {
-            self.threads += 1;
-            return Ok(Some(grant));
-        }
-        if self.waiting.len() >= WAITING_MAX {
+    /// For a session that has asked for so many channels.
+    fn new(asked: u16) -> Self {
+        Self { asked, ..Self::default() }
+    }
+
+    /// Takes what was asked for of a grant: returns it if it needs a thread, nothing if it waits, and
+    /// an error if there is too much of it.
+    fn add(&mut self, mut grant: ChannelGrant) -> Result<Option<ChannelGrant>, Error> {
+        let is_busy = self.threads >= THREADS_MAX;
+        if is_busy && self.waiting.len() >= WAITING_MAX {
             let text = "the server grants channels faster than they can join; some were left out";
             return Err(Error::new(ErrorKind::LimitExceeded, text));
+        }
+        grant.count = grant.count.min(self.asked);
+        let numbers = grant.first..grant.first.saturating_add(grant.count);
+        if numbers.is_empty() || numbers.clone().any(|number| self.used.contains(&number)) {
+            let text = "the server grants channels that nobody asked for; they were left out";
+            return Err(Error::new(ErrorKind::Protocol, text));
+        }
+        self.asked -= grant.count;
+        self.used.extend(numbers);
+        if !is_busy {
+            self.threads += 1;
+            return Ok(Some(grant));
         }
         self.waiting.push_back(grant);
         Ok(None)
@@ -113,10 +132,19 @@ struct PendingChannel {
 
 impl Joiner {
     /// Channel 1 is up; the others go to these mailboxes.
-    pub(crate) fn new(access: Access, posts: Vec<PumpSender>, calls_room: usize) -> Self {
+    pub(crate) fn new(access: Access, posts: Vec<PumpSender>, limits: &SessionLimits) -> Self {
         let (joined, stopped, failure) = (AtomicUsize::new(1), AtomicBool::new(false), Mutex::new(None));
-        let calls = Queue::new(posts.len() as u8, calls_room);
-        Self { access, posts, calls, joined, stopped, failure, grants: Mutex::default() }
+        let calls = Queue::new(posts.len() as u8, limits.calls_room);
+        let grants = Mutex::new(Grants::new(limits.channels));
+        Self { access, posts, calls, joined, stopped, failure, grants }
+    }
+
+    /// Asks for a channel in place of a lost one.
+    pub(crate) fn want_another(&self) {
+        let mut grants = self.grants();
+        grants.asked = grants.asked.saturating_add(1);
+        drop(grants);
+        self.tell(Message::Command(Command::WantChannels(1)));
     }
 
     /// Sends a message to the first pipeline, without waiting: this may run on that pipeline's own
@@ -294,7 +322,7 @@ mod tests {
         fn a_server_that_grants_without_end_gets_few_threads_and_a_bounded_queue(
             steps in proptest::collection::vec(any::<bool>(), 0..400),
         ) {
-            let mut grants = Grants::default();
+            let mut grants = Grants::new(400);
             let (mut threads, mut taken, mut begun) = (0_usize, 0_u16, 0);
             for granted in steps {
                 if granted {
@@ -319,5 +347,22 @@ mod tests {
                 prop_assert!(threads > 0 || grants.waiting.is_empty(), "nothing waits for nobody");
             }
         }
+    }
+
+    #[test]
+    fn of_what_nobody_asked_for_nothing_joins_and_no_number_joins_twice() {
+        let grant = |first, count| ChannelGrant { first, count, secret: [0; 32], life_ms: 0 };
+        let mut grants = Grants::new(4);
+        let taken = |outcome: Result<Option<ChannelGrant>, Error>| match outcome {
+            Ok(grant) => grant.map(|grant| (grant.first, grant.count)),
+            Err(error) => Some((0, u16::from(error.kind == ErrorKind::Protocol))),
+        };
+        assert_eq!(taken(grants.add(grant(1, 4096))), Some((1, 4)), "numbers that may be used, and four are");
+        assert_eq!(taken(grants.add(grant(5, 1))), Some((0, 1)), "nobody asked for it");
+        grants.asked = 3;
+        assert_eq!(taken(grants.add(grant(4, 1))), Some((0, 1)), "it was granted before");
+        assert_eq!(taken(grants.add(grant(9, 1))), Some((9, 1)));
+        assert_eq!(taken(grants.add(grant(u16::MAX, 9))), Some((0, 1)), "there is no such number");
+        assert_eq!(taken(grants.add(grant(5, 9))), Some((5, 2)));
     }
 }

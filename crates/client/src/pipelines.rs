@@ -142,7 +142,7 @@ fn serve(
         posts.push(post);
         mailboxes.push(mailbox);
     }
-    let joiner = Arc::new(Joiner::new(opened.access, posts, opened.limits.calls_room));
+    let joiner = Arc::new(Joiner::new(opened.access, posts, &opened.limits));
     let blocking = Blocking::default();
     let mut channel = Some(opened.channel);
     let mut threads = Vec::new();
@@ -177,7 +177,7 @@ fn serve(
 /// Closes an unused session on the caller's thread: sends EOFT and waits for the server's.
 fn part(registry: &Arc<Registry>, opened: Opened) {
     let (post, mailbox) = MailboxSender::new(1, opened.dispatch.waker());
-    let joiner = Arc::new(Joiner::new(opened.access, vec![post], opened.limits.calls_room));
+    let joiner = Arc::new(Joiner::new(opened.access, vec![post], &opened.limits));
     joiner.stopped.store(true, Ordering::Relaxed);
     let id = PipelineId(0);
     let mut session = Machine::new(Role::Client, id, opened.limits.clone());

@@ -125,7 +125,8 @@ impl Session {
             pipelines: accept.pipelines,
             block: accept.block,
             window: accept.window,
-            stall: Duration::from_millis(accept.stall_ms.into()),
+            // Who asked for less than a server grants keeps to it: the wait is the client's.
+            stall: Duration::from_millis(accept.stall_ms.into()).min(options.stall.unwrap_or(limits::STALL_MAX)),
             congestion: link.congestion_name(),
             host_key: shown.fingerprint,
             method,

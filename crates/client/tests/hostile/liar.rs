@@ -9,6 +9,7 @@ use super::support::{BLOCK, PATIENCE};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 use xdfs_client::{Address, ConnectOptions, Error, ErrorKind, GetOptions, Level, Session, Suite, Target, Verify};
 use xdfs_engine::opening::{OpeningContext, OpeningStep, ServerOpened, ServerOpening};
 use xdfs_proto::base::{ChannelId, Extent, SessionId};
@@ -179,6 +180,23 @@ fn b21_a_server_that_grants_or_sends_below_the_clients_floor_gets_an_error() {
             }
         }
     }
+}
+
+/// How long a server may stay silent is the client's business: a server grants at most what was asked for.
+#[test]
+fn a_server_that_allows_itself_a_month_of_silence_is_left_when_the_client_asked_to() {
+    let lie = Lie {
+        accept: |accept| accept.stall_ms = u32::MAX,
+        // It reads what comes, and says nothing.
+        then: Box::new(|_| {}),
+    };
+    let error = with_liar(Level::Private, lie, |options| {
+        let options = ConnectOptions { stall: Some(Duration::from_millis(300)), ..options.clone() };
+        let (target, _) = Target::memory();
+        let (_session, transfer) = Session::connect_and_get(&options, "data/file", target, &UNHASHED)?;
+        transfer.wait_for(PATIENCE).expect("an outcome")
+    });
+    assert_eq!(error.expect_err("it said nothing").kind, ErrorKind::ConnectionLost);
 }
 
 /// A block of the file, at a level.
