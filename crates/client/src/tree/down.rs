@@ -40,6 +40,16 @@ use xdfs_io::store::{Existing, LocalStore};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Safety, Timestamp};
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
 
+/// Memory of directories that wait to be entered: nearly a million of them side by side, where a server may list any number.
+const WAITING_BYTES_MAX: usize = 256 << 20;
+
+/// Memory of one of them, besides its path.
+const WAITING_ENTRY_BYTES: usize = 256;
+
+fn memory_of(directory: &[u8]) -> usize {
+    directory.len() + WAITING_ENTRY_BYTES
+}
+
 /// A task that is pending or in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum DownloadTask {
@@ -108,6 +118,8 @@ pub struct Download {
     options: TreeOptions,
     scheduler: Scheduler<DownloadTask, DownloadSource>,
     state: TreeState,
+    /// Memory of the directories that are still to be entered.
+    entering: usize,
     /// The listed names of directories whose listing is not complete.
     listed: BTreeMap<DirectoryId, Names>,
     partners: HardLinks<Inode, (u64, u64)>,
@@ -141,6 +153,7 @@ impl Download {
             scheduler: Scheduler::new(base, options.durable, DownloadTask::List { id, cursor: Vec::new() }),
             options,
             state,
+            entering: 0,
             listed: BTreeMap::new(),
             partners: HardLinks::default(),
             late: Deferred::default(),
@@ -300,6 +313,7 @@ impl TreeCopy for Download {
     ) -> Run<Turn<DownloadTask>> {
         match task {
             DownloadTask::Enter { parent, path, source } => {
+                self.entering = self.entering.saturating_sub(memory_of(&path));
                 self.enter(observer, parent, path, &source);
                 Ok(Turn::Taken)
             }

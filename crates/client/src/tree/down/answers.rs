@@ -1,7 +1,7 @@
 //! Handles the answers of the server and their local effects.
 
 use super::small_writes::SmallWrites;
-use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, parse};
+use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, WAITING_BYTES_MAX, memory_of, parse};
 use crate::tree::compare::{Names, TargetState};
 use crate::tree::directories::DirectoryId;
 use crate::tree::events::{EntryAction, Observer};
@@ -192,6 +192,12 @@ impl Download {
         }
         let source = Box::new(SourceEntry::of(told));
         if told.kind == FileType::Directory {
+            let memory = memory_of(&path);
+            if self.entering + memory > WAITING_BYTES_MAX {
+                let text = "more directories are listed than can be held until they are copied";
+                return fail(self, &Error::new(ErrorKind::LimitExceeded, text));
+            }
+            self.entering += memory;
             self.state.directories.hold(id);
             return self.scheduler.tasks.push(DownloadTask::Enter { parent: Some(id), path, source });
         }
