@@ -89,6 +89,19 @@ fn what_others_can_change_or_lead_elsewhere_holds_no_download() {
     is_copied(&scene, &server);
 }
 
+/// A server may have whatever it likes in a tree, and what it has there is this user's once it is copied.
+#[test]
+fn what_came_with_the_tree_of_another_server_is_in_no_tree() {
+    let (scene, server) = shared();
+    scene.write("server/other/.new.xdfs-tree/new/planted", b"planted");
+    chmod(&scene.path("server/other/.new.xdfs-tree"), 0o700);
+    scene.run(["cp", "-r", &server.url("other/."), "shared"]).ends_with(0);
+    is_refused(&scene, &server, "no unfinished copy to here is known");
+    assert_eq!(scene.read("shared/.new.xdfs-tree/new/planted"), b"planted", "it is left alone");
+    std::fs::remove_dir_all(scene.path(HOLDER)).expect("our own");
+    is_copied(&scene, &server);
+}
+
 /// Whether a file has its name in a directory.
 fn named(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();

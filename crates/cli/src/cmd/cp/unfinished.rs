@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use xdfs_client::{Error, Facts};
 use xdfs_io::store::{Folder, Secrecy};
+use xdfs_proto::base::TransferId;
 use xdfs_secure::naming;
 
 use crate::plan::LoginPlan;
@@ -51,9 +52,17 @@ impl UnfinishedMark {
         Some(Self::of(login, &way, source, target))
     }
 
+    /// For a tree that is kept beside its target until it is complete, from wherever it comes.
+    pub(super) fn beside(login: &LoginPlan, target: &Path) -> Self {
+        Self::with_id(login, naming::transfer_id(&[b"tree beside", &absolute(target)]))
+    }
+
     fn of(login: &LoginPlan, way: &[u8], here: &Path, there: &Url) -> Self {
         let [here, there] = ends(here, there);
-        let id = naming::transfer_id(&[way, &here, &there]);
+        Self::with_id(login, naming::transfer_id(&[way, &here, &there]))
+    }
+
+    fn with_id(login: &LoginPlan, id: TransferId) -> Self {
         let id = format!("{:032x}", u128::from_be_bytes(id.0));
         Self { state: state::own(login.state.as_deref()).ok(), id }
     }
@@ -98,9 +107,13 @@ impl UnfinishedMark {
 /// about its key, and the directory from wherever it is named.
 pub(super) fn ends(here: &Path, there: &Url) -> [Vec<u8>; 2] {
     let there = Url { key: None, directory: false, ..there.clone() }.to_string();
+    [absolute(here), there.into_bytes()]
+}
+
+fn absolute(here: &Path) -> Vec<u8> {
     let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
     let here: PathBuf = here.components().collect();
-    [here.into_os_string().into_encoded_bytes(), there.into_bytes()]
+    here.into_os_string().into_encoded_bytes()
 }
 
 fn now() -> u64 {

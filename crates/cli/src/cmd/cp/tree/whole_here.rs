@@ -1,8 +1,10 @@
 //! `--atomic` for trees that are downloaded: the tree is made in a directory beside its target that
 //! nobody else may enter, and gets its name when it is complete.
 //!
-//! The name of that directory can be guessed, so what is there already is used only if nobody else
-//! can have put anything into it. Must not: replace or remove anything of somebody else.
+//! The name of that directory can be guessed, so what is there already is used only if an earlier
+//! attempt is known to have made it, and nobody else can have put anything into it: a directory of
+//! this user's may also have come with a tree of some other server. Must not: replace or remove
+//! anything of somebody else.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +16,7 @@ use xdfs_io::store::{LocalPlace, LocalStore, Tree as _};
 use xdfs_proto::base::RelPath;
 
 use super::super::local_directory::trimmed;
+use super::super::unfinished::UnfinishedMark;
 use crate::text::printable_path;
 
 /// Permissions of anybody but the owner.
@@ -26,7 +29,8 @@ fn holder_name(name: &[u8]) -> Vec<u8> {
 }
 
 /// The path of a tree until it is complete. The directory that holds it is there, and nobody else's.
-pub(super) fn begin(target: &Path) -> Result<PathBuf, Error> {
+/// `mark` stands from now on.
+pub(super) fn begin(target: &Path, mark: &UnfinishedMark) -> Result<PathBuf, Error> {
     let target = trimmed(target);
     let there = LocalPlace::of(target.as_os_str().as_bytes())?.existing.is_some();
     let name = target.file_name().filter(|_| !there).ok_or_else(|| {
@@ -35,17 +39,26 @@ pub(super) fn begin(target: &Path) -> Result<PathBuf, Error> {
     })?;
     let holder = target.with_file_name(OsStr::from_bytes(&holder_name(name.as_bytes())));
     let (store, holder_name) = (parent_of(&target)?, name_of(&holder)?);
-    match store.make_directory(&holder_name, 0o700, false) {
+    let is_known = mark.stands();
+    // Before it is made: a directory of which nothing is recorded is not gone on with. Where nothing can be recorded, the
+    // next attempt says what to remove.
+    let _ = mark.set();
+    let made = match store.make_directory(&holder_name, 0o700, false) {
         // Made just now. Where a file system has no owners and modes, nothing is anybody's, and this neither.
-        Ok(()) => {}
-        Err(error) if error.kind == ErrorKind::AlreadyExists => must_be_ours(&store.node(&holder_name)?, &holder)?,
-        Err(error) => return Err(error),
+        Ok(()) => Ok(()),
+        Err(error) if error.kind == ErrorKind::AlreadyExists => {
+            store.node(&holder_name).and_then(|node| must_be_ours(&node, is_known, &holder))
+        }
+        Err(error) => Err(error),
+    };
+    if made.is_err() && !is_known {
+        mark.clear();
     }
-    Ok(holder.join(name))
+    made.map(|()| holder.join(name))
 }
 
 /// Gives a complete tree its name.
-pub(super) fn publish(way: &Path, target: &Path) -> Result<(), Error> {
+pub(super) fn publish(way: &Path, target: &Path, mark: &UnfinishedMark) -> Result<(), Error> {
     let target = trimmed(target);
     let (store, name) = (parent_of(&target)?, name_of(&target)?);
     let holder = name_of(way.parent().unwrap_or(way))?;
@@ -61,18 +74,21 @@ pub(super) fn publish(way: &Path, target: &Path) -> Result<(), Error> {
         store.change(if renamed.is_ok() { &name } else { &from }, &change)?;
     }
     renamed?;
+    mark.clear();
     // Where that fails, something was put into it since, which is not ours to remove.
     let _ = store.remove_directory(&holder);
     store.sync(&RelPath::default())
 }
 
-/// Whether nobody else can have put anything into the directory `there`, or below it, or will: an earlier attempt made it.
-fn must_be_ours(there: &Node, shown: &Path) -> Result<(), Error> {
+/// Whether nobody else can have put anything into the directory `there`, or below it, or will: an earlier attempt made it,
+/// which is known.
+fn must_be_ours(there: &Node, is_known: bool, shown: &Path) -> Result<(), Error> {
     let wrong = match there {
         Node { kind: NodeKind::Symlink, .. } => "it is a link",
         Node { kind, .. } if *kind != NodeKind::Directory => "it is no directory",
         Node { owner: (user, _), .. } if *user != rustix::process::geteuid().as_raw() => "it belongs to another user",
         Node { mode, .. } if mode & OTHERS != 0 => "others may enter it",
+        _ if !is_known => "no unfinished copy to here is known that left it",
         _ => return Ok(()),
     };
     let text = format!(
