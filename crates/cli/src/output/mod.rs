@@ -160,7 +160,7 @@ pub(crate) struct TreeProgress {
 impl TreeProgress {
     /// Bytes that were moved.
     fn bytes(&self) -> u64 {
-        self.summary.bytes + self.moving
+        self.summary.bytes.saturating_add(self.moving)
     }
 
     /// Bytes to move in all: those of files that are the same need not be.

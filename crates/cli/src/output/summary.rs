@@ -33,7 +33,7 @@ impl Totals {
     fn add(&mut self, summary: &Summary) {
         self.trees += 1;
         self.files += summary.files;
-        self.bytes += summary.bytes;
+        self.bytes = self.bytes.saturating_add(summary.bytes);
         self.left += summary.skipped;
         self.deleted += summary.deleted;
     }
@@ -169,7 +169,7 @@ impl Output for Summarised {
     fn planned(&mut self, planned: &PlannedCopy) -> Result<(), Failure> {
         self.totals.dry_run = true;
         self.totals.files += 1;
-        self.totals.bytes += planned.bytes.unwrap_or(0);
+        self.totals.bytes = self.totals.bytes.saturating_add(planned.bytes.unwrap_or(0));
         self.inner.planned(planned)
     }
 

@@ -244,11 +244,16 @@ impl Summary {
         self.files + self.directories + self.others + self.deleted == 0
     }
 
+    fn skip_bytes(&mut self, bytes: u64) {
+        self.skipped_bytes = self.skipped_bytes.saturating_add(bytes);
+    }
+
     fn count(&mut self, action: EntryAction) {
         match action {
             EntryAction::Copied { bytes, .. } => {
                 self.files += 1;
-                self.bytes += bytes;
+                // A server may tell any size.
+                self.bytes = self.bytes.saturating_add(bytes);
             }
             EntryAction::Made => self.others += 1,
             EntryAction::Skipped => self.skipped += 1,

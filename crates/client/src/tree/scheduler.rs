@@ -127,7 +127,7 @@ pub(super) trait TreeCopy {
     fn done(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>, action: EntryAction) {
         self.state().count(action);
         if action == EntryAction::Skipped {
-            self.state().summary.skipped_bytes += Self::bytes_of(&entry.detail);
+            self.state().summary.skip_bytes(Self::bytes_of(&entry.detail));
         }
         observer.done(&entry.path, action);
         self.settle(entry.directory);
@@ -136,7 +136,7 @@ pub(super) trait TreeCopy {
     /// A name that was not begun is left as it is at the target.
     fn skip(&mut self, observer: &mut dyn Observer, entry: &Entry<Self::Detail>) {
         self.state().summary.skipped += 1;
-        self.state().summary.skipped_bytes += Self::bytes_of(&entry.detail);
+        self.state().summary.skip_bytes(Self::bytes_of(&entry.detail));
         observer.done(&entry.path, EntryAction::Skipped);
     }
 

@@ -3,6 +3,7 @@
 //!
 //! The target was examined before; nothing here accesses a file.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -39,11 +40,11 @@ pub(super) fn uploads(sources: &[Local], target: &Url, into_directory: bool) -> 
         let one = |source: &Local| Ok(Upload { source: source.clone(), target: target.clone() });
         return sources.iter().map(one).collect();
     }
-    let mut taken: Vec<&[u8]> = Vec::with_capacity(sources.len());
+    let mut taken: HashSet<&[u8]> = HashSet::with_capacity(sources.len());
     sources.iter().map(|source| upload_into(source, target, &mut taken)).collect()
 }
 
-fn upload_into<'a>(source: &'a Local, directory: &Url, taken: &mut Vec<&'a [u8]>) -> Result<Upload, Failure> {
+fn upload_into<'a>(source: &'a Local, directory: &Url, taken: &mut HashSet<&'a [u8]>) -> Result<Upload, Failure> {
     // The plan lets only files go into a directory; a directory that was not seen to be one then
     // needs a name, too.
     let Local::File(path) = source else {
@@ -71,11 +72,11 @@ pub(super) fn downloads(sources: &[Url], target: &LocalTarget, into_directory: b
             return sources.iter().map(one).collect();
         }
     };
-    let mut taken: Vec<&[u8]> = Vec::with_capacity(sources.len());
+    let mut taken: HashSet<&[u8]> = HashSet::with_capacity(sources.len());
     sources.iter().map(|source| download_into(source, directory, &mut taken)).collect()
 }
 
-fn download_into<'a>(source: &'a Url, directory: &Path, taken: &mut Vec<&'a [u8]>) -> Result<Download, Failure> {
+fn download_into<'a>(source: &'a Url, directory: &Path, taken: &mut HashSet<&'a [u8]>) -> Result<Download, Failure> {
     let name = source
         .name()
         .ok_or_else(|| Failure::new(Exit::Usage, format!("{source}: this names a directory\nhelp: copy it with -r")))?;
@@ -87,7 +88,7 @@ fn download_into<'a>(source: &'a Url, directory: &Path, taken: &mut Vec<&'a [u8]
 }
 
 /// The target of a server's file in a directory of another server.
-pub(super) fn url_into<'a>(source: &'a Url, directory: &Url, taken: &mut Vec<&'a [u8]>) -> Result<Url, Failure> {
+pub(super) fn url_into<'a>(source: &'a Url, directory: &Url, taken: &mut HashSet<&'a [u8]>) -> Result<Url, Failure> {
     let nameless = || Failure::new(Exit::Usage, format!("{source}: this names a directory"));
     let name = source.name().ok_or_else(nameless)?;
     take(name, taken, || (source.to_string(), directory.to_string()))?;
@@ -98,8 +99,12 @@ pub(super) fn url_into<'a>(source: &'a Url, directory: &Url, taken: &mut Vec<&'a
 
 /// Of two sources with one name the second would replace the first, as if that had never been
 /// copied.
-fn take<'a>(name: &'a [u8], taken: &mut Vec<&'a [u8]>, shown: impl Fn() -> (String, String)) -> Result<(), Failure> {
-    if taken.contains(&name) {
+fn take<'a>(
+    name: &'a [u8],
+    taken: &mut HashSet<&'a [u8]>,
+    shown: impl Fn() -> (String, String),
+) -> Result<(), Failure> {
+    if !taken.insert(name) {
         let (source, directory) = shown();
         let message = format!(
             "{source}: another source was copied to {directory} as {} already\nhelp: copy this one under another name",
@@ -107,7 +112,6 @@ fn take<'a>(name: &'a [u8], taken: &mut Vec<&'a [u8]>, shown: impl Fn() -> (Stri
         );
         return Err(Failure::new(Exit::Usage, message));
     }
-    taken.push(name);
     Ok(())
 }
 

@@ -188,7 +188,8 @@ impl Copy<'_> {
                 }
                 Kind::File if there.get(&name).is_some_and(|there| self.is_done(&entry, there)) => {
                     tree.state.summary.skipped += 1;
-                    tree.state.summary.skipped_bytes += entry.size.unwrap_or(0);
+                    let skipped = &mut tree.state.summary.skipped_bytes;
+                    *skipped = skipped.saturating_add(entry.size.unwrap_or(0));
                     self.monitor.output().name_done(&path, EntryAction::Skipped, tree.state.plan.dry_run)?;
                 }
                 Kind::File => {
@@ -225,7 +226,7 @@ impl Copy<'_> {
         let action = match copied {
             Some(bytes) => {
                 tree.state.summary.files += 1;
-                tree.state.summary.bytes += bytes;
+                tree.state.summary.bytes = tree.state.summary.bytes.saturating_add(bytes);
                 EntryAction::Copied { bytes, safety: Safety::Written, replaces: there.is_some() }
             }
             None => {

@@ -4,6 +4,7 @@
 //! A thread serves the FTP server, and the session of xdfs does its part as for standard input and
 //! output. Neither target gets its name before both ends have agreed that everything arrived.
 
+use std::collections::HashSet;
 use std::io::{self, ErrorKind::UnexpectedEof, PipeReader, PipeWriter, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -50,7 +51,7 @@ impl Copy<'_> {
                 Err(failed) => return Ok(vec![self.monitor.tell(Err(failed))?]),
             }
         }
-        let (mut taken, mut exits) = (Vec::new(), Vec::new());
+        let (mut taken, mut exits) = (HashSet::new(), Vec::new());
         for (index, source) in sources.iter().enumerate() {
             if self.monitor.stopped() {
                 exits.push(Exit::Cancelled);
