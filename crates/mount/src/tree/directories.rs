@@ -18,6 +18,9 @@ const PAGE_BYTES_MAX: usize = 128 << 10;
 /// Consecutive pages without an entry before the listing counts as endless.
 const EMPTY_MAX: u32 = 16;
 
+/// The same of pages whose entries are all hidden: more than a server keeps hidden files for a user.
+const HIDDEN_MAX: u32 = 64;
+
 /// The offsets behind `.` and `..`; what follows are the entries, in the server's order.
 const DOTS: u64 = 2;
 
@@ -103,6 +106,14 @@ impl Page<Listed> {
         Self::behind(&Self::default(), listing, room, then, until)
     }
 
+    /// A whole directory of so many entries that are alike.
+    #[cfg(test)]
+    pub(super) fn of_copies(name: &[u8], facts: Facts, amount: usize) -> Self {
+        let entry = || Listed { name: name.to_vec(), facts: facts.clone(), then: 0, until: Instant::now() };
+        let entries = std::iter::repeat_with(entry).take(amount).collect();
+        Self { first: 0, entries, cursor: Vec::new(), complete: true, room: 0 }
+    }
+
     fn behind(before: &Self, listing: Listing<'_>, room: usize, then: u64, until: Instant) -> Self {
         let first = before.first + before.entries.len() as u64;
         let (cursor, complete) = (listing.cursor.to_vec(), listing.complete);
@@ -161,6 +172,7 @@ impl Tree {
             *pages = Pages::default();
             self.uses_directory(inode);
         }
+        let mut barren = 0;
         loop {
             match pages.at(at - DOTS) {
                 At::Entry(listed) if !buffer.fits(&listed.name, plus) => break,
@@ -172,8 +184,10 @@ impl Tree {
                 At::Gone => *pages = Pages::default(),
                 // What is told with it would be old when the program gets there.
                 At::Unread if !buffer.is_empty() && at > DOTS => break,
+                At::Unread if barren > HIDDEN_MAX => return Err(Errno::IO),
                 At::Unread if at == DOTS => pages.push(self.first_page(inode, &path)?),
                 At::Unread => {
+                    barren += 1;
                     let next = self.next_page(&path, &pages.last)?;
                     self.has_listed(&path, &next);
                     pages.push(Arc::new(next));

@@ -20,6 +20,9 @@ const STEP_MAX: usize = 4;
 /// Listings that are kept, and directories that wait to be listed.
 const LISTED_MAX: usize = 256;
 const WANTED_MAX: usize = 256;
+/// Entries of all listings that are kept: more than so many have in pages of real directories. A server may pack a page with
+/// entries of four bytes, each of which takes some three hundred here.
+const ENTRIES_MAX: usize = 64 << 10;
 
 /// Directories that were read, or looked into, of which that is remembered.
 const REMEMBERED_MAX: usize = 256;
@@ -248,12 +251,19 @@ impl State {
     pub(super) fn keep(&mut self, path: &[u8], listing: Option<Listing>, now: Instant) {
         self.asked.remove(path);
         let Some(listing) = listing else { return };
-        if self.listed.len() >= LISTED_MAX {
+        // In its place.
+        self.listed.remove(path);
+        if !self.has_room(&listing) {
             self.listed.retain(|_, known| now < known.until);
         }
-        if self.listed.len() < LISTED_MAX {
+        if self.has_room(&listing) {
             self.listed.insert(path.to_vec(), Arc::new(listing));
         }
+    }
+
+    fn has_room(&self, listing: &Listing) -> bool {
+        let entries: usize = self.listed.values().map(|known| known.page.entries.len()).sum();
+        self.listed.len() < LISTED_MAX && entries + listing.page.entries.len() <= ENTRIES_MAX
     }
 
     /// The server says that a directory has no such name: a listing with it is old.
@@ -388,6 +398,19 @@ mod tests {
             state.keep(format!("{number}").as_bytes(), Some(listing(now + VALID)), now);
         }
         assert_eq!(state.listed.len(), LISTED_MAX);
+    }
+
+    #[test]
+    fn short_entries_take_no_more_memory_than_real_ones() {
+        let (mut state, now) = (State::default(), Instant::now());
+        let packed = |until| Listing::new(facts(), Page::of_copies(b"n", facts(), ENTRIES_MAX / 3), 0, until);
+        for number in 0..4_u8 {
+            state.keep(&[number], Some(packed(now + VALID)), now);
+            state.keep(&[number], Some(packed(now + VALID)), now);
+        }
+        assert_eq!(state.listed.len(), 3, "the fourth has no room, and a second one takes the place of the first");
+        state.keep(b"later", Some(packed(now + 2 * VALID)), now + VALID);
+        assert_eq!(state.listed.len(), 1, "those before it are no longer used");
     }
 
     #[test]
