@@ -11,7 +11,7 @@ use super::output::Output;
 use super::receiving_half::{GrantedReceiver, ReceiveProgress, ReceivingHalf};
 use super::sending_half::SendingHalf;
 use super::{Committed, Fault, Session};
-use crate::base::{Error, ErrorKind, Extent, OperationId};
+use crate::base::{Error, ErrorKind, Extent, OperationId, Safety};
 use crate::wire::control::Grant;
 use crate::{limits, plan};
 use alloc::format;
@@ -159,6 +159,10 @@ impl Operation {
         }
         let State::Sending(SendingHalf::Granted(granted)) = &self.state else { return Err(Fault::Committed) };
         if !granted.progress.may_be_committed() || Some(committed.length) != granted.length() {
+            return Err(Fault::Committed);
+        }
+        // What is only in the receiver's memory is not committed.
+        if committed.safety < Safety::Written {
             return Err(Fault::Committed);
         }
         match (granted.digest.root, committed.root) {
