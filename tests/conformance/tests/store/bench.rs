@@ -2,7 +2,9 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
 use xdfs_io::store::fault::{Plan, Rates};
@@ -249,4 +251,32 @@ impl Bench for SimBench {
     fn names(&self) -> Vec<Vec<u8>> {
         self.truth.names()
     }
+}
+
+/// Names its directory to the test that runs again as another user.
+const AS_NOBODY: &str = "XDFS_TEST_AS_NOBODY";
+
+/// Runs the test of this name once more, as a user who may write in no directory but this one. In that run `check`
+/// is called and nothing is returned. Who is not root is another user already.
+pub(crate) fn as_nobody(test: &str, check: impl FnOnce(&Path)) -> Option<Scratch> {
+    const NOBODY: u32 = 65534;
+    if let Some(top) = std::env::var_os(AS_NOBODY) {
+        check(Path::new(&top));
+        return None;
+    }
+    let scratch = Scratch::on_tmpfs();
+    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    // A copy of the program, since the folder it is in may be closed to others.
+    let beside = Scratch::on_tmpfs();
+    let program = beside.path().join("program");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["--exact", test]).env(AS_NOBODY, scratch.path());
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    Some(scratch)
 }

@@ -1,9 +1,7 @@
 //! Small files in groups: what the disk alone has to keep.
 
-use crate::bench::{FaultBench, LocalBench, Scratch, make_fifo, names_under};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use crate::bench::{FaultBench, LocalBench, as_nobody, make_fifo, names_under};
+use std::os::unix::fs::symlink;
 use xdfs_io::store::fault::{Call, Fault, Plan};
 use xdfs_io::store::tree::Node;
 use xdfs_io::store::{Base, CommitRequest, Existing, LocalStore, SmallFile, SmallReader, StageRequest, Store, Tree};
@@ -228,37 +226,15 @@ fn until_they_have_their_own_names_small_files_have_none_or_those_of_part_files(
     }
 }
 
-/// Names its directory to the test that runs again without privileges.
-const AS_NOBODY: &str = "XDFS_TEST_SMALL_AS_NOBODY";
-
 #[test]
 fn without_privileges_new_files_get_their_names_all_the_same() {
-    const NOBODY: u32 = 65534;
-    if let Some(top) = std::env::var_os(AS_NOBODY) {
-        let bench = LocalStore::open_root(std::path::Path::new(&top), true).unwrap();
-        let outcomes = bench.put_small(&[new("x", b"1"), SmallFile { parents: true, ..file("d/y", b"2") }], true);
+    let made = as_nobody("small::without_privileges_new_files_get_their_names_all_the_same", |top| {
+        let store = LocalStore::open_root(top, true).unwrap();
+        let outcomes = store.put_small(&[new("x", b"1"), SmallFile { parents: true, ..file("d/y", b"2") }], true);
         assert_eq!(kinds(outcomes), [None, None]);
-        assert_eq!(kinds(bench.put_small(&[file("x", b"3")], true)), [None]);
-        return;
-    }
-    let scratch = Scratch::on_tmpfs();
-    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    // A copy of the program, since the folder it is in may be closed to others.
-    let beside = Scratch::on_tmpfs();
-    let program = beside.path().join("program");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let mut command = Command::new(&program);
-    command.args(["--exact", "small::without_privileges_new_files_get_their_names_all_the_same"]);
-    command.env(AS_NOBODY, scratch.path());
-    let root = rustix::process::geteuid().is_root();
-    if root {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    let output = command.output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(kinds(store.put_small(&[file("x", b"3")], true)), [None]);
+    });
+    let Some(scratch) = made else { return };
     assert_eq!(names_under(scratch.path()), [&b"d"[..], b"d/y", b"x"]);
     assert_eq!(std::fs::read(scratch.path().join("x")).unwrap(), b"3");
-    let owner = scratch.path().join("x").metadata().unwrap().uid();
-    assert!(!root || owner == NOBODY);
 }

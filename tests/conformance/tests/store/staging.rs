@@ -1,14 +1,15 @@
 //! The staging directory of the local store: that no path leads into it, that nothing planted is used, and that files which pass
 //! through it are what files made in their directory would have been.
 
-use crate::bench::{LocalBench, Scratch};
+use crate::bench::{LocalBench, Scratch, as_nobody};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xdfs_io::store::tree::{AttributeChange, ListControl, Tree};
-use xdfs_io::store::{CommitRequest, Existing, LocalStore, Stage, StageRequest, Store};
+use xdfs_io::store::{CommitRequest, Existing, LocalStore, SmallFile, Stage, StageRequest, Store};
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_test_conformance::store::bench::{Bench, commit, path, request, stage};
+use xdfs_test_conformance::store::small::{file, kinds};
 
 const STAGING: &str = ".xdfs-staging";
 
@@ -320,6 +321,12 @@ fn a_file_gets_group_and_access_control_list_of_its_directory() {
             stage.write(b"1", 0).unwrap();
             stage.commit(&CommitRequest { length: 1, mode: 0o640, modified: None }).unwrap();
             assert_eq!(inherited(&top.join(name)), inherited(&direct), "{name}");
+            let small = SmallFile { existing, ..file(name, b"2") };
+            if existing == Existing::Keep {
+                std::fs::remove_file(top.join(name)).unwrap();
+            }
+            assert_eq!(kinds(bench.store.put_small(&[small], true)), [None], "{name}");
+            assert_eq!(inherited(&top.join(name)), inherited(&direct), "{name} as a small file");
         }
     }
 }
@@ -335,6 +342,19 @@ fn a_directory_that_only_holds_staging_is_removed_and_a_part_that_is_written_sta
     written.leave();
     bench.store.remove_directory(&path("d")).unwrap();
     assert!(bench.names().is_empty());
+}
+
+#[test]
+fn a_directory_that_its_owner_may_not_list_is_removed_with_its_staging() {
+    as_nobody("staging::a_directory_that_its_owner_may_not_list_is_removed_with_its_staging", |top| {
+        std::fs::create_dir_all(top.join("d").join(STAGING)).unwrap();
+        for (name, mode) in [(format!("d/{STAGING}"), 0o700), ("d".to_owned(), 0o300)] {
+            std::fs::set_permissions(top.join(name), PermissionsExt::from_mode(mode)).unwrap();
+        }
+        assert!(std::fs::read_dir(top.join("d")).is_err(), "root may list it all the same");
+        LocalStore::open_root(top, true).unwrap().remove_directory(&path("d")).unwrap();
+        assert!(!top.join("d").exists());
+    });
 }
 
 #[test]

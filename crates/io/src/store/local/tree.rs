@@ -64,9 +64,8 @@ impl LocalStore {
     /// Creates the missing directories of `path`, and opens it.
     pub(super) fn make_directories(&self, path: &RelPath, mode: u32) -> std::result::Result<Parent, Blocked> {
         self.root.make_directories(path, self.made(mode), |made, make| {
-            // One at a time: creating many takes long, and other threads create directories too.
-            let mut list = self.fresh.lock();
-            make().inspect(|()| list.note(made))
+            let changing = self.fresh.changing(made);
+            make().inspect(|()| changing.created())
         })
     }
 
@@ -113,9 +112,9 @@ impl Tree for LocalStore {
             let made = self.make_directories(path, mode);
             return made.map(drop).map_err(|stop| self.in_the_way(path, &stop));
         }
-        let mut list = self.fresh.lock();
+        let changing = self.fresh.changing(path);
         self.in_parent(Verb::Create, path, |parent, name| parent.make_directory(name, self.made(mode)))?;
-        list.note(path);
+        changing.created();
         Ok(())
     }
 
@@ -145,17 +144,18 @@ impl Tree for LocalStore {
     fn rename(&self, from: &RelPath, to: &RelPath, existing: Existing) -> Result<()> {
         let (source, name) = self.changed_parent(Verb::Rename, from)?;
         let (target, new) = self.changed_parent(Verb::Rename, to)?;
+        // What is a directory by then would be one that is not listed.
+        let changing = self.fresh.changing(to);
         let directory = source.kind_of(name) == Ok(Some(FileType::Directory));
-        let mut list = self.fresh.lock();
         let outcome = match existing {
             Existing::Replace | Existing::ReplaceOther { .. } => source.rename(name, &target, new).map(Some),
             Existing::Keep => source.rename_to_free(name, &target, new).map(|()| None),
         };
-        if outcome.is_ok() && directory {
-            list.moved(to);
+        match outcome.is_ok() && directory {
+            true => changing.moved(),
+            // What was replaced may take minutes to free: it is no longer being changed.
+            false => drop(changing),
         }
-        // What was replaced may take minutes to free: whoever waits for the list goes first.
-        drop(list);
         outcome.map(drop).map_err(|errno| self.between(Verb::Rename, from, to, errno))
     }
 

@@ -57,6 +57,17 @@ pub(super) struct List {
     bytes: usize,
     serial: u64,
     dropped: Option<Dropped>,
+    /// Directories that are being created, or renamed to these paths. Whether and when that has
+    /// happened is not known yet, so they and all below them count as unsynced.
+    changing: Vec<RelPath>,
+}
+
+/// A directory that is being created, or renamed to this path, until this is dropped. The kernel may
+/// take long for that, while somebody keeps its parent directory busy: the list is not locked
+/// meanwhile, and a directory that can be found counts as unsynced all the same.
+pub(super) struct Changing<'a> {
+    fresh: &'a UnsyncedDirs,
+    path: &'a RelPath,
 }
 
 /// Not every new directory is in the list.
@@ -71,10 +82,14 @@ struct Dropped {
 }
 
 impl UnsyncedDirs {
-    /// The list, locked while directories are created: a directory that can be found is also
-    /// listed.
-    pub(super) fn lock(&self) -> MutexGuard<'_, List> {
+    fn lock(&self) -> MutexGuard<'_, List> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Called before a directory is created, or renamed to `path`.
+    pub(super) fn changing<'a>(&'a self, path: &'a RelPath) -> Changing<'a> {
+        self.lock().changing.push(path.clone());
+        Changing { fresh: self, path }
     }
 
     /// The directories on the path to `directory` that are not synced. Called while `directory` is
@@ -82,7 +97,7 @@ impl UnsyncedDirs {
     pub(super) fn above(&self, directory: &RelPath, others: usize) -> Above {
         let list = self.lock();
         let mut found = Vec::new();
-        if list.made.is_empty() && list.dropped.is_none() {
+        if list.made.is_empty() && list.dropped.is_none() && list.changing.is_empty() {
             return Above::Each(found);
         }
         let mut path = directory.clone();
@@ -118,7 +133,7 @@ impl UnsyncedDirs {
 
 impl List {
     /// `path` was just created.
-    pub(super) fn note(&mut self, path: &RelPath) {
+    fn note(&mut self, path: &RelPath) {
         let length = path.as_bytes().len();
         let full = self.made.len() >= REMEMBERED_MAX || self.bytes + length > REMEMBERED_BYTES_MAX;
         self.serial += 1;
@@ -144,10 +159,22 @@ impl List {
     fn unsynced(&self, path: &RelPath) -> Option<Made> {
         let listed = self.made.get(path).copied();
         let left_out = || self.dropped.as_ref().is_some_and(|dropped| !dropped.synced.contains(path));
-        (listed.is_some() || left_out()).then(|| Made { path: path.clone(), listed, at: self.serial })
+        (listed.is_some() || left_out() || self.is_changing(path)).then(|| Made {
+            path: path.clone(),
+            listed,
+            at: self.serial,
+        })
+    }
+
+    fn is_changing(&self, path: &RelPath) -> bool {
+        self.changing.iter().any(|changing| path.is_within(changing))
     }
 
     fn synced(&mut self, made: &Made) {
+        // What was synced may be what had this path before.
+        if self.is_changing(&made.path) {
+            return;
+        }
         if self.made.get(&made.path).copied() != made.listed {
             return;
         }
@@ -158,7 +185,7 @@ impl List {
     }
 
     /// A directory was renamed to `to`; which listed names were below it is unknown.
-    pub(super) fn moved(&mut self, to: &RelPath) {
+    fn moved(&mut self, to: &RelPath) {
         self.serial += 1;
         if !self.made.is_empty() || self.dropped.is_some() {
             let dropped = self.dropped.get_or_insert_default();
@@ -167,6 +194,27 @@ impl List {
             below.iter().for_each(|path| dropped.forget(path));
         }
         self.note(to);
+    }
+}
+
+impl Changing<'_> {
+    /// It was created.
+    pub(super) fn created(self) {
+        self.fresh.lock().note(self.path);
+    }
+
+    /// A directory was renamed to this path.
+    pub(super) fn moved(self) {
+        self.fresh.lock().moved(self.path);
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let mut list = self.fresh.lock();
+        if let Some(at) = list.changing.iter().position(|path| path == self.path) {
+            list.changing.swap_remove(at);
+        }
     }
 }
 
@@ -242,6 +290,26 @@ mod tests {
 
     fn places(fresh: &UnsyncedDirs, directory: &str) -> Vec<RelPath> {
         above(fresh, directory).iter().map(Made::place).collect()
+    }
+
+    /// The kernel may need a minute for it: whoever else has to do with directories goes on.
+    #[test]
+    fn what_is_being_made_or_moved_is_unsynced_and_holds_nobody_up() {
+        let (fresh, to) = (UnsyncedDirs::default(), path("a/b"));
+        let changing = fresh.changing(&to);
+        let here = above(&fresh, "a/b/c");
+        assert_eq!(here.iter().map(Made::place).collect::<Vec<_>>(), [path("a/b"), path("a")]);
+        assert_eq!(places(&fresh, "a"), []);
+        here.iter().for_each(|made| fresh.synced(made));
+        fresh.all_synced(&path("a/b/c"), u64::MAX);
+        assert_eq!(places(&fresh, "a/b"), [path("a")], "what was synced may have been another directory");
+        drop(changing);
+        assert_eq!(places(&fresh, "a/b"), [], "it failed");
+        fresh.changing(&to).created();
+        assert_eq!(places(&fresh, "a/b"), [path("a")]);
+        fresh.changing(&to).moved();
+        assert_eq!(places(&fresh, "a/b/c"), [path("a/b"), path("a"), path("")], "what came with it is not known");
+        assert!(fresh.lock().changing.is_empty());
     }
 
     #[test]

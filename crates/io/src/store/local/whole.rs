@@ -81,14 +81,14 @@ impl LocalStore {
                 Err(Errno::NOENT) => continue,
                 held => held.map_err(failed)?,
             };
-            let mut fresh = self.fresh.lock();
+            let changing = self.fresh.changing(key.target);
             match holder.publish_tree(&parent, name) {
                 // A server that was killed after the rename left the directory empty.
                 Err(Errno::NOENT) => {}
                 outcome => {
                     outcome.map_err(failed)?;
-                    fresh.moved(key.target);
-                    drop((fresh, lock));
+                    changing.moved();
+                    drop(lock);
                     let _ = staging.directory().remove_directory(&names.holder);
                     return Ok(());
                 }
