@@ -227,6 +227,11 @@ impl Signals {
         self.alarm(0).map(CompletionGuard)
     }
 
+    /// Notifiers that ask for what SIGHUP and SIGTERM ask for.
+    pub(crate) fn reload_and_end(&self) -> Result<(Notifier, Notifier), Failure> {
+        Ok((self.alarm(4)?, self.alarm(2)?))
+    }
+
     /// A notifier for failures to write the audit log.
     pub(crate) fn log_alarm(&self) -> Result<Notifier, Failure> {
         self.alarm(5)

@@ -256,6 +256,87 @@ fn what_a_hand_over_takes_away_is_taken_from_the_sessions_of_the_old_process_too
     event(&scene, "the end", |event| event["event"] == "draining");
 }
 
+/// The process that has taken over reads the configuration again, and the sessions of the one before are held to it.
+#[test]
+fn what_is_withdrawn_after_a_hand_over_is_withdrawn_from_the_sessions_that_stayed() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let successor = child_of(server.process()).expect("a process waits to take over");
+    let relay = Relay::holding(&server, 1, 4 << 20);
+    scene.directory("tree");
+    for number in 0..MANY {
+        scene.write(format!("tree/{number}"), &pattern(10 << 10, number as u64));
+    }
+    let url = format!("xdfs://{}/files/tree#{}", relay.address(), server.host_key());
+    let sending = scene.start(["cp", "-r", "--quiet", "tree", &url]);
+    relay.wait_until_held();
+    let more = export("more", "b", "");
+    reload(&scene, &server, &format!("{one}{more}"), "ok");
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    // Once for each of the two processes.
+    let before = reloads(&scene, "ok");
+    scene.write("server.toml", format!("{}{more}", one.replace("\"rw\"", "\"none\"")).as_bytes());
+    kill_process(successor, Signal::HUP).expect("it serves");
+    let until = Instant::now() + PATIENCE;
+    while reloads(&scene, "ok") < before + 2 {
+        assert!(Instant::now() < until, "{:#?}", events(&scene));
+        std::thread::yield_now();
+    }
+    relay.release();
+    sending.wait().fails();
+    assert!(scene.names("a/tree").len() < MANY, "what began before went on, and no more");
+    assert_eq!(server.wait(), Some(0));
+    kill_process(successor, Signal::TERM).unwrap();
+    event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+/// Nobody would tell a process that has handed over what is withdrawn, once the one that took over is gone.
+#[test]
+fn sessions_that_stayed_are_ended_behind_the_process_that_took_over() {
+    let scene = scene();
+    let one = format!("[limits]\ndrain-seconds = 1\n{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let successor = child_of(server.process()).expect("a process waits to take over");
+    // A transfer that lasts until its input ends.
+    let mut sending = scene.command(["cp", "--quiet", "--retry", "0", "-", &server.url_in("files", "slow")]);
+    let mut sending = sending.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    event(&scene, "the session", |event| event["event"] == "session_opened");
+    reload(&scene, &server, &format!("{one}{}", export("more", "b", "")), "ok");
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    kill_process(successor, Signal::KILL).unwrap();
+    assert_eq!(server.wait(), Some(0));
+    assert!(!sending.wait().unwrap().success(), "its server is gone");
+}
+
+/// What began before goes on as it was granted, and what a session that was open asks for behind it is protected as the new
+/// floor says.
+#[test]
+fn a_floor_that_is_raised_holds_for_open_sessions_too() {
+    // Small files go as calls do, which are private in any case.
+    const LARGE: usize = 200;
+    let scene = scene();
+    let exports = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &exports);
+    let relay = Relay::holding(&server, 1, 4 << 20);
+    scene.directory("tree");
+    for number in 0..LARGE {
+        scene.write(format!("tree/{number}"), &pattern(128 << 10, number as u64));
+    }
+    let url = format!("xdfs://{}/files/tree#{}", relay.address(), server.host_key());
+    let sending = scene.start(["cp", "-r", "-P", "1", "--quiet", "--protection", "integrity", "tree", &url]);
+    relay.wait_until_held();
+    reload(&scene, &server, &format!("min-protection = \"private\"\n{exports}"), "ok");
+    relay.release();
+    sending.wait().ends_with(exit::DONE);
+    assert_eq!(server.stop(), Some(0));
+    let at = |level: &str| events(&scene).iter().filter(|event| event["protection"] == level).count();
+    let (before, behind) = (at("integrity"), at("private"));
+    // So many may have been on their way.
+    assert!(before > 0 && behind > LARGE / 2, "{before} at integrity, {behind} at private");
+    assert_eq!(before + behind, LARGE);
+}
+
 #[test]
 fn a_server_whose_program_was_replaced_hands_over_as_before() {
     let scene = scene();

@@ -4,6 +4,7 @@
 //! Everything is opened and the process confined before that thread starts.
 
 mod fixed;
+mod hand_over;
 mod inside;
 mod lines;
 mod log;
@@ -17,7 +18,6 @@ mod start;
 mod stdio;
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -26,7 +26,7 @@ use std::time::Duration;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_secure::policy::Fingerprint;
 use xdfs_server::audit::{AuditLog, OnFailure};
-use xdfs_server::config::{Audit, Confinement};
+use xdfs_server::config::Audit;
 use xdfs_server::privilege::{Confined, confine};
 use xdfs_server::users::{LiveAccounts, StateFolder};
 use xdfs_server::{
@@ -46,12 +46,13 @@ use crate::signal::{Asked, Notifier, Signals};
 use crate::text::{printable_path, shell_word};
 use crate::{stack, state};
 use fixed::Fixed;
+use hand_over::HandOver;
 use log::Logger;
 use metrics::Answering;
 use offer::ServerOffer;
 use reach::Reach;
 use site::Shown;
-use standby::{Inherited, Predecessor, Standby};
+use standby::{Inherited, Predecessor};
 pub(crate) use stdio::run as run_stdio;
 
 /// A change of the users takes effect within this time.
@@ -83,7 +84,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
     start::check_entry(&plan, &offer.needs)?;
     start::tell_channels(&offer, limit);
     let (audit, logger, tell) = logs(&offer, &signals, plan.json)?;
-    let (predecessor, inherited, metrics) = match inherited {
+    let (mut predecessor, inherited, metrics) = match inherited {
         Some(Inherited { predecessor, listener, metrics }) => (Some(predecessor), Some(listener), metrics),
         None => (None, None, None),
     };
@@ -109,7 +110,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
     let server = bind(config, offer.fixed.listen, &state)?;
     // Before it is confined: afterwards no process can be started, and no socket made.
     let metrics = metrics::take(&offer.fixed, metrics)?;
-    let hand_over = prepare_hand_over(&plan, &offer.fixed, &server)?;
+    let hand_over = HandOver::prepare(&plan, &offer.fixed, &server, &signals)?;
     notify::prepare();
     let confined = confine(&offer.needs, offer.fixed.confinement).map_err(|error| local("--confinement", &error))?;
     confined.notes.iter().for_each(|note| logger.say(Severity::Info, note));
@@ -121,7 +122,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
     }
     tell(&LogEvent::Started { address });
     notify::notify(notify::READY);
-    if let Some(predecessor) = predecessor {
+    if let Some(predecessor) = &mut predecessor {
         predecessor.tell_ready().map_err(|error| local("the server that hands over", &error))?;
     }
     // Ends with the server, when nothing listens any more. Started here, so that it is confined
@@ -137,6 +138,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         handle,
         accounts,
         shown,
+        predecessor,
         hand_over,
         confined,
         audit,
@@ -157,23 +159,6 @@ fn bind(config: Config, listen: SocketAddr, state: &StateFolder) -> Result<Serve
 /// What is put above the server's connections: loaded and read before the process is confined.
 fn stack_of(offer: &ServerOffer) -> Result<Option<Arc<dyn Over>>, Failure> {
     offer.fixed.stack.as_deref().map(|text| stack::of_server(text, offer.policy.floor)).transpose()
-}
-
-/// Starts the process that waits to take over, if a reload may need one.
-fn prepare_hand_over(plan: &ServePlan, fixed: &Fixed, server: &Server) -> Result<HandOver, Failure> {
-    if plan.config.is_none() || fixed.confinement == Confinement::Off {
-        return Ok(HandOver::Impossible);
-    }
-    let socket = server.listening_socket().map_err(|error| local("the socket for the process that waits", &error))?;
-    let standby = Standby::start().map_err(|error| {
-        let failure = local("the process that waits to take over", &error);
-        if Path::new("/proc/self").exists() {
-            failure
-        } else {
-            failure.help("it needs /proc: mount -t proc proc /proc")
-        }
-    })?;
-    Ok(HandOver::Ready { standby, socket })
 }
 
 /// The audit log, the log, and the receiver of events that writes both.
@@ -213,19 +198,6 @@ fn conduct(server: Server, serving: Serving, mut signals: Signals) -> Result<Exi
     }
 }
 
-/// Whether another process can take over.
-enum HandOver {
-    /// It waits.
-    Ready {
-        /// The process.
-        standby: Standby,
-        /// A duplicate of the listening socket, for that process.
-        socket: OwnedFd,
-    },
-    /// None waits: none was needed, the one there was could not take over or has done so, or the server ends.
-    Impossible,
-}
-
 /// A running server, as seen by the thread that waits for signals.
 struct Serving {
     plan: ServePlan,
@@ -237,6 +209,8 @@ struct Serving {
     shown: Arc<Shown>,
     /// Answers with the metrics.
     answering: Option<Answering>,
+    /// The process whose sessions stayed there.
+    predecessor: Option<Predecessor>,
     hand_over: HandOver,
     confined: Confined,
     /// Settings that a reload does not change.
@@ -262,6 +236,12 @@ impl Serving {
                 Asked::Reload => {
                     // A line of the log is one line.
                     let error = self.reload().err().map(|error| error.replace(HELP, "; "));
+                    match (&error, &self.predecessor) {
+                        (None, Some(predecessor)) => predecessor.tell_reloaded(),
+                        // What was withdrawn from the sessions that stayed is not known.
+                        (Some(_), _) if self.hand_over.is_done() => self.handle.drain(),
+                        _ => {}
+                    }
                     (self.tell)(&LogEvent::Reloaded { error });
                 }
                 // Every line that cannot be written requests it.
@@ -287,6 +267,9 @@ impl Serving {
 
     /// Accepts nothing new, and lets running operations end.
     fn end(&mut self) {
+        if self.hand_over.is_done() {
+            return self.handle.drain();
+        }
         notify::notify(notify::STOPPING);
         // From now on the kernel refuses new connections, so that they do not wait in vain.
         self.hand_over = HandOver::Impossible;
@@ -301,6 +284,10 @@ impl Serving {
         }
         let (mut offer, state) =
             ServerOffer::resolve(&self.plan, Some(&self.fixed)).map_err(|failure| failure.message)?;
+        if self.hand_over.is_done() {
+            // The sessions that stayed reach no more than before, and the rest is the other process's.
+            return self.offer(offer);
+        }
         let hands_over = self.confined.files && !self.reach.covers(&Reach::of(&offer.needs));
         let later = self.fixed.unlike(&offer.fixed, hands_over);
         if !later.is_empty() {
@@ -346,20 +333,25 @@ impl Serving {
     /// on, and this one ends when its sessions are over.
     fn hand_over(&mut self) -> Result<(), String> {
         let missing = "new directories need a process that is not confined yet, and there is none; restart the server";
-        let HandOver::Ready { standby, socket } = std::mem::replace(&mut self.hand_over, HandOver::Impossible) else {
-            return Err(missing.to_owned());
-        };
+        let ready = std::mem::replace(&mut self.hand_over, HandOver::Impossible);
+        let HandOver::Ready { standby, socket, reloaded, ended } = ready else { return Err(missing.to_owned()) };
         let process = standby.process();
         let metrics = self.answering.as_ref().map(Answering::socket);
         // A confined process cannot start another one.
-        standby.hand_over(&socket, metrics).map_err(|error| {
+        let successor = standby.hand_over(&socket, metrics).map_err(|error| {
             format!("process {process} could not take over: {error}; this one serves on as before: restart the server")
         })?;
+        self.hand_over = HandOver::Done;
         notify::notify(&format!("MAINPID={process}"));
         self.logger.say(Severity::Info, &format!("process {process} serves on"));
         self.answering = None;
         drop(socket);
         self.handle.retire();
+        if let Err(error) = successor.follow(reloaded, ended) {
+            // Nobody would tell what is withdrawn.
+            self.logger.say(Severity::Error, &format!("cannot follow process {process}: {error}; ending its sessions"));
+            self.handle.drain();
+        }
         Ok(())
     }
 }

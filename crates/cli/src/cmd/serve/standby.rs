@@ -6,6 +6,10 @@
 //! the server sends a byte with the listening socket; the standby process starts to serve and
 //! answers with a byte. If the server ends without having handed over, the standby process reads
 //! the end and ends too.
+//!
+//! The sessions of the server that has handed over go on in it. Whatever its successor reads anew
+//! must hold for them, too: the successor sends a byte for each reload. At the successor's end
+//! nobody could tell any more what was withdrawn, and the sessions are drained.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -19,6 +23,8 @@ use std::time::Duration;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
+
+use crate::signal::Notifier;
 
 /// A process opens its directories and listens within this time; otherwise it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -54,7 +60,7 @@ impl Standby {
     /// Passes it the listening socket, and that of the metrics if there is one, and waits until it
     /// serves. A process that could not take over ends: at once, or when it is about to serve, since
     /// its answer leads nowhere then.
-    pub(super) fn hand_over(mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<()> {
+    pub(super) fn hand_over(mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<Successor> {
         let outcome = self.ask(listener, metrics);
         if outcome.is_err() {
             // A confined process may not end another one, and one that hangs in the kernel does not
@@ -62,7 +68,7 @@ impl Standby {
             let _ = self.child.kill();
             let _ = self.child.try_wait();
         }
-        outcome
+        outcome.map(|()| Successor(self.line))
     }
 
     fn ask(&mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<()> {
@@ -79,6 +85,24 @@ impl Standby {
             ErrorKind::WouldBlock => std::io::Error::other(format!("it did not serve within {} s", PATIENCE.as_secs())),
             _ => error,
         })
+    }
+}
+
+/// The process that has taken over, as seen by the server that has sessions left.
+#[derive(Debug)]
+pub(super) struct Successor(UnixStream);
+
+impl Successor {
+    /// Raises one notifier for each reload of the successor, and the other at its end.
+    pub(super) fn follow(mut self, reloaded: Notifier, ended: Notifier) -> std::io::Result<()> {
+        self.0.set_read_timeout(None)?;
+        let follows = move || {
+            while matches!(self.0.read(&mut [0]), Ok(1)) {
+                reloaded.raise();
+            }
+            ended.raise();
+        };
+        std::thread::Builder::new().name("xdfs-successor".into()).spawn(follows).map(drop)
     }
 }
 
@@ -116,7 +140,13 @@ impl Predecessor {
     }
 
     /// Reports that this process serves now.
-    pub(super) fn tell_ready(mut self) -> std::io::Result<()> {
+    pub(super) fn tell_ready(&mut self) -> std::io::Result<()> {
         self.0.write_all(b"R")
+    }
+
+    /// Reports that the configuration was read again. One that has ended, or has a thousand reloads
+    /// to follow, needs no further one.
+    pub(super) fn tell_reloaded(&self) {
+        let _ = rustix::net::send(&self.0, b"L", SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 }
