@@ -29,7 +29,8 @@ pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&[u8]),
     pub(crate) memory: Memory,
-    /// Its share of a short run's executions, in thousandths. All but the session's make up about a thousand.
+    /// Its part of a short run's executions, of the sum of all of them: smaller where a run takes long, as each of an opening
+    /// inside TLS does (a handshake).
     pub(crate) share: u32,
 }
 

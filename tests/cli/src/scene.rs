@@ -147,6 +147,15 @@ impl Scene {
         self.command_as("somebody", words)
     }
 
+    /// The same where it may have this many files open.
+    pub fn limited(&self, files: u32, words: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n $1 && shift && exec \"$@\"", "sh", &files.to_string()]);
+        command.arg(xdfs_binary()).args(words).current_dir(self.path("."));
+        self.dress("somebody", &mut command);
+        command
+    }
+
     /// The same as another person: with a home of theirs, where their keys and known servers are, and nothing of whoever
     /// runs the tests.
     pub fn command_as<S: AsRef<OsStr>>(&self, person: &str, words: impl IntoIterator<Item = S>) -> Command {

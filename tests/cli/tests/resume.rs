@@ -1,5 +1,6 @@
 //! Transfers that end early and go on: what an attempt left is not sent again, and the file is the file.
 
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -173,6 +174,63 @@ fn without_resume_nothing_is_left_and_nothing_is_gone_on_with() {
     let again = scene.run(["cp", "--json", "--no-resume", "source", &server.url("file")]);
     again.ends_with(0);
     assert_eq!(again.objects()[0]["resumed_bytes"], 0);
+}
+
+#[test]
+fn what_a_killed_server_had_of_an_upload_without_resume_is_gone_with_the_next_one() {
+    let scene = Scene::new();
+    let server = scene.serve();
+    scene.write("source", &pattern(SIZE, 13));
+    scene.write("server/file", b"old");
+    let (running, relay) = held_upload(&scene, &server, &["--no-resume", "--retry", "0"]);
+    server.kill();
+    drop(relay);
+    running.wait().ends_with(exit::CONNECTION_LOST);
+    let server = scene.serve();
+    let since = Instant::now();
+    while scene.names("server") != ["file"] {
+        assert!(since.elapsed() < PATIENCE, "left: {:?}", scene.names("server"));
+        std::thread::yield_now();
+    }
+    assert_eq!(scene.read("server/file"), b"old");
+    let again = scene.run(["cp", "--json", "--no-resume", "source", &server.url("file")]);
+    assert_eq!(again.ends_with(0).objects()[0]["resumed_bytes"], 0);
+    assert_eq!(scene.names("server"), ["file"]);
+}
+
+/// Without the key of its journals, or with that of another state, a server believes none of them: it compares. What is as it was
+/// sent is kept, and what is not is sent again.
+#[test]
+fn what_was_written_under_another_key_is_compared_and_neither_trusted_nor_lost() {
+    let scene = Scene::new();
+    let content = pattern(SIZE, 14);
+    scene.write("source", &content);
+    let key = scene.path("home-somebody/state/xdfs/journal_key");
+    for (case, altered) in [("gone", false), ("other", false), ("other", true)] {
+        let server = scene.serve();
+        let (running, relay) = held_upload(&scene, &server, &[]);
+        wait_for_journal(&scene, "server");
+        running.signal(Signal::KILL);
+        running.wait();
+        drop(relay);
+        server.kill();
+        let old = std::fs::read(&key).expect("the state folder has the key");
+        match case {
+            "gone" => std::fs::remove_file(&key).expect("it is there"),
+            _ => std::fs::write(&key, old.iter().map(|byte| byte ^ 1).collect::<Vec<u8>>()).expect("it can be written"),
+        }
+        if altered {
+            let staged = scene.names("server").into_iter().find(|name| name.ends_with(".part")).expect("a part");
+            let part = std::fs::OpenOptions::new().write(true).open(scene.path(format!("server/{staged}")));
+            part.expect("it is there").write_all_at(b"other bytes", 1 << 20).expect("it can be written");
+        }
+        let server = scene.serve();
+        let outcome = scene.run(["cp", "--json", "source", &server.url("file")]);
+        let line = outcome.ends_with(0).objects().remove(0);
+        assert!(scene.read("server/file") == content, "{case}");
+        assert!(number(&line["resumed_bytes"]) >= KEPT_AT_LEAST / 2, "{case}: {line}");
+        std::fs::remove_file(scene.path("server/file")).expect("it is there");
+    }
 }
 
 #[test]

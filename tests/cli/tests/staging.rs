@@ -1,23 +1,30 @@
 //! Part files and journals out of reach: what a visitor may try with them, and names that only look like theirs.
 
-use xdfs_test_cli::{Outcome, Relay, STAGING, Scene, Server, exit, pattern};
+use xdfs_test_cli::{Outcome, Relay, Running, STAGING, Scene, Server, exit, pattern};
 
-/// Names as part files and journals had them before there was a staging directory.
-fn former_names() -> [String; 3] {
-    let hex = "0123456789abcdef0123456789abcdef";
-    [format!(".x.{hex}.part"), format!(".x.{hex}.journal"), format!(".x.{hex}.journal.new")]
+/// Names as part files and journals of `target` had them before there was a staging directory.
+fn former_names(target: &str, hex: &str) -> [String; 3] {
+    [".part", ".journal", ".journal.new"].map(|end| format!(".{target}.{hex}{end}"))
 }
 
-/// An upload that is held in the middle: its part file is there.
-fn held_upload(scene: &Scene, server: &Server, run: impl FnOnce(&str)) -> Outcome {
+const HEX: &str = "0123456789abcdef0123456789abcdef";
+
+/// An upload, with the token in this file if there is one, that is held in the middle: its part file is there.
+fn held_upload(scene: &Scene, server: &Server, token: Option<&str>, run: impl FnOnce(&str)) -> Outcome {
     let content = pattern(12 << 20, 5);
-    scene.write("source", &content);
+    // One that is there keeps its time, which is part of what a transfer is called by.
+    if !scene.path("source").exists() {
+        scene.write("source", &content);
+    }
     let relay = Relay::holding(server, 1, 6 << 20);
     scene.trust(&relay.address(), server);
-    let running = scene.start(["cp", "--json", "-P", "1", "source", &relay.url("file")]);
+    let mut command = scene.command(["cp", "--json", "-P", "1", "source", &relay.url("file")]);
+    command.envs(token.map(|file| ("XDFS_TOKEN_FILE", scene.path(file))));
+    let running = Running::start(command);
     relay.wait_until_held();
     let names = scene.names("server");
-    let part = names.iter().find(|name| name.ends_with(".part")).unwrap_or_else(|| panic!("no part file: {names:?}"));
+    let staged = |name: &&String| name.starts_with(STAGING) && name.ends_with(".part");
+    let part = names.iter().find(staged).unwrap_or_else(|| panic!("no part file: {names:?}"));
     run(part);
     relay.release();
     let outcome = running.wait();
@@ -31,7 +38,7 @@ fn no_command_reaches_a_part_file_that_is_being_written() {
     let scene = Scene::new();
     let server = scene.serve();
     scene.write("server/other", b"other");
-    held_upload(&scene, &server, |part| {
+    held_upload(&scene, &server, None, |part| {
         assert!(part.starts_with(STAGING), "{part}");
         let before = scene.names("server");
         for name in [STAGING, part, ".xdfs-staging/new", "d/.xdfs-staging/x"] {
@@ -78,36 +85,40 @@ fn no_command_reaches_a_part_file_that_is_being_written() {
 fn a_visitor_who_may_create_neither_plants_a_part_file_nor_blocks_one() {
     let scene = Scene::new();
     scene.directory("server");
-    scene.write("server.toml", b"[exports.data]\ndirectory = \"server\"\nanonymous = \"create\"\n");
+    let config = "[exports.data]\ndirectory = \"server\"\nusers = [\"anna\"]\nanonymous = \"create\"\n";
+    scene.write("server.toml", config.as_bytes());
+    scene.run(["user", "add", "anna"]).ends_with(0);
+    scene.run(["user", "token", "anna", "--export", "data", "--write", "--out", "token"]).ends_with(0);
     let command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
     let server = Server::start(command, &["--quiet", "--config", "server.toml"]);
     scene.write("plant", b"planted");
-    // The name of the part file is that of every attempt with this source and target.
+    // The name of the part file is that of every attempt of hers with this source and target.
     let mut part = String::new();
-    held_upload(&scene, &server, |name| part = name.to_owned());
+    held_upload(&scene, &server, Some("token"), |name| part = name.to_owned());
     std::fs::remove_file(scene.path("server/file")).expect("it was copied");
     for name in [part.clone(), part.replace(".part", ".journal"), STAGING.to_owned()] {
         scene.run(["mkdir", "-p", &server.url(&name)]).ends_with(exit::REFUSED).says(&["invalid path"]);
         scene.run(["cp", "plant", &server.url(&name)]).ends_with(exit::REFUSED).says(&["reserves"]);
     }
     // What was reachable before is a name like any other, and nobody's part file.
-    for name in former_names() {
+    let id = part.rsplit(['/', '-', '.']).find(|word| word.len() == HEX.len()).expect("a part is named after its id");
+    for name in former_names("file", id) {
         scene.run(["cp", "plant", &server.url(&name)]).ends_with(0);
     }
-    scene.run(["cp", "--json", "source", &server.url("file")]).ends_with(0);
-    assert!(scene.read("server/file") == scene.read("source"));
+    let again = held_upload(&scene, &server, Some("token"), |name| assert_eq!(name, part));
+    assert_eq!(again.objects()[0]["resumed_bytes"], 0, "nothing of it was there");
 }
 
 #[test]
 fn names_of_the_form_of_former_part_files_are_copied_like_any_other() {
     let scene = Scene::new();
     let server = scene.serve();
-    for name in former_names() {
+    for name in former_names("x", HEX) {
         scene.write(format!("tree/d/{name}"), name.as_bytes());
     }
     scene.run(["cp", "-r", "tree", &server.url("up")]).ends_with(0);
     scene.run(["cp", "-r", &server.url("up"), "down"]).ends_with(0);
-    for name in former_names() {
+    for name in former_names("x", HEX) {
         assert_eq!(scene.read(format!("server/up/d/{name}")), name.as_bytes());
         assert_eq!(scene.read(format!("down/d/{name}")), name.as_bytes());
     }

@@ -290,6 +290,29 @@ fn a_block_size_above_the_sessions_is_cut_to_it() {
     beside.finish();
 }
 
+/// Credit that comes before the server has granted anything is not an error: it counts from GRANT on.
+#[test]
+fn a_credit_between_a_request_and_its_grant_counts() {
+    let serving = Serving::start();
+    let beside = Beside::start(&serving);
+    let (_, mut channel) = open(&serving, wishes(1)).unwrap();
+    let request = Request { name: b"memory/zero".to_vec(), length: Some(LENGTH), credit: 0, ..Request::default() };
+    channel.request(false, 2, &request);
+    channel.control(2, &Control::Credit(LENGTH));
+    let (mut bytes, mut granted) = (0, false);
+    while bytes < LENGTH {
+        let (head, payload) = channel.read().expect("the whole range comes");
+        granted |= head.event == Event::Grant as u8;
+        if [Event::Download as u8, Event::Continue as u8].contains(&head.event) {
+            assert!(granted, "no block comes before GRANT");
+            bytes += payload.len() as u64;
+        }
+    }
+    channel.ping();
+    drop(channel);
+    beside.finish();
+}
+
 #[test]
 fn a_peer_that_falls_silent_in_a_record_or_takes_nothing_is_lost_at_its_deadline() {
     let serving = Serving::start();

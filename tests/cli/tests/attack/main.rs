@@ -9,6 +9,7 @@ mod peer;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use peer::{PASSWORD, Peer, Who, user_name};
 use xdfs_proto::base::{Extent, Timestamp, TransferId};
 use xdfs_proto::wire::Event;
-use xdfs_proto::wire::path::{Batch, Call, Reply};
+use xdfs_proto::wire::path::{Batch, Call, Reply, Wanted};
 use xdfs_proto::wire::request::{Request, Resume};
 use xdfs_test_cli::{Scene, Server};
 
@@ -232,6 +233,11 @@ const REREAD: [&str; 3] = ["cp", "--verify", "reread"];
 
 impl Field {
     fn new() -> Self {
+        Self::with(|scene, words| scene.command(words))
+    }
+
+    /// The same, where `command` starts the server.
+    fn with(command: impl FnOnce(&Scene, [&'static str; 7]) -> Command) -> Self {
         let scene = Scene::new();
         scene.directory("server");
         for (name, length) in [("server/large", LARGE), ("server/again", AGAIN)] {
@@ -245,7 +251,7 @@ impl Field {
         let config = "[exports.data]\ndirectory = \"server\"\nanonymous = \"rw\"\n[log]\naudit = \"audit.jsonl\"\n";
         scene.write("server.toml", config.as_bytes());
         let words = ["serve", "--json", "--quiet", "--listen", "127.0.0.1:0", "--config", "server.toml"];
-        let server = Server::start(scene.command(words), &[]);
+        let server = Server::start(command(&scene, words), &[]);
         scene.trust(server.address(), &server);
         Self { scene, server }
     }
@@ -385,6 +391,39 @@ fn calls_that_fill_the_log_leave_another_user_his_turn() {
 #[test]
 fn uploads_that_reserve_space_leave_another_user_his_turn() {
     leave_another_user_his_turn(Attack::Reservations);
+}
+
+/// A server's open files of which its transfers may have what is left of an eighth, three for each, or sixteen for each user.
+const OPEN_FILES: u32 = 640;
+const TRANSFERS_OF_A_USER: usize = 16;
+
+#[test]
+fn transfers_that_nobody_reads_take_no_more_descriptors_than_one_user_may_have() {
+    let _one = alone();
+    let field = Field::with(|scene, words| scene.limited(OPEN_FILES, &words));
+    let folder = format!("/proc/{}/fd", field.server.process().as_raw_nonzero());
+    let open = || std::fs::read_dir(&folder).unwrap().count();
+    field.scene.run(["ls", &field.server.url("sum")]).ends_with(0);
+    let before = open();
+    // Without credit no block comes: each stays as it is for as long as its peer likes.
+    let request = Request { name: b"data/large".to_vec(), ..Request::default() };
+    let stat = Call::Stat { path: b"large", wanted: Wanted::NOTHING };
+    let mut peers: Vec<_> = (1..=3).map(|number| Peer::open(&field.server, Who::Visitor(number))).collect();
+    for peer in &mut peers {
+        assert!((0..OPERATIONS).all(|_| peer.download(&request)));
+        let batch = Batch { room: 8 << 10, base: b"data", calls: vec![stat], ..Batch::default() };
+        assert!(peer.request(Event::Path, &batch.encode()));
+        peer.reply().expect("a server that goes on");
+    }
+    for _ in 0..5 {
+        field.scene.run(["cp", "upload", &field.server.url("uploaded")]).ends_with(0);
+        // A file and two ends of a pipe for each, and a session's own.
+        let most = before + peers.len() * (8 + 3 * TRANSFERS_OF_A_USER);
+        assert!(open() <= most, "{} descriptors are open, {before} before", open());
+    }
+    assert!(field.scene.read("server/uploaded") == field.scene.read("upload"));
+    drop(peers);
+    assert_eq!(field.server.stop(), Some(0));
 }
 
 #[test]

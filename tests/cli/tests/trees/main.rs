@@ -1,6 +1,7 @@
 //! Whole trees: up, down, again, in part, and after every kind of end. rsync is the judge of what a copy kept.
 
 mod changed;
+mod deep;
 mod holes;
 mod judge;
 mod killed;

@@ -11,15 +11,6 @@ const FILES: usize = 400;
 /// The directories of such a tree that files are in.
 const DIRECTORIES: usize = 21;
 
-/// `words` run by xdfs under this limit of open files.
-fn limited(scene: &Scene, files: u32, words: &[&str]) -> Command {
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n $1 && shift && exec \"$@\"", "sh", &files.to_string()]);
-    command.arg(xdfs_binary()).args(words).current_dir(scene.path("."));
-    scene.dress("somebody", &mut command);
-    command
-}
-
 /// `words` run by xdfs where the directory `name` is read-only.
 fn where_read_only(scene: &Scene, name: &str, words: &[&str]) -> Outcome {
     let script = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && cd . && shift && exec \"$@\"";
@@ -44,9 +35,12 @@ fn a_read_only_target_is_told_once_however_many_names_it_does_not_take() {
     plant(&scene, "there/copy", FILES / 2, 6);
     scene.directory("there/empty");
     let server = scene.serve();
+    let source = server.url("tree");
     for target in ["there/copy", "there/empty", "there/new"] {
-        let outcome = where_read_only(&scene, "there", &["sync", &server.url("tree"), target]);
-        says_once(&outcome, exit::PERMISSION_DENIED, "read-only");
+        for words in [&["sync", &source, target][..], &["cp", "-r", &source, target]] {
+            let outcome = where_read_only(&scene, "there", words);
+            says_once(&outcome, exit::PERMISSION_DENIED, "read-only");
+        }
     }
 }
 
@@ -88,12 +82,12 @@ fn few_open_files_are_enough_for_a_tree_or_it_is_said_how_many_are_needed() {
     let server = scene.serve();
     for files in [32, 48, 64, 128] {
         let (up, down) = (format!("up{files}"), format!("down{files}"));
-        Running::start(limited(&scene, files, &["cp", "-q", "-r", "tree", &server.url(&up)])).wait().ends_with(0);
+        Running::start(scene.limited(files, &["cp", "-q", "-r", "tree", &server.url(&up)])).wait().ends_with(0);
         same(&scene, "tree", &format!("server/{up}"), false);
-        Running::start(limited(&scene, files, &["cp", "-q", "-r", &server.url(&up), &down])).wait().ends_with(0);
+        Running::start(scene.limited(files, &["cp", "-q", "-r", &server.url(&up), &down])).wait().ends_with(0);
         same(&scene, "tree", &down, false);
     }
-    let refused = Running::start(limited(&scene, 31, &["cp", "-r", "tree", &server.url("none")])).wait();
+    let refused = Running::start(scene.limited(31, &["cp", "-r", "tree", &server.url("none")])).wait();
     says_once(&refused, exit::LOCAL, "32 are needed");
 }
 
@@ -104,13 +98,13 @@ fn a_server_needs_few_open_files_or_says_how_many() {
     scene.directory("server");
     let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--export", "data=server"];
     for files in [64, 128] {
-        let server = Server::start(limited(&scene, files, &words), &[]);
+        let server = Server::start(scene.limited(files, &words), &[]);
         let (up, down) = (format!("up{files}"), format!("down{files}"));
         scene.run(["cp", "-r", "tree", &server.url(&up)]).ends_with(0).is_silent();
         same(&scene, "tree", &format!("server/{up}"), false);
         scene.run(["cp", "-r", &server.url(&up), &down]).ends_with(0).is_silent();
         same(&scene, "tree", &down, false);
     }
-    let refused = Running::start(limited(&scene, 63, &words)).wait();
+    let refused = Running::start(scene.limited(63, &words)).wait();
     says_once(&refused, exit::LOCAL, "64 are needed");
 }

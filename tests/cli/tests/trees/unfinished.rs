@@ -107,6 +107,42 @@ fn the_same_command_goes_on_where_a_copy_was_ended_and_leaves_nothing() {
     }
 }
 
+/// `sync --delete` removes what is not at the source, and what a killed one left is not.
+#[test]
+fn what_a_killed_sync_left_the_same_command_removes() {
+    let scene = Scene::new();
+    plant_large(&scene, "tree");
+    plant_large(&scene, "server/source");
+    let mut server = serve(&scene, "127.0.0.1:0");
+    let address = server.address().to_owned();
+    let since = Instant::now();
+    scene.run(["sync", "--delete", "tree", &server.url("whole")]).ends_with(0);
+    let whole = since.elapsed();
+    for round in 1..4 {
+        for (way, signal) in [("client", Signal::KILL), ("client", Signal::TERM), ("server", Signal::KILL)] {
+            let name = format!("{way}{}-{round}", signal.as_raw());
+            let (up, source, down) = (server.url(&name), server.url("source"), format!("down-{name}"));
+            let copies = [
+                (["tree", &up], "tree", format!("server/{name}"), "server"),
+                ([&source, &down], "server/source", down.clone(), down.as_str()),
+            ];
+            for (ends, from, to, top) in &copies {
+                scene.write(format!("{to}/gone"), b"not at the source");
+                let words = [&["sync", "--delete", "--retry", "0"][..], ends].concat();
+                let of_server = (way == "server").then_some(&server);
+                signal_after(whole * round / 4, scene.start(&words), signal, of_server);
+                if way == "server" {
+                    drop(server);
+                    server = serve(&scene, &address);
+                }
+                scene.run(&words).ends_with(0).is_silent();
+                assert_eq!(differences(&scene.path(from), &scene.path(to), false), "", "{words:?}");
+                is_clean(&scene.path(top));
+            }
+        }
+    }
+}
+
 #[test]
 fn where_it_cannot_be_recorded_that_a_copy_is_incomplete_that_is_said() {
     let scene = Scene::new();
@@ -133,10 +169,15 @@ fn cp_s_rule_holds_behind_a_whole_copy_and_for_a_slash() {
     let scene = Scene::new();
     plant_large(&scene, "tree");
     let server = scene.serve();
-    let unfinished = |words: &[&str]| signal_after(Duration::from_millis(30), scene.start(words), Signal::KILL, None);
-    unfinished(&["cp", "-r", "tree", &server.url("new")]);
-    scene.directory("server/new");
-    scene.run(["cp", "-r", "tree", &server.url("new/")]).ends_with(0);
+    let relay = Relay::holding(&server, 1, 4 << 20);
+    let copying = scene.start(["cp", "-r", "tree", &relay.url("new")]);
+    relay.wait_until_held();
+    copying.kill();
+    relay.release();
+    let noted = std::fs::read(scene.path("home-somebody/state/xdfs/unfinished"));
+    assert!(noted.is_ok_and(|lines| !lines.is_empty()), "without the slash it would go on in 'new'");
+    assert!(scene.path("server/new").is_dir());
+    scene.run(["cp", "-r", "tree", &relay.url("new/")]).ends_with(0);
     same(&scene, "tree", "server/new/tree", false);
     let fresh = server.url("fresh");
     scene.run(["cp", "-r", "tree", &fresh]).ends_with(0);

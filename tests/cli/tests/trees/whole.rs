@@ -98,6 +98,41 @@ fn what_came_to_have_the_name_meanwhile_is_not_replaced() {
     assert_eq!(scene.names("server"), ["new"]);
 }
 
+/// Group, mode and access control list of each name, as getfacl tells them.
+fn access(scene: &Scene, top: &str) -> String {
+    let mut getfacl = std::process::Command::new("getfacl");
+    getfacl.args(["--recursive", "--physical", "--numeric", "--absolute-names", "."]).current_dir(scene.path(top));
+    let output = getfacl.output().expect("getfacl is installed by the set-up of the tests");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// As a copy that is made where it belongs.
+#[test]
+fn a_tree_gets_group_and_access_control_list_of_the_directory_that_it_is_put_in() {
+    if !xdfs_test_needs::root("a group that is not one's own") {
+        return;
+    }
+    let scene = Scene::new();
+    plant(&scene, "tree", 12, 3);
+    let server = scene.serve();
+    let shared = scene.directory("server/shared");
+    std::os::unix::fs::chown(&shared, None, Some(12_345)).expect("root may");
+    std::fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o2775)).expect("a mode");
+    let list = "default:user::rwx,default:user:12346:rwx,default:group::r-x,default:mask::rwx,default:other::r-x";
+    let set = std::process::Command::new("setfacl").args(["-m", list]).arg(&shared).status();
+    assert!(set.expect("setfacl is installed by the set-up of the tests").success());
+    for (recursive, plain, atomic) in [("-r", "plain", "whole"), ("-a", "plain-a", "whole-a")] {
+        for (name, more) in [(plain, None), (atomic, Some("--atomic"))] {
+            let url = server.url(&format!("shared/{name}"));
+            scene.run([&["cp", recursive], more.as_slice(), &["tree", url.as_str()]].concat()).ends_with(0);
+        }
+        let [direct, moved] = [plain, atomic].map(|name| access(&scene, &format!("server/shared/{name}")));
+        assert!(direct.contains("12345"), "{direct}");
+        assert_eq!(direct, moved, "{recursive}");
+    }
+}
+
 /// A directory in which nothing can be seen is removed with what nobody works on.
 #[test]
 fn an_unfinished_tree_keeps_no_directory_from_being_removed() {
