@@ -16,7 +16,6 @@ mod tests;
 use crate::authorise::{Authorized, CurrentAuthority, Want};
 use crate::clock::seconds_now;
 use round::Round;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +50,8 @@ struct Shared {
     authority: CurrentAuthority,
     tell: TellChanged,
     table: Mutex<Table>,
+    /// What could not be sent. The listener adds to it, and never waits for the table.
+    owed: Mutex<BTreeMap<SessionId, Arc<Queue>>>,
     telling: Mutex<Telling>,
 }
 
@@ -71,6 +72,8 @@ pub(crate) struct Queue {
     pending: Mutex<PendingNotices>,
     /// The listener has a message about it.
     told: AtomicBool,
+    /// Whether the session watches anything, as the table says.
+    watches: AtomicBool,
 }
 
 /// The watches of one session, which end when it is dropped.
@@ -78,8 +81,6 @@ pub(crate) struct SessionWatches {
     shared: Arc<Shared>,
     queue: Arc<Queue>,
     budget: Arc<str>,
-    /// It has had one: the end of a session that never had any waits for nobody.
-    begun: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -92,6 +93,7 @@ impl Watches {
             authority,
             tell,
             table: Mutex::new(Table::new(watch::directories_max())),
+            owed: Mutex::default(),
             telling: Mutex::new(Telling::Unbegun),
         }))
     }
@@ -103,9 +105,10 @@ impl Watches {
             principal: Arc::clone(principal),
             pending: Mutex::default(),
             told: AtomicBool::new(false),
+            watches: AtomicBool::new(false),
         };
         let budget = principal.budget().to_string().into();
-        SessionWatches { shared: Arc::clone(&self.0), queue: Arc::new(queue), budget, begun: AtomicBool::new(false) }
+        SessionWatches { shared: Arc::clone(&self.0), queue: Arc::new(queue), budget }
     }
 
     /// Ends the watches on exports that have another directory now: the old one is no user's to learn of, and of the new
@@ -115,7 +118,7 @@ impl Watches {
         let mut table = lock(&self.0.table);
         for entry in table.take_if(&watcher, |entry| self.0.has_moved(entry)) {
             entry.add(Changes::OVER, b"");
-            table.owe(&entry.queue);
+            self.0.owe(&entry.queue);
         }
         drop(table);
         watcher.wake();
@@ -131,9 +134,9 @@ impl Drop for Watches {
 }
 
 impl SessionWatches {
-    /// Whether it has any.
+    /// Whether it has any. Waits for nobody: the listener asks.
     pub(crate) fn any(&self) -> bool {
-        self.begun.load(Ordering::Relaxed) && lock(&self.shared.table).of_session(self.queue.session) > 0
+        self.queue.watches.load(Ordering::Relaxed)
     }
 
     /// What the session is to be told. More is told to the listener from now on.
@@ -147,7 +150,7 @@ impl SessionWatches {
         let mut pending = lock(&self.queue.pending);
         notices.into_iter().for_each(|notice| pending.add(notice));
         drop(pending);
-        lock(&self.shared.table).owe(&self.queue);
+        self.shared.owe(&self.queue);
         self.shared.running().iter().for_each(|watcher| watcher.wake());
     }
 
@@ -161,7 +164,6 @@ impl SessionWatches {
         let (queue, budget, depth) = (Arc::clone(&self.queue), Arc::clone(&self.budget), directory.depth());
         let entry = Arc::new(Entry { queue, number, scope, root: at.root(), depth, budget });
         let watcher = self.shared.watcher()?;
-        self.begun.store(true, Ordering::Relaxed);
         lock(&self.shared.table).reserve(&entry)?;
         let added = self.add(&watcher, at.store(), &directory, &entry);
         if added.is_err() {
@@ -206,7 +208,8 @@ impl SessionWatches {
 
 impl Drop for SessionWatches {
     fn drop(&mut self) {
-        let watcher = self.begun.load(Ordering::Relaxed).then(|| self.shared.running()).flatten();
+        // The end of a session that has none waits for nobody.
+        let watcher = self.any().then(|| self.shared.running()).flatten();
         if let Some(watcher) = watcher {
             lock(&self.shared.table).end_session(&watcher, self.queue.session);
         }
@@ -223,23 +226,6 @@ fn place_of(path: &RelPath, name: &[u8], watched: Watched) -> Result<(RelPath, S
             Ok((parent, Scope::Name { component: component.to_vec(), name: name.to_vec() }))
         }
         _ => Err(Error::new(ErrorKind::InvalidPath, "an export has no name that could be watched; watch its names")),
-    }
-}
-
-/// What was judged in one round: once for each session and name, however many watches it has.
-#[derive(Default)]
-struct Judged(RefCell<BTreeMap<SessionId, BTreeMap<Vec<u8>, bool>>>);
-
-impl Judged {
-    fn of(&self, queue: &Queue, name: &[u8], judge: impl FnOnce() -> bool) -> bool {
-        let mut all = self.0.borrow_mut();
-        let of_session = all.entry(queue.session).or_default();
-        if let Some(known) = of_session.get(name) {
-            return *known;
-        }
-        let may = judge();
-        of_session.insert(name.to_vec(), may);
-        may
     }
 }
 
@@ -276,15 +262,10 @@ impl Shared {
             watcher.wait(if owed.is_empty() { None } else { Some(PAUSE) }, true);
             let mut round = Round::default();
             watcher.read(|mark: Mark, name, happened| round.happened(mark, name, happened));
-            {
-                let mut table = lock(&self.table);
-                let judged = Judged::default();
-                let judge = |queue: &Queue, name: &[u8]| judged.of(queue, name, || self.may_learn(queue, name));
-                owed.extend(
-                    round.tell(&mut table, Some(watcher), judge).into_iter().map(|queue| (queue.session, queue)),
-                );
-                owed.extend(table.take_owed().into_iter().map(|queue| (queue.session, queue)));
-            }
+            let judge = |queue: &Queue, name: &[u8]| self.may_learn(queue, name);
+            let told = round.tell(&self.table, Some(watcher), judge);
+            owed.extend(told.into_iter().map(|queue| (queue.session, queue)));
+            owed.append(&mut lock(&self.owed));
             owed.retain(|session, queue| {
                 let told = queue.told.swap(true, Ordering::SeqCst) || (self.tell)(*session);
                 if !told {
@@ -295,6 +276,11 @@ impl Shared {
             // Changes that follow at once are gathered; the end of the server is not waited for.
             watcher.wait(Some(PAUSE), false);
         }
+    }
+
+    /// What is in this queue could not be sent.
+    fn owe(&self, queue: &Arc<Queue>) {
+        lock(&self.owed).insert(queue.session, Arc::clone(queue));
     }
 
     /// Whether its export has another directory than when the watch was authorised.

@@ -4,7 +4,7 @@
 use super::table::{Entry, Scope, Table};
 use super::{Queue, lock};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use xdfs_io::store::Watcher;
 use xdfs_io::store::reserved::is_reserved;
 use xdfs_io::store::watch::{Happened, Mark};
@@ -12,7 +12,8 @@ use xdfs_proto::base::SessionId;
 use xdfs_proto::notices;
 use xdfs_proto::wire::notice::{Changes, Notice};
 
-/// Names of one directory that are told apart in a round: all that a session is told anyway.
+/// Names of one directory that are told apart in a round, and names for which the user of one session is
+/// judged in it: all that a session is told anyway. Without rights nothing is told, and no name fills it.
 const NAMES_MAX: usize = notices::NAMES_MAX;
 
 /// Names of all directories in a round.
@@ -65,22 +66,26 @@ impl Round {
     }
 
     /// Adds it to what the sessions are to be told whose users may learn of it, as `judge` says for the
-    /// name on the wire; returns them.
+    /// name on the wire; returns them. Judging takes a while: the table is not locked meanwhile.
     pub(super) fn tell(
         self,
-        table: &mut Table,
+        table: &Mutex<Table>,
         watcher: Option<&Watcher>,
         judge: impl Fn(&Queue, &[u8]) -> bool,
     ) -> Vec<Arc<Queue>> {
         let mut told: BTreeMap<SessionId, Arc<Queue>> = BTreeMap::new();
         let mut note = |queue: &Arc<Queue>| drop(told.insert(queue.session, Arc::clone(queue)));
+        let mut judged: BTreeMap<SessionId, usize> = BTreeMap::new();
         for (mark, directory) in &self.directories {
-            for entry in table.watching(*mark) {
-                if directory.tell(entry, &judge) {
+            let entries: Vec<_> = lock(table).watching(*mark).map(Arc::clone).collect();
+            for entry in entries {
+                let changes = directory.changes_for(&entry, judged.entry(entry.queue.session).or_default(), &judge);
+                if !changes.is_empty() && lock(table).tell(&entry, &changes) {
                     note(&entry.queue);
                 }
             }
         }
+        let mut table = lock(table);
         if self.lost {
             for queue in table.queues() {
                 lock(&queue.pending).add(Notice::of_all());
@@ -98,42 +103,47 @@ impl Round {
 }
 
 impl Directory {
-    /// Whether the client is told something.
-    fn tell(&self, entry: &Entry, judge: &impl Fn(&Queue, &[u8]) -> bool) -> bool {
+    /// What the client is told, by name; `judged` counts the names for which its user was judged in this round.
+    fn changes_for(
+        &self,
+        entry: &Entry,
+        judged: &mut usize,
+        judge: &impl Fn(&Queue, &[u8]) -> bool,
+    ) -> Vec<(Changes, &[u8])> {
         match &entry.scope {
             Scope::Name { component, name } => {
                 let known = self.names.get(component).copied();
                 let changes =
                     known.unwrap_or_default().and(if self.more { Changes::LOOK_AGAIN } else { Changes::NONE });
                 let tells = changes != Changes::NONE && judge(&entry.queue, name);
-                if tells {
-                    entry.add(changes, b"");
-                }
-                tells
+                tells.then_some((changes, &b""[..])).into_iter().collect()
             }
-            Scope::Names { directory } => self.tell_names(entry, directory, judge),
+            Scope::Names { directory } => self.changes_in(entry, directory, judged, judge),
         }
     }
 
-    fn tell_names(&self, entry: &Entry, directory: &[u8], judge: &impl Fn(&Queue, &[u8]) -> bool) -> bool {
-        let mut itself = self.itself;
-        if self.more || (!self.names.is_empty() && lock(&entry.queue.pending).is_full(entry.number)) {
+    fn changes_in(
+        &self,
+        entry: &Entry,
+        directory: &[u8],
+        judged: &mut usize,
+        judge: &impl Fn(&Queue, &[u8]) -> bool,
+    ) -> Vec<(Changes, &[u8])> {
+        let names = || self.names.iter().filter(|(name, _)| !is_reserved(name));
+        let (mut itself, count) = (self.itself, names().count());
+        let has_room = || *judged + count <= NAMES_MAX && !lock(&entry.queue.pending).is_full(entry.number);
+        if self.more || (count > 0 && !has_room()) {
             itself = itself.and(Changes::LOOK_AGAIN);
         }
-        let mut tells = itself != Changes::NONE && judge(&entry.queue, directory);
-        if tells {
-            entry.add(itself, b"");
+        let mut told = Vec::new();
+        if itself != Changes::NONE && judge(&entry.queue, directory) {
+            told.push((itself, &b""[..]));
         }
-        if itself.is_about_all() {
-            return tells;
+        if !itself.is_about_all() {
+            *judged += count;
+            let may_learn = |name: &[u8]| judge(&entry.queue, &[directory, b"/", name].concat());
+            told.extend(names().filter(|(name, _)| may_learn(name)).map(|(name, changes)| (*changes, &name[..])));
         }
-        for (name, changes) in self.names.iter().filter(|(name, _)| !is_reserved(name)) {
-            let whole = [directory, b"/", name].concat();
-            if judge(&entry.queue, &whole) {
-                entry.add(*changes, name);
-                tells = true;
-            }
-        }
-        tells
+        told
     }
 }

@@ -4,6 +4,7 @@ use super::{Queue, lock};
 use crate::authorise::Root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use xdfs_io::store::Watcher;
 use xdfs_io::store::watch::Mark;
 use xdfs_proto::base::{Error, ErrorKind, SessionId};
@@ -86,8 +87,6 @@ pub(super) struct Table {
     sessions: BTreeMap<SessionId, usize>,
     /// How often a mark was released.
     released: u64,
-    /// What could not be sent.
-    owed: Vec<Arc<Queue>>,
 }
 
 impl Usage {
@@ -154,7 +153,7 @@ impl Table {
         self.released
     }
 
-    pub(super) fn of_session(&self, session: SessionId) -> usize {
+    fn of_session(&self, session: SessionId) -> usize {
         self.sessions.get(&session).copied().unwrap_or(0)
     }
 
@@ -186,6 +185,7 @@ impl Table {
             usage.marks += more.marks;
         });
         *self.sessions.entry(entry.queue.session).or_default() += 1;
+        entry.queue.watches.store(true, Ordering::Relaxed);
         self.watches.insert(entry.key(), (Arc::clone(entry), None));
         Ok(())
     }
@@ -214,6 +214,7 @@ impl Table {
             *count -= 1;
             if *count == 0 {
                 self.sessions.remove(&entry.queue.session);
+                entry.queue.watches.store(false, Ordering::Relaxed);
             }
         }
     }
@@ -267,6 +268,15 @@ impl Table {
         self.directories.range(range(mark)).filter_map(|(_, key)| self.watches.get(key)).map(|(entry, _)| entry)
     }
 
+    /// The client is to be told this, by name. False if the watch is over, and another may have its number.
+    pub(super) fn tell(&self, entry: &Arc<Entry>, changes: &[(Changes, &[u8])]) -> bool {
+        let goes_on = self.watches.get(&entry.key()).is_some_and(|(known, _)| Arc::ptr_eq(known, entry));
+        if goes_on {
+            changes.iter().for_each(|(changes, name)| entry.add(*changes, name));
+        }
+        goes_on
+    }
+
     /// The queue of every session that watches something.
     pub(super) fn queues(&self) -> Vec<Arc<Queue>> {
         let first = |session: &SessionId| self.watches.range((*session, 0)..).next();
@@ -297,17 +307,6 @@ impl Table {
             self.end(watcher, entry.queue.session, entry.number);
         }
         entries
-    }
-
-    /// What is in this queue could not be sent.
-    pub(super) fn owe(&mut self, queue: &Arc<Queue>) {
-        if !self.owed.iter().any(|owed| owed.session == queue.session) {
-            self.owed.push(Arc::clone(queue));
-        }
-    }
-
-    pub(super) fn take_owed(&mut self) -> Vec<Arc<Queue>> {
-        std::mem::take(&mut self.owed)
     }
 
     #[cfg(test)]

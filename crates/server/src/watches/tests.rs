@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use xdfs_io::store::LocalStore;
 use xdfs_io::store::watch::Happened;
 use xdfs_proto::base::Level;
+use xdfs_proto::notices::NAMES_MAX;
 use xdfs_secure::policy::Method;
 
 fn user(name: &str) -> Arc<Principal> {
@@ -26,6 +27,7 @@ fn queue(number: u8, principal: &Arc<Principal>) -> Arc<Queue> {
         principal: Arc::clone(principal),
         pending: Mutex::default(),
         told: AtomicBool::new(false),
+        watches: AtomicBool::new(false),
     })
 }
 
@@ -49,7 +51,7 @@ struct Scene {
     watcher: Watcher,
     store: LocalStore,
     scratch: tempfile::TempDir,
-    table: Table,
+    table: Mutex<Table>,
 }
 
 impl Scene {
@@ -57,7 +59,11 @@ impl Scene {
         let scratch = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(scratch.path().join("d/deeper")).unwrap();
         let store = LocalStore::open_root(scratch.path(), true).unwrap();
-        Self { watcher: Watcher::new().unwrap(), store, scratch, table: Table::new(PLENTY) }
+        Self { watcher: Watcher::new().unwrap(), store, scratch, table: Mutex::new(Table::new(PLENTY)) }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        lock(&self.table)
     }
 
     fn marks(&self, path: &str) -> Vec<Mark> {
@@ -66,17 +72,17 @@ impl Scene {
         marks
     }
 
-    fn add(&mut self, path: &str, entry: &Arc<Entry>) -> Mark {
+    fn add(&self, path: &str, entry: &Arc<Entry>) -> Mark {
         let marks = self.marks(path);
-        self.table.reserve(entry).unwrap();
-        self.table.insert(entry, marks.clone()).unwrap();
+        self.table().reserve(entry).unwrap();
+        self.table().insert(entry, marks.clone()).unwrap();
         *marks.last().unwrap()
     }
 
-    fn tell(&mut self, happened: &[(Mark, &[u8], Happened)], judge: impl Fn(&Queue, &[u8]) -> bool) -> usize {
+    fn tell(&self, happened: &[(Mark, &[u8], Happened)], judge: impl Fn(&Queue, &[u8]) -> bool) -> usize {
         let mut round = Round::default();
         happened.iter().for_each(|(mark, name, happened)| round.happened(*mark, name, *happened));
-        round.tell(&mut self.table, Some(&self.watcher), judge).len()
+        round.tell(&self.table, Some(&self.watcher), judge).len()
     }
 }
 
@@ -171,34 +177,109 @@ fn all_visitors_together_leave_a_quarter_to_those_who_logged_in() {
     assert!(table.reserve(&visitors[0]).is_ok());
 }
 
-#[test]
-fn a_user_is_judged_once_in_a_round_for_a_name_however_many_watches_a_session_has() {
-    let (judged, asked) = (Judged::default(), AtomicUsize::new(0));
-    let (one, two) = (queue(1, &user("ada")), queue(2, &user("bob")));
-    let of = |queue: &Arc<Queue>, name: &[u8], may| {
-        judged.of(queue, name, || {
-            asked.fetch_add(1, Ordering::Relaxed);
-            may
-        })
+/// So many directories, in each of which so many names changed; somebody has so many watches of each.
+fn many_names_in(scene: &Scene, directories: usize, watches: usize, names_changed: usize) -> (Arc<Queue>, usize) {
+    let ada = queue(1, &user("ada"));
+    let changed: Vec<Vec<u8>> = (0..names_changed).map(|number| format!("f{number}").into_bytes()).collect();
+    let mut happened: Vec<(Mark, &[u8], Happened)> = Vec::new();
+    for number in 0..directories {
+        let path = format!("d/{number}");
+        std::fs::create_dir(scene.scratch.path().join(&path)).unwrap();
+        let wire = format!("e/{path}").into_bytes();
+        for watch in 0..watches {
+            let number = (number * watches + watch) as u64 + 1;
+            let mark = scene.add(&path, &entry(&ada, number, names(&wire), "ada"));
+            if watch == 0 {
+                happened.extend(changed.iter().map(|name| (mark, name.as_slice(), Happened::Content)));
+            }
+        }
+    }
+    let judged = AtomicUsize::new(0);
+    let judge = |may: bool| {
+        judged.store(0, Ordering::Relaxed);
+        scene.tell(&happened, |_, _| judged.fetch_add(1, Ordering::Relaxed) < usize::MAX && may);
+        judged.load(Ordering::Relaxed)
     };
-    assert!((0..1000).all(|_| of(&one, b"e/f", true)));
-    assert!((0..1000).all(|_| !of(&one, b"e/g", false)) && (0..1000).all(|_| !of(&two, b"e/f", false)));
-    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    let without_rights = judge(false);
+    assert_eq!(told(&ada), vec![]);
+    (ada, without_rights.max(judge(true)))
+}
+
+#[test]
+fn a_user_is_judged_for_a_bounded_number_of_names_in_a_round_with_and_without_rights() {
+    for (directories, watches) in [(64, 1), (1, 1000)] {
+        let scene = Scene::new();
+        let (ada, judged) = many_names_in(&scene, directories, watches, 250);
+        assert!(judged <= NAMES_MAX + directories * watches, "{judged} names and directories");
+        let all = told(&ada);
+        let again = all.iter().filter(|notice| notice.changes == Changes::LOOK_AGAIN).count();
+        assert_eq!((all.len() - again, again), (250, directories * watches - 1), "each watch tells");
+    }
+}
+
+#[test]
+fn nobody_waits_for_the_table_while_it_is_judged_who_may_learn_of_a_name() {
+    let scene = Scene::new();
+    let ada = queue(1, &user("ada"));
+    let mark = scene.add("d", &entry(&ada, 1, names(b"e/d"), "ada"));
+    let is_free = AtomicBool::new(true);
+    let happened: [(Mark, &[u8], Happened); 2] = [(mark, b"f", Happened::Name), (mark, b"", Happened::Attributes)];
+    scene.tell(&happened, |_, _| {
+        is_free.fetch_and(scene.table.try_lock().is_ok(), Ordering::Relaxed);
+        true
+    });
+    assert!(is_free.load(Ordering::Relaxed) && told(&ada).len() == 2);
+}
+
+#[test]
+fn a_watch_that_ends_while_its_user_is_judged_tells_nothing_nor_does_the_next_one_of_its_number() {
+    let scene = Scene::new();
+    let ada = queue(1, &user("ada"));
+    let mark = scene.add("d", &entry(&ada, 1, names(b"e/d"), "ada"));
+    let judge = |_: &Queue, _: &[u8]| {
+        scene.table().end(&scene.watcher, ada.session, 1);
+        scene.add("d/deeper", &entry(&ada, 1, names(b"e/d/deeper"), "ada"));
+        true
+    };
+    assert_eq!(scene.tell(&[(mark, b"f", Happened::Name)], judge), 0);
+    assert_eq!(told(&ada), vec![]);
+}
+
+#[test]
+fn the_listener_does_not_wait_for_the_table() {
+    let watches = Watches(shared());
+    let session = Arc::new(watches.of_session(SessionId([1; 16]), &user("ada")));
+    let of_session = entry(&session.queue, 1, names(b"e"), "ada");
+    lock(&watches.0.table).reserve(&of_session).unwrap();
+    let table = lock(&watches.0.table);
+    let (done, is_done) = std::sync::mpsc::sync_channel(1);
+    let listener = Arc::clone(&session);
+    let thread = std::thread::spawn(move || {
+        let any = listener.any();
+        listener.put_back(listener.take());
+        done.send(any).unwrap();
+    });
+    let any = is_done.recv_timeout(Duration::from_secs(10));
+    drop(table);
+    thread.join().unwrap();
+    assert_eq!(any, Ok(true));
+    lock(&watches.0.table).give_back(&of_session);
+    assert!(!session.any(), "its watches are over");
 }
 
 #[test]
 fn what_ends_leaves_nothing_behind_here_and_nothing_in_the_kernel() {
-    let mut scene = Scene::new();
+    let scene = Scene::new();
     let (one, other) = (queue(1, &user("ada")), queue(2, &user("bob")));
     let of = |queue: &Arc<Queue>, number| entry(queue, number, names(b"e/d/deeper"), "budget");
     let mark = scene.add("d/deeper", &of(&one, 1));
     assert_eq!(scene.add("d/deeper", &of(&one, 2)), mark);
     assert_eq!(scene.add("d/deeper", &of(&other, 1)), mark);
-    let duplicate = scene.table.reserve(&of(&one, 2)).err().map(|error| error.kind);
+    let duplicate = scene.table().reserve(&of(&one, 2)).err().map(|error| error.kind);
     assert_eq!(duplicate, Some(ErrorKind::AlreadyExists));
-    scene.table.end(&scene.watcher, one.session, 1);
-    scene.table.end(&scene.watcher, one.session, 1);
-    scene.table.end_session(&scene.watcher, other.session);
+    scene.table().end(&scene.watcher, one.session, 1);
+    scene.table().end(&scene.watcher, one.session, 1);
+    scene.table().end_session(&scene.watcher, other.session);
     let happens = |scene: &Scene| {
         std::fs::write(scene.scratch.path().join("d/deeper/f"), b"").unwrap();
         let mut count = 0;
@@ -207,15 +288,15 @@ fn what_ends_leaves_nothing_behind_here_and_nothing_in_the_kernel() {
         scene.watcher.read(|_, _, _| {});
         count
     };
-    assert_eq!((happens(&scene), scene.table.released()), (1, 0), "somebody still watches");
-    scene.table.end_session(&scene.watcher, one.session);
-    assert!(scene.table.is_empty());
-    assert_eq!((happens(&scene), scene.table.released()), (0, 2), "the directory, and the one above it");
+    assert_eq!((happens(&scene), scene.table().released()), (1, 0), "somebody still watches");
+    scene.table().end_session(&scene.watcher, one.session);
+    assert!(scene.table().is_empty());
+    assert_eq!((happens(&scene), scene.table().released()), (0, 2), "the directory, and the one above it");
 }
 
 #[test]
 fn a_change_is_told_to_those_who_may_learn_of_it_and_of_no_name_that_is_reserved() {
-    let mut scene = Scene::new();
+    let scene = Scene::new();
     let (ada, bob) = (queue(1, &user("ada")), queue(2, &user("bob")));
     let mark = scene.add("d", &entry(&ada, 1, names(b"e/d"), "ada"));
     scene.add("d", &entry(&ada, 2, name(b"f"), "ada"));
@@ -237,7 +318,7 @@ fn a_change_is_told_to_those_who_may_learn_of_it_and_of_no_name_that_is_reserved
 
 #[test]
 fn a_directory_with_too_many_changes_is_looked_at_again_and_the_user_is_judged_once() {
-    let mut scene = Scene::new();
+    let scene = Scene::new();
     let (ada, judged) = (queue(1, &user("ada")), AtomicUsize::new(0));
     let mark = scene.add("d", &entry(&ada, 1, names(b"e/d"), "ada"));
     scene.add("d", &entry(&ada, 2, name(b"f"), "ada"));
@@ -251,18 +332,18 @@ fn a_directory_with_too_many_changes_is_looked_at_again_and_the_user_is_judged_o
 
 #[test]
 fn what_the_kernel_lost_is_told_to_everybody_and_a_directory_that_goes_ends_the_watches_below_it() {
-    let mut scene = Scene::new();
+    let scene = Scene::new();
     let (ada, bob) = (queue(1, &user("ada")), queue(2, &user("bob")));
     let deeper = scene.add("d/deeper", &entry(&ada, 1, names(b"e/d/deeper"), "ada"));
     let mark = scene.add("d", &entry(&bob, 7, names(b"e/d"), "bob"));
     let lost: [(Mark, &[u8], Happened); 1] = [(Mark::ENDS.0, b"", Happened::Lost)];
     assert_eq!(scene.tell(&lost, |_, _| true), 2);
     assert_eq!((told(&ada), told(&bob)), (vec![Notice::of_all()], vec![Notice::of_all()]));
-    let before = scene.table.released();
+    let before = scene.table().released();
     assert_eq!(scene.tell(&[(mark, b"", Happened::Gone)], |_, _| true), 2);
     let over = |watch| vec![notice(watch, Changes::OVER, b"")];
     assert_eq!((told(&ada), told(&bob)), (over(1), over(7)));
-    assert!(scene.table.is_empty() && !scene.table.has(deeper) && scene.table.released() > before);
+    assert!(scene.table().is_empty() && !scene.table().has(deeper) && scene.table().released() > before);
 }
 
 #[test]
@@ -277,7 +358,7 @@ fn what_cannot_be_sent_is_told_later_and_the_listener_has_one_message_about_a_se
     assert!(!session.queue.told.load(Ordering::SeqCst));
     session.put_back(taken);
     session.put_back(Vec::new());
-    assert_eq!(lock(&shared.table).take_owed().len(), 1);
+    assert_eq!(lock(&shared.owed).len(), 1);
     assert_eq!(session.take().len(), 1);
 }
 
