@@ -8,12 +8,13 @@ use super::leases::{FileKey, file_at};
 use super::{OpenFiles, lock};
 use crate::authorise::{Authority, Want};
 use crate::clock::seconds_now;
+use crate::users::admits;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use xdfs_proto::base::{Error, ErrorKind, RelPath};
-use xdfs_secure::policy::{Method, Principal};
+use xdfs_secure::policy::{Directory, Method, Principal};
 
 /// The last component of a hidden name begins so.
 const PREFIX: &[u8] = b".xdfs-removed-";
@@ -94,6 +95,13 @@ pub(crate) fn is_hidden(path: &[u8]) -> bool {
 /// How long a hidden name stays when its session is over.
 pub(crate) fn kept(lease: Duration) -> Duration {
     if lease.is_zero() { KEPT } else { lease }
+}
+
+impl Hidden {
+    /// The name of the user with whose rights it is removed.
+    pub(crate) fn user(&self) -> &str {
+        &self.user.user
+    }
 }
 
 impl HiddenNames {
@@ -218,8 +226,19 @@ impl Removal {
         self.names.iter().map(|(name, hidden)| (name.as_slice(), hidden))
     }
 
-    /// Removes one with the rights that its user has now, if it still leads to its file.
-    pub(crate) fn remove(&self, authority: &Authority, name: &[u8], hidden: &Hidden) -> Result<(), Error> {
+    /// Removes one with the rights that its user has now, if it still leads to its file; `LoginRefused` if
+    /// its user would get no session now.
+    pub(crate) fn remove(
+        &self,
+        authority: &Authority,
+        logins: &dyn Directory,
+        name: &[u8],
+        hidden: &Hidden,
+    ) -> Result<(), Error> {
+        // The rights of an export are those of its users, whoever still has an account.
+        if !admits(logins, &hidden.user) {
+            return Err(Error::new(ErrorKind::LoginRefused, "what its user logged in with is not valid any more"));
+        }
         let at = authority.authorise(&hidden.user, name, Want::Change, seconds_now())?;
         if file_at(&at) != Some(hidden.file) {
             return Err(Error::new(ErrorKind::NotFound, "the name leads elsewhere"));

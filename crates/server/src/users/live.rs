@@ -111,8 +111,8 @@ impl LiveAccounts {
     }
 }
 
-/// Whether the credentials of `principal` would still log in now. A replaced password is a change,
-/// which [`RefreshChange::ends`] reports; here any password counts.
+/// Whether the credentials of `principal` would still log in now, a token with the same scope. A replaced
+/// password is a change, which [`RefreshChange::ends`] reports; here any password counts.
 pub(crate) fn admits(directory: &dyn Directory, principal: &Principal) -> bool {
     match principal.method {
         Method::Anonymous => directory.anonymous(),
@@ -120,7 +120,8 @@ pub(crate) fn admits(directory: &dyn Directory, principal: &Principal) -> bool {
         Method::Key => principal.key.is_some_and(|key| directory.has_key(&principal.user, &key)),
         Method::Token => {
             let record = principal.key.and_then(|key| directory.token(&key));
-            record.is_some_and(|record| record.user == principal.user)
+            record
+                .is_some_and(|record| record.user == principal.user && Some(&record.scope) == principal.scope.as_ref())
         }
     }
 }
