@@ -61,15 +61,15 @@ fn blocks_of_the_largest_size_that_are_never_whole_are_read_a_few_at_a_time() {
     let serving = Serving::start();
     let amount = UPLOADS as u16 * BLOCKS;
     let (session, mut first) = open(&serving, Open { block: LARGEST as u32, ..wishes(amount + 1) }).unwrap();
-    let request = Request {
-        name: b"memory/null".to_vec(),
+    let request = |operation: u32| Request {
+        name: format!("data/{operation}").into_bytes(),
         length: Some(u64::from(BLOCKS) * LARGEST as u64),
         level: Level::Clear,
         block: LARGEST as u32,
         ..Request::default()
     };
     for operation in 1..=UPLOADS {
-        first.request(true, operation, &request);
+        first.request(true, operation, &request(operation));
         let granted = first.until("GRANT", |_, control| match control {
             Control::Grant(grant) => Some((grant.block as usize, grant.credit_limit)),
             _ => None,
