@@ -154,6 +154,18 @@ impl Download {
         }
     }
 
+    /// Counts a directory below `id` that is entered later; an error if there are too many of them.
+    fn waits_to_be_entered(&mut self, id: DirectoryId, path: &[u8]) -> Result<(), Error> {
+        let entering = self.entering + memory_of(path);
+        if entering > WAITING_BYTES_MAX {
+            let text = "more directories are listed than can be held until they are copied";
+            return Err(Error::new(ErrorKind::LimitExceeded, text));
+        }
+        self.entering = entering;
+        self.state.directories.hold(id);
+        Ok(())
+    }
+
     /// Decides what to do with one entry.
     fn sort(
         &mut self,
@@ -192,13 +204,9 @@ impl Download {
         }
         let source = Box::new(SourceEntry::of(told));
         if told.kind == FileType::Directory {
-            let memory = memory_of(&path);
-            if self.entering + memory > WAITING_BYTES_MAX {
-                let text = "more directories are listed than can be held until they are copied";
-                return fail(self, &Error::new(ErrorKind::LimitExceeded, text));
+            if let Err(error) = self.waits_to_be_entered(id, &path) {
+                return fail(self, &error);
             }
-            self.entering += memory;
-            self.state.directories.hold(id);
             return self.scheduler.tasks.push(DownloadTask::Enter { parent: Some(id), path, source });
         }
         // Else it waits for the first of its names.

@@ -42,13 +42,7 @@ impl Upload {
                 self.cleared(observer, entry, outcome.err())
             }
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
-            (UploadTask::Arrived(entry, safety), outcome) => {
-                if content::is_same(&*self.store, &entry.path, entry.detail.node.size, &outcome) {
-                    self.arrived(observer, entry, safety);
-                } else {
-                    self.scheduler.tasks.push(UploadTask::Entry(entry));
-                }
-            }
+            (UploadTask::Arrived(entry, safety), outcome) => self.compared_arrived(observer, entry, safety, &outcome),
             // What is not there has no attributes: its own error was reported.
             (UploadTask::Extra(kind) | UploadTask::ExtraOf(_, kind), Err(error))
                 if error.kind != ErrorKind::NotFound =>
@@ -267,6 +261,20 @@ impl Upload {
             return self.scheduler.tasks.push(UploadTask::Arrived(entry, safety));
         }
         self.arrived(observer, entry, safety);
+    }
+
+    /// Both sides have hashed a file that seems to have arrived.
+    fn compared_arrived(
+        &mut self,
+        observer: &mut dyn Observer,
+        entry: UploadEntry,
+        safety: Safety,
+        outcome: &Result<Answer<'_>, Error>,
+    ) {
+        match content::is_same(&*self.store, &entry.path, entry.detail.node.size, outcome) {
+            true => self.arrived(observer, entry, safety),
+            false => self.scheduler.tasks.push(UploadTask::Entry(entry)),
+        }
     }
 
     /// An entry that was in flight when a session was lost is there.
