@@ -5,12 +5,13 @@ use super::support::relay::{Cut, Relay};
 use super::support::serving::{Serving, Setup};
 use super::support::{BLOCK, PATIENCE, Scratch, download_to, finish, pattern, pipe_payload};
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use xdfs_client::file::{File, OpenOptions, Remote};
+use xdfs_client::file::{Extent, File, OpenOptions, RangeLock, Remote};
 use xdfs_client::wire::Wanted;
 use xdfs_client::{ConnectOptions, ErrorKind, GetOptions, Level, Offer, Payload, PutOptions, Session, Target};
-use xdfs_io::store::{LocalStore, Source};
+use xdfs_io::store::{Attributes, Capability, LocalStore, OpenFile, OpenRequest, Source, Stage, StageRequest, Store};
 use xdfs_proto::base::RelPath;
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::identity::openssh::NamedKey;
@@ -281,6 +282,113 @@ fn a_user_who_is_revoked_with_a_locked_file_open_keeps_nothing_and_delays_nobody
         let _ = hers.close();
         assert_eq!(site.serving.directory.read("f"), b"content");
     }
+}
+
+/// B23: whoever may not use a file any more keeps nobody else from it, though the session goes on and has other rights left.
+#[test]
+fn what_shuts_others_out_ends_when_a_reload_takes_the_right_to_and_nothing_else_does() {
+    let site = Site::new();
+    let access = |anonymous| Access { writable: true, anonymous, ..Access::default() };
+    let both = OpenOptions::new().read(true).write(true);
+    let alice = Remote::with_patience(site.options("alice", Offer::Key(Arc::new(key_of(1)))), PATIENCE);
+    for left in [Anonymous::Nothing, Anonymous::Read, Anonymous::Create] {
+        site.offer(access(Anonymous::Write));
+        let visitor = Remote::with_patience(site.serving.options(2), PATIENCE);
+        let open = |remote: &Arc<Remote>, name: &str, options: &OpenOptions| {
+            site.serving.directory.write(name, b"content");
+            File::open(remote, format!("data/{name}"), options).unwrap()
+        };
+        let (whole, ranges, plain) =
+            (open(&visitor, "whole", &both), open(&visitor, "ranges", &both), open(&visitor, "plain", &both));
+        let range = RangeLock { range: Extent::new(0, 4).unwrap(), exclusive: true };
+        whole.try_lock(false).unwrap();
+        ranges.try_lock_range(1, range).unwrap();
+        let denied = open(&visitor, "denied", &both.deny(true, true));
+        let hers = open(&alice, "hers", &both);
+        hers.try_lock(true).unwrap();
+        assert_eq!(kind(File::open(&alice, "data/denied", &both)), Some(ErrorKind::Locked));
+
+        site.offer(access(left));
+        File::open(&alice, "data/whole", &both).unwrap().lock(true, PATIENCE).unwrap();
+        File::open(&alice, "data/ranges", &both).unwrap().lock_range(1, range, PATIENCE).unwrap();
+        let until = Instant::now() + PATIENCE;
+        while kind(File::open(&alice, "data/denied", &both)) == Some(ErrorKind::Locked) {
+            assert!(Instant::now() < until, "{left:?}: it is denied for ever");
+            std::thread::yield_now();
+        }
+        for file in [&whole, &ranges, &denied] {
+            assert_eq!(kind(file.read_at(&mut [0; 7], 0)), Some(ErrorKind::Stale), "{left:?}");
+        }
+        let read = plain.read_at(&mut [0; 7], 0);
+        assert_eq!(kind(read), (left == Anonymous::Nothing).then_some(ErrorKind::NotFound), "{left:?}");
+        hers.write_at(b"H", 0).unwrap();
+        let hers_too = File::open(&alice, "data/hers", &both).unwrap();
+        assert_eq!(kind(hers_too.try_lock(false)), Some(ErrorKind::Locked), "{left:?}: she may still");
+    }
+}
+
+/// A directory whose files are opened when the test says so.
+#[derive(Debug)]
+struct Gated {
+    inner: LocalStore,
+    /// Tells that somebody opens a file.
+    reached: SyncSender<()>,
+    /// Lets him go on.
+    opened: Mutex<Receiver<()>>,
+}
+
+impl Store for Gated {
+    fn capability(&self) -> Capability {
+        self.inner.capability()
+    }
+
+    fn attributes(&self, path: &RelPath) -> Result<Attributes, xdfs_client::Error> {
+        self.inner.attributes(path)
+    }
+
+    fn open(&self, path: &RelPath) -> Result<Source, xdfs_client::Error> {
+        self.inner.open(path)
+    }
+
+    fn stage(&self, request: &StageRequest) -> Result<Stage, xdfs_client::Error> {
+        self.inner.stage(request)
+    }
+
+    fn open_file(&self, path: &RelPath, request: &OpenRequest) -> Result<(OpenFile, bool), xdfs_client::Error> {
+        self.reached.send(()).unwrap();
+        self.opened.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        self.inner.open_file(path, request)
+    }
+}
+
+/// The batch was judged before the reload, and shuts others out behind it.
+#[test]
+fn what_was_on_its_way_when_a_reload_took_the_right_shuts_nobody_out_either() {
+    let site = Site::new();
+    site.serving.directory.write("f", b"content");
+    let ((reached, arrives), (open, opened)) = (sync_channel(2), sync_channel(2));
+    let inner = LocalStore::open_root(site.serving.directory.path(), true).unwrap();
+    let store: Arc<dyn Store> = Arc::new(Gated { inner, reached, opened: Mutex::new(opened) });
+    let offer = |anonymous| {
+        let access = Access { writable: true, anonymous, ..Access::default() };
+        let gated = Export::new("gated", Arc::clone(&store), access);
+        site.serving.handle.reload(vec![gated], ServerLimits::roomy(), Policy::default());
+    };
+    offer(Anonymous::Write);
+    let both = OpenOptions::new().read(true).write(true);
+    let visitor = Remote::with_patience(site.serving.options(2), PATIENCE);
+    let alone = std::thread::spawn(move || File::open(&visitor, "gated/f", &both.deny(true, true)));
+    arrives.recv_timeout(PATIENCE).unwrap();
+    offer(Anonymous::Nothing);
+    // Whoever looks at the reload looks now, and finds nothing.
+    site.serving.wait_for_status("the reload", |_| true);
+    open.send(()).unwrap();
+    let alone = alone.join().unwrap().unwrap();
+    let alice = Remote::with_patience(site.options("alice", Offer::Key(Arc::new(key_of(1)))), PATIENCE);
+    open.send(()).unwrap();
+    let hers = File::open(&alice, "gated/f", &both);
+    assert_eq!(kind(hers), None, "she is not shut out");
+    assert_eq!(kind(alone.read_at(&mut [0; 7], 0)), Some(ErrorKind::Stale));
 }
 
 #[test]

@@ -74,12 +74,22 @@ impl FileJob {
                 if let Some(doing) = once {
                     doing.end(Some(&reply));
                 }
+                self.close_unfounded();
                 if !lines.is_empty() {
                     self.whom.record(LoggedName::from(name.as_slice()), lines, safety, None);
                 }
                 Poll::Ready(Ok(reply))
             }
             Err(error) => not_begun(once, error),
+        }
+    }
+
+    /// Whatever was opened or locked by rules that are replaced by now was not there yet when the reload looked.
+    fn close_unfounded(&self) {
+        let session = &self.whom.session;
+        let authority = session.services.authority.now();
+        if !Arc::ptr_eq(&authority, &self.whom.authority) {
+            session.files.close_unfounded(&authority);
         }
     }
 

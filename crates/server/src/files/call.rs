@@ -2,7 +2,7 @@
 
 use super::leases::{AccessGuard, Pinned};
 use super::shares::Sharing;
-use super::{Handle, NameSync, Object, OpenState, SessionFiles, hidden, lock, stale};
+use super::{Handle, NameSync, Object, OpenState, SessionFiles, changing, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};
 use crate::replies::attributes_of;
 use std::sync::atomic::Ordering;
@@ -112,7 +112,11 @@ impl FileCalls {
                 closed.tell(writer);
                 Ok(())
             }
-            _ => Err(stale("it was opened again in another session, or its export has another directory")),
+            _ => {
+                let text = "it was opened again in another session, its export has another directory, or a reload took the right to \
+                    keep others from it";
+                Err(stale(text))
+            }
         }
     }
 
@@ -138,7 +142,7 @@ impl FileCalls {
             at = Some(self.authorise(open.path, Want::Read)?);
         }
         if open.write {
-            at = Some(self.authorise(open.path, if own { Want::Write { keep: true } } else { Want::Change })?);
+            at = Some(self.authorise(open.path, changing(own))?);
         }
         if open.deny_read || open.deny_write {
             self.must_shut_others_out(open.path, own)?;
@@ -215,7 +219,7 @@ impl FileCalls {
 
     /// Whoever shuts others out must have the right to change the file.
     pub(super) fn must_shut_others_out(&self, name: &[u8], own: bool) -> Result<(), Error> {
-        self.authorise(name, if own { Want::Write { keep: true } } else { Want::Change }).map(drop)
+        self.authorise(name, changing(own)).map(drop)
     }
 
     /// The file of the batch.
@@ -241,8 +245,7 @@ impl FileCalls {
         let Sharing { read, write, .. } = handle.opened.sharing;
         let (granted, want) = match want {
             Want::Read => (read, want),
-            _ if handle.opened.is_own() => (write, Want::Write { keep: true }),
-            _ => (write, Want::Change),
+            _ => (write, handle.opened.changing()),
         };
         let at = self.authorise_open(handle, want)?;
         if !granted {

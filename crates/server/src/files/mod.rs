@@ -6,6 +6,7 @@
 //! [`authorise`](crate::authorise).
 
 pub(crate) mod call;
+mod closing;
 mod descriptors;
 pub(crate) mod execution;
 pub(crate) mod hidden;
@@ -20,7 +21,7 @@ mod syncs;
 mod tests;
 mod waiting;
 
-use crate::authorise::{Authority, Root};
+use crate::authorise::{Root, Want};
 use crate::descriptor_slots::{DescriptorSlot, DescriptorSlots};
 use descriptors::Descriptors;
 use hidden::HiddenFiles;
@@ -37,6 +38,7 @@ use waiting::Waiting;
 use xdfs_io::store::{OpenFile, OpenRequest};
 use xdfs_proto::base::{Error, ErrorKind, SessionId};
 use xdfs_proto::wire::file::{FileIdentity, OpenedBefore, Verifier};
+use xdfs_secure::policy::{Method, Principal};
 use xdfs_secure::random;
 
 /// Handles that one user may have open in all sessions: a busy mount has thousands.
@@ -108,8 +110,8 @@ pub(crate) struct Handle {
     id: u64,
     /// Whose it is.
     session: SessionId,
-    /// His name, as others see it: empty for visitors.
-    shown: Arc<str>,
+    /// Its user.
+    principal: Arc<Principal>,
     /// What it was opened as.
     opened: OpenState,
     /// What it is open on.
@@ -174,7 +176,7 @@ struct FileState {
 /// The open files of one session.
 pub(crate) struct SessionFiles {
     session: SessionId,
-    shown: Arc<str>,
+    principal: Arc<Principal>,
     server: Arc<OpenFiles>,
     handles: Mutex<BTreeMap<u64, Arc<Handle>>>,
     next: AtomicU64,
@@ -259,15 +261,6 @@ impl OpenFiles {
         Ok(())
     }
 
-    /// Closes what is open on exports that have another directory now: what a call uses last, when that is over. Closing
-    /// a file may take as long as its disk likes.
-    pub(crate) fn close_moved(&self, authority: &Authority) {
-        let mut moved: Vec<_> = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
-        moved.retain(|one| authority.has_moved(&one.opened.name, one.opened.root));
-        moved.retain(|one| !one.retire_unless_used());
-        moved.iter().for_each(|one| one.retire());
-    }
-
     fn reserve(self: &Arc<Self>, user: &Arc<str>, path_bytes: usize) -> Result<Reservation, Error> {
         let bytes = HANDLE_BYTES + path_bytes;
         let mut usage = lock(&self.usage);
@@ -296,6 +289,12 @@ impl Drop for Reservation {
     }
 }
 
+/// What a user must be allowed to do to change a file, and to keep others from it: one that is his `own` needs no more than
+/// the right to create.
+fn changing(own: bool) -> Want {
+    if own { Want::Write { keep: true } } else { Want::Change }
+}
+
 impl OpenState {
     fn new(name: &[u8], root: Root, identity: FileIdentity, sharing: Sharing, own: bool) -> Self {
         Self { name: name.to_vec(), root, identity, sharing, own: AtomicBool::new(own) }
@@ -304,6 +303,11 @@ impl OpenState {
     /// Whether the file was created by this handle.
     fn is_own(&self) -> bool {
         self.own.load(Ordering::Relaxed)
+    }
+
+    /// What its user must be allowed to do to change the file, and to keep others from it.
+    fn changing(&self) -> Want {
+        changing(self.is_own())
     }
 
     /// The request that opens the file again as it was opened.
@@ -329,7 +333,7 @@ impl Handle {
         Self {
             id,
             session: files.session,
-            shown: Arc::clone(&files.shown),
+            principal: Arc::clone(&files.principal),
             opened,
             object,
             written: AtomicU64::new(0),
@@ -347,9 +351,19 @@ impl Handle {
         }
     }
 
+    /// Whether its user did not log in.
+    fn is_of_visitor(&self) -> bool {
+        self.principal.method == Method::Anonymous
+    }
+
+    /// Its user, as others see it: empty for visitors.
+    fn shown(&self) -> &str {
+        if self.is_of_visitor() { "" } else { &self.principal.user }
+    }
+
     /// One more descriptor of its user that stays open.
     fn descriptor_slot(&self) -> Result<DescriptorSlot, Error> {
-        self.reserved.server.slots.take(&self.reserved.user, self.shown.is_empty())
+        self.reserved.server.slots.take(&self.reserved.user, self.is_of_visitor())
     }
 
     fn passed(&self, bytes: usize) {
@@ -411,11 +425,11 @@ impl Drop for Handle {
 }
 
 impl SessionFiles {
-    /// A session that has nothing open; `user` is whose it is, as others see it: empty for visitors.
-    pub(crate) fn new(server: &Arc<OpenFiles>, session: SessionId, user: &str) -> Self {
+    /// A session of this user that has nothing open.
+    pub(crate) fn new(server: &Arc<OpenFiles>, session: SessionId, principal: &Arc<Principal>) -> Self {
         Self {
             session,
-            shown: user.into(),
+            principal: Arc::clone(principal),
             server: Arc::clone(server),
             handles: Mutex::default(),
             next: AtomicU64::new(0),

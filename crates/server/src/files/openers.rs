@@ -44,6 +44,6 @@ impl OpenFiles {
             .and_if(whole == WholeLock::Exclusive, OpenedFor::EXCLUSIVE_LOCK)
             .and_if(lease.is_some(), OpenedFor::LEASE)
             .and_if(lease == Some(LeaseKind::Write), OpenedFor::WRITE_LEASE);
-        OpenerFacts { user: Arc::clone(&handle.shown), does, ranges: handle.locked_ranges() }
+        OpenerFacts { user: handle.shown().into(), does, ranges: handle.locked_ranges() }
     }
 }

@@ -4,7 +4,10 @@
 use super::*;
 use xdfs_io::store::{LocalStore, Store};
 use xdfs_proto::base::RelPath;
-use xdfs_secure::policy::{Method, Principal};
+
+fn principal(user: &str, method: Method) -> Principal {
+    Principal { user: user.to_owned(), method, key: None, scope: None }
+}
 
 struct Scene {
     server: Arc<OpenFiles>,
@@ -32,11 +35,17 @@ impl Scene {
         let sharing = Sharing { write: true, ..Sharing::default() };
         assert!(lock(&self.server.shares).open(&[7; 24], sharing));
         let reserved = self.server.reserve(user, 6).unwrap();
-        let session = SessionFiles::new(&self.server, SessionId([1; 16]), shown);
+        let session = self.session(1, shown);
         let opened = OpenState::new(b"data/f", Root::NONE, [7; 24], sharing, false);
         let handle = Arc::new(Handle::new(&session, id, opened, Object::file(NameSync::Synced), reserved));
         handle.keep(self.file());
         handle
+    }
+
+    /// A session of this user, who did not log in if the name is empty.
+    fn session(&self, number: u8, user: &str) -> SessionFiles {
+        let method = if user.is_empty() { Method::Anonymous } else { Method::Key };
+        SessionFiles::new(&self.server, SessionId([number; 16]), &Arc::new(principal(user, method)))
     }
 
     fn is_open(&self, handle: &Handle) -> bool {
@@ -91,7 +100,7 @@ fn handles_and_the_memory_of_their_paths_are_bounded_for_each_user() {
 fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
     let scene = Scene::new(4);
     let ada: Arc<str> = "ada".into();
-    let (handle, session) = (scene.handle(1, &ada), SessionFiles::new(&scene.server, SessionId([1; 16]), "ada"));
+    let (handle, session) = (scene.handle(1, &ada), scene.session(1, "ada"));
     session.adopt(&handle);
     let retired = || *handle.retired.read().unwrap();
     scene.server.take_over(1, "bob").unwrap();
@@ -108,8 +117,7 @@ fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
 fn handles_of_other_sessions_closed_ones_and_made_up_ones_are_stale() {
     let scene = Scene::new(4);
     let ada: Arc<str> = "ada".into();
-    let session = |number| SessionFiles::new(&scene.server, SessionId([number; 16]), "ada");
-    let (own, other) = (session(1), session(2));
+    let (own, other) = (scene.session(1, "ada"), scene.session(2, "ada"));
     own.adopt(&scene.handle(1, &ada));
     let kind = |session: &SessionFiles, id| session.handle(id).err().map(|error| error.kind);
     assert_eq!(kind(&own, 1), None);
@@ -125,7 +133,7 @@ fn handles_of_other_sessions_closed_ones_and_made_up_ones_are_stale() {
 #[test]
 fn numbers_of_handles_are_never_zero_and_differ() {
     let scene = Scene::new(4);
-    let session = SessionFiles::new(&scene.server, SessionId([1; 16]), "ada");
+    let session = scene.session(1, "ada");
     let ids: std::collections::BTreeSet<u64> = (0..1000).map(|_| session.next_id().unwrap()).collect();
     assert!(ids.len() == 1000 && !ids.contains(&0) && ids.iter().all(|id| *id < 1 << 62));
     assert_eq!(session.handle(*ids.first().unwrap()).err().map(|error| error.kind), Some(ErrorKind::Stale));
@@ -154,8 +162,8 @@ fn a_locked_file_stays_open_and_a_user_locks_a_bounded_number() {
 #[test]
 fn all_visitors_together_leave_a_quarter_of_the_locks_and_pipes_to_those_who_logged_in() {
     let scene = Scene::new(16);
-    let who = |user: &str, method| Principal { user: user.to_owned(), method, key: None, scope: None };
-    let visitors: Vec<_> = (0..5).map(|one| who(&format!("anonymous@192.0.2.{one}"), Method::Anonymous)).collect();
+    let visitors: Vec<_> =
+        (0..5).map(|one| principal(&format!("anonymous@192.0.2.{one}"), Method::Anonymous)).collect();
     let of_visitors: Vec<_> = visitors.iter().filter_map(|one| scene.server.slots.take_for(one).ok()).collect();
     let refused = |result: Result<(), Error>| result.err().map(|error| error.kind);
     let locked = |id, user: &str, shown| {
@@ -166,7 +174,7 @@ fn all_visitors_together_leave_a_quarter_of_the_locks_and_pipes_to_those_who_log
     let (sixth, seventh) = (locked(1, "anonymous@192.0.2.6", ""), locked(2, "anonymous@192.0.2.7", ""));
     assert_eq!((of_visitors.len(), sixth.1, seventh.1), (5, None, Some(ErrorKind::LimitExceeded)));
     let own = locked(3, "ada", "ada");
-    assert_eq!((own.1, scene.server.slots.take_for(&who("bob", Method::Key)).err()), (None, None));
+    assert_eq!((own.1, scene.server.slots.take_for(&principal("bob", Method::Key)).err()), (None, None));
     drop((of_visitors, sixth, own));
     let again: Vec<_> = visitors.iter().filter_map(|one| scene.server.slots.take_for(one).ok()).collect();
     assert_eq!(again.len(), 5, "each that was given back can be had again");
@@ -200,7 +208,7 @@ fn a_lock_stays_whatever_is_opened_and_closed_beside_it() {
 fn a_file_stays_its_creators_until_he_closes_it_and_nobody_elses() {
     let scene = Scene::new(4);
     let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
-    let session = SessionFiles::new(&scene.server, SessionId([1; 16]), "ada");
+    let session = scene.session(1, "ada");
     let create = |id| {
         let handle = scene.handle(id, &ada);
         handle.opened.own.store(true, Ordering::Relaxed);

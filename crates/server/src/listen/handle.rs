@@ -61,14 +61,15 @@ impl ServerHandle {
 
     /// Serves other exports, with other limits and another minimum level for all of them, from now
     /// on. Running operations keep what they were granted, and current sessions continue. Files that are open
-    /// on an export that has another directory now are closed.
+    /// on an export that has another directory now are closed, and those from which somebody keeps others who may not
+    /// any more.
     pub fn reload(&self, exports: Vec<Export>, limits: ServerLimits, policy: Policy) {
         self.authority.replace(Authority::new(exports, policy.floor));
         self.listener.send(ServerMessage::Reload(Box::new((limits, policy))));
         let (files, authority) = (Arc::clone(&self.files), self.authority.now());
         // Their disk may hang. Without a thread they are closed by their next calls, which are refused.
         let closing = std::thread::Builder::new().name("xdfs-closing".to_owned());
-        let _ = closing.spawn(move || files.close_moved(&authority));
+        let _ = closing.spawn(move || files.close_unfounded(&authority));
     }
 
     /// Presents this identity to new connections from now on; its key is unchanged.

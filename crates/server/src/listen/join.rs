@@ -30,7 +30,7 @@ use xdfs_proto::base::{ChannelId, Error, Level, PipelineId, SessionId};
 use xdfs_proto::negotiate::Granted;
 use xdfs_proto::session::{Role, Session, SessionLimits};
 use xdfs_secure::keys::RoleKeys;
-use xdfs_secure::policy::{Method, Principal};
+use xdfs_secure::policy::Principal;
 
 impl Server {
     /// The answer to OPEN was sent: channel 1 carries records from now on.
@@ -96,14 +96,13 @@ impl Server {
     fn context_of(&self, id: SessionId, principal: Arc<Principal>, floor: Level) -> SessionContext {
         let services = Arc::clone(&self.services);
         let budget: Arc<str> = principal.budget().to_string().into();
-        let shown = if principal.method == Method::Anonymous { "" } else { &principal.user };
         SessionContext {
             id,
             since: moment_now(),
             floor,
             metrics: Metrics::default(),
             reply_cache: services.reply_caches.of(&principal),
-            files: Arc::new(SessionFiles::new(&services.files, id, shown)),
+            files: Arc::new(SessionFiles::new(&services.files, id, &principal)),
             watches: Arc::new(self.watches.of_session(id, &principal)),
             rates: SessionRates::new(services.rates.of(&budget)),
             principal,

@@ -1,0 +1,41 @@
+//! What a reload closes: files that are open on another directory of their export, and those from which somebody keeps
+//! others who may not any more.
+//!
+//! Everything else stays open, and its calls are judged one by one.
+
+use super::{Handle, Object, OpenFiles, SessionFiles, lock};
+use crate::authorise::Authority;
+use crate::clock::seconds_now;
+use std::sync::Arc;
+
+impl OpenFiles {
+    /// Closes what nobody may have open by these rules. What a call uses is waited for, and closing a file may take as long as
+    /// its disk likes.
+    pub(crate) fn close_unfounded(&self, authority: &Authority) {
+        close_unfounded(lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect(), authority);
+    }
+}
+
+impl SessionFiles {
+    /// The same for what a batch has opened or locked by rules that a reload has replaced meanwhile.
+    pub(crate) fn close_unfounded(&self, authority: &Authority) {
+        close_unfounded(lock(&self.handles).values().cloned().collect(), authority);
+    }
+}
+
+fn close_unfounded(mut handles: Vec<Arc<Handle>>, authority: &Authority) {
+    handles.retain(|one| authority.has_moved(&one.opened.name, one.opened.root) || one.excludes_unduly(authority));
+    handles.retain(|one| !one.retire_unless_used());
+    handles.iter().for_each(|one| one.retire());
+}
+
+impl Handle {
+    /// Whether it keeps others from its file, and its user may not any more.
+    fn excludes_unduly(&self, authority: &Authority) -> bool {
+        // A pipe passes nothing any more, and keeps nobody else from its other end.
+        if !matches!(self.object, Object::File(_)) || !self.excludes_others() {
+            return false;
+        }
+        authority.authorise(&self.principal, &self.opened.name, self.opened.changing(), seconds_now()).is_err()
+    }
+}
