@@ -1,5 +1,6 @@
 //! The calls on an open file.
 
+use super::lease_calls::too_late;
 use super::leases::{AccessGuard, Pinned};
 use super::shares::Sharing;
 use super::{Handle, NameSync, Object, OpenState, SessionFiles, changing, hidden, lock, stale};
@@ -11,7 +12,7 @@ use xdfs_io::store::open_file::Seek;
 use xdfs_io::store::{OpenFile, OpenRequest};
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::lease::Access;
-use xdfs_proto::wire::file::{FileAnswer, FileCall, OpenFile as OpenCall, OpenedFile, ReadRange};
+use xdfs_proto::wire::file::{FileAnswer, FileCall, LeaseCall, OpenFile as OpenCall, OpenedFile, ReadRange};
 use xdfs_proto::wire::path::{ReplyWriter, Wanted};
 use xdfs_secure::policy::{Method, Principal};
 
@@ -35,6 +36,8 @@ pub(super) struct FileCalls {
     pub caller: Caller,
     /// What the batch does with the bytes and attributes of its file.
     pub wants: Option<Access>,
+    /// It is executed under its handle's write lease, or not at all.
+    pub under: bool,
     /// The file of the batch; none before it is opened, and when it is closed.
     pub file: Option<BatchFile>,
 }
@@ -45,7 +48,7 @@ pub(super) struct BatchFile {
     pub handle: Arc<Handle>,
     /// While the batch does what leases may exclude.
     pub access: Option<AccessGuard>,
-    /// The handle's write lease, if it is executed under that, which does not end before it.
+    /// The handle's write lease, if it is executed under that, which does not end before the slice.
     pub pinned: Option<Pinned>,
 }
 
@@ -72,6 +75,9 @@ impl FileCalls {
         if running.as_deref() == Some(&true) {
             drop(running);
             return self.call_retired(call, writer);
+        }
+        if self.is_too_late() && !matches!(call, FileCall::Lease(LeaseCall::Under)) {
+            return Err(too_late());
         }
         match call {
             FileCall::Read { ranges } => return self.read(ranges, writer),

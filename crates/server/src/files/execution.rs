@@ -5,7 +5,7 @@
 //! any other call that failed once for each handle and kind.
 
 use super::call::{Caller, FileCalls};
-use super::lease_calls::{access_of, access_of_batch, begin_on_handle};
+use super::lease_calls::{access_of, access_of_batch, begin_on_handle, is_under};
 use super::{Handle, SessionFiles};
 use crate::log::{CallLine, LoggedName};
 use crate::replies::{failure, malformed, reply_writer};
@@ -71,7 +71,7 @@ impl Execution {
         let wants = access_of_batch(batch, writes);
         let writer = reply_writer(memory, batch.calls.len(), batch.room)?;
         let file = handle.map(|handle| begin_on_handle(batch, handle, wants)).transpose()?;
-        let calls = FileCalls { caller, wants, file };
+        let calls = FileCalls { caller, wants, under: is_under(batch), file };
         Ok(Self { calls, writer, name, lines: Vec::new(), done: 0 })
     }
 
@@ -83,6 +83,9 @@ impl Execution {
         stop: &AtomicBool,
         slice: &Slice,
     ) -> Result<Poll<()>, Error> {
+        if self.done > 0 {
+            self.calls.resume();
+        }
         while let Some(call) = batch.calls.get(self.done) {
             if stop.load(Ordering::Relaxed) {
                 if self.done == 0 {
@@ -104,11 +107,12 @@ impl Execution {
                     // A lease excludes it, and whoever has it is told.
                     return Err(error);
                 }
-                if batch.stop || opens || first {
+                if batch.stop || opens || first || self.calls.is_too_late() {
                     break;
                 }
             }
             if slice.is_over() && self.done < batch.calls.len() {
+                self.calls.pause();
                 return Ok(Poll::Pending);
             }
         }

@@ -54,7 +54,7 @@ pub(super) fn begin_on_handle(
     wants: Option<Access>,
 ) -> Result<BatchFile, Error> {
     let server = &handle.reserved.server;
-    let under = matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)));
+    let under = is_under(batch);
     let pinned = if under { server.pin_lease(&handle) } else { None };
     let access = match wants.filter(|_| !under || pinned.is_some()) {
         Some(access) => Some(server.access(|| Some(handle.key()), Some(&handle), access)?),
@@ -63,7 +63,41 @@ pub(super) fn begin_on_handle(
     Ok(BatchFile { handle, access, pinned })
 }
 
+/// The first call that is not executed under the lease.
+pub(super) fn too_late() -> Error {
+    let text = "the lease is over under which this was to be changed; somebody else may have changed it";
+    Error::new(ErrorKind::TargetChanged, text)
+}
+
+/// Whether the batch is to be executed under its handle's lease.
+pub(super) fn is_under(batch: &FileBatch<'_>) -> bool {
+    matches!(batch.calls.first(), Some(FileCall::Lease(LeaseCall::Under)))
+}
+
 impl FileCalls {
+    /// The slice is over: until the next one the batch keeps its lease from ending no more. A lease for whose end nobody waits
+    /// lasts for its whole time from now on.
+    pub(super) fn pause(&mut self) {
+        if let Some(BatchFile { handle, pinned, .. }) = &mut self.file
+            && pinned.is_some()
+        {
+            handle.reserved.server.lease(handle, LeaseCall::Renew);
+            *pinned = None;
+        }
+    }
+
+    /// The next slice begins. The lease is over by now if it was waited for, or this took longer than its time.
+    pub(super) fn resume(&mut self) {
+        if let Some(BatchFile { handle, pinned, .. }) = self.file.as_mut().filter(|_| self.under) {
+            *pinned = handle.reserved.server.pin_lease(handle);
+        }
+    }
+
+    /// Whether the lease is over that it is executed under.
+    pub(super) fn is_too_late(&self) -> bool {
+        self.under && self.file.as_ref().is_some_and(|file| file.pinned.is_none())
+    }
+
     /// The same for a batch that opens its file, now that it is known which one that is. Of one that was
     /// created just now nobody has a lease.
     pub(super) fn access_of_opened(
@@ -93,10 +127,7 @@ impl FileCalls {
                 LeaseAnswer::Refused
             }
             LeaseCall::Under if pinned.is_some() => server.lease(handle, LeaseCall::Renew),
-            LeaseCall::Under => {
-                let text = "the lease is over under which this was to be changed; somebody else may have changed it";
-                return Err(Error::new(ErrorKind::TargetChanged, text));
-            }
+            LeaseCall::Under => return Err(too_late()),
             LeaseCall::Ask(_) | LeaseCall::Renew | LeaseCall::Reclaim { .. } => self.ask(call)?,
         };
         // Programs of this machine do not wait for its end: the kernel is not asked for a lease.

@@ -1,9 +1,16 @@
 //! Bounds of what one user can have open.
 #![allow(clippy::disallowed_methods, reason = "sets the scene with a directory of its own")]
 
+use super::call::Caller;
+use super::execution::Execution;
 use super::*;
+use crate::authorise::{Authority, Export};
+use std::task::Poll;
+use xdfs_engine::blocking::Slice;
 use xdfs_io::store::{LocalStore, Store};
-use xdfs_proto::base::RelPath;
+use xdfs_proto::base::{Level, RelPath};
+use xdfs_proto::lease::{Access, LeaseAnswer, LeaseKind};
+use xdfs_proto::wire::file::{FileBatch, FileCall, FileReply, LeaseCall};
 
 fn principal(user: &str, method: Method) -> Principal {
     Principal { user: user.to_owned(), method, key: None, scope: None }
@@ -12,14 +19,14 @@ fn principal(user: &str, method: Method) -> Principal {
 struct Scene {
     server: Arc<OpenFiles>,
     store: LocalStore,
-    _scratch: tempfile::TempDir,
+    scratch: tempfile::TempDir,
 }
 
 impl Scene {
     fn new(descriptors: usize) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let store = LocalStore::open_root(scratch.path(), true).unwrap();
-        Self { server: Arc::new(OpenFiles::new(descriptors).unwrap()), store, _scratch: scratch }
+        Self { server: Arc::new(OpenFiles::new(descriptors).unwrap()), store, scratch }
     }
 
     fn file(&self) -> Arc<OpenFile> {
@@ -236,6 +243,75 @@ fn a_file_stays_its_creators_until_he_closes_it_and_nobody_elses() {
     assert_eq!(lock(&scene.server.created).len(), CREATORS_MAX);
 }
 
+/// A slice in which one call is executed.
+fn no_time() -> Slice {
+    let slice = Slice::start();
+    while !slice.is_over() {
+        std::thread::yield_now();
+    }
+    slice
+}
+
+/// A file with a write lease, whose session executes three writes under it: the statuses, with what is done behind the first
+/// slice.
+fn written_under_a_lease(between: impl FnOnce(&Arc<OpenFiles>, &Handle)) -> (Vec<Option<ErrorKind>>, Vec<u8>) {
+    let mut scene = Scene::new(16);
+    let leases = Leases::new(Duration::from_secs(1), false, false, Box::new(|_, _| {}));
+    scene.server = Arc::new(OpenFiles::new(16).unwrap().with_leases(leases));
+    let (handle, files) = (scene.handle(1, &"ada".into()), Arc::new(scene.session(1, "ada")));
+    files.adopt(&handle);
+    let export =
+        Export::open_to_all("data", Arc::new(LocalStore::open_root(scene.scratch.path(), true).unwrap()), true);
+    let caller = Caller {
+        files,
+        authority: Arc::new(Authority::new(vec![export], Level::Clear)),
+        principal: Arc::new(principal("ada", Method::Anonymous)),
+        budget: "ada".into(),
+        now: 0,
+    };
+    let write = |offset, data| FileCall::Write { offset, data };
+    let calls = vec![FileCall::Lease(LeaseCall::Under), write(0, b"one"), write(3, b"two"), write(6, b"six")];
+    let batch = FileBatch { handle: 1, calls, room: 1 << 16, unordered: true, ..FileBatch::default() };
+    let (stop, wanted) = (AtomicBool::new(false), LeaseCall::Ask(LeaseKind::Write));
+    assert!(matches!(scene.server.lease(&handle, wanted), LeaseAnswer::Granted { .. }));
+    let mut execution = Execution::new(&batch, caller, Vec::new()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(execution.advance(&batch, &stop, &no_time()), Ok(Poll::Pending));
+    }
+    between(&scene.server, &handle);
+    while execution.advance(&batch, &stop, &no_time()) == Ok(Poll::Pending) {}
+    let reply = execution.finish(&batch).reply;
+    let answered = FileReply::decode(&reply, &batch.calls.iter().map(FileCall::code).collect::<Vec<_>>()).unwrap();
+    let statuses = answered.outcomes.iter().map(|one| one.as_ref().err().map(|failure| failure.kind)).collect();
+    (statuses, std::fs::read(scene.scratch.path().join("f")).unwrap())
+}
+
+#[test]
+fn a_batch_that_waits_for_its_turns_keeps_nobody_waiting_for_longer_than_its_lease() {
+    let (statuses, content) = written_under_a_lease(|server, handle| {
+        let (key, until) = (handle.key(), Instant::now() + Duration::from_secs(30));
+        while server.access(|| Some(key), None, Access::Look).is_err() {
+            assert!(Instant::now() < until, "the lease lasts as long as the batch");
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!(
+        statuses,
+        [None, None, Some(ErrorKind::TargetChanged), Some(ErrorKind::NotTried)],
+        "nothing is changed behind it"
+    );
+    assert_eq!(content, b"one");
+}
+
+#[test]
+fn a_batch_for_whose_lease_nobody_waits_is_executed_however_long_that_takes() {
+    let (statuses, content) = written_under_a_lease(|server, handle| {
+        // Nobody has waited for the lease; its time is not over before the next slice.
+        assert_eq!(server.lease_kind(handle), Some(LeaseKind::Write));
+    });
+    assert_eq!((statuses, content.as_slice()), (vec![None; 4], &b"onetwosix"[..]));
+}
+
 #[test]
 fn when_the_leases_of_before_a_start_are_over_no_name_is_looked_up_for_them() {
     let leases = Leases::new(Duration::from_millis(1), true, false, Box::new(|_, _| {}));
@@ -247,7 +323,7 @@ fn when_the_leases_of_before_a_start_are_over_no_name_is_looked_up_for_them() {
             looked = true;
             None
         };
-        drop(server.access(look, None, xdfs_proto::lease::Access::Change).unwrap());
+        drop(server.access(look, None, Access::Change).unwrap());
         looked
     };
     assert!(is_looked_up(), "a client of the process before may have one");
