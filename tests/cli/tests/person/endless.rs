@@ -1,6 +1,8 @@
 //! Servers that list without end: a command that would remember all of it ends with an error, and none takes more memory than
 //! docs/security.md says.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,7 +123,8 @@ fn wide_and_deep_trees_of_long_names_take_bounded_memory() {
     let (script, asked) = listing(400, NodeKind::Directory, |number| format!("{number:0>255}"));
     let (handle, url) = lying(script);
     let (inside, pattern) = (url.replace("/data#", "/data/x#"), url.replace("/data#", "/data/x/*/*/*#"));
-    let rows: [&[&str]; 5] = [
+    let rows: [&[&str]; 6] = [
+        &["cp", "-r", &inside, "copy"],
         &["find", &url, "-name", "none"],
         &["du", &url],
         &["ls", "-R", &url],
@@ -145,5 +148,54 @@ fn files_without_end_take_no_memory() {
         is_bounded(words, &seen, STREAMING_BYTES_MAX);
         assert!(!seen.has_ended, "{words:?} goes on for as long as the server does: {}", seen.messages);
     }
+    handle.stop();
+}
+
+/// Each is as large as a file may be, and there are more of them than fit into a number.
+#[test]
+fn sizes_that_a_server_makes_up_end_no_command_before_its_time() {
+    let scene = Scene::new();
+    let lines = (0..6).map(|number| {
+        let mut line = super::evil::line(format!("f{number}").as_bytes(), NodeKind::Regular);
+        line.node.size = u64::MAX >> 2;
+        line
+    });
+    let (handle, url) = lying(Script { listings: [(b"x".to_vec(), lines.collect())].into(), ..Script::default() });
+    let inside = url.replace("/data#", "/data/x#");
+    for number in 0..6 {
+        scene.write(format!("target/x/f{number}"), b"here");
+        scene.write(format!("there/f{number}"), b"here");
+    }
+    let rows: [(&[&str], &str); 3] = [
+        (&["cp", "-r", "--dry-run"], "target"),
+        (&["cp", "-r", "-n"], "target"),
+        (&["sync", "--dry-run", "--delete"], "there"),
+    ];
+    for (words, target) in rows {
+        scene.run(words.iter().copied().chain([inside.as_str(), target])).ends_with(0);
+    }
+    handle.stop();
+}
+
+/// What a program removed while it was open has a hidden name. A directory that has nothing else, on any number of pages, fills
+/// no program's buffer.
+#[test]
+fn hidden_names_without_end_end_the_listing_of_a_mount() {
+    assert!(xdfs_test_needs::root("only root mounts without a helper"));
+    let scene = Scene::new();
+    let (script, _) = listing(u64::MAX, NodeKind::Regular, |number| format!(".xdfs-removed-{number}"));
+    let (handle, url) = lying(script);
+    let point = scene.directory("mounted");
+    let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let below = device(&point);
+    let mut mount = scene.start(["mount", "--foreground", &url, "mounted"]);
+    while device(&point) == below {
+        assert!(!mount.ends_within(LOOK_EVERY), "it cannot be mounted");
+    }
+    let listed = std::fs::read_dir(&point).and_then(|mut names| names.next().transpose());
+    let unmounted = Command::new("umount").arg(&point).status();
+    assert!(unmounted.expect("umount runs").success());
+    mount.wait();
+    assert_eq!(listed.err().and_then(|error| error.raw_os_error()), Some(rustix::io::Errno::IO.raw_os_error()));
     handle.stop();
 }
