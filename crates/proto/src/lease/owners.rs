@@ -1,5 +1,7 @@
-//! What each user has of the places of a server, and who let others wait: they get no lease to write for a while.
+//! What each user has of the places of a server, and who let others wait: they get no lease to write for a while, and none at
+//! all if that was long.
 
+use super::LeaseKind;
 use crate::base::Instant;
 use alloc::collections::BTreeMap;
 
@@ -14,6 +16,8 @@ struct Owner {
     pauses: usize,
     /// Until when they get no lease to write.
     barred: Instant,
+    /// Until when they get none at all, and none is renewed.
+    silenced: Instant,
 }
 
 /// What all users have.
@@ -37,8 +41,17 @@ impl<U: Ord + Clone> Owners<U> {
 
     /// Whether somebody waits for this user, or did not long ago: whoever leases one file after the other would be waited for
     /// once for each of them.
-    pub(super) fn is_barred(&self, owner: &U, now: Instant) -> bool {
-        self.owners.get(owner).is_some_and(|known| known.recalled > 0 || now < known.barred)
+    pub(super) fn is_barred(&self, owner: &U, kind: LeaseKind, now: Instant) -> bool {
+        let writes = kind == LeaseKind::Write;
+        self.owners
+            .get(owner)
+            .is_some_and(|known| now < known.silenced || (writes && (known.recalled > 0 || now < known.barred)))
+    }
+
+    /// Whether the user's leases are not renewed, since one of them was waited for long: whoever has leases on many files would
+    /// be waited for as long for each of them.
+    pub(super) fn is_silenced(&self, owner: &U, now: Instant) -> bool {
+        self.is_barred(owner, LeaseKind::Read, now)
     }
 
     /// The user has one more lease.
@@ -68,9 +81,14 @@ impl<U: Ord + Clone> Owners<U> {
         self.change(owner, |known| known.pauses -= 1);
     }
 
-    /// The user gets no lease to write until then.
-    pub(super) fn bar(&mut self, owner: &U, until: Instant) {
-        self.change(owner, |known| known.barred = known.barred.max(until));
+    /// The user gets no lease to write until then, and if that is because others waited `long`, none at all.
+    pub(super) fn bar(&mut self, owner: &U, until: Instant, long: bool) {
+        self.change(owner, |known| {
+            known.barred = known.barred.max(until);
+            if long {
+                known.silenced = known.silenced.max(until);
+            }
+        });
     }
 
     /// Forgets what is over.
@@ -78,6 +96,9 @@ impl<U: Ord + Clone> Owners<U> {
         self.owners.retain(|_, known| {
             if known.barred <= now {
                 known.barred = Instant::default();
+            }
+            if known.silenced <= now {
+                known.silenced = Instant::default();
             }
             *known != Owner::default()
         });

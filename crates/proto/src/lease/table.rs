@@ -169,7 +169,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
 
     fn grant(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
         let admitted = self.files.get(file).is_none_or(|known| known.admits(holder, kind, now));
-        let barred = kind == LeaseKind::Write && self.owners.is_barred(&holder.owner, now);
+        let barred = self.owners.is_barred(&holder.owner, kind, now);
         if !admitted || barred || self.closed || !self.has_room(&holder.owner) {
             return LeaseAnswer::Refused;
         }
@@ -192,13 +192,14 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     }
 
     fn change_kind(&mut self, file: &F, holder: &Holder<U>, kind: LeaseKind, now: Instant) -> LeaseAnswer {
-        let barred = self.owners.is_barred(&holder.owner, now);
+        let barred = self.owners.is_barred(&holder.owner, LeaseKind::Write, now);
+        let renewed = self.renewed(&holder.owner, now);
         let Some(known) = self.files.get_mut(file) else { return LeaseAnswer::Refused };
         let may = kind == LeaseKind::Read || (known.admits(holder, kind, now) && !barred);
-        let until = now.after(self.terms.time);
         let Some(lease) = known.leases.get_mut(holder) else { return LeaseAnswer::Refused };
         match &mut lease.state {
             LeaseState::Granted(granted) => {
+                let until = granted.until.max(renewed);
                 *granted = Granted { kind: if may { kind } else { granted.kind }, until };
                 lease.state.answer(now)
             }
@@ -207,14 +208,19 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         }
     }
 
+    /// Until when a lease lasts that is renewed now, unless it does so for longer already.
+    fn renewed(&self, owner: &U, now: Instant) -> Instant {
+        if self.owners.is_silenced(owner, now) { Instant::default() } else { now.after(self.terms.time) }
+    }
+
     /// A client wants to have its lease for longer. One that is gone is not granted anew.
     pub fn renew(&mut self, holder: &Holder<U>, now: Instant) -> LeaseAnswer {
         let Some(file) = self.holders.get(holder).cloned() else { return LeaseAnswer::Refused };
         self.expire(&file, now);
-        let time = self.terms.time;
+        let renewed = self.renewed(&holder.owner, now);
         let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
         match &mut lease.state {
-            LeaseState::Granted(granted) => granted.until = now.after(time),
+            LeaseState::Granted(granted) => granted.until = granted.until.max(renewed),
             LeaseState::Recalled(_) => {}
             LeaseState::Lost(_) => return LeaseAnswer::Refused,
         }
@@ -262,7 +268,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         let lease = self.lease(old).map(|lease| lease.state);
         let Some(LeaseState::Lost(Lost { kind, until, recalled })) = lease else { return LeaseAnswer::Refused };
         self.remove(old);
-        let until = if recalled.is_some() { until } else { now.after(self.terms.time) };
+        let until = if recalled.is_some() { until } else { until.max(self.renewed(&holder.owner, now)) };
         self.insert(file, holder, Granted { kind, until });
         self.answer_again(holder, recalled, now)
     }
@@ -278,12 +284,14 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         answer
     }
 
-    /// A client gives its lease back. Its owner gets none to write for twice the time that somebody waited for it.
+    /// A client gives its lease back. Its owner gets none to write for twice the time that somebody waited for it; none at all,
+    /// if that was more than a client takes that answers at once, a twentieth of a lease.
     pub fn give_back(&mut self, holder: &Holder<U>, now: Instant) {
         let recalled = self.remove(holder).and_then(LeaseState::recalled);
         if let Some(since) = recalled.filter(|since| *since < now) {
             let waited = now.since(since);
-            self.owners.bar(&holder.owner, now.after(waited).after(waited));
+            let long = waited > self.terms.time / 20;
+            self.owners.bar(&holder.owner, now.after(waited).after(waited), long);
         }
     }
 
@@ -402,7 +410,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         let over: BTreeSet<Holder<U>> = over.map(|(holder, _)| holder.clone()).collect();
         for holder in &over {
             if let Some(state) = self.remove(holder).filter(|state| state.recalled().is_some()) {
-                self.owners.bar(&holder.owner, state.until().after(self.terms.pause));
+                self.owners.bar(&holder.owner, state.until().after(self.terms.pause), true);
             }
         }
         self.tidy(file, now);

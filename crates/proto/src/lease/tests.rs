@@ -34,8 +34,58 @@ fn whoever_never_answers_delays_others_once_and_gets_no_lease_for_a_while() {
     table.end(&7, Access::Change, at(11));
     table.end(&7, Access::Look, at(11));
     assert_eq!(table.renew(&a, at(11)), LeaseAnswer::Refused);
-    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(28)), LeaseAnswer::Refused);
-    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(29)), GRANTED);
+    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(29)), LeaseAnswer::Refused);
+    assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(30)), GRANTED);
+}
+
+/// One user renews the leases on three files as soon as it is asked, and answers recalls after so many seconds: when the last
+/// of the files is changed, if they are changed one after the other from the first second on.
+fn last_change(answers_after: u64) -> u64 {
+    let mut table = LeaseTable::new(LeaseTerms { most_each: 3, ..TERMS });
+    let mut left = alloc::vec::Vec::new();
+    for file in 1..=3 {
+        assert_eq!(table.ask(&file, &who(1, file.into()), LeaseKind::Read, at(0)), GRANTED);
+        left.push(file);
+    }
+    let mut since = 1;
+    for now in 1..100 {
+        if now == since + answers_after {
+            table.give_back(&who(1, left[0].into()), at(now));
+        }
+        (1..=3).for_each(|file| _ = table.renew(&who(1, file), at(now)));
+        while table.begin(&left[0], None, Access::Change, at(now)).is_ok() {
+            table.end(&left[0], Access::Change, at(now));
+            let ask =
+                |table: &mut LeaseTable<u8, u8>, file| table.ask(&file, &who(1, file.into()), LeaseKind::Read, at(now));
+            assert_eq!(ask(&mut table, left[0]), LeaseAnswer::Refused, "at {now}");
+            left.remove(0);
+            since = now;
+            if left.is_empty() {
+                return now;
+            }
+        }
+    }
+    panic!("somebody waits without end");
+}
+
+#[test]
+fn whoever_answers_no_recall_or_late_has_nothing_renewed_and_delays_others_by_two_leases_on_all_files() {
+    assert_eq!((last_change(1000), last_change(9), last_change(5)), (20, 19, 15));
+}
+
+#[test]
+fn whoever_answers_at_once_has_other_leases_renewed_and_may_have_more_to_read() {
+    let (mut table, a, b) = (LeaseTable::new(LeaseTerms { most_each: 4, ..TERMS }), who(1, 1), who(1, 2));
+    assert_eq!(
+        (table.ask(&1, &a, LeaseKind::Read, at(0)), table.ask(&2, &b, LeaseKind::Read, at(0))),
+        (GRANTED, GRANTED)
+    );
+    assert!(table.begin(&1, None, Access::Change, at(1)).is_err());
+    assert_eq!((table.renew(&b, at(1)), table.ask(&3, &who(1, 3), LeaseKind::Read, at(1))), (GRANTED, GRANTED));
+    let soon = at(1).after(Duration::from_millis(500));
+    table.give_back(&a, soon);
+    assert_eq!((table.renew(&b, soon), table.ask(&4, &who(1, 4), LeaseKind::Read, soon)), (GRANTED, GRANTED));
+    assert_eq!(table.ask(&5, &who(1, 5), LeaseKind::Write, soon), LeaseAnswer::Refused);
 }
 
 #[test]
@@ -92,8 +142,15 @@ fn whoever_does_not_answer_gets_no_lease_to_write_on_any_file_for_a_while() {
     assert_eq!(table.ask(&3, &who(2, 3), write, at(9)), to_write, "nobody waits for the other one");
     assert_eq!(table.ask(&2, &b, read, at(10)), GRANTED, "nobody who looks waits for it");
     assert_eq!(table.begin(&1, None, Access::Look, at(10)), Ok(()));
-    assert_eq!(table.ask(&2, &b, write, at(11)), GRANTED, "it keeps what it has");
-    table.give_back(&b, at(12));
+    let rest = LeaseAnswer::Granted { kind: read, time: Duration::from_secs(9) };
+    assert_eq!(table.ask(&2, &b, write, at(11)), rest, "it keeps what it has, and for no longer");
+    assert_eq!(table.renew(&b, at(12)), LeaseAnswer::Granted { kind: read, time: Duration::from_secs(8) });
+    table.lost(&b);
+    let again = table.reclaim(&2, 2, &who(1, 3), read, at(13));
+    assert_eq!(again, LeaseAnswer::Granted { kind: read, time: Duration::from_secs(7) });
+    let b = who(1, 3);
+    table.give_back(&b, at(13));
+    assert_eq!(table.ask(&2, &b, read, at(29)), LeaseAnswer::Refused);
     assert_eq!(table.ask(&2, &b, write, at(29)), LeaseAnswer::Refused);
     assert_eq!(table.ask(&2, &b, write, at(30)), to_write);
     table.give_back(&b, at(30));

@@ -76,7 +76,7 @@ pub(super) const FAULTS: &[Fault] = &[
         edits: &[edit(
             TABLE,
             "            LeaseState::Recalled(_) => {}\n",
-            "            LeaseState::Recalled(recalled) if BUG => recalled.until = now.after(time),\n            LeaseState::Recalled(_) => {}\n",
+            "            LeaseState::Recalled(recalled) if BUG => recalled.until = renewed,\n            LeaseState::Recalled(_) => {}\n",
         )],
         runs: &[run(&MODEL, READ, WAITS), run(&SIMULATION, RUNS, "longer than a lease")],
     },
@@ -146,8 +146,8 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a recalled lease is a new one for whoever lost its session and has it again",
         edits: &[edit(
             TABLE,
-            "        let until = if recalled.is_some() { until } else { now.after(self.terms.time) };\n",
-            "        let recalled = recalled.filter(|_| !BUG);\n        let until = if recalled.is_some() { until } else { now.after(self.terms.time) };\n",
+            "        let until = if recalled.is_some() { until } else { until.max(self.renewed(&holder.owner, now)) };\n",
+            "        let recalled = recalled.filter(|_| !BUG);\n        let until = if recalled.is_some() { until } else { until.max(self.renewed(&holder.owner, now)) };\n",
         )],
         runs: &[run(&MODEL, LOST, WAITS), run(&SIMULATION, RUNS, "a recalled lease began anew")],
     },
