@@ -71,8 +71,8 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "what was in flight when a session was lost is done again without a look",
         edits: &[edit(
             UP,
-            "            UploadTask::Entry(entry) => self.large_again(entry),\n",
-            "            UploadTask::Entry(entry) if !BUG => self.large_again(entry),\n",
+            "            UploadTask::Entry(entry) | UploadTask::Arrived(entry, _) => self.large_again(entry),\n",
+            "            UploadTask::Entry(entry) | UploadTask::Arrived(entry, _) if !BUG => self.large_again(entry),\n",
         )],
         runs: &[run(&TREES, AMOUNT, JUDGED)],
     },
