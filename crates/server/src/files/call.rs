@@ -1,7 +1,6 @@
 //! The calls on an open file.
 
-use super::lease_calls::too_late;
-use super::leases::{AccessGuard, Pinned};
+use super::leases::{AccessGuard, Pinned, too_late};
 use super::shares::Sharing;
 use super::{Handle, NameSync, Object, OpenState, SessionFiles, changing, hidden, lock, stale};
 use crate::authorise::{Authority, Authorized, Want};

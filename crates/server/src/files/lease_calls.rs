@@ -2,7 +2,7 @@
 
 use super::Handle;
 use super::call::{BatchFile, FileCalls, OpenedHandle, change_of};
-use super::leases::{AccessGuard, FileKey};
+use super::leases::{AccessGuard, FileKey, too_late};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
@@ -61,12 +61,6 @@ pub(super) fn begin_on_handle(
         None => None,
     };
     Ok(BatchFile { handle, access, pinned })
-}
-
-/// The first call that is not executed under the lease.
-pub(super) fn too_late() -> Error {
-    let text = "the lease is over under which this was to be changed; somebody else may have changed it";
-    Error::new(ErrorKind::TargetChanged, text)
 }
 
 /// Whether the batch is to be executed under its handle's lease.

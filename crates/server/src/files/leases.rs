@@ -321,3 +321,9 @@ impl Drop for Pinned {
         self.server.leases.with(|table, _| table.leases.unpin(&self.who));
     }
 }
+
+/// The first call that is not executed under the lease.
+pub(super) fn too_late() -> Error {
+    let text = "the lease is over under which this was to be changed; somebody else may have changed it";
+    Error::new(ErrorKind::TargetChanged, text)
+}
