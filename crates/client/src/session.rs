@@ -125,8 +125,7 @@ impl Session {
             pipelines: accept.pipelines,
             block: accept.block,
             window: accept.window,
-            // Who asked for less than a server grants keeps to it: the wait is the client's.
-            stall: Duration::from_millis(accept.stall_ms.into()).min(options.stall.unwrap_or(limits::STALL_MAX)),
+            stall: Duration::from_millis(accept.stall_ms.into()).min(stall_max(options)),
             congestion: link.congestion_name(),
             host_key: shown.fingerprint,
             method,
@@ -260,6 +259,13 @@ impl Session {
         self.pipelines.close();
         self.registry.failure().map_or(Ok(()), Err)
     }
+}
+
+/// The longest stall deadline that a server may grant: whoever asked for less waits no longer than that, and for
+/// at least as long as may be asked for.
+fn stall_max(options: &ConnectOptions) -> Duration {
+    let asked = options.stall.filter(|asked| !asked.is_zero());
+    asked.map_or(limits::STALL_MAX, |asked| asked.max(limits::STALL_MIN))
 }
 
 /// The limits of the state machine, as granted.
