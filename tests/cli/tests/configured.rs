@@ -230,20 +230,25 @@ fn a_new_export_is_served_by_a_new_process_and_a_running_transfer_goes_on() {
 /// Small files, far more than may be on their way at a time: most of them are asked for after the reload.
 const MANY: usize = 3000;
 
+/// A copy of so many files of so many bytes to `files/tree`, which has begun and waits for the relay.
+fn held_copy(scene: &Scene, server: &Server, (files, bytes): (usize, usize), options: &[&str]) -> (Running, Relay) {
+    for number in 0..files {
+        scene.write(format!("tree/{number}"), &pattern(bytes, number as u64));
+    }
+    let relay = Relay::holding(server, 1, 4 << 20);
+    let url = format!("xdfs://{}/files/tree#{}", relay.address(), server.host_key());
+    let sending = scene.start([&["cp", "-r", "--quiet"], options, &["tree", &url]].concat());
+    relay.wait_until_held();
+    (sending, relay)
+}
+
 #[test]
 fn what_a_hand_over_takes_away_is_taken_from_the_sessions_of_the_old_process_too() {
     let scene = scene();
     let one = format!("{AUDIT}{}", export("files", "a", ""));
     let server = serve(&scene, &one);
     let successor = child_of(server.process()).expect("a process waits to take over");
-    let relay = Relay::holding(&server, 1, 4 << 20);
-    scene.directory("tree");
-    for number in 0..MANY {
-        scene.write(format!("tree/{number}"), &pattern(10 << 10, number as u64));
-    }
-    let url = format!("xdfs://{}/files/tree#{}", relay.address(), server.host_key());
-    let sending = scene.start(["cp", "-r", "--quiet", "tree", &url]);
-    relay.wait_until_held();
+    let (sending, relay) = held_copy(&scene, &server, (MANY, 10 << 10), &[]);
     let fixed = one.replace("anonymous = \"rw\"", "anonymous = \"ro\"");
     reload(&scene, &server, &format!("{fixed}{}", export("more", "b", "")), "ok");
     event(&scene, "the hand-over", |event| event["event"] == "handed_over");
@@ -263,14 +268,7 @@ fn what_is_withdrawn_after_a_hand_over_is_withdrawn_from_the_sessions_that_staye
     let one = format!("{AUDIT}{}", export("files", "a", ""));
     let server = serve(&scene, &one);
     let successor = child_of(server.process()).expect("a process waits to take over");
-    let relay = Relay::holding(&server, 1, 4 << 20);
-    scene.directory("tree");
-    for number in 0..MANY {
-        scene.write(format!("tree/{number}"), &pattern(10 << 10, number as u64));
-    }
-    let url = format!("xdfs://{}/files/tree#{}", relay.address(), server.host_key());
-    let sending = scene.start(["cp", "-r", "--quiet", "tree", &url]);
-    relay.wait_until_held();
+    let (sending, relay) = held_copy(&scene, &server, (MANY, 10 << 10), &[]);
     let more = export("more", "b", "");
     reload(&scene, &server, &format!("{one}{more}"), "ok");
     event(&scene, "the hand-over", |event| event["event"] == "handed_over");
@@ -318,14 +316,8 @@ fn a_floor_that_is_raised_holds_for_open_sessions_too() {
     let scene = scene();
     let exports = format!("{AUDIT}{}", export("files", "a", ""));
     let server = serve(&scene, &exports);
-    let relay = Relay::holding(&server, 1, 4 << 20);
-    scene.directory("tree");
-    for number in 0..LARGE {
-        scene.write(format!("tree/{number}"), &pattern(128 << 10, number as u64));
-    }
-    let url = format!("xdfs://{}/files/tree#{}", relay.address(), server.host_key());
-    let sending = scene.start(["cp", "-r", "-P", "1", "--quiet", "--protection", "integrity", "tree", &url]);
-    relay.wait_until_held();
+    let options = ["-P", "1", "--protection", "integrity"];
+    let (sending, relay) = held_copy(&scene, &server, (LARGE, 128 << 10), &options);
     reload(&scene, &server, &format!("min-protection = \"private\"\n{exports}"), "ok");
     relay.release();
     sending.wait().ends_with(exit::DONE);

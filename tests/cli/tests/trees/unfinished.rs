@@ -68,29 +68,43 @@ pub(super) fn signal_after(time: Duration, running: Running, signal: Signal, ser
     running.wait();
 }
 
-/// Both directions, each ended in every way at moments spread over a whole copy.
-#[test]
-fn the_same_command_goes_on_where_a_copy_was_ended_and_leaves_nothing() {
+/// What ends a copy: a signal to the client, or to the server.
+const ENDS: [(&str, Signal); 3] = [("client", Signal::KILL), ("client", Signal::TERM), ("server", Signal::KILL)];
+
+/// Two trees, a server, and how long a whole copy takes.
+fn begin(copy: &[&str]) -> (Scene, Server, Duration) {
     let scene = Scene::new();
     plant_large(&scene, "tree");
     plant_large(&scene, "server/source");
-    let mut server = serve(&scene, "127.0.0.1:0");
-    let address = server.address().to_owned();
+    let server = serve(&scene, "127.0.0.1:0");
     let since = Instant::now();
-    scene.run(["cp", "-r", "tree", &server.url("whole")]).ends_with(0);
-    let whole = since.elapsed();
+    scene.run([copy, &["tree", &server.url("whole")]].concat()).ends_with(0);
+    (scene, server, since.elapsed())
+}
+
+/// Runs `words`, ended at this moment in this way; the server that is there afterwards.
+fn ended(scene: &Scene, server: Server, words: &[&str], moment: Duration, (way, signal): (&str, Signal)) -> Server {
+    let of_server = (way == "server").then_some(&server);
+    signal_after(moment, scene.start(words), signal, of_server);
+    if way == "client" {
+        return server;
+    }
+    let address = server.address().to_owned();
+    drop(server);
+    serve(scene, &address)
+}
+
+/// Both directions, each ended in every way at moments spread over a whole copy.
+#[test]
+fn the_same_command_goes_on_where_a_copy_was_ended_and_leaves_nothing() {
+    let (scene, mut server, whole) = begin(&["cp", "-r"]);
     for round in 0..ROUNDS {
         let moment = whole * (round + 1) / (ROUNDS + 1);
-        for (way, signal) in [("client", Signal::KILL), ("client", Signal::TERM), ("server", Signal::KILL)] {
-            let name = format!("{way}{}-{round}", signal.as_raw());
+        for end in ENDS {
+            let name = format!("{}{}-{round}", end.0, end.1.as_raw());
             let (up, source, down) = (server.url(&name), server.url("source"), format!("down-{name}"));
             for words in [["cp", "-r", "--retry", "0", "tree", &up], ["cp", "-r", "--retry", "0", &source, &down]] {
-                let of_server = (way == "server").then_some(&server);
-                signal_after(moment, scene.start(words), signal, of_server);
-                if way == "server" {
-                    drop(server);
-                    server = serve(&scene, &address);
-                }
+                server = ended(&scene, server, &words, moment, end);
                 // A copy that was whole, times included, before the signal came is done: once more it would go into
                 // what is there.
                 let copies = [("tree", format!("server/{name}")), ("server/source", down.clone())];
@@ -110,35 +124,23 @@ fn the_same_command_goes_on_where_a_copy_was_ended_and_leaves_nothing() {
 /// `sync --delete` removes what is not at the source, and what a killed one left is not.
 #[test]
 fn what_a_killed_sync_left_the_same_command_removes() {
-    let scene = Scene::new();
-    plant_large(&scene, "tree");
-    plant_large(&scene, "server/source");
-    let mut server = serve(&scene, "127.0.0.1:0");
-    let address = server.address().to_owned();
-    let since = Instant::now();
-    scene.run(["sync", "--delete", "tree", &server.url("whole")]).ends_with(0);
-    let whole = since.elapsed();
+    let (scene, mut server, whole) = begin(&["sync", "--delete"]);
     for round in 1..4 {
-        for (way, signal) in [("client", Signal::KILL), ("client", Signal::TERM), ("server", Signal::KILL)] {
-            let name = format!("{way}{}-{round}", signal.as_raw());
+        for end in ENDS {
+            let name = format!("{}{}-{round}", end.0, end.1.as_raw());
             let (up, source, down) = (server.url(&name), server.url("source"), format!("down-{name}"));
-            let copies = [
-                (["tree", &up], "tree", format!("server/{name}"), "server"),
-                ([&source, &down], "server/source", down.clone(), down.as_str()),
-            ];
-            for (ends, from, to, top) in &copies {
-                scene.write(format!("{to}/gone"), b"not at the source");
-                let words = [&["sync", "--delete", "--retry", "0"][..], ends].concat();
-                let of_server = (way == "server").then_some(&server);
-                signal_after(whole * round / 4, scene.start(&words), signal, of_server);
-                if way == "server" {
-                    drop(server);
-                    server = serve(&scene, &address);
-                }
-                scene.run(&words).ends_with(0).is_silent();
-                assert_eq!(differences(&scene.path(from), &scene.path(to), false), "", "{words:?}");
-                is_clean(&scene.path(top));
+            let to = format!("server/{name}");
+            for (source, target, original, copy) in
+                [("tree", &up, "tree", &to), (&source, &down, "server/source", &down)]
+            {
+                scene.write(format!("{copy}/gone"), b"not at the source");
+                let words = ["sync", "--delete", "--retry", "0", source, target];
+                server = ended(&scene, server, &words, whole * round / 4, end);
+                scene.run(words).ends_with(0).is_silent();
+                same(&scene, original, copy, false);
             }
+            is_clean(&scene.path(&down));
+            is_clean(&scene.path("server"));
         }
     }
 }
