@@ -144,7 +144,7 @@ impl Tree for LocalStore {
     fn rename(&self, from: &RelPath, to: &RelPath, existing: Existing) -> Result<()> {
         let (source, name) = self.changed_parent(Verb::Rename, from)?;
         let (target, new) = self.changed_parent(Verb::Rename, to)?;
-        // What is a directory by then would be one that is not listed.
+        // Before it is known whether a directory is renamed: at its new place it can be found at once.
         let changing = self.fresh.changing(to);
         let directory = source.kind_of(name) == Ok(Some(FileType::Directory));
         let outcome = match existing {

@@ -187,7 +187,9 @@ impl List {
     /// A directory was renamed to `to`; which listed names were below it is unknown.
     fn moved(&mut self, to: &RelPath) {
         self.serial += 1;
-        if !self.made.is_empty() || self.dropped.is_some() {
+        // What others are making may be below it, and will be listed by its old path.
+        let others = self.changing.len() > 1;
+        if !self.made.is_empty() || self.dropped.is_some() || others {
             let dropped = self.dropped.get_or_insert_default();
             dropped.serial = self.serial;
             let below: Vec<_> = dropped.synced.iter().filter(|synced| synced.is_within(to)).cloned().collect();
@@ -310,6 +312,16 @@ mod tests {
         fresh.changing(&to).moved();
         assert_eq!(places(&fresh, "a/b/c"), [path("a/b"), path("a"), path("")], "what came with it is not known");
         assert!(fresh.lock().changing.is_empty());
+    }
+
+    #[test]
+    fn what_was_made_in_a_directory_that_was_renamed_meanwhile_is_unsynced_at_its_new_place() {
+        let fresh = UnsyncedDirs::default();
+        let (old, new) = (path("a/c"), path("b"));
+        let making = fresh.changing(&old);
+        fresh.changing(&new).moved();
+        making.created();
+        assert_eq!(places(&fresh, "b/c"), [path("b"), path("")]);
     }
 
     #[test]
