@@ -70,11 +70,11 @@ impl FileJob {
                 Poll::Pending
             }
             Ok(Poll::Ready(())) => {
+                self.close_unfounded(&execution);
                 let Done { reply, name, lines, safety } = execution.finish(batch);
                 if let Some(doing) = once {
                     doing.end(Some(&reply));
                 }
-                self.close_unfounded();
                 if !lines.is_empty() {
                     self.whom.record(LoggedName::from(name.as_slice()), lines, safety, None);
                 }
@@ -84,12 +84,11 @@ impl FileJob {
         }
     }
 
-    /// Whatever was opened or locked by rules that are replaced by now was not there yet when the reload looked.
-    fn close_unfounded(&self) {
-        let session = &self.whom.session;
-        let authority = session.services.authority.now();
+    /// What the batch opened or locked by rules that are replaced by now was not there yet when the reload looked.
+    fn close_unfounded(&self, execution: &Execution) {
+        let authority = self.whom.session.services.authority.now();
         if !Arc::ptr_eq(&authority, &self.whom.authority) {
-            session.files.close_unfounded(&authority);
+            execution.close_unfounded(&authority);
         }
     }
 

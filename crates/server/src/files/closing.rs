@@ -3,7 +3,8 @@
 //!
 //! Everything else stays open, and its calls are judged one by one.
 
-use super::{Handle, Object, OpenFiles, SessionFiles, lock};
+use super::execution::Execution;
+use super::{Handle, Object, OpenFiles, lock};
 use crate::authorise::Authority;
 use crate::clock::seconds_now;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ impl OpenFiles {
     }
 }
 
-impl SessionFiles {
-    /// The same for what a batch has opened or locked by rules that a reload has replaced meanwhile.
+impl Execution {
+    /// The same for the file of a batch that was judged by rules which a reload has replaced meanwhile.
     pub(crate) fn close_unfounded(&self, authority: &Authority) {
-        close_unfounded(lock(&self.handles).values().cloned().collect(), authority);
+        close_unfounded(self.handle().into_iter().collect(), authority);
     }
 }
 

@@ -119,6 +119,11 @@ impl Execution {
         Ok(Poll::Ready(()))
     }
 
+    /// The file of the batch, if it has one now.
+    pub(super) fn handle(&self) -> Option<Arc<Handle>> {
+        self.calls.file.as_ref().map(|file| Arc::clone(&file.handle))
+    }
+
     /// The outcome of `batch`, when all of it is complete.
     pub(crate) fn finish(self, batch: &FileBatch<'_>) -> Done {
         let safety = batch.calls.iter().any(FileCall::changes).then_some(Safety::Written);
@@ -127,8 +132,7 @@ impl Execution {
 
     fn next(&mut self, call: &FileCall<'_>) -> Result<(), Error> {
         self.done += 1;
-        let handle_of = |calls: &FileCalls| calls.file.as_ref().map(|file| Arc::clone(&file.handle));
-        let before = handle_of(&self.calls);
+        let before = self.handle();
         let left = self.writer.left();
         let result = self.calls.call(call, &mut self.writer);
         if let Err(error) = &result
@@ -136,7 +140,7 @@ impl Execution {
         {
             self.writer.fail(failure(error));
         }
-        let handle = handle_of(&self.calls).or(before);
+        let handle = self.handle().or(before);
         self.lines.extend(line(call, handle.as_deref(), &result));
         result
     }
