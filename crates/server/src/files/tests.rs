@@ -252,11 +252,14 @@ fn no_time() -> Slice {
     slice
 }
 
-/// A file with a write lease, whose session executes three writes under it: the statuses, with what is done behind the first
-/// slice.
-fn written_under_a_lease(between: impl FnOnce(&Arc<OpenFiles>, &Handle)) -> (Vec<Option<ErrorKind>>, Vec<u8>) {
+/// A file with a write lease of this time, whose session executes three writes under it: the statuses, with what is done
+/// behind the first two slices.
+fn written_under_a_lease(
+    time: Duration,
+    mut behind: impl FnMut(usize, &Arc<OpenFiles>, &Handle),
+) -> (Vec<Option<ErrorKind>>, Vec<u8>) {
     let mut scene = Scene::new(16);
-    let leases = Leases::new(Duration::from_secs(1), false, false, Box::new(|_, _| {}));
+    let leases = Leases::new(time, false, false, Box::new(|_, _| {}));
     scene.server = Arc::new(OpenFiles::new(16).unwrap().with_leases(leases));
     let (handle, files) = (scene.handle(1, &"ada".into()), Arc::new(scene.session(1, "ada")));
     files.adopt(&handle);
@@ -275,10 +278,10 @@ fn written_under_a_lease(between: impl FnOnce(&Arc<OpenFiles>, &Handle)) -> (Vec
     let (stop, wanted) = (AtomicBool::new(false), LeaseCall::Ask(LeaseKind::Write));
     assert!(matches!(scene.server.lease(&handle, wanted), LeaseAnswer::Granted { .. }));
     let mut execution = Execution::new(&batch, caller, Vec::new()).unwrap();
-    for _ in 0..2 {
+    for number in 0..2 {
         assert_eq!(execution.advance(&batch, &stop, &no_time()), Ok(Poll::Pending));
+        behind(number, &scene.server, &handle);
     }
-    between(&scene.server, &handle);
     while execution.advance(&batch, &stop, &no_time()) == Ok(Poll::Pending) {}
     let reply = execution.finish(&batch).reply;
     let answered = FileReply::decode(&reply, &batch.calls.iter().map(FileCall::code).collect::<Vec<_>>()).unwrap();
@@ -288,7 +291,10 @@ fn written_under_a_lease(between: impl FnOnce(&Arc<OpenFiles>, &Handle)) -> (Vec
 
 #[test]
 fn a_batch_that_waits_for_its_turns_keeps_nobody_waiting_for_longer_than_its_lease() {
-    let (statuses, content) = written_under_a_lease(|server, handle| {
+    let (statuses, content) = written_under_a_lease(Duration::from_secs(1), |number, server, handle| {
+        if number == 0 {
+            return;
+        }
         let (key, until) = (handle.key(), Instant::now() + Duration::from_secs(30));
         while server.access(|| Some(key), None, Access::Look).is_err() {
             assert!(Instant::now() < until, "the lease lasts as long as the batch");
@@ -305,8 +311,13 @@ fn a_batch_that_waits_for_its_turns_keeps_nobody_waiting_for_longer_than_its_lea
 
 #[test]
 fn a_batch_for_whose_lease_nobody_waits_is_executed_however_long_that_takes() {
-    let (statuses, content) = written_under_a_lease(|server, handle| {
-        // Nobody has waited for the lease; its time is not over before the next slice.
+    // Each slice is late, and none by the time of a lease, which is over before the third.
+    let time = Duration::from_secs(3);
+    let (statuses, content) = written_under_a_lease(time, |_, server, handle| {
+        let until = Instant::now() + time * 3 / 5;
+        while Instant::now() < until {
+            std::thread::yield_now();
+        }
         assert_eq!(server.lease_kind(handle), Some(LeaseKind::Write));
     });
     assert_eq!((statuses, content.as_slice()), (vec![None; 4], &b"onetwosix"[..]));
