@@ -50,7 +50,8 @@ struct Shared {
     authority: CurrentAuthority,
     tell: TellChanged,
     table: Mutex<Table>,
-    /// What could not be sent. The listener adds to it, and never waits for the table.
+    /// What could not be sent. The listener adds to it without waiting for the table, which it does at a reload and at the end
+    /// of a session that watched something.
     owed: Mutex<BTreeMap<SessionId, Arc<Queue>>>,
     telling: Mutex<Telling>,
 }

@@ -13,7 +13,8 @@ use xdfs_proto::notices;
 use xdfs_proto::wire::notice::{Changes, Notice};
 
 /// Names of one directory that are told apart in a round, and names for which the user of one session is
-/// judged in it: all that a session is told anyway. Without rights nothing is told, and no name fills it.
+/// judged in it, besides once for each of its watches: all that a session is told anyway. Without rights nothing is told,
+/// and no name fills it.
 const NAMES_MAX: usize = notices::NAMES_MAX;
 
 /// Names of all directories in a round.
