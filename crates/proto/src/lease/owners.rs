@@ -2,7 +2,7 @@
 //! all if that was long.
 
 use super::LeaseKind;
-use crate::base::Instant;
+use crate::base::{Duration, Instant};
 use alloc::collections::BTreeMap;
 
 /// What a user has.
@@ -16,6 +16,8 @@ struct Owner {
     pauses: usize,
     /// Until when they get no lease to write.
     barred: Instant,
+    /// Until when what others waited for their leases is in `barred`: who waits for two at once waits once.
+    counted: Instant,
     /// Until when they get none at all, and none is renewed.
     silenced: Instant,
 }
@@ -48,8 +50,8 @@ impl<U: Ord + Clone> Owners<U> {
             .is_some_and(|known| now < known.silenced || (writes && (known.recalled > 0 || now < known.barred)))
     }
 
-    /// Whether the user's leases are not renewed, since one of them was waited for long: whoever has leases on many files would
-    /// be waited for as long for each of them.
+    /// Whether the user's leases are not renewed, since others have waited for long: whoever has leases on many files would
+    /// be waited for once for each of them.
     pub(super) fn is_silenced(&self, owner: &U, now: Instant) -> bool {
         self.is_barred(owner, LeaseKind::Read, now)
     }
@@ -81,21 +83,33 @@ impl<U: Ord + Clone> Owners<U> {
         self.change(owner, |known| known.pauses -= 1);
     }
 
-    /// The user gets no lease to write until then, and if that is because others waited `long`, none at all.
-    pub(super) fn bar(&mut self, owner: &U, until: Instant, long: bool) {
+    /// Others have waited from `since` until `now`: the user gets no lease to write for twice as long as all of that, and none
+    /// at all, if that comes to more than `most`.
+    pub(super) fn waited(&mut self, owner: &U, since: Instant, now: Instant, most: Duration) {
+        self.change(owner, |known| {
+            let since = since.max(known.counted);
+            let waited = now.since(since);
+            known.counted = now;
+            known.barred = known.barred.max(since).after(waited).after(waited).after(waited);
+            if known.barred.since(now) > most {
+                known.silenced = known.silenced.max(known.barred);
+            }
+        });
+    }
+
+    /// A lease of the user was not given back in time: until then they get none, and none is renewed.
+    pub(super) fn silence(&mut self, owner: &U, until: Instant) {
         self.change(owner, |known| {
             known.barred = known.barred.max(until);
-            if long {
-                known.silenced = known.silenced.max(until);
-            }
+            known.silenced = known.silenced.max(until);
         });
     }
 
     /// Forgets what is over.
     pub(super) fn expire(&mut self, now: Instant) {
         self.owners.retain(|_, known| {
-            if known.barred <= now {
-                known.barred = Instant::default();
+            if known.barred <= now && known.recalled == 0 {
+                (known.barred, known.counted) = (Instant::default(), Instant::default());
             }
             if known.silenced <= now {
                 known.silenced = Instant::default();

@@ -284,14 +284,12 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         answer
     }
 
-    /// A client gives its lease back. Its owner gets none to write for twice the time that somebody waited for it; none at all,
-    /// if that was more than a client takes that answers at once, a twentieth of a lease.
+    /// A client gives its lease back. Its owner gets none to write for twice the time that others waited, for this one and those
+    /// before it; none at all, if that is longer than a lease.
     pub fn give_back(&mut self, holder: &Holder<U>, now: Instant) {
         let recalled = self.remove(holder).and_then(LeaseState::recalled);
-        if let Some(since) = recalled.filter(|since| *since < now) {
-            let waited = now.since(since);
-            let long = waited > self.terms.time / 20;
-            self.owners.bar(&holder.owner, now.after(waited).after(waited), long);
+        if let Some(since) = recalled {
+            self.owners.waited(&holder.owner, since, now, self.terms.time);
         }
     }
 
@@ -410,7 +408,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         let over: BTreeSet<Holder<U>> = over.map(|(holder, _)| holder.clone()).collect();
         for holder in &over {
             if let Some(state) = self.remove(holder).filter(|state| state.recalled().is_some()) {
-                self.owners.bar(&holder.owner, state.until().after(self.terms.pause), true);
+                self.owners.silence(&holder.owner, state.until().after(self.terms.pause));
             }
         }
         self.tidy(file, now);

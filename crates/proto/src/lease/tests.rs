@@ -38,12 +38,12 @@ fn whoever_never_answers_delays_others_once_and_gets_no_lease_for_a_while() {
     assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(30)), GRANTED);
 }
 
-/// One user renews the leases on three files as soon as it is asked, and answers recalls after so many seconds: when the last
+/// One user renews the leases on thirty files as soon as it is asked, and answers recalls after so many seconds: when the last
 /// of the files is changed, if they are changed one after the other from the first second on.
 fn last_change(answers_after: u64) -> u64 {
-    let mut table = LeaseTable::new(LeaseTerms { most_each: 3, ..TERMS });
+    let mut table = LeaseTable::new(LeaseTerms { most: 30, most_each: 30, ..TERMS });
     let mut left = alloc::vec::Vec::new();
-    for file in 1..=3 {
+    for file in 1..=30 {
         assert_eq!(table.ask(&file, &who(1, file.into()), LeaseKind::Read, at(0)), GRANTED);
         left.push(file);
     }
@@ -52,7 +52,7 @@ fn last_change(answers_after: u64) -> u64 {
         if now == since + answers_after {
             table.give_back(&who(1, left[0].into()), at(now));
         }
-        (1..=3).for_each(|file| _ = table.renew(&who(1, file), at(now)));
+        (1..=30).for_each(|file| _ = table.renew(&who(1, file), at(now)));
         while table.begin(&left[0], None, Access::Change, at(now)).is_ok() {
             table.end(&left[0], Access::Change, at(now));
             let ask =
@@ -70,7 +70,23 @@ fn last_change(answers_after: u64) -> u64 {
 
 #[test]
 fn whoever_answers_no_recall_or_late_has_nothing_renewed_and_delays_others_by_two_leases_on_all_files() {
-    assert_eq!((last_change(1000), last_change(9), last_change(5)), (20, 19, 15));
+    assert_eq!([1000, 9, 5, 2, 1].map(last_change), [20, 19, 20, 16, 16]);
+}
+
+#[test]
+fn whoever_has_all_leases_recalled_at_once_is_waited_for_once() {
+    let mut table = LeaseTable::new(LeaseTerms { most: 5, most_each: 5, ..TERMS });
+    for file in 1..=4_u8 {
+        assert_eq!(table.ask(&file, &who(1, file.into()), LeaseKind::Read, at(0)), GRANTED);
+    }
+    (1..=3_u8).for_each(|file| assert!(table.begin(&file, None, Access::Change, at(1)).is_err()));
+    (1..=3_u8).for_each(|file| table.give_back(&who(1, file.into()), at(4)));
+    assert_eq!((table.renew(&who(1, 4), at(4)), table.ask(&5, &who(1, 5), LeaseKind::Read, at(4))), (GRANTED, GRANTED));
+    assert!(table.begin(&5, None, Access::Change, at(4)).is_err());
+    table.give_back(&who(1, 5), at(7));
+    assert!(
+        matches!(table.renew(&who(1, 4), at(7)), LeaseAnswer::Granted { time, .. } if time == Duration::from_secs(7))
+    );
 }
 
 #[test]
