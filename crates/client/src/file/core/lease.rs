@@ -71,6 +71,15 @@ fn cautious(answer: LeaseAnswer) -> LeaseAnswer {
     }
 }
 
+/// A lease that is not renewed, of which less than half of its `time` is left, ends as one that is recalled: what was kept is
+/// sent while it may be, and no more is kept.
+fn ending(answer: LeaseAnswer, time: Duration) -> LeaseAnswer {
+    match answer {
+        LeaseAnswer::Granted { kind, time: left } if left < time / 2 => LeaseAnswer::Recalled { kind, left },
+        answer => answer,
+    }
+}
+
 pub(super) fn told(answer: &FileAnswer<'_>) -> Option<LeaseTold> {
     match answer {
         FileAnswer::Lease(told) => Some(*told),
@@ -104,7 +113,8 @@ impl Leasing {
             let granted = self.granted.get_or_insert_default();
             granted.local = told.local;
             if let LeaseAnswer::Granted { time, .. } = answer {
-                granted.time = time;
+                // What is left of one that is not renewed says nothing of that.
+                granted.time = granted.time.max(time);
             }
         }
     }
@@ -220,7 +230,8 @@ impl Core {
             return Ok(());
         }
         if lock(&self.connection).generation == pending.generation {
-            leasing.on_answer(told);
+            let answer = ending(told.answer, leasing.time());
+            leasing.on_answer(LeaseTold { answer, ..told });
         } else {
             leasing.holding.on_lost();
         }
@@ -370,5 +381,26 @@ mod tests {
         assert!(leasing.ask().is_some());
         leasing.on_answer(granted(Duration::from_secs(100)));
         assert!(leasing.granted.unwrap().facts.is_none(), "others may have changed the file in between");
+    }
+
+    #[test]
+    fn a_lease_that_is_not_renewed_ends_as_one_that_is_recalled() {
+        let time = Duration::from_secs(100);
+        let granted = |time| LeaseAnswer::Granted { kind: LeaseKind::Write, time };
+        let told = |leasing: &Leasing, time| LeaseTold { answer: ending(granted(time), leasing.time()), local: true };
+        let mut leasing = Leasing::default();
+        assert!(leasing.ask().is_some());
+        leasing.on_answer(told(&leasing, time));
+        for (left, recalled) in [(time, false), (time * 2 / 3, false), (time / 2, false), (time / 3, true)] {
+            assert!(leasing.holding.may_keep_changes(moment(Instant::now())), "{left:?}");
+            assert!(leasing.holding.renew(moment(Instant::now())).is_ok(), "{left:?}");
+            leasing.on_answer(told(&leasing, left));
+            assert_eq!(leasing.holding.is_recalled(), recalled, "{left:?}");
+        }
+        assert!(
+            !leasing.holding.may_keep_changes(moment(Instant::now())),
+            "what was kept is sent, and no more is kept"
+        );
+        assert!(leasing.holding.may_send_changes(moment(Instant::now())));
     }
 }
