@@ -50,9 +50,9 @@ struct Grants {
 }
 
 impl Grants {
-    /// For a session that has asked for so many channels.
-    fn new(asked: u16) -> Self {
-        Self { asked, ..Self::default() }
+    /// For a session that has been granted so many channels. The first one is up: one of a single channel waits for none.
+    fn new(channels: u16) -> Self {
+        Self { asked: if channels > 1 { channels } else { 0 }, ..Self::default() }
     }
 
     /// Takes what was asked for of a grant: returns it if it needs a thread, nothing if it waits, and
@@ -364,5 +364,6 @@ mod tests {
         assert_eq!(taken(grants.add(grant(9, 1))), Some((9, 1)));
         assert_eq!(taken(grants.add(grant(u16::MAX, 9))), Some((0, 1)), "there is no such number");
         assert_eq!(taken(grants.add(grant(5, 9))), Some((5, 2)));
+        assert_eq!(taken(Grants::new(1).add(grant(2, 1))), Some((0, 1)), "a session of one channel has it");
     }
 }

@@ -262,9 +262,9 @@ impl Session {
 }
 
 /// The longest stall deadline that a server may grant: whoever asked for less waits no longer than that, and for
-/// at least as long as may be asked for.
+/// at least as long as may be asked for. Less than a millisecond is not asked for.
 fn stall_max(options: &ConnectOptions) -> Duration {
-    let asked = options.stall.filter(|asked| !asked.is_zero());
+    let asked = options.stall.filter(|asked| asked.as_millis() > 0);
     asked.map_or(limits::STALL_MAX, |asked| asked.max(limits::STALL_MIN))
 }
 
