@@ -18,7 +18,7 @@ const PAGE_BYTES_MAX: usize = 128 << 10;
 /// Consecutive pages without an entry before the listing counts as endless.
 const EMPTY_MAX: u32 = 16;
 
-/// The same of pages whose entries are all hidden: more than a server keeps hidden files for a user.
+/// The same of pages whose entries are all hidden: many times as many as a server keeps hidden files for a user.
 const HIDDEN_MAX: u32 = 64;
 
 /// The offsets behind `.` and `..`; what follows are the entries, in the server's order.
@@ -187,8 +187,9 @@ impl Tree {
                 At::Unread if barren > HIDDEN_MAX => return Err(Errno::IO),
                 At::Unread if at == DOTS => pages.push(self.first_page(inode, &path)?),
                 At::Unread => {
-                    barren += 1;
                     let next = self.next_page(&path, &pages.last)?;
+                    // Where the kernel goes on in the middle, the pages before that are read again.
+                    barren += u32::from(next.first >= at - DOTS);
                     self.has_listed(&path, &next);
                     pages.push(Arc::new(next));
                 }
