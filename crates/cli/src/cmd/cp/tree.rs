@@ -25,7 +25,6 @@ use self::names::{Failures, Only};
 use self::whole::IntoPlace;
 use super::failure::Failed;
 use super::local_directory::{Above, directory, made, would_be_made};
-use super::unfinished::UnfinishedMark;
 use super::{Copy, verify_of, wire_name};
 use crate::cmd::remote::remedy_without_export;
 use crate::exit::{Exit, Failure};
@@ -114,7 +113,6 @@ impl Copy<'_> {
         plan: &TreePlan,
     ) -> Result<Exit, Failure> {
         let shown = printable_path(target);
-        let beside = UnfinishedMark::beside(&self.login, target);
         let outcome = (|| {
             self.prepare_ftp_tree(source, plan.delete)?;
             let top = self.look(source)?;
@@ -126,10 +124,10 @@ impl Copy<'_> {
             let here = |error| Failed::of_local(&shown, error);
             let (options, listed) = self.tree_options(plan)?;
             let way = match plan.atomic && !plan.dry_run {
-                true => Some(whole_here::begin(target, &beside).map_err(here)?),
+                true => Some(whole_here::begin(target, &self.login).map_err(here)?),
                 false => None,
             };
-            let target = way.as_deref().unwrap_or(target);
+            let target = way.as_ref().map_or(target, |(way, _)| way);
             let made = if plan.dry_run { would_be_made(target, above) } else { made(target) };
             let (store, fresh) = made.map_err(here)?;
             let local = store.clone();
@@ -149,11 +147,11 @@ impl Copy<'_> {
             self.monitor.tell_staged(Some(target));
         }
         match way {
-            Some(way) if exit == Exit::Done => match whole_here::publish(&way, target, &beside) {
+            Some((way, mark)) if exit == Exit::Done => match whole_here::publish(&way, target, &mark) {
                 Ok(()) => Ok(exit),
                 Err(error) => self.monitor.tell(Err(Failed::of_local(&shown, error))),
             },
-            Some(way) => {
+            Some((way, _)) => {
                 let way = printable_path(&way);
                 self.monitor
                     .output()

@@ -52,9 +52,10 @@ impl UnfinishedMark {
         Some(Self::of(login, &way, source, target))
     }
 
-    /// For a tree that is kept beside its target until it is complete, from wherever it comes.
-    pub(super) fn beside(login: &LoginPlan, target: &Path) -> Self {
-        Self::with_id(login, naming::transfer_id(&[b"tree beside", &absolute(target)]))
+    /// For a tree that is kept beside its target until it is complete, from wherever it comes: in exactly this directory.
+    pub(super) fn beside(login: &LoginPlan, target: &Path, (device, inode): (u64, u64)) -> Self {
+        let numbers = [device.to_be_bytes(), inode.to_be_bytes()].concat();
+        Self::with_id(login, naming::transfer_id(&[b"tree beside", &absolute(target), &numbers]))
     }
 
     fn of(login: &LoginPlan, way: &[u8], here: &Path, there: &Url) -> Self {

@@ -17,6 +17,7 @@ use xdfs_proto::base::RelPath;
 
 use super::super::local_directory::trimmed;
 use super::super::unfinished::UnfinishedMark;
+use crate::plan::LoginPlan;
 use crate::text::printable_path;
 
 /// Permissions of anybody but the owner.
@@ -28,9 +29,8 @@ fn holder_name(name: &[u8]) -> Vec<u8> {
     [b".", name, b".xdfs-tree"].concat()
 }
 
-/// The path of a tree until it is complete. The directory that holds it is there, and nobody else's.
-/// `mark` stands from now on.
-pub(super) fn begin(target: &Path, mark: &UnfinishedMark) -> Result<PathBuf, Error> {
+/// The path of a tree until it is complete, in a directory that is there and nobody else's, and what is recorded of that.
+pub(super) fn begin(target: &Path, login: &LoginPlan) -> Result<(PathBuf, UnfinishedMark), Error> {
     let target = trimmed(target);
     let there = LocalPlace::of(target.as_os_str().as_bytes())?.existing.is_some();
     let name = target.file_name().filter(|_| !there).ok_or_else(|| {
@@ -39,22 +39,21 @@ pub(super) fn begin(target: &Path, mark: &UnfinishedMark) -> Result<PathBuf, Err
     })?;
     let holder = target.with_file_name(OsStr::from_bytes(&holder_name(name.as_bytes())));
     let (store, holder_name) = (parent_of(&target)?, name_of(&holder)?);
-    let is_known = mark.stands();
-    // Before it is made: a directory of which nothing is recorded is not gone on with. Where nothing can be recorded, the
-    // next attempt says what to remove.
-    let _ = mark.set();
-    let made = match store.make_directory(&holder_name, 0o700, false) {
-        // Made just now. Where a file system has no owners and modes, nothing is anybody's, and this neither.
-        Ok(()) => Ok(()),
-        Err(error) if error.kind == ErrorKind::AlreadyExists => {
-            store.node(&holder_name).and_then(|node| must_be_ours(&node, is_known, &holder))
-        }
-        Err(error) => Err(error),
+    let is_new = match store.make_directory(&holder_name, 0o700, false) {
+        Ok(()) => true,
+        Err(error) if error.kind == ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(error),
     };
-    if made.is_err() && !is_known {
-        mark.clear();
+    let node = store.node(&holder_name)?;
+    let mark = UnfinishedMark::beside(login, &target, node.identity);
+    if is_new {
+        // Where it cannot be recorded, the next attempt says what to remove. Where a file system has no owners and modes,
+        // nothing is anybody's, and what was made just now neither.
+        let _ = mark.set();
+    } else {
+        must_be_ours(&node, mark.stands(), &holder)?;
     }
-    made.map(|()| holder.join(name))
+    Ok((holder.join(name), mark))
 }
 
 /// Gives a complete tree its name.
