@@ -52,7 +52,7 @@ use metrics::Answering;
 use offer::ServerOffer;
 use reach::Reach;
 use site::Shown;
-use standby::{Inherited, Predecessor};
+use standby::{Followers, Inherited};
 pub(crate) use stdio::run as run_stdio;
 
 /// A change of the users takes effect within this time.
@@ -62,14 +62,14 @@ const LOOK_AT_USERS: Duration = Duration::from_secs(1);
 pub(crate) fn run(plan: ServePlan) -> Result<Exit, Failure> {
     let signals = Signals::new()?;
     signals.hangup(plan.is_read_again())?;
-    let mut predecessor = None;
+    let mut inherited = None;
     if plan.standby {
-        predecessor = Predecessor::wait().map_err(|error| local("no server hands over to this process", &error))?;
-        if predecessor.is_none() {
+        inherited = Followers::wait().map_err(|error| local("no server hands over to this process", &error))?;
+        if inherited.is_none() {
             return Ok(Exit::Done);
         }
     }
-    serve(plan, signals, predecessor)
+    serve(plan, signals, inherited)
 }
 
 fn local(what: &str, error: &dyn std::fmt::Display) -> Failure {
@@ -84,9 +84,9 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
     start::check_entry(&plan, &offer.needs)?;
     start::tell_channels(&offer, limit);
     let (audit, logger, tell) = logs(&offer, &signals, plan.json)?;
-    let (mut predecessor, inherited, metrics) = match inherited {
-        Some(Inherited { predecessor, listener, metrics }) => (Some(predecessor), Some(listener), metrics),
-        None => (None, None, None),
+    let (mut followers, inherited, metrics) = match inherited {
+        Some(Inherited { followers, listener, metrics }) => (followers, Some(listener), metrics),
+        None => (Followers::default(), None, None),
     };
     let (names, stack) = (names(&offer), stack_of(&offer)?);
     let key = state.host_key().map_err(|error| Failure::local(&error))?;
@@ -122,9 +122,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
     }
     tell(&LogEvent::Started { address });
     notify::notify(notify::READY);
-    if let Some(predecessor) = &mut predecessor {
-        predecessor.tell_ready().map_err(|error| local("the server that hands over", &error))?;
-    }
+    followers.tell_ready().map_err(|error| local("the server that hands over", &error))?;
     // Ends with the server, when nothing listens any more. Started here, so that it is confined
     // like the rest.
     let _watching =
@@ -138,7 +136,7 @@ fn serve(plan: ServePlan, signals: Signals, inherited: Option<Inherited>) -> Res
         handle,
         accounts,
         shown,
-        predecessor,
+        followers,
         hand_over,
         confined,
         audit,
@@ -209,8 +207,8 @@ struct Serving {
     shown: Arc<Shown>,
     /// Answers with the metrics.
     answering: Option<Answering>,
-    /// The process whose sessions stayed there.
-    predecessor: Option<Predecessor>,
+    /// The processes whose sessions stayed there.
+    followers: Followers,
     hand_over: HandOver,
     confined: Confined,
     /// Settings that a reload does not change.
@@ -236,11 +234,11 @@ impl Serving {
                 Asked::Reload => {
                     // A line of the log is one line.
                     let error = self.reload().err().map(|error| error.replace(HELP, "; "));
-                    match (&error, &self.predecessor) {
-                        (None, Some(predecessor)) => predecessor.tell_reloaded(),
+                    match error {
+                        None => self.followers.tell_reloaded(),
                         // What was withdrawn from the sessions that stayed is not known.
-                        (Some(_), _) if self.hand_over.is_done() => self.handle.drain(),
-                        _ => {}
+                        Some(_) if self.hand_over.is_done() => self.handle.drain(),
+                        Some(_) => {}
                     }
                     (self.tell)(&LogEvent::Reloaded { error });
                 }
@@ -338,10 +336,13 @@ impl Serving {
         let process = standby.process();
         let metrics = self.answering.as_ref().map(Answering::socket);
         // A confined process cannot start another one.
-        let successor = standby.hand_over(&socket, metrics).map_err(|error| {
+        let successor = standby.hand_over(&socket, metrics, &self.followers).map_err(|error| {
             format!("process {process} could not take over: {error}; this one serves on as before: restart the server")
         })?;
         self.hand_over = HandOver::Done;
+        // From now on they follow the process that serves.
+        self.followers.tell_reloaded();
+        self.followers = Followers::default();
         notify::notify(&format!("MAINPID={process}"));
         self.logger.say(Severity::Info, &format!("process {process} serves on"));
         self.answering = None;

@@ -8,8 +8,9 @@
 //! the end and ends too.
 //!
 //! The sessions of the server that has handed over go on in it. Whatever its successor reads anew
-//! must hold for them, too: the successor sends a byte for each reload. At the successor's end
-//! nobody could tell any more what was withdrawn, and the sessions are drained.
+//! must hold for them, too: the successor sends a byte for each reload. One that hands over itself
+//! passes on its end of the line, so that a server follows whichever process serves. When no process
+//! has that end any more nobody could tell what was withdrawn, and the sessions are drained.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
@@ -28,6 +30,16 @@ use crate::signal::Notifier;
 
 /// A process opens its directories and listens within this time; otherwise it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Processes with sessions of before that follow the one that serves; what is beyond that drains.
+const FOLLOWERS_MAX: usize = 14;
+
+/// What is passed on: two sockets and the lines.
+const DESCRIPTORS_MAX: usize = 2 + FOLLOWERS_MAX;
+
+/// Said with the sockets to listen on and for the metrics, or the former alone.
+const TAKE_BOTH: &[u8] = b"M";
+const TAKE_ONE: &[u8] = b"T";
 
 /// The standby process, as seen by the server that may hand over to it.
 #[derive(Debug)]
@@ -57,11 +69,16 @@ impl Standby {
         self.child.id()
     }
 
-    /// Passes it the listening socket, and that of the metrics if there is one, and waits until it
-    /// serves. A process that could not take over ends: at once, or when it is about to serve, since
-    /// its answer leads nowhere then.
-    pub(super) fn hand_over(mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<Successor> {
-        let outcome = self.ask(listener, metrics);
+    /// Passes it the listening socket, that of the metrics if there is one, and the lines to those that
+    /// follow this process, and waits until it serves. A process that could not take over ends: at
+    /// once, or when it is about to serve, since its answer leads nowhere then.
+    pub(super) fn hand_over(
+        mut self,
+        listener: &OwnedFd,
+        metrics: Option<&OwnedFd>,
+        followers: &Followers,
+    ) -> std::io::Result<Successor> {
+        let outcome = self.ask(listener, metrics, followers);
         if outcome.is_err() {
             // A confined process may not end another one, and one that hangs in the kernel does not
             // end: it is not waited for.
@@ -71,14 +88,17 @@ impl Standby {
         outcome.map(|()| Successor(self.line))
     }
 
-    fn ask(&mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>) -> std::io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    fn ask(&mut self, listener: &OwnedFd, metrics: Option<&OwnedFd>, followers: &Followers) -> std::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        let descriptors: Vec<_> = std::iter::once(listener).chain(metrics).map(AsFd::as_fd).collect();
+        let sockets = std::iter::once(listener).chain(metrics).map(AsFd::as_fd);
+        let lines = followers.0.iter().take(FOLLOWERS_MAX).map(AsFd::as_fd);
+        let descriptors: Vec<_> = sockets.chain(lines).collect();
         if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
             return Err(std::io::ErrorKind::OutOfMemory.into());
         }
-        rustix::net::sendmsg(&self.line, &[IoSlice::new(b"T")], &mut control, SendFlags::NOSIGNAL)?;
+        let said = if metrics.is_some() { TAKE_BOTH } else { TAKE_ONE };
+        rustix::net::sendmsg(&self.line, &[IoSlice::new(said)], &mut control, SendFlags::NOSIGNAL)?;
         self.line.set_read_timeout(Some(PATIENCE))?;
         self.line.read_exact(&mut [0]).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => std::io::Error::other("it ended before it served, and says why above"),
@@ -109,21 +129,22 @@ impl Successor {
 /// What a server hands over.
 #[derive(Debug)]
 pub(super) struct Inherited {
-    pub(super) predecessor: Predecessor,
+    pub(super) followers: Followers,
     pub(super) listener: OwnedFd,
     /// The socket of the metrics, if they are answered.
     pub(super) metrics: Option<OwnedFd>,
 }
 
-/// The server that may hand over, as seen by the standby process.
-#[derive(Debug)]
-pub(super) struct Predecessor(UnixStream);
+/// The lines to the servers that have handed over and may have sessions left, as seen by the process
+/// that serves: its predecessor's first, and the older ones behind it.
+#[derive(Debug, Default)]
+pub(super) struct Followers(Vec<UnixStream>);
 
-impl Predecessor {
+impl Followers {
     /// Waits on standard input; `None` if the server ended without handing over.
     pub(super) fn wait() -> std::io::Result<Option<Inherited>> {
         let line = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0];
         let received =
@@ -135,18 +156,23 @@ impl Predecessor {
             }
         }
         let mut sockets = sockets.into_iter().filter(|_| received.bytes == 1);
-        let (listener, metrics) = (sockets.next(), sockets.next());
-        Ok(listener.map(|listener| Inherited { predecessor: Self(line), listener, metrics }))
+        let Some(listener) = sockets.next() else { return Ok(None) };
+        let metrics = if byte == TAKE_BOTH { sockets.next() } else { None };
+        let followers = Self(std::iter::once(line).chain(sockets.map(UnixStream::from)).collect());
+        Ok(Some(Inherited { followers, listener, metrics }))
     }
 
-    /// Reports that this process serves now.
+    /// Reports to the predecessor that this process serves now.
     pub(super) fn tell_ready(&mut self) -> std::io::Result<()> {
-        self.0.write_all(b"R")
+        self.0.first_mut().map_or(Ok(()), |line| line.write_all(b"R"))
     }
 
-    /// Reports that the configuration was read again. One that has ended, or has a thousand reloads
-    /// to follow, needs no further one.
-    pub(super) fn tell_reloaded(&self) {
-        let _ = rustix::net::send(&self.0, b"L", SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    /// Reports that the configuration was read again. Whoever has ended follows no more; one that has a
+    /// thousand reloads to follow needs no further one.
+    pub(super) fn tell_reloaded(&mut self) {
+        self.0.retain(|line| {
+            let told = rustix::net::send(line, b"L", SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            !matches!(told, Err(Errno::PIPE | Errno::CONNRESET))
+        });
     }
 }

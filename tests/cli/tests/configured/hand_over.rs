@@ -1,0 +1,234 @@
+//! A reload for which another process has to take over: whoever is served is served on, and held to what the file says.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use xdfs_test_cli::{Server, pattern, xdfs_binary};
+
+use super::{AUDIT, PATIENCE, event, events, export, held_copy, reload, reloads, scene, serve};
+
+/// Small files, far more than may be on their way at a time: most of them are asked for after the reload.
+const MANY: usize = 3000;
+
+/// The processes that listen at the server's port, by who answers: here, the child of the server that now serves.
+fn child_of(process: Pid) -> Option<Pid> {
+    let path = format!("/proc/{0}/task/{0}/children", process.as_raw_nonzero());
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().next().and_then(|child| Pid::from_raw(child.parse().ok()?))
+}
+
+#[test]
+fn a_new_export_is_served_by_a_new_process_and_a_running_transfer_goes_on() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let successor = child_of(server.process()).expect("a process waits to take over");
+
+    // A transfer that lasts until its input ends.
+    let mut sending = scene.command(["cp", "--quiet", "-", &server.url_in("files", "slow")]);
+    let mut sending = sending.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = sending.stdin.take().unwrap();
+    let bytes = pattern(3 << 20, 2);
+    input.write_all(&bytes[..2 << 20]).unwrap();
+    event(&scene, "the session", |event| event["event"] == "session_opened");
+
+    reload(&scene, &server, &format!("{one}{}", export("more", "b", "")), "ok");
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    scene.write("file", b"content");
+    scene.run(["cp", "file", &server.url_in("more", "new")]).ends_with(0);
+    assert_eq!(scene.read("b/new"), b"content");
+
+    input.write_all(&bytes[2 << 20..]).unwrap();
+    drop(input);
+    assert!(sending.wait().unwrap().success(), "the transfer that was running");
+    assert!(scene.read("a/slow") == bytes);
+    let (address, host_key) = (server.address().to_owned(), server.host_key().to_owned());
+    assert_eq!(server.wait(), Some(0), "the old process ends with its last session");
+    scene.run(["cp", "file", &format!("xdfs://{address}/files/again#{host_key}")]).ends_with(0);
+    kill_process(successor, Signal::TERM).unwrap();
+    event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+#[test]
+fn what_a_hand_over_takes_away_is_taken_from_the_sessions_of_the_old_process_too() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let successor = child_of(server.process()).expect("a process waits to take over");
+    let (sending, relay) = held_copy(&scene, &server, (MANY, 10 << 10), &[]);
+    let fixed = one.replace("anonymous = \"rw\"", "anonymous = \"ro\"");
+    reload(&scene, &server, &format!("{fixed}{}", export("more", "b", "")), "ok");
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    relay.release();
+    let outcome = sending.wait();
+    assert_ne!(outcome.code, Some(0), "what began before went on, and no more");
+    assert!(scene.names("a/tree").len() < MANY);
+    assert_eq!(server.wait(), Some(0));
+    kill_process(successor, Signal::TERM).unwrap();
+    event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+/// The process that has taken over reads the configuration again, and the sessions of the one before are held to it.
+#[test]
+fn what_is_withdrawn_after_a_hand_over_is_withdrawn_from_the_sessions_that_stayed() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let successor = child_of(server.process()).expect("a process waits to take over");
+    let (sending, relay) = held_copy(&scene, &server, (MANY, 10 << 10), &[]);
+    let more = export("more", "b", "");
+    reload(&scene, &server, &format!("{one}{more}"), "ok");
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    // Once for each of the two processes.
+    let before = reloads(&scene, "ok");
+    scene.write("server.toml", format!("{}{more}", one.replace("\"rw\"", "\"none\"")).as_bytes());
+    kill_process(successor, Signal::HUP).expect("it serves");
+    let until = Instant::now() + PATIENCE;
+    while reloads(&scene, "ok") < before + 2 {
+        assert!(Instant::now() < until, "{:#?}", events(&scene));
+        std::thread::yield_now();
+    }
+    relay.release();
+    sending.wait().fails();
+    assert!(scene.names("a/tree").len() < MANY, "what began before went on, and no more");
+    assert_eq!(server.wait(), Some(0));
+    kill_process(successor, Signal::TERM).unwrap();
+    event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+/// Whether a process has ended, be it that nobody has asked how.
+fn has_ended(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
+}
+
+/// The process in between has no sessions and ends at once: whoever handed over to it follows the one behind it.
+#[test]
+fn a_transfer_goes_on_over_two_hand_overs_and_is_held_to_the_last_reload() {
+    let scene = scene();
+    scene.directory("c");
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let second = child_of(server.process()).expect("a process waits to take over");
+    let (sending, relay) = held_copy(&scene, &server, (MANY, 10 << 10), &[]);
+    // A transfer that lasts until its input ends.
+    let mut slow = scene.command(["cp", "--quiet", "-", &server.url_in("files", "slow")]);
+    let mut slow = slow.stdin(Stdio::piped()).spawn().unwrap();
+    event(&scene, "both sessions", |_| {
+        events(&scene).iter().filter(|one| one["event"] == "session_opened").count() == 2
+    });
+    let two = format!("{one}{}", export("more", "b", ""));
+    reload(&scene, &server, &two, "ok");
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    let third = child_of(second).expect("a process waits to take over from that");
+    let reload_at = |process: Pid, config: String, wanted: usize| {
+        let before = reloads(&scene, "ok");
+        scene.write("server.toml", config.as_bytes());
+        kill_process(process, Signal::HUP).expect("it serves");
+        let until = Instant::now() + PATIENCE;
+        while reloads(&scene, "ok") < before + wanted {
+            assert!(Instant::now() < until, "{:#?}", events(&scene));
+            std::thread::yield_now();
+        }
+    };
+    // Once for the one that hands over, and once for the first.
+    let three = format!("{two}{}", export("most", "c", ""));
+    reload_at(second, three.clone(), 2);
+    let until = Instant::now() + PATIENCE;
+    while !has_ended(second) {
+        assert!(Instant::now() < until, "it has no sessions");
+        std::thread::yield_now();
+    }
+    reload_at(third, three.replace("\"rw\"", "\"none\""), 2);
+    relay.release();
+    sending.wait().fails();
+    assert!(scene.names("a/tree").len() < MANY, "what began before went on, and no more");
+    slow.stdin.take().unwrap().write_all(b"slow").unwrap();
+    assert!(slow.wait().unwrap().success(), "it began before the rights were withdrawn");
+    assert_eq!(scene.read("a/slow"), b"slow");
+    assert_eq!(server.wait(), Some(0));
+    kill_process(third, Signal::TERM).unwrap();
+    event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+/// Nobody would tell a process that has handed over what is withdrawn, once the one that took over is gone.
+#[test]
+fn sessions_that_stayed_are_ended_behind_the_process_that_took_over() {
+    let scene = scene();
+    let one = format!("[limits]\ndrain-seconds = 1\n{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let successor = child_of(server.process()).expect("a process waits to take over");
+    // A transfer that lasts until its input ends.
+    let mut sending = scene.command(["cp", "--quiet", "--retry", "0", "-", &server.url_in("files", "slow")]);
+    let mut sending = sending.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    event(&scene, "the session", |event| event["event"] == "session_opened");
+    reload(&scene, &server, &format!("{one}{}", export("more", "b", "")), "ok");
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    kill_process(successor, Signal::KILL).unwrap();
+    assert_eq!(server.wait(), Some(0));
+    assert!(!sending.wait().unwrap().success(), "its server is gone");
+}
+
+#[test]
+fn a_server_whose_program_was_replaced_hands_over_as_before() {
+    let scene = scene();
+    let (one, two, three) = (export("one", "a", ""), export("two", "b", ""), export("three", "c", ""));
+    scene.directory("c");
+    scene.write("server.toml", format!("{AUDIT}{one}").as_bytes());
+    let program = scene.path("program");
+    std::fs::copy(xdfs_binary(), &program).expect("room for a copy");
+    let mut command = Command::new(&program);
+    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--config", "server.toml"]);
+    command.current_dir(scene.path("."));
+    scene.dress("somebody", &mut command);
+    let server = Server::start(command, &[]);
+    // As a package manager does it.
+    std::fs::copy(xdfs_binary(), scene.path("new")).expect("room for a copy");
+    std::fs::rename(scene.path("new"), &program).expect("our own file");
+    // The process that takes over starts another one, which the next reload needs.
+    let first = child_of(server.process()).expect("a process waits to take over");
+    reload(&scene, &server, &format!("{AUDIT}{one}{two}"), "ok");
+    let second = child_of(first).expect("another process waits to take over");
+    scene.write("server.toml", format!("{AUDIT}{one}{two}{three}").as_bytes());
+    kill_process(first, Signal::HUP).expect("it serves");
+    let until = Instant::now() + PATIENCE;
+    while reloads(&scene, "ok") < 2 {
+        assert!(Instant::now() < until && reloads(&scene, "failed") == 0, "{:#?}", events(&scene));
+        std::thread::yield_now();
+    }
+    let url = server.url_in("three", "");
+    assert_eq!(server.wait(), Some(0));
+    scene.run(["ls", &url]).ends_with(0);
+    kill_process(second, Signal::TERM).expect("it serves");
+    event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+#[test]
+fn where_no_process_waits_to_take_over_any_more_the_server_goes_on_and_says_what_to_do() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let waiting = child_of(server.process()).expect("a process waits to take over");
+    kill_process(waiting, Signal::KILL).expect("it is there");
+    for _ in 0..2 {
+        reload(&scene, &server, &format!("{one}{}", export("more", "b", "")), "failed");
+        let told = events(&scene).into_iter().rfind(|event| event["event"] == "reloaded").expect("it was judged");
+        assert!(told["error"].as_str().is_some_and(|error| error.contains("restart the server")), "{told}");
+    }
+    scene.run(["ls", &server.url_in("files", "")]).ends_with(0);
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn no_process_takes_over_with_another_host_key_and_other_users() {
+    let scene = scene();
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    reload(&scene, &server, &format!("state = \"other\"\n{one}{}", export("more", "b", "")), "failed");
+    let told = events(&scene).into_iter().rfind(|event| event["event"] == "reloaded").expect("it was judged");
+    assert!(told["error"].as_str().is_some_and(|error| error.contains("the state folder is another one")), "{told}");
+    scene.run(["ls", &server.url_in("files", "")]).ends_with(0);
+    assert_eq!(server.stop(), Some(0));
+}
