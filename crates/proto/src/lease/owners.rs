@@ -16,7 +16,7 @@ struct Owner {
     pauses: usize,
     /// Until when they get no lease to write.
     barred: Instant,
-    /// Until when what others waited for their leases is in `barred`: who waits for two at once waits once.
+    /// Until when what others waited for their leases counts in `barred`; while any is recalled, they have waited since.
     counted: Instant,
     /// Until when they get none at all, and none is renewed.
     silenced: Instant,
@@ -62,9 +62,14 @@ impl<U: Ord + Clone> Owners<U> {
         self.change(owner, |known| known.leases += 1);
     }
 
-    /// Somebody waits for the end of one of them.
-    pub(super) fn recalled(&mut self, owner: &U) {
-        self.change(owner, |known| known.recalled += 1);
+    /// Somebody has waited for the end of one of them since then.
+    pub(super) fn recalled(&mut self, owner: &U, since: Instant) {
+        self.change(owner, |known| {
+            if known.recalled == 0 {
+                known.counted = known.counted.max(since);
+            }
+            known.recalled += 1;
+        });
     }
 
     /// One of them is over, which was recalled or not. Its place is free, unless its file `keeps` it.
@@ -83,23 +88,24 @@ impl<U: Ord + Clone> Owners<U> {
         self.change(owner, |known| known.pauses -= 1);
     }
 
-    /// Others have waited from `since` until `now`: the user gets no lease to write for twice as long as all of that, and none
-    /// at all, if that comes to more than `most`.
-    pub(super) fn waited(&mut self, owner: &U, since: Instant, now: Instant, most: Duration) {
+    /// One of them that was recalled is given back: the user gets no lease to write for twice as long as others have waited for
+    /// any of them, and none at all, if that is longer than `most`.
+    pub(super) fn waited(&mut self, owner: &U, now: Instant, most: Duration) {
         self.change(owner, |known| {
-            let since = since.max(known.counted);
-            let waited = now.since(since);
-            known.counted = now;
-            known.barred = known.barred.max(since).after(waited).after(waited).after(waited);
+            let waited = now.since(known.counted);
+            known.counted = known.counted.max(now);
+            // What is left of it stood still meanwhile.
+            known.barred = known.barred.after(waited).max(now).after(waited).after(waited);
             if known.barred.since(now) > most {
                 known.silenced = known.silenced.max(known.barred);
             }
         });
     }
 
-    /// A lease of the user was not given back in time: until then they get none, and none is renewed.
-    pub(super) fn silence(&mut self, owner: &U, until: Instant) {
+    /// A lease of the user was waited for until its `end`: until then they get none, and none is renewed.
+    pub(super) fn silence(&mut self, owner: &U, end: Instant, until: Instant) {
         self.change(owner, |known| {
+            known.counted = known.counted.max(end);
             known.barred = known.barred.max(until);
             known.silenced = known.silenced.max(until);
         });

@@ -79,7 +79,7 @@ fn recall<U: Ord + Clone>(
     recalls: &mut VecDeque<Holder<U>>,
 ) {
     if state.recall(now) {
-        owners.recalled(&holder.owner);
+        owners.recalled(&holder.owner, now);
         if !state.is_lost() {
             recalls.push_back(holder.clone());
         }
@@ -276,21 +276,21 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
     /// What a client has again; if somebody has waited for its end since some moment, the answer tells it.
     fn answer_again(&mut self, holder: &Holder<U>, recalled: Option<Instant>, now: Instant) -> LeaseAnswer {
         let Some(lease) = self.lease(holder) else { return LeaseAnswer::Refused };
-        let is_recalled = recalled.is_some_and(|since| lease.state.recall(since));
+        let recalled = recalled.filter(|since| lease.state.recall(*since));
         let answer = lease.state.answer(now);
-        if is_recalled {
-            self.owners.recalled(&holder.owner);
+        if let Some(since) = recalled {
+            self.owners.recalled(&holder.owner, since);
         }
         answer
     }
 
-    /// A client gives its lease back. Its owner gets none to write for twice the time that others waited, for this one and those
-    /// before it; none at all, if that is longer than a lease.
+    /// A client gives its lease back. If it was recalled, its owner gets none to write for twice the time that others have waited
+    /// for any of theirs; none at all, if that is longer than a lease.
     pub fn give_back(&mut self, holder: &Holder<U>, now: Instant) {
-        let recalled = self.remove(holder).and_then(LeaseState::recalled);
-        if let Some(since) = recalled {
-            self.owners.waited(&holder.owner, since, now, self.terms.time);
+        if self.lease(holder).is_some_and(|lease| lease.state.recalled().is_some()) {
+            self.owners.waited(&holder.owner, now, self.terms.time);
         }
+        self.remove(holder);
     }
 
     /// The session of a holder is lost: its lease stays until its time is over.
@@ -408,7 +408,7 @@ impl<F: Ord + Clone, U: Ord + Clone> LeaseTable<F, U> {
         let over: BTreeSet<Holder<U>> = over.map(|(holder, _)| holder.clone()).collect();
         for holder in &over {
             if let Some(state) = self.remove(holder).filter(|state| state.recalled().is_some()) {
-                self.owners.silence(&holder.owner, state.until().after(self.terms.pause));
+                self.owners.silence(&holder.owner, state.until(), state.until().after(self.terms.pause));
             }
         }
         self.tidy(file, now);

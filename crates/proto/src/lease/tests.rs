@@ -105,6 +105,37 @@ fn whoever_answers_at_once_has_other_leases_renewed_and_may_have_more_to_read() 
 }
 
 #[test]
+fn whoever_gives_another_lease_back_meanwhile_is_waited_for_all_the_same() {
+    let mut table = LeaseTable::new(LeaseTerms { most: 3, most_each: 3, ..TERMS });
+    for file in 1..=3_u8 {
+        assert_eq!(table.ask(&file, &who(1, file.into()), LeaseKind::Read, at(0)), GRANTED);
+    }
+    assert!(table.begin(&1, None, Access::Change, at(1)).is_err());
+    assert!(table.begin(&2, None, Access::Change, at(4)).is_err());
+    table.give_back(&who(1, 2), at(4));
+    assert_eq!(table.renew(&who(1, 3), at(4)), GRANTED);
+    table.give_back(&who(1, 1), at(7));
+    assert!(
+        matches!(table.renew(&who(1, 3), at(7)), LeaseAnswer::Granted { time, .. } if time == Duration::from_secs(7))
+    );
+}
+
+#[test]
+fn a_wait_for_one_that_was_never_given_back_counts_once_besides_others() {
+    let mut table = LeaseTable::new(LeaseTerms { most: 3, most_each: 3, ..TERMS });
+    let (a, b, c) = (who(1, 1), who(1, 2), who(1, 3));
+    assert_eq!(table.ask(&1, &a, LeaseKind::Read, at(0)), GRANTED);
+    assert_eq!(table.ask(&2, &b, LeaseKind::Read, at(5)), GRANTED);
+    assert!(table.begin(&1, None, Access::Change, at(1)).is_err());
+    assert!(table.begin(&2, None, Access::Change, at(9)).is_err());
+    assert_eq!(table.begin(&1, None, Access::Change, at(10)), Ok(()));
+    table.give_back(&b, at(11));
+    // The pause behind the first one, which stood still while somebody waited for the second one, and twice that.
+    assert_eq!(table.ask(&3, &c, LeaseKind::Read, at(32)), LeaseAnswer::Refused);
+    assert_eq!(table.ask(&3, &c, LeaseKind::Read, at(33)), GRANTED);
+}
+
+#[test]
 fn leases_are_bounded_for_each_user_and_in_all_and_room_returns_when_their_time_is_over() {
     let mut table = table();
     let mut ask = |user, file: u8, now| table.ask(&file, &who(user, file.into()), LeaseKind::Read, at(now));
