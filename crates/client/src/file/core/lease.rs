@@ -22,7 +22,7 @@ pub struct Lease {
     pub kind: LeaseKind,
     /// Until when, if it is not renewed.
     pub until: Instant,
-    /// Somebody waits for it: it is given back soon, and not renewed.
+    /// Somebody waits for it, or the server does not renew it: it is given back soon.
     pub recalled: bool,
     /// Programs of the server's machine wait for its end, too; otherwise what they change is noticed when
     /// it is renewed.
@@ -71,11 +71,11 @@ fn cautious(answer: LeaseAnswer) -> LeaseAnswer {
     }
 }
 
-/// A lease that is not renewed, of which less than half of its `time` is left, ends as one that is recalled: what was kept is
-/// sent while it may be, and no more is kept.
-fn ending(answer: LeaseAnswer, time: Duration) -> LeaseAnswer {
+/// The answer to a renewal of a lease of this `time`. If it was not renewed, which is told by what is left, it ends as one that
+/// is recalled: what was kept is sent while it may be, and no more is kept.
+fn renewed(answer: LeaseAnswer, time: Duration) -> LeaseAnswer {
     match answer {
-        LeaseAnswer::Granted { kind, time: left } if left < time / 2 => LeaseAnswer::Recalled { kind, left },
+        LeaseAnswer::Granted { kind, time: left } if left < time / 4 * 3 => LeaseAnswer::Recalled { kind, left },
         answer => answer,
     }
 }
@@ -106,15 +106,17 @@ impl Leasing {
     }
 
     pub(super) fn on_answer(&mut self, told: LeaseTold) {
-        let answer = cautious(told.answer);
+        let answer = match self.holding.state() {
+            HoldingState::Asked(_) => cautious(told.answer),
+            _ => renewed(cautious(told.answer), self.time()),
+        };
         // Out of turn only if the session was lost meanwhile, and the call with it.
         let _ = self.holding.on_answer(answer, moment(Instant::now()));
         if self.holding.until().is_some() {
             let granted = self.granted.get_or_insert_default();
             granted.local = told.local;
             if let LeaseAnswer::Granted { time, .. } = answer {
-                // What is left of one that is not renewed says nothing of that.
-                granted.time = granted.time.max(time);
+                granted.time = time;
             }
         }
     }
@@ -230,8 +232,7 @@ impl Core {
             return Ok(());
         }
         if lock(&self.connection).generation == pending.generation {
-            let answer = ending(told.answer, leasing.time());
-            leasing.on_answer(LeaseTold { answer, ..told });
+            leasing.on_answer(told);
         } else {
             leasing.holding.on_lost();
         }
@@ -385,22 +386,28 @@ mod tests {
 
     #[test]
     fn a_lease_that_is_not_renewed_ends_as_one_that_is_recalled() {
-        let time = Duration::from_secs(100);
-        let granted = |time| LeaseAnswer::Granted { kind: LeaseKind::Write, time };
-        let told = |leasing: &Leasing, time| LeaseTold { answer: ending(granted(time), leasing.time()), local: true };
+        let told = |seconds| {
+            let answer = LeaseAnswer::Granted { kind: LeaseKind::Write, time: Duration::from_secs(seconds) };
+            LeaseTold { answer, local: true }
+        };
         let mut leasing = Leasing::default();
-        assert!(leasing.ask().is_some());
-        leasing.on_answer(told(&leasing, time));
-        for (left, recalled) in [(time, false), (time * 2 / 3, false), (time / 2, false), (time / 3, true)] {
-            assert!(leasing.holding.may_keep_changes(moment(Instant::now())), "{left:?}");
-            assert!(leasing.holding.renew(moment(Instant::now())).is_ok(), "{left:?}");
-            leasing.on_answer(told(&leasing, left));
-            assert_eq!(leasing.holding.is_recalled(), recalled, "{left:?}");
+        // Of a server that was started again with a shorter time, too.
+        for (time, left) in [(300, 190), (150, 95)] {
+            assert!(leasing.ask().is_some());
+            leasing.on_answer(told(time));
+            for renewed in [time, time - time / 8, time] {
+                let now = moment(Instant::now());
+                assert!(leasing.holding.may_keep_changes(now));
+                assert!(leasing.holding.renew_at(leasing.time()).is_some_and(|at| at > now), "at most so often");
+                assert!(leasing.holding.renew(now).is_ok());
+                leasing.on_answer(told(renewed));
+            }
+            assert!(leasing.holding.renew(moment(Instant::now())).is_ok());
+            leasing.on_answer(told(left));
+            let now = moment(Instant::now());
+            assert!(leasing.holding.is_recalled() && !leasing.holding.may_keep_changes(now), "it is not kept");
+            assert!(leasing.holding.may_send_changes(now), "what was kept is sent");
+            assert!(leasing.give_back());
         }
-        assert!(
-            !leasing.holding.may_keep_changes(moment(Instant::now())),
-            "what was kept is sent, and no more is kept"
-        );
-        assert!(leasing.holding.may_send_changes(moment(Instant::now())));
     }
 }
