@@ -63,8 +63,9 @@ impl LocalStore {
 
     /// Creates the missing directories of `path`, and opens it.
     pub(super) fn make_directories(&self, path: &RelPath, mode: u32) -> std::result::Result<Parent, Blocked> {
+        let last = self.fresh.changing(path);
         self.root.make_directories(path, self.made(mode), |made, make| {
-            let changing = self.fresh.changing(made);
+            let changing = last.above(made);
             make().inspect(|()| changing.created())
         })
     }
@@ -142,10 +143,10 @@ impl Tree for LocalStore {
     }
 
     fn rename(&self, from: &RelPath, to: &RelPath, existing: Existing) -> Result<()> {
-        let (source, name) = self.changed_parent(Verb::Rename, from)?;
-        let (target, new) = self.changed_parent(Verb::Rename, to)?;
         // Before it is known whether a directory is renamed: at its new place it can be found at once.
         let changing = self.fresh.changing(to);
+        let (source, name) = self.changed_parent(Verb::Rename, from)?;
+        let (target, new) = self.changed_parent(Verb::Rename, to)?;
         let directory = source.kind_of(name) == Ok(Some(FileType::Directory));
         let outcome = match existing {
             Existing::Replace | Existing::ReplaceOther { .. } => source.rename(name, &target, new).map(Some),

@@ -57,9 +57,12 @@ pub(super) struct List {
     bytes: usize,
     serial: u64,
     dropped: Option<Dropped>,
-    /// Directories that are being created, or renamed to these paths. Whether and when that has
-    /// happened is not known yet, so they and all below them count as unsynced.
-    changing: Vec<RelPath>,
+    /// Directories that are being created, or renamed to these paths, and how many renames there had been
+    /// before. Whether and when that has happened is not known yet, so they and all below them count as
+    /// unsynced.
+    changing: Vec<(RelPath, u64)>,
+    /// Directories that were renamed.
+    renames: u64,
 }
 
 /// A directory that is being created, or renamed to this path, until this is dropped. The kernel may
@@ -68,6 +71,8 @@ pub(super) struct List {
 pub(super) struct Changing<'a> {
     fresh: &'a UnsyncedDirs,
     path: &'a RelPath,
+    /// Renames before the parent directory was opened: with a later one it may have another path.
+    renames: u64,
 }
 
 /// Not every new directory is in the list.
@@ -86,10 +91,12 @@ impl UnsyncedDirs {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called before a directory is created, or renamed to `path`.
+    /// Called before the directory is opened in which one is created, or renamed to `path`.
     pub(super) fn changing<'a>(&'a self, path: &'a RelPath) -> Changing<'a> {
-        self.lock().changing.push(path.clone());
-        Changing { fresh: self, path }
+        let mut list = self.lock();
+        let renames = list.renames;
+        list.changing.push((path.clone(), renames));
+        Changing { fresh: self, path, renames }
     }
 
     /// The directories on the path to `directory` that are not synced. Called while `directory` is
@@ -167,7 +174,13 @@ impl List {
     }
 
     fn is_changing(&self, path: &RelPath) -> bool {
-        self.changing.iter().any(|changing| path.is_within(changing))
+        self.changing.iter().any(|(changing, _)| path.is_within(changing))
+    }
+
+    /// Whether something is being created in a directory that may have another path by now. Until it is there, no sync is
+    /// remembered: whoever needs one has it again.
+    fn is_changing_elsewhere(&self) -> bool {
+        self.changing.iter().any(|(_, renames)| *renames < self.renames)
     }
 
     fn synced(&mut self, made: &Made) {
@@ -179,6 +192,9 @@ impl List {
             return;
         }
         self.forget(&made.path);
+        if self.is_changing_elsewhere() {
+            return;
+        }
         if let Some(dropped) = self.dropped.as_mut().filter(|dropped| dropped.serial <= made.at) {
             dropped.remember(&made.path);
         }
@@ -187,6 +203,7 @@ impl List {
     /// A directory was renamed to `to`; which listed names were below it is unknown.
     fn moved(&mut self, to: &RelPath) {
         self.serial += 1;
+        self.renames += 1;
         // What others are making may be below it, and will be listed by its old path.
         let others = self.changing.len() > 1;
         if !self.made.is_empty() || self.dropped.is_some() || others {
@@ -199,10 +216,22 @@ impl List {
     }
 }
 
-impl Changing<'_> {
+impl<'a> Changing<'a> {
+    /// The same of a directory on the way to it, `path`, which is created first.
+    pub(super) fn above(&self, path: &'a RelPath) -> Self {
+        self.fresh.lock().changing.push((path.clone(), self.renames));
+        Self { path, ..*self }
+    }
+
     /// It was created.
     pub(super) fn created(self) {
-        self.fresh.lock().note(self.path);
+        let mut list = self.fresh.lock();
+        list.note(self.path);
+        if self.renames < list.renames {
+            // It may have another path, of which a sync that began before says nothing.
+            let serial = list.serial;
+            list.dropped.get_or_insert_default().serial = serial;
+        }
     }
 
     /// A directory was renamed to this path.
@@ -214,7 +243,8 @@ impl Changing<'_> {
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let mut list = self.fresh.lock();
-        if let Some(at) = list.changing.iter().position(|path| path == self.path) {
+        let same = |(path, renames): &(RelPath, u64)| path == self.path && *renames == self.renames;
+        if let Some(at) = list.changing.iter().position(same) {
             list.changing.swap_remove(at);
         }
     }
@@ -316,12 +346,25 @@ mod tests {
 
     #[test]
     fn what_was_made_in_a_directory_that_was_renamed_meanwhile_is_unsynced_at_its_new_place() {
-        let fresh = UnsyncedDirs::default();
-        let (old, new) = (path("a/c"), path("b"));
-        let making = fresh.changing(&old);
-        fresh.changing(&new).moved();
-        making.created();
-        assert_eq!(places(&fresh, "b/c"), [path("b"), path("")]);
+        let (deep, old, new) = (path("a/c/d"), path("a/c"), path("b"));
+        let unsynced = [path("b"), path("")];
+        let sync = |fresh: &UnsyncedDirs| above(fresh, "b/c").iter().for_each(|made| fresh.synced(made));
+        // The directory that is opened for it, or one above that is made first.
+        for is_above in [false, true] {
+            let fresh = UnsyncedDirs::default();
+            let opened = fresh.changing(if is_above { &deep } else { &old });
+            fresh.changing(&new).moved();
+            sync(&fresh);
+            assert_eq!(places(&fresh, "b/c"), unsynced, "what was synced may have been another directory");
+            let before = above(&fresh, "b/c");
+            let (making, last) = if is_above { (opened.above(&old), Some(opened)) } else { (opened, None) };
+            making.created();
+            drop(last);
+            before.iter().for_each(|made| fresh.synced(made));
+            assert_eq!(places(&fresh, "b/c"), unsynced, "that sync began before");
+            sync(&fresh);
+            assert_eq!(places(&fresh, "b/c"), []);
+        }
     }
 
     #[test]

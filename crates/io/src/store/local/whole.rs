@@ -71,6 +71,7 @@ impl LocalStore {
     /// Renames a tree to its target, which must not exist.
     pub(super) fn publish_tree_at(&self, key: &TreeKey<'_>) -> Result<()> {
         let names = self.names_of_tree(key)?;
+        let changing = self.fresh.changing(key.target);
         let (parent, name) = self.changed_parent(Verb::Create, key.target)?;
         let parent = Arc::new(parent);
         let failed = |errno| errors::failed(Verb::Create, &self.shown(key.target), errno);
@@ -81,7 +82,6 @@ impl LocalStore {
                 Err(Errno::NOENT) => continue,
                 held => held.map_err(failed)?,
             };
-            let changing = self.fresh.changing(key.target);
             match holder.publish_tree(&parent, name) {
                 // A server that was killed after the rename left the directory empty.
                 Err(Errno::NOENT) => {}
