@@ -2,6 +2,7 @@
 //! log, cut into slices.
 
 use super::BatchOwner;
+use crate::files::Handle;
 use crate::files::call::Caller;
 use crate::files::execution::{Done, Execution};
 use crate::log::LoggedName;
@@ -70,10 +71,13 @@ impl FileJob {
                 Poll::Pending
             }
             Ok(Poll::Ready(())) => {
-                self.close_unfounded(&execution);
+                let handle = execution.handle();
                 let Done { reply, name, lines, safety } = execution.finish(batch);
                 if let Some(doing) = once {
                     doing.end(Some(&reply));
+                }
+                if let Some(handle) = handle {
+                    self.close_if_unfounded(handle);
                 }
                 if !lines.is_empty() {
                     self.whom.record(LoggedName::from(name.as_slice()), lines, safety, None);
@@ -85,10 +89,10 @@ impl FileJob {
     }
 
     /// What the batch opened or locked by rules that are replaced by now was not there yet when the reload looked.
-    fn close_unfounded(&self, execution: &Execution) {
+    fn close_if_unfounded(&self, handle: Arc<Handle>) {
         let authority = self.whom.session.services.authority.now();
         if !Arc::ptr_eq(&authority, &self.whom.authority) {
-            execution.close_unfounded(&authority);
+            handle.close_if_unfounded(&authority);
         }
     }
 

@@ -3,7 +3,6 @@
 //!
 //! Everything else stays open, and its calls are judged one by one.
 
-use super::execution::Execution;
 use super::{Handle, Object, OpenFiles, lock};
 use crate::authorise::Authority;
 use crate::clock::seconds_now;
@@ -17,13 +16,6 @@ impl OpenFiles {
     }
 }
 
-impl Execution {
-    /// The same for the file of a batch that was judged by rules which a reload has replaced meanwhile.
-    pub(crate) fn close_unfounded(&self, authority: &Authority) {
-        close_unfounded(self.handle().into_iter().collect(), authority);
-    }
-}
-
 fn close_unfounded(mut handles: Vec<Arc<Handle>>, authority: &Authority) {
     handles.retain(|one| authority.has_moved(&one.opened.name, one.opened.root) || one.excludes_unduly(authority));
     handles.retain(|one| !one.retire_unless_used());
@@ -31,6 +23,11 @@ fn close_unfounded(mut handles: Vec<Arc<Handle>>, authority: &Authority) {
 }
 
 impl Handle {
+    /// The same for the file of a batch that was judged by rules which a reload has replaced meanwhile.
+    pub(crate) fn close_if_unfounded(self: Arc<Self>, authority: &Authority) {
+        close_unfounded(vec![self], authority);
+    }
+
     /// Whether it keeps others from its file, and its user may not any more.
     fn excludes_unduly(&self, authority: &Authority) -> bool {
         // A pipe passes nothing any more, and keeps nobody else from its other end.

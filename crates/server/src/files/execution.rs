@@ -120,7 +120,7 @@ impl Execution {
     }
 
     /// The file of the batch, if it has one now.
-    pub(super) fn handle(&self) -> Option<Arc<Handle>> {
+    pub(crate) fn handle(&self) -> Option<Arc<Handle>> {
         self.calls.file.as_ref().map(|file| Arc::clone(&file.handle))
     }
 

@@ -312,9 +312,9 @@ fn a_batch_that_waits_for_its_turns_keeps_nobody_waiting_for_longer_than_its_lea
 #[test]
 fn a_batch_for_whose_lease_nobody_waits_is_executed_however_long_that_takes() {
     // Each slice is late, and none by the time of a lease, which is over before the third.
-    let time = Duration::from_secs(3);
+    let time = Duration::from_secs(6);
     let (statuses, content) = written_under_a_lease(time, |_, server, handle| {
-        let until = Instant::now() + time * 3 / 5;
+        let until = Instant::now() + time * 8 / 15;
         while Instant::now() < until {
             std::thread::yield_now();
         }
