@@ -102,6 +102,29 @@ fn what_came_with_the_tree_of_another_server_is_in_no_tree() {
     is_copied(&scene, &server);
 }
 
+/// A copy may be killed at any moment, and what it left be replaced.
+#[test]
+fn only_the_very_directory_that_a_copy_left_is_gone_on_with_or_an_empty_one() {
+    let (scene, server) = shared();
+    plant_large(&scene, "server/tree");
+    let relay = Relay::holding(&server, 1, 20 << 20);
+    let running = scene.start(["cp", "-r", "--atomic", "-P", "1", &relay.url("tree"), "shared/new"]);
+    relay.wait_until_held();
+    running.signal(Signal::KILL);
+    running.wait();
+    drop(relay);
+    std::fs::rename(scene.path(HOLDER), scene.path("left")).expect("our own");
+    scene.write(format!("{HOLDER}/new/planted"), b"planted");
+    chmod(&scene.path(HOLDER), 0o700);
+    is_refused(&scene, &server, "no unfinished copy to here is known");
+    std::fs::remove_dir_all(scene.path(HOLDER)).expect("our own");
+    chmod(&scene.directory(HOLDER), 0o700);
+    is_copied(&scene, &server);
+    std::fs::remove_dir_all(scene.path("shared/new")).expect("our own");
+    std::fs::rename(scene.path("left"), scene.path(HOLDER)).expect("our own");
+    is_copied(&scene, &server);
+}
+
 /// Whether a file has its name in a directory.
 fn named(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();

@@ -53,8 +53,8 @@ impl UnfinishedMark {
     }
 
     /// For a tree that is kept beside its target until it is complete, from wherever it comes: in exactly this directory.
-    pub(super) fn beside(login: &LoginPlan, target: &Path, (device, inode): (u64, u64)) -> Self {
-        let numbers = [device.to_be_bytes(), inode.to_be_bytes()].concat();
+    pub(super) fn beside(login: &LoginPlan, target: &Path, (inode, born): (u64, u128)) -> Self {
+        let numbers = [&inode.to_be_bytes()[..], &born.to_be_bytes()].concat();
         Self::with_id(login, naming::transfer_id(&[b"tree beside", &absolute(target), &numbers]))
     }
 

@@ -2,13 +2,14 @@
 //! nobody else may enter, and gets its name when it is complete.
 //!
 //! The name of that directory can be guessed, so what is there already is used only if an earlier
-//! attempt is known to have made it, and nobody else can have put anything into it: a directory of
-//! this user's may also have come with a tree of some other server. Must not: replace or remove
-//! anything of somebody else.
+//! attempt is known to have made it, or nothing is in it, and nobody else can put anything into it: a
+//! directory of this user's may also have come with a tree of some other server. Must not: replace or
+//! remove anything of somebody else.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use xdfs_client::{Error, ErrorKind, Existing};
 use xdfs_io::store::tree::{AttributeChange, Node, NodeKind};
@@ -39,21 +40,32 @@ pub(super) fn begin(target: &Path, login: &LoginPlan) -> Result<(PathBuf, Unfini
     })?;
     let holder = target.with_file_name(OsStr::from_bytes(&holder_name(name.as_bytes())));
     let (store, holder_name) = (parent_of(&target)?, name_of(&holder)?);
-    let is_new = match store.make_directory(&holder_name, 0o700, false) {
-        Ok(()) => true,
-        Err(error) if error.kind == ErrorKind::AlreadyExists => false,
-        Err(error) => return Err(error),
+    let made = || store.make_directory(&holder_name, 0o700, false);
+    let found = || {
+        let node = store.node(&holder_name)?;
+        let mark = UnfinishedMark::beside(login, &target, (node.identity.1, born(&holder)));
+        Ok::<_, Error>((node, mark))
     };
-    let node = store.node(&holder_name)?;
-    let mark = UnfinishedMark::beside(login, &target, node.identity);
-    if is_new {
-        // Where it cannot be recorded, the next attempt says what to remove. Where a file system has no owners and modes,
-        // nothing is anybody's, and what was made just now neither.
-        let _ = mark.set();
-    } else {
-        must_be_ours(&node, mark.stands(), &holder)?;
+    // Where a file system has no owners and modes, nothing is anybody's, and what is made here neither.
+    if let Err(error) = made() {
+        if error.kind != ErrorKind::AlreadyExists {
+            return Err(error);
+        }
+        let (node, mark) = found()?;
+        // An attempt that was killed before that was recorded has put nothing into it.
+        let is_known = || mark.stands() || (store.remove_directory(&holder_name).is_ok() && made().is_ok());
+        must_be_ours(&node, is_known, &holder)?;
     }
+    let (_, mark) = found()?;
+    // Where it cannot be recorded, the next attempt says what to remove.
+    let _ = mark.set();
     Ok((holder.join(name), mark))
+}
+
+/// When `directory` was made, in nanoseconds since 1970: another one may get its number. 0 where its file system does not know.
+fn born(directory: &Path) -> u128 {
+    let born = directory.symlink_metadata().and_then(|found| found.created()).ok();
+    born.and_then(|born| born.duration_since(UNIX_EPOCH).ok()).map_or(0, |since| since.as_nanos())
 }
 
 /// Gives a complete tree its name.
@@ -81,13 +93,13 @@ pub(super) fn publish(way: &Path, target: &Path, mark: &UnfinishedMark) -> Resul
 
 /// Whether nobody else can have put anything into the directory `there`, or below it, or will: an earlier attempt made it,
 /// which is known.
-fn must_be_ours(there: &Node, is_known: bool, shown: &Path) -> Result<(), Error> {
+fn must_be_ours(there: &Node, is_known: impl Fn() -> bool, shown: &Path) -> Result<(), Error> {
     let wrong = match there {
         Node { kind: NodeKind::Symlink, .. } => "it is a link",
         Node { kind, .. } if *kind != NodeKind::Directory => "it is no directory",
         Node { owner: (user, _), .. } if *user != rustix::process::geteuid().as_raw() => "it belongs to another user",
         Node { mode, .. } if mode & OTHERS != 0 => "others may enter it",
-        _ if !is_known => "no unfinished copy to here is known that left it",
+        _ if !is_known() => "no unfinished copy to here is known that left it",
         _ => return Ok(()),
     };
     let text = format!(
