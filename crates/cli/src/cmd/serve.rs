@@ -335,6 +335,7 @@ impl Serving {
         let HandOver::Ready { standby, socket, reloaded, ended } = ready else { return Err(missing.to_owned()) };
         let process = standby.process();
         let metrics = self.answering.as_ref().map(Answering::socket);
+        self.followers.forget_ended();
         // A confined process cannot start another one.
         let successor = standby.hand_over(&socket, metrics, &self.followers).map_err(|error| {
             format!("process {process} could not take over: {error}; this one serves on as before: restart the server")

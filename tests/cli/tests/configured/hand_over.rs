@@ -1,18 +1,18 @@
 //! A reload for which another process has to take over: whoever is served is served on, and held to what the file says.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
-use xdfs_test_cli::{Server, pattern, xdfs_binary};
+use xdfs_test_cli::{Scene, Server, pattern, xdfs_binary};
 
 use super::{AUDIT, PATIENCE, event, events, export, held_copy, reload, reloads, scene, serve};
 
 /// Small files, far more than may be on their way at a time: most of them are asked for after the reload.
 const MANY: usize = 3000;
 
-/// The processes that listen at the server's port, by who answers: here, the child of the server that now serves.
+/// The process that waits to take over from this one.
 fn child_of(process: Pid) -> Option<Pid> {
     let path = format!("/proc/{0}/task/{0}/children", process.as_raw_nonzero());
     let children = std::fs::read_to_string(path).unwrap_or_default();
@@ -104,6 +104,48 @@ fn has_ended(process: Pid) -> bool {
     stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')))
 }
 
+/// A transfer to the export `files` that lasts until its input ends, and has begun.
+fn endless_copy(scene: &Scene, server: &Server, name: &str) -> Child {
+    let begun = || scene.names("a").iter().filter(|name| name.starts_with(".xdfs-staging/")).count();
+    let before = begun();
+    let mut copy = scene.command(["cp", "--quiet", "--retry", "0", "-", &server.url_in("files", name)]);
+    let mut copy = copy.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    copy.stdin.as_mut().expect("a pipe").write_all(b"begun, ").expect("it reads");
+    wait_until("it has a part", || begun() > before);
+    copy
+}
+
+/// Its input ends, and it is whole.
+#[track_caller]
+fn ends_whole(scene: &Scene, mut copy: Child, name: &str) {
+    copy.stdin.take().expect("a pipe").write_all(b"ended").expect("it reads");
+    assert!(copy.wait().expect("it ends").success(), "it began before");
+    assert_eq!(scene.read(format!("a/{name}")), b"begun, ended");
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Has the process that serves read the file again; so many processes say that they have.
+#[track_caller]
+fn reload_at(scene: &Scene, process: Pid, config: &str, processes: usize) {
+    let before = reloads(scene, "ok");
+    scene.write("server.toml", config.as_bytes());
+    kill_process(process, Signal::HUP).expect("it serves");
+    wait_until("all read it again", || reloads(scene, "ok") == before + processes);
+}
+
+/// How many processes end their sessions.
+fn draining(scene: &Scene) -> usize {
+    events(scene).iter().filter(|event| event["event"] == "draining").count()
+}
+
 /// The process in between has no sessions and ends at once: whoever handed over to it follows the one behind it.
 #[test]
 fn a_transfer_goes_on_over_two_hand_overs_and_is_held_to_the_last_reload() {
@@ -112,45 +154,47 @@ fn a_transfer_goes_on_over_two_hand_overs_and_is_held_to_the_last_reload() {
     let one = format!("{AUDIT}{}", export("files", "a", ""));
     let server = serve(&scene, &one);
     let second = child_of(server.process()).expect("a process waits to take over");
+    let slow = endless_copy(&scene, &server, "slow");
     let (sending, relay) = held_copy(&scene, &server, (MANY, 10 << 10), &[]);
-    // A transfer that lasts until its input ends.
-    let mut slow = scene.command(["cp", "--quiet", "-", &server.url_in("files", "slow")]);
-    let mut slow = slow.stdin(Stdio::piped()).spawn().unwrap();
-    event(&scene, "both sessions", |_| {
-        events(&scene).iter().filter(|one| one["event"] == "session_opened").count() == 2
-    });
     let two = format!("{one}{}", export("more", "b", ""));
-    reload(&scene, &server, &two, "ok");
+    reload_at(&scene, server.process(), &two, 1);
     event(&scene, "the hand-over", |event| event["event"] == "handed_over");
     let third = child_of(second).expect("a process waits to take over from that");
-    let reload_at = |process: Pid, config: String, wanted: usize| {
-        let before = reloads(&scene, "ok");
-        scene.write("server.toml", config.as_bytes());
-        kill_process(process, Signal::HUP).expect("it serves");
-        let until = Instant::now() + PATIENCE;
-        while reloads(&scene, "ok") < before + wanted {
-            assert!(Instant::now() < until, "{:#?}", events(&scene));
-            std::thread::yield_now();
-        }
-    };
     // Once for the one that hands over, and once for the first.
     let three = format!("{two}{}", export("most", "c", ""));
-    reload_at(second, three.clone(), 2);
-    let until = Instant::now() + PATIENCE;
-    while !has_ended(second) {
-        assert!(Instant::now() < until, "it has no sessions");
-        std::thread::yield_now();
-    }
-    reload_at(third, three.replace("\"rw\"", "\"none\""), 2);
+    reload_at(&scene, second, &three, 2);
+    wait_until("it has no sessions", || has_ended(second));
+    reload_at(&scene, third, &three.replace("\"rw\"", "\"none\""), 2);
+    assert_eq!(draining(&scene), 0, "they know what is withdrawn");
     relay.release();
     sending.wait().fails();
     assert!(scene.names("a/tree").len() < MANY, "what began before went on, and no more");
-    slow.stdin.take().unwrap().write_all(b"slow").unwrap();
-    assert!(slow.wait().unwrap().success(), "it began before the rights were withdrawn");
-    assert_eq!(scene.read("a/slow"), b"slow");
+    ends_whole(&scene, slow, "slow");
     assert_eq!(server.wait(), Some(0));
     kill_process(third, Signal::TERM).unwrap();
     event(&scene, "the end", |event| event["event"] == "draining");
+}
+
+/// Whoever has handed over to a process that has handed over itself does not depend on that any more.
+#[test]
+fn sessions_that_stayed_over_two_hand_overs_are_ended_behind_the_last_process() {
+    let scene = scene();
+    scene.directory("c");
+    let one = format!("{AUDIT}{}", export("files", "a", ""));
+    let server = serve(&scene, &one);
+    let second = child_of(server.process()).expect("a process waits to take over");
+    let first_copy = endless_copy(&scene, &server, "first");
+    let two = format!("{one}{}", export("more", "b", ""));
+    reload_at(&scene, server.process(), &two, 1);
+    event(&scene, "the hand-over", |event| event["event"] == "handed_over");
+    let third = child_of(second).expect("a process waits to take over from that");
+    let second_copy = endless_copy(&scene, &server, "second");
+    reload_at(&scene, second, &format!("{two}{}", export("most", "c", "")), 2);
+    kill_process(third, Signal::KILL).unwrap();
+    wait_until("both end their sessions", || draining(&scene) == 2);
+    ends_whole(&scene, second_copy, "second");
+    ends_whole(&scene, first_copy, "first");
+    assert_eq!(server.wait(), Some(0));
 }
 
 /// Nobody would tell a process that has handed over what is withdrawn, once the one that took over is gone.
@@ -160,10 +204,7 @@ fn sessions_that_stayed_are_ended_behind_the_process_that_took_over() {
     let one = format!("[limits]\ndrain-seconds = 1\n{AUDIT}{}", export("files", "a", ""));
     let server = serve(&scene, &one);
     let successor = child_of(server.process()).expect("a process waits to take over");
-    // A transfer that lasts until its input ends.
-    let mut sending = scene.command(["cp", "--quiet", "--retry", "0", "-", &server.url_in("files", "slow")]);
-    let mut sending = sending.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    event(&scene, "the session", |event| event["event"] == "session_opened");
+    let mut sending = endless_copy(&scene, &server, "slow");
     reload(&scene, &server, &format!("{one}{}", export("more", "b", "")), "ok");
     event(&scene, "the hand-over", |event| event["event"] == "handed_over");
     kill_process(successor, Signal::KILL).unwrap();

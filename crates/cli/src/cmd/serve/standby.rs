@@ -12,6 +12,7 @@
 //! passes on its end of the line, so that a server follows whichever process serves. When no process
 //! has that end any more nobody could tell what was withdrawn, and the sessions are drained.
 
+use std::fs::File;
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -144,6 +145,8 @@ impl Followers {
     /// Waits on standard input; `None` if the server ended without handing over.
     pub(super) fn wait() -> std::io::Result<Option<Inherited>> {
         let line = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+        // The line ends for the predecessor when this process passes it on.
+        rustix::stdio::dup2_stdin(&File::open("/dev/null")?)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0];
@@ -165,6 +168,13 @@ impl Followers {
     /// Reports to the predecessor that this process serves now.
     pub(super) fn tell_ready(&mut self) -> std::io::Result<()> {
         self.0.first_mut().map_or(Ok(()), |line| line.write_all(b"R"))
+    }
+
+    /// Forgets those that have ended.
+    pub(super) fn forget_ended(&mut self) {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        self.0
+            .retain(|line| !matches!(rustix::net::recv(line, &mut [0; 1], flags), Ok((0, _)) | Err(Errno::CONNRESET)));
     }
 
     /// Reports that the configuration was read again. Whoever has ended follows no more; one that has a
