@@ -222,7 +222,8 @@ impl Remote {
 
     /// Ends the session in order, if no file uses it any more.
     pub fn close(self: Arc<Self>) -> Result<(), Error> {
-        match self.lock().take().map(Arc::try_unwrap) {
+        let session = self.lock().take();
+        match session.map(Arc::try_unwrap) {
             Some(Ok(session)) => session.close(),
             // A file that is still open ends it when it is dropped.
             Some(Err(_)) | None => Ok(()),

@@ -12,7 +12,9 @@ impl OpenFiles {
     /// Closes what nobody may have open by these rules. What a call uses is waited for, and closing a file may take as long as
     /// its disk likes.
     pub(crate) fn close_unfounded(&self, authority: &Authority) {
-        close_unfounded(lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect(), authority);
+        // Nobody else waits for the list meanwhile, nor does the last one who lets go of a handle here.
+        let handles = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
+        close_unfounded(handles, authority);
     }
 }
 

@@ -39,11 +39,15 @@ impl Scene {
     }
 
     fn handle_shown(&self, id: u64, user: &Arc<str>, shown: &str) -> Arc<Handle> {
+        self.handle_in(Root::NONE, id, user, shown)
+    }
+
+    fn handle_in(&self, root: Root, id: u64, user: &Arc<str>, shown: &str) -> Arc<Handle> {
         let sharing = Sharing { write: true, ..Sharing::default() };
         assert!(lock(&self.server.shares).open(&[7; 24], sharing));
         let reserved = self.server.reserve(user, 6).unwrap();
         let session = self.session(1, shown);
-        let opened = OpenState::new(b"data/f", Root::NONE, [7; 24], sharing, false);
+        let opened = OpenState::new(b"data/f", root, [7; 24], sharing, false);
         let handle = Arc::new(Handle::new(&session, id, opened, Object::file(NameSync::Synced), reserved));
         handle.keep(self.file());
         handle
@@ -118,6 +122,35 @@ fn a_handle_is_taken_over_by_its_own_user_and_nobody_else() {
     assert_eq!(*lock(&scene.server.shares), Shares::default(), "it denies nothing any more");
     drop((session, handle));
     assert!(lock(&scene.server.handles).is_empty());
+}
+
+/// The export of the scene's files.
+fn export(directory: &std::path::Path) -> Export {
+    Export::open_to_all("data", Arc::new(LocalStore::open_root(directory, true).unwrap()), true)
+}
+
+#[test]
+fn closing_what_a_call_still_uses_keeps_nobody_from_other_files() {
+    let scene = Scene::new(4);
+    let ada: Arc<str> = "ada".into();
+    let (handle, session) =
+        (scene.handle_in(export(scene.scratch.path()).root(), 1, &ada, "ada"), scene.session(1, "ada"));
+    session.adopt(&handle);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved = Authority::new(vec![export(elsewhere.path())], Level::Clear);
+    let used = handle.retired.read().unwrap();
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| scene.server.close_unfounded(&moved));
+        let until = Instant::now() + Duration::from_secs(30);
+        // Whoever waits to close it lets no other call begin.
+        while handle.retired.try_read().is_ok() {
+            assert!(Instant::now() < until && !closing.is_finished(), "the call is waited for");
+            std::thread::yield_now();
+        }
+        assert!(scene.server.handles.try_lock().is_ok(), "others open and close files");
+        drop(used);
+    });
+    assert!(*handle.retired.read().unwrap());
 }
 
 #[test]
@@ -263,11 +296,9 @@ fn written_under_a_lease(
     scene.server = Arc::new(OpenFiles::new(16).unwrap().with_leases(leases));
     let (handle, files) = (scene.handle(1, &"ada".into()), Arc::new(scene.session(1, "ada")));
     files.adopt(&handle);
-    let export =
-        Export::open_to_all("data", Arc::new(LocalStore::open_root(scene.scratch.path(), true).unwrap()), true);
     let caller = Caller {
         files,
-        authority: Arc::new(Authority::new(vec![export], Level::Clear)),
+        authority: Arc::new(Authority::new(vec![export(scene.scratch.path())], Level::Clear)),
         principal: Arc::new(principal("ada", Method::Anonymous)),
         budget: "ada".into(),
         now: 0,
