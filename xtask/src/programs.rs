@@ -17,6 +17,9 @@ const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// One of them ends after this long there, since a test of it hangs.
 const LIMIT_OF_ONE: Duration = Duration::from_secs(10 * 60);
 
+/// The same on any other machine, beside whatever else runs there.
+const LIMIT_ELSEWHERE: Duration = Duration::from_secs(60 * 60);
+
 /// The programs that run longest begin first, so that none of them runs alone in the end.
 const LONGEST: [&str; 17] = [
     "python",
@@ -216,18 +219,18 @@ impl Program {
         ended(status)
     }
 
-    /// On a build machine under `timeout`, which ends the whole family of processes. At a terminal the user is the
-    /// limit, and interrupting must reach the tests.
+    /// Under `timeout`, which ends the whole family of processes on a build machine. At a terminal interrupting must reach the
+    /// tests.
     fn command(&self, started: Instant) -> Command {
-        let mut command;
-        if std::env::var_os("CI").is_some() {
-            let left = LIMIT.saturating_sub(started.elapsed()).min(LIMIT_OF_ONE);
-            command = Command::new("timeout");
-            // Zero would be no limit.
-            command.args(["--kill-after=10", &left.as_secs().max(1).to_string()]).arg(&self.executable);
+        let mut command = Command::new("timeout");
+        let limit = if std::env::var_os("CI").is_some() {
+            LIMIT.saturating_sub(started.elapsed()).min(LIMIT_OF_ONE)
         } else {
-            command = Command::new(&self.executable);
-        }
+            command.arg("--foreground");
+            LIMIT_ELSEWHERE
+        };
+        // Zero would be no limit.
+        command.args(["--kill-after=10", &limit.as_secs().max(1).to_string()]).arg(&self.executable);
         command.args(&self.arguments);
         command
     }

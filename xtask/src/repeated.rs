@@ -106,7 +106,7 @@ fn one(folder: &Path, number: u32, is_busy: bool) -> Result<String, Failure> {
     Err(format!("run {number} failed ({status}; {said}): see {}", log.display()).into())
 }
 
-/// This program once more, as `make test` runs it. Without `CI` the tests have no limit of time, which they would meet
+/// This program once more, as `make test` runs it. Without `CI` the tests have no limit of time that they would meet
 /// beside others; nothing may be left out all the same.
 fn ci(log: &PathBuf, tally: &Path) -> Result<Command, Failure> {
     let ourselves = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
