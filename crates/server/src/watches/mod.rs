@@ -186,14 +186,16 @@ impl SessionWatches {
             let mut table = lock(&self.shared.table);
             // A mark that somebody released meanwhile may be one of these.
             let valid = table.released() == before || marks.iter().all(|mark| table.has(*mark));
-            if watched.is_ok() && valid {
-                return table.insert(entry, marks);
+            let inserted = if watched.is_ok() && valid { Some(table.insert(entry, &marks)) } else { None };
+            if let Some(Ok(())) = inserted {
+                return Ok(());
             }
             for mark in marks.into_iter().filter(|mark| !table.has(*mark)).collect::<Vec<_>>() {
                 table.release(watcher, mark);
             }
             drop(table);
             watched?;
+            inserted.unwrap_or(Ok(()))?;
         }
         Err(Error::new(ErrorKind::Busy, "too many watches begin and end at a time; try again"))
     }

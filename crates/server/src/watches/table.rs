@@ -196,11 +196,17 @@ impl Table {
         self.users.get_mut(&entry.budget).into_iter().chain(visitors).chain([&mut self.all])
     }
 
+    /// Whether this very watch is there: one that was ended before it began may have left its number to another.
+    fn is_there(&self, entry: &Arc<Entry>) -> bool {
+        self.watches.get(&entry.key()).is_some_and(|(known, _)| Arc::ptr_eq(known, entry))
+    }
+
     /// A watch that did not begin, or is over, counts no longer.
-    pub(super) fn give_back(&mut self, entry: &Entry) {
-        if self.watches.remove(&entry.key()).is_none() {
+    pub(super) fn give_back(&mut self, entry: &Arc<Entry>) {
+        if !self.is_there(entry) {
             return;
         }
+        self.watches.remove(&entry.key());
         let less = entry.usage();
         self.usages(entry).for_each(|usage| {
             usage.watches -= less.watches;
@@ -219,17 +225,17 @@ impl Table {
         }
     }
 
-    /// The kernel tells of these: the directories above it, and the watched one last.
-    pub(super) fn insert(&mut self, entry: &Arc<Entry>, marks: Vec<Mark>) -> Result<(), Error> {
-        let key = entry.key();
-        let Some((_, present)) = self.watches.get_mut(&key) else {
+    /// The kernel tells of these: the directories above it, and the watched one last. An error if the watch was ended meanwhile.
+    pub(super) fn insert(&mut self, entry: &Arc<Entry>, marks: &[Mark]) -> Result<(), Error> {
+        let (key, is_there) = (entry.key(), self.is_there(entry));
+        let Some((_, present)) = self.watches.get_mut(&key).filter(|_| is_there) else {
             return Err(Error::new(ErrorKind::Cancelled, "the watch was ended before it began"));
         };
-        if let [above @ .., directory] = marks.as_slice() {
+        *present = Some(marks.to_vec());
+        if let [above @ .., directory] = marks {
             self.directories.insert((*directory, key));
             self.above.extend(above.iter().map(|mark| (*mark, key)));
         }
-        *present = Some(marks);
         Ok(())
     }
 
@@ -270,7 +276,7 @@ impl Table {
 
     /// The client is to be told this, by name. False if the watch is over, and another may have its number.
     pub(super) fn tell(&self, entry: &Arc<Entry>, changes: &[(Changes, &[u8])]) -> bool {
-        let goes_on = self.watches.get(&entry.key()).is_some_and(|(known, _)| Arc::ptr_eq(known, entry));
+        let goes_on = self.is_there(entry);
         if goes_on {
             changes.iter().for_each(|(changes, name)| entry.add(*changes, name));
         }

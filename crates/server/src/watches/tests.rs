@@ -75,7 +75,7 @@ impl Scene {
     fn add(&self, path: &str, entry: &Arc<Entry>) -> Mark {
         let marks = self.marks(path);
         self.table().reserve(entry).unwrap();
-        self.table().insert(entry, marks.clone()).unwrap();
+        self.table().insert(entry, &marks).unwrap();
         *marks.last().unwrap()
     }
 
@@ -344,6 +344,24 @@ fn what_the_kernel_lost_is_told_to_everybody_and_a_directory_that_goes_ends_the_
     let over = |watch| vec![notice(watch, Changes::OVER, b"")];
     assert_eq!((told(&ada), told(&bob)), (over(1), over(7)));
     assert!(scene.table().is_empty() && !scene.table().has(deeper) && scene.table().released() > before);
+}
+
+/// The calls of two channels overtake each other.
+#[test]
+fn a_watch_that_is_ended_before_it_began_takes_nothing_from_the_next_one_of_its_number() {
+    let scene = Scene::new();
+    let ada = queue(1, &user("ada"));
+    let [slow, next] = [b"a/much/longer/name".as_slice(), b"e/d"].map(|name| entry(&ada, 5, names(name), "ada"));
+    let marks = scene.marks("d");
+    scene.table().reserve(&slow).unwrap();
+    scene.table().end(&scene.watcher, ada.session, 5);
+    scene.table().reserve(&next).unwrap();
+    let late = scene.table().insert(&slow, &marks);
+    assert_eq!(late.err().map(|error| error.kind), Some(ErrorKind::Cancelled));
+    scene.table().give_back(&slow);
+    scene.table().insert(&next, &marks).unwrap();
+    scene.table().end(&scene.watcher, ada.session, 5);
+    assert!(scene.table().is_empty());
 }
 
 #[test]
