@@ -75,7 +75,9 @@ impl Watches {
 
     /// A watch has ended. False if there was none.
     pub(crate) fn leave(&self, watch: u64) -> bool {
-        self.lock().watches.remove(&watch).is_some()
+        // Whoever it told may end another one with it: nothing is locked then.
+        let told = self.lock().watches.remove(&watch);
+        told.is_some()
     }
 
     /// Watches of whose end the server is to be told now.

@@ -80,11 +80,11 @@ impl Tree {
 
     /// The paths of open files at or below an inode changed.
     pub(super) fn tell_open_files(&self, moved: u64) {
-        let mut all = self.open_files();
+        // The last one who lets go of a file closes it, for which the server is asked: nothing is locked then.
+        let all = self.open_files();
         {
             let inodes = self.inodes();
-            all.retain(|open| inodes.is_below(open.inode, moved));
-            for open in &all {
+            for open in all.iter().filter(|open| inodes.is_below(open.inode, moved)) {
                 if let Some(path) = inodes.path(open.inode) {
                     open.file.moved(self.full(&path));
                 }

@@ -95,13 +95,12 @@ impl Keeper {
 impl Tree {
     /// An open file of each hidden inode.
     fn hidden_files(&self) -> Vec<Arc<OpenFile>> {
-        let mut all = self.files.all();
-        {
+        let all = self.files.all();
+        let each: BTreeMap<u64, &Arc<OpenFile>> = {
             let inodes = self.inodes();
-            all.retain(|open| inodes.is_hidden(open.inode));
-        }
-        let each: BTreeMap<u64, Arc<OpenFile>> = all.into_iter().map(|open| (open.inode, open)).collect();
-        each.into_values().collect()
+            all.iter().filter(|open| inodes.is_hidden(open.inode)).map(|open| (open.inode, open)).collect()
+        };
+        each.into_values().cloned().collect()
     }
 
     /// Opens hidden files again in each new session, until [`Keeper::end`].

@@ -275,12 +275,13 @@ impl OpenFiles {
             return;
         }
         let mut told: std::collections::BTreeMap<SessionId, Vec<u64>> = std::collections::BTreeMap::new();
-        let handles: Vec<Arc<Handle>> = {
+        {
             let known = lock(&self.handles);
-            recalled.iter().filter_map(|id| known.get(id)?.handle.upgrade()).collect()
-        };
-        for handle in &handles {
-            told.entry(handle.session).or_default().push(handle.id);
+            for id in recalled {
+                if let Some(handle) = known.get(&id) {
+                    told.entry(handle.session).or_default().push(id);
+                }
+            }
         }
         told.into_iter().for_each(|(session, handles)| (self.leases.tell)(session, handles));
     }

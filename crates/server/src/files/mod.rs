@@ -93,6 +93,7 @@ pub(crate) struct OpenFiles {
 
 /// A handle, and of which file: that is asked without taking part in the handle's life.
 struct KnownHandle {
+    session: SessionId,
     identity: FileIdentity,
     handle: Weak<Handle>,
 }
@@ -216,6 +217,16 @@ impl OpenFiles {
 
     fn find(&self, id: u64) -> Option<Arc<Handle>> {
         lock(&self.handles).get(&id).and_then(|known| known.handle.upgrade())
+    }
+
+    /// The handles of a file. No other one is held, since the last one who lets go of a handle closes it.
+    fn handles_of(&self, identity: &FileIdentity) -> Vec<Arc<Handle>> {
+        let handles = lock(&self.handles);
+        handles
+            .values()
+            .filter(|known| known.identity == *identity)
+            .filter_map(|known| known.handle.upgrade())
+            .collect()
     }
 
     /// Whether a lost session of this user created the file with that handle.
@@ -448,8 +459,7 @@ impl SessionFiles {
 
     /// Whether others rely on what it has open: it holds locks, or opened files for itself alone.
     pub(crate) fn exclude_others(&self) -> bool {
-        let handles: Vec<_> = lock(&self.handles).values().cloned().collect();
-        handles.iter().any(|handle| handle.excludes_others())
+        lock(&self.handles).values().any(|handle| handle.excludes_others())
     }
 
     fn handle(&self, id: u64) -> Result<Arc<Handle>, Error> {
@@ -467,8 +477,8 @@ impl SessionFiles {
     }
 
     fn adopt(&self, handle: &Arc<Handle>) {
-        let known = KnownHandle { identity: handle.opened.identity, handle: Arc::downgrade(handle) };
-        lock(&self.server.handles).insert(handle.id, known);
+        let (session, identity, known) = (handle.session, handle.opened.identity, Arc::downgrade(handle));
+        lock(&self.server.handles).insert(handle.id, KnownHandle { session, identity, handle: known });
         lock(&self.handles).insert(handle.id, Arc::clone(handle));
     }
 

@@ -63,10 +63,8 @@ impl Handle {
         let connected = matches!(lock(&pipe.end).end, End::Open(_));
         if connected && self.opened.sharing.write && !pipe.closed.load(Ordering::Relaxed) {
             // Before the end is closed: whoever finds the end of the data finds this.
-            let all: Vec<_> =
-                lock(&self.reserved.server.handles).values().filter_map(|known| known.handle.upgrade()).collect();
-            let of_pipe = |other: &OpenState| other.identity == self.opened.identity && other.sharing.read;
-            for other in all.iter().filter(|other| of_pipe(&other.opened)) {
+            let all = self.reserved.server.handles_of(&self.opened.identity);
+            for other in all.iter().filter(|other| other.opened.sharing.read) {
                 if let Object::Pipe(pipe) = &other.object {
                     pipe.cut.store(true, Ordering::Relaxed);
                 }

@@ -68,8 +68,7 @@ impl OpenFiles {
     /// The kernel did not write all of this file.
     fn sync_failed(&self, identity: FileIdentity, error: &Error) {
         self.failed_syncs.add(identity, error.clone());
-        let known: Vec<_> = lock(&self.handles).values().filter_map(|known| known.handle.upgrade()).collect();
-        for handle in known.iter().filter(|handle| handle.opened.identity == identity) {
+        for handle in self.handles_of(&identity) {
             if let Object::File(file) = &handle.object {
                 file.sync.fail(error.clone());
             }
