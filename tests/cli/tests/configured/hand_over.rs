@@ -82,14 +82,7 @@ fn what_is_withdrawn_after_a_hand_over_is_withdrawn_from_the_sessions_that_staye
     reload(&scene, &server, &format!("{one}{more}"), "ok");
     event(&scene, "the hand-over", |event| event["event"] == "handed_over");
     // Once for each of the two processes.
-    let before = reloads(&scene, "ok");
-    scene.write("server.toml", format!("{}{more}", one.replace("\"rw\"", "\"none\"")).as_bytes());
-    kill_process(successor, Signal::HUP).expect("it serves");
-    let until = Instant::now() + PATIENCE;
-    while reloads(&scene, "ok") < before + 2 {
-        assert!(Instant::now() < until, "{:#?}", events(&scene));
-        std::thread::yield_now();
-    }
+    reload_at(&scene, successor, &format!("{}{more}", one.replace("\"rw\"", "\"none\"")), 2);
     relay.release();
     sending.wait().fails();
     assert!(scene.names("a/tree").len() < MANY, "what began before went on, and no more");
