@@ -19,6 +19,7 @@ mod programs;
 mod python;
 mod repeated;
 mod reqs;
+mod scratch;
 mod seeded_bugs;
 mod setup;
 mod tally;

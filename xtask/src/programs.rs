@@ -1,7 +1,7 @@
 //! Builds the test programs of the workspace and runs several of them at once: cargo runs one after the other, and most
 //! of them wait for a server, a delay or a disk. A program writes into a file, which is shown when it has ended.
 
-use crate::{Failure, Outcome, metadata, process, tally::Tally, tree};
+use crate::{Failure, Outcome, metadata, process, scratch::Scratch, tally::Tally, tree};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -21,8 +21,9 @@ const LIMIT_OF_ONE: Duration = Duration::from_secs(10 * 60);
 const LIMIT_ELSEWHERE: Duration = Duration::from_secs(60 * 60);
 
 /// The programs that run longest begin first, so that none of them runs alone in the end.
-const LONGEST: [&str; 17] = [
+const LONGEST: [&str; 19] = [
     "python",
+    "person",
     "kills",
     "dist",
     "ftp",
@@ -32,6 +33,7 @@ const LONGEST: [&str; 17] = [
     "secrets",
     "sessions",
     "settings",
+    "restarts",
     "trace",
     "real",
     "ssh",
@@ -77,6 +79,7 @@ pub(crate) fn run(options: &Options, tally: &mut Tally) -> Outcome {
     }
     programs.sort_by_key(|program| rank(&program.target));
     let amount = programs.len();
+    let scratch = Scratch::create()?;
     println!("{amount} programs, {} at a time", options.at_once);
     let started = Instant::now();
     let queue = Mutex::new(programs.into_iter().collect::<VecDeque<_>>());
@@ -87,7 +90,7 @@ pub(crate) fn run(options: &Options, tally: &mut Tally) -> Outcome {
                 while let Some(program) = next(&queue) {
                     let output = folder.join(program.log());
                     let began = Instant::now();
-                    let outcome = program.run(options, &output, started);
+                    let outcome = program.run(options, &output, &scratch, started);
                     let took = began.elapsed();
                     let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
                     let (tally, failed) = &mut *results;
@@ -201,7 +204,7 @@ impl Program {
         if self.arguments.is_empty() { format!("{own}.log") } else { format!("{}.log", self.name) }
     }
 
-    fn run(&self, options: &Options, output: &Path, started: Instant) -> Result<(), Failure> {
+    fn run(&self, options: &Options, output: &Path, scratch: &Scratch, started: Instant) -> Result<(), Failure> {
         let text = |error: std::io::Error| Failure(format!("{}: {error}", output.display()));
         let file = File::create(output).map_err(text)?;
         if std::env::var_os("CI").is_some() && started.elapsed() >= LIMIT {
@@ -214,6 +217,7 @@ impl Program {
         if let Some(threads) = options.threads {
             command.env("RUST_TEST_THREADS", threads.to_string());
         }
+        command.env("TMPDIR", scratch.path());
         command.envs(options.variables.iter().map(|(name, value)| (name, value)));
         let status = command.status().map_err(|error| format!("cannot start it: {error}"))?;
         ended(status)
