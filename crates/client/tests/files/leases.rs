@@ -6,8 +6,8 @@ use super::support::serving::{Serving, Setup};
 use super::support::{PATIENCE, pipe_payload, pipe_target, within};
 use super::{BOTH, remote};
 use std::io::Read as _;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use xdfs_client::file::{File, LeaseKind, OpenOptions, Remote};
 use xdfs_client::wire::{Call, NewTime, Put, Wanted};
@@ -200,6 +200,44 @@ fn a_client_that_never_answers_delays_others_by_the_time_of_its_lease_and_nobody
     assert_eq!(lost.kind, ErrorKind::TargetChanged, "what was kept comes too late: {lost}");
     assert_eq!(serving.directory.read("f"), b"CONtent");
     assert_eq!(one.lease(LeaseKind::Read).unwrap(), None, "the file gets no lease for a while");
+}
+
+/// What each of them writes waits for the other one's lease.
+#[test]
+fn readers_who_write_at_once_give_back_what_they_have_before_they_wait() {
+    let serving = serving(LONG);
+    let both_wait = Arc::new(Barrier::new(2));
+    let written = [0, 1].map(|at| {
+        let (file, both_wait) = (leased(&serving, LeaseKind::Read), Arc::clone(&both_wait));
+        file.on_recall(move || drop(both_wait.wait()));
+        move || file.write_behind_at(b"!", at).and_then(|()| file.settle())
+    });
+    let threads = written.map(std::thread::spawn);
+    within(PATIENCE, "what both write", || threads.map(|thread| thread.join().unwrap().unwrap()));
+    assert_eq!(serving.directory.read("f"), b"!!ntent");
+}
+
+#[test]
+fn a_file_that_waits_for_others_keeps_no_other_file_s_lease_from_being_given_back() {
+    let time = SHORT * 3;
+    let serving = serving(time);
+    serving.directory.write("g", b"content");
+    let silent_one = leased(&serving, LeaseKind::Read);
+    let silent = never_answers(&silent_one);
+    let remote_of_both = remote(&serving);
+    let [f, g] = ["data/f", "data/g"].map(|name| {
+        let file = File::open(&remote_of_both, name, &BOTH).unwrap();
+        assert!(file.lease(LeaseKind::Read).unwrap().is_some());
+        file
+    });
+    let due = f.leased().unwrap().until - time / 2;
+    let waits = std::thread::spawn(move || f.write_behind_at(b"!", 0).and_then(|()| f.settle()));
+    becomes("its lease is to be renewed, but for what waits", || Instant::now() > due);
+    File::open(&remote(&serving), "data/g", &BOTH).unwrap().set_len(3).unwrap();
+    assert!(!waits.is_finished(), "the lease was not given back before");
+    assert_eq!(kind(&g), None);
+    drop(silent);
+    within(PATIENCE, "the end of the lease", || waits.join().unwrap()).unwrap();
 }
 
 #[test]

@@ -211,6 +211,17 @@ impl Holding {
         }
     }
 
+    /// What it permits as long as it may be used.
+    pub const fn kind(&self) -> Option<LeaseKind> {
+        match self.state {
+            HoldingState::Idle(_) | HoldingState::Asked(Asked { before: None, .. }) => None,
+            HoldingState::Held(Held { kind, .. })
+            | HoldingState::Recalled(Recalled { kind, .. })
+            | HoldingState::Lost(Lost { kind, .. })
+            | HoldingState::Asked(Asked { before: Some(Lost { kind, .. }), .. }) => Some(kind),
+        }
+    }
+
     /// Whether a call about it has no answer yet.
     pub const fn waits(&self) -> bool {
         match self.state {

@@ -38,6 +38,22 @@ fn whoever_never_answers_delays_others_once_and_gets_no_lease_for_a_while() {
     assert_eq!(table.ask(&7, &a, LeaseKind::Read, at(30)), GRANTED);
 }
 
+#[test]
+fn a_lost_lease_is_of_its_kind_while_it_is_asked_for_again() {
+    let mut holding = Holding::new();
+    assert!(holding.kind().is_none() && holding.ask(at(1)).is_ok() && holding.kind().is_none());
+    let granted = LeaseAnswer::Granted { kind: LeaseKind::Write, time: TERMS.time };
+    assert!(holding.on_answer(granted, at(1)).is_ok());
+    assert_eq!(holding.kind(), Some(LeaseKind::Write));
+    holding.on_recall();
+    assert_eq!(holding.kind(), Some(LeaseKind::Write));
+    holding.on_lost();
+    assert!(holding.kind() == holding.reclaim(at(2)).ok() && holding.kind() == Some(LeaseKind::Write));
+    holding.on_lost();
+    holding.expire(at(30));
+    assert_eq!(holding.kind(), None);
+}
+
 /// One user renews the leases on thirty files as soon as it is asked, and answers recalls after so many seconds: when the last
 /// of the files is changed, if they are changed one after the other from the first second on.
 fn last_change(answers_after: u64) -> u64 {

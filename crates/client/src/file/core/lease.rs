@@ -241,6 +241,7 @@ impl Core {
 
     /// Sends what was kept, uses what was read no longer, and gives the lease back.
     pub(in crate::file) fn give_back(&self) -> Result<(), Error> {
+        self.settle_quietly();
         let pending = self.answer_recall();
         pending.map_or(Ok(()), |pending| self.wait(pending.sent).map(drop))
     }
@@ -305,7 +306,11 @@ impl LeasedFile for Core {
         if let Some(act) = act.filter(|_| self.is_recalled()) {
             act();
         }
-        self.settle_quietly();
+        // Nothing is kept under a read lease, and what is on its way may wait for the lease of somebody who waits for this one.
+        let kind = self.leasing().holding.kind();
+        if kind != Some(LeaseKind::Read) {
+            self.settle_quietly();
+        }
         if !self.leasing().give_back() {
             return None;
         }

@@ -247,9 +247,9 @@ impl Core {
     }
 
     /// Sends what was kept under the write lease, and waits for nothing that is not sent: nothing is kept
-    /// for longer than a part of the lease's time.
+    /// for longer than a part of the lease's time. Nor for another thread: who waits for answers has sent it.
     pub(super) fn send_kept(&self) {
-        let mut behind = lock(&self.behind);
+        let Some(mut behind) = self.behind_now() else { return };
         if let Err(error) = self.send_gathered(&mut behind) {
             behind.failed.get_or_insert(error);
         }
