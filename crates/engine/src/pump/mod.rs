@@ -264,13 +264,9 @@ where
         let storing = self.is_storing();
         self.timers.idle_since = if busy || storing { None } else { self.timers.idle_since.or(Some(now)) };
         let boundary = self.timers.idle_since.is_none() || self.channels.by_id.values().all(ChannelIo::at_boundary);
-        // A reply that may have to be sent again would be lost with the thread that holds it.
-        let may_retire = self.settings.retire && boundary && self.batches.is_empty() && !self.session.is_closing();
-        let retire =
-            self.timers.idle_since.filter(|_| may_retire).map(|since| since.after(bounds::IDLE_BEFORE_RETIRING));
         // An idle session has no deadlines: no tick wakes it.
         let tick = (busy || self.session.is_closing() || storing || !boundary).then_some(self.timers.next_tick);
-        [owed, tick, retire, self.linger_until(), self.starts.deadline()].into_iter().flatten().min()
+        [owed, tick, self.retires_at(), self.linger_until(), self.starts.deadline()].into_iter().flatten().min()
     }
 
     /// Checks every channel's progress, for stalls.

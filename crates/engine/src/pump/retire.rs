@@ -7,6 +7,7 @@ use crate::bounds;
 use crate::host::Ending;
 use crate::pipeline::{Pipeline, PipelineChannel};
 use xdfs_io::dispatch::Dispatch;
+use xdfs_proto::base::Instant;
 use xdfs_proto::session::{Role, Session};
 
 impl<D, H> Pump<D, H>
@@ -26,15 +27,19 @@ where
             let done = !self.is_storing() && !self.session.is_at_work() && self.end.lingering.is_empty();
             return done.then(|| Ending::Over(error.clone()));
         }
-        let now = self.dispatch.now();
-        let due = self.timers.idle_since.is_some_and(|since| now >= since.after(bounds::IDLE_BEFORE_RETIRING));
-        if !self.settings.retire || !due || self.session.is_closing() {
-            return None;
-        }
-        if self.session.is_at_work() || self.is_storing() || !self.batches.is_empty() {
-            return None;
-        }
-        self.channels.by_id.values().all(ChannelIo::at_boundary).then(|| Ending::Idle(Box::new(self.take_pipeline())))
+        let due = self.retires_at().is_some_and(|at| self.dispatch.now() >= at);
+        due.then(|| Ending::Idle(Box::new(self.take_pipeline())))
+    }
+
+    /// When the pump retires if nothing happens until then.
+    pub(super) fn retires_at(&self) -> Option<Instant> {
+        let since = self.timers.idle_since.filter(|_| self.settings.retire && !self.session.is_closing())?;
+        // A session that has ended, or is about to, waits for its peers only; and a reply that may have to be sent again would be
+        // lost with the thread that holds it.
+        let may = matches!(self.end.state, EndState::Running) && self.batches.is_empty();
+        let idle = !self.session.is_at_work() && !self.is_storing();
+        let boundary = self.channels.by_id.values().all(ChannelIo::at_boundary);
+        (may && idle && boundary).then(|| since.after(bounds::IDLE_BEFORE_RETIRING))
     }
 
     /// The pipeline as a value: every channel is between two records.
