@@ -124,7 +124,7 @@ impl Copy<'_> {
             let here = |error| Failed::of_local(&shown, error);
             let (options, listed) = self.tree_options(plan)?;
             let way = match plan.atomic && !plan.dry_run {
-                true => Some(whole_here::begin(target, &self.login).map_err(here)?),
+                true => Some(whole_here::begin(source, target, &self.login).map_err(here)?),
                 false => None,
             };
             let target = way.as_ref().map_or(target, |(way, _)| way);

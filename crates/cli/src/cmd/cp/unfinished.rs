@@ -11,7 +11,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use xdfs_client::{Error, Facts};
 use xdfs_io::store::{Folder, Secrecy};
-use xdfs_proto::base::TransferId;
 use xdfs_secure::naming;
 
 use crate::plan::LoginPlan;
@@ -52,18 +51,15 @@ impl UnfinishedMark {
         Some(Self::of(login, &way, source, target))
     }
 
-    /// For a tree that is kept beside its target until it is complete, from wherever it comes: in exactly this directory.
-    pub(super) fn beside(login: &LoginPlan, target: &Path, (inode, born): (u64, u128)) -> Self {
-        let numbers = [&inode.to_be_bytes()[..], &born.to_be_bytes()].concat();
-        Self::with_id(login, naming::transfer_id(&[b"tree beside", &absolute(target), &numbers]))
+    /// For a tree that is kept beside its target until it is complete: in exactly this directory.
+    pub(super) fn beside(login: &LoginPlan, source: &Url, target: &Path, (inode, born): (u64, u128)) -> Self {
+        let way = [b"tree beside ", &inode.to_be_bytes()[..], &born.to_be_bytes()].concat();
+        Self::of(login, &way, target, source)
     }
 
     fn of(login: &LoginPlan, way: &[u8], here: &Path, there: &Url) -> Self {
         let [here, there] = ends(here, there);
-        Self::with_id(login, naming::transfer_id(&[way, &here, &there]))
-    }
-
-    fn with_id(login: &LoginPlan, id: TransferId) -> Self {
+        let id = naming::transfer_id(&[way, &here, &there]);
         let id = format!("{:032x}", u128::from_be_bytes(id.0));
         Self { state: state::own(login.state.as_deref()).ok(), id }
     }

@@ -20,6 +20,7 @@ use super::super::local_directory::trimmed;
 use super::super::unfinished::UnfinishedMark;
 use crate::plan::LoginPlan;
 use crate::text::printable_path;
+use crate::url::Url;
 
 /// Permissions of anybody but the owner.
 const OTHERS: u32 = 0o077;
@@ -30,8 +31,9 @@ fn holder_name(name: &[u8]) -> Vec<u8> {
     [b".", name, b".xdfs-tree"].concat()
 }
 
-/// The path of a tree until it is complete, in a directory that is there and nobody else's, and what is recorded of that.
-pub(super) fn begin(target: &Path, login: &LoginPlan) -> Result<(PathBuf, UnfinishedMark), Error> {
+/// The path of a copy of `source` until it is complete, in a directory that is there and nobody else's, and what is recorded of
+/// that.
+pub(super) fn begin(source: &Url, target: &Path, login: &LoginPlan) -> Result<(PathBuf, UnfinishedMark), Error> {
     let target = trimmed(target);
     let there = LocalPlace::of(target.as_os_str().as_bytes())?.existing.is_some();
     let name = target.file_name().filter(|_| !there).ok_or_else(|| {
@@ -43,7 +45,7 @@ pub(super) fn begin(target: &Path, login: &LoginPlan) -> Result<(PathBuf, Unfini
     let made = || store.make_directory(&holder_name, 0o700, false);
     let found = || {
         let node = store.node(&holder_name)?;
-        let mark = UnfinishedMark::beside(login, &target, (node.identity.1, born(&holder)));
+        let mark = UnfinishedMark::beside(login, source, &target, (node.identity.1, born(&holder)));
         Ok::<_, Error>((node, mark))
     };
     // Where a file system has no owners and modes, nothing is anybody's, and what is made here neither.
@@ -99,7 +101,7 @@ fn must_be_ours(there: &Node, is_known: impl Fn() -> bool, shown: &Path) -> Resu
         Node { kind, .. } if *kind != NodeKind::Directory => "it is no directory",
         Node { owner: (user, _), .. } if *user != rustix::process::geteuid().as_raw() => "it belongs to another user",
         Node { mode, .. } if mode & OTHERS != 0 => "others may enter it",
-        _ if !is_known() => "no unfinished copy to here is known that left it",
+        _ if !is_known() => "no unfinished copy of this source to here is known that left it",
         _ => return Ok(()),
     };
     let text = format!(
