@@ -171,7 +171,7 @@ impl SessionWatches {
             lock(&self.shared.table).give_back(&entry);
         } else if self.shared.has_moved(&entry) {
             // Authorised before a reload, begun behind it.
-            self.end(number);
+            lock(&self.shared.table).end_entry(&watcher, &entry);
             return Err(Error::new(ErrorKind::Busy, "the export has another directory by now; try again"));
         }
         added

@@ -262,6 +262,13 @@ impl Table {
         }
     }
 
+    /// The same of this very watch.
+    pub(super) fn end_entry(&mut self, watcher: &Watcher, entry: &Arc<Entry>) {
+        if self.is_there(entry) {
+            self.end(watcher, entry.queue.session, entry.number);
+        }
+    }
+
     pub(super) fn end_session(&mut self, watcher: &Watcher, session: SessionId) {
         let keys: Vec<Key> = self.watches.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| *key).collect();
         for (session, number) in keys {
