@@ -112,6 +112,7 @@ pub(crate) fn run(options: &Options, tally: &mut Tally) -> Outcome {
     let (tally, failed) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     let passed = tally.passed - before;
     if failed.is_empty() {
+        scratch.clear()?;
         return Ok(format!("{passed} tests of {amount} programs"));
     }
     Err(format!("of {amount} programs these failed: {}", failed.join(", ")).into())

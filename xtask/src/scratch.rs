@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A directory in the temporary one, with its rights. It is removed with its owner, unless a test left something there.
+/// A directory in the temporary one, with its rights. It stays unless it is cleared: what a test that failed left is for people
+/// to look at.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -31,12 +32,10 @@ impl Scratch {
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
-}
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What a test that failed left is for people to look at.
-        let _ = std::fs::remove_dir(&self.0);
+    /// Removes it with all that programs left there, but for what is mounted below it.
+    pub(crate) fn clear(self) -> Result<(), Failure> {
+        process::run(Command::new("rm").args(["--recursive", "--force", "--one-file-system"]).arg(&self.0))
     }
 }
 
@@ -45,15 +44,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_creates_there_and_what_was_left_stays() {
-        let scratch = Scratch::create().unwrap_or_else(|Failure(why)| panic!("{why}"));
+    fn everybody_creates_there_until_it_is_cleared() {
+        let create = || Scratch::create().unwrap_or_else(|Failure(why)| panic!("{why}"));
+        let (scratch, other) = (create(), create());
         let path = scratch.path().to_owned();
+        assert_ne!(path, other.path());
         assert_eq!(path.metadata().expect("it is there").permissions().mode() & 0o7777, 0o1777);
-        let other = Scratch::create().unwrap_or_else(|Failure(why)| panic!("{why}")).path().to_owned();
-        assert!(other != path && !other.exists(), "{} stays", other.display());
-        std::fs::write(path.join("left"), "").expect("a file");
-        drop(scratch);
-        assert!(path.join("left").exists());
-        std::fs::remove_dir_all(&path).expect("it can be removed");
+        std::fs::create_dir_all(path.join("left/there")).expect("a directory");
+        for scratch in [scratch, other] {
+            scratch.clear().unwrap_or_else(|Failure(why)| panic!("{why}"));
+        }
+        assert!(!path.exists());
     }
 }
