@@ -209,7 +209,9 @@ fn readers_who_write_at_once_give_back_what_they_have_before_they_wait() {
     let both_wait = Arc::new(Barrier::new(2));
     let written = [0, 1].map(|at| {
         let (file, both_wait) = (leased(&serving, LeaseKind::Read), Arc::clone(&both_wait));
-        file.on_recall(move || drop(both_wait.wait()));
+        file.on_recall(move || {
+            both_wait.wait();
+        });
         move || file.write_behind_at(b"!", at).and_then(|()| file.settle())
     });
     let threads = written.map(std::thread::spawn);
