@@ -284,7 +284,9 @@ where
         self.mark_all(now);
         let usual = (self.session.limits().stall / 8).clamp(bounds::TICK_MIN, bounds::MARKER_PERIOD / 5);
         let interval = if self.session.is_closing() { usual.min(bounds::TICK_CLOSING) } else { usual };
-        self.timers.next_tick = now.after(interval);
+        // What waits for the end of its time is ended by a tick, too.
+        let next = now.after(interval);
+        self.timers.next_tick = self.linger_until().map_or(next, |until| until.min(next));
         self.drain();
     }
 
