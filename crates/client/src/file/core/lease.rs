@@ -52,7 +52,12 @@ pub(super) struct Leasing {
     on_recall: Option<OnRecall>,
     /// Counts the sessions that the lease was asked for in: an answer of an earlier one says nothing of it.
     asked_in: u64,
+    /// When to send what is kept, since it could not be sent when it was to be.
+    send_again: Option<Instant>,
 }
+
+/// How long after that.
+const SEND_AGAIN: Duration = Duration::from_millis(200);
 
 /// The time as the machine of leases counts it.
 fn moment(at: Instant) -> Moment {
@@ -251,6 +256,11 @@ impl Core {
         self.leasing().give_back()
     }
 
+    fn is_to_be_renewed(&self, now: Instant) -> bool {
+        let leasing = self.leasing();
+        leasing.holding.renew_at(leasing.time()).is_some_and(|at| at <= moment(now))
+    }
+
     pub(super) fn send_lease(&self, call: LeaseCall) -> Option<PendingLease> {
         let (session, handle, generation) = self.current().ok()?;
         let (asked_in, time) = {
@@ -307,11 +317,15 @@ impl LeasedFile for Core {
             act();
         }
         // Nothing is kept under a read lease, and what is on its way may wait for the lease of somebody who waits for this one.
-        let kind = self.leasing().holding.kind();
-        if kind != Some(LeaseKind::Read) {
+        let mut leasing = self.leasing();
+        if leasing.holding.kind() != Some(LeaseKind::Read) {
+            drop(leasing);
             self.settle_quietly();
+            leasing = self.leasing();
         }
-        if !self.leasing().give_back() {
+        let was_held = leasing.give_back();
+        drop(leasing);
+        if !was_held {
             return None;
         }
         self.changes().add();
@@ -324,11 +338,14 @@ impl LeasedFile for Core {
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        let leasing = self.leasing();
-        leasing.holding.renew_at(leasing.time()).is_some_and(|at| at <= moment(now))
+        let send_again = self.leasing().send_again;
+        send_again.is_some_and(|at| at <= now) || self.is_to_be_renewed(now)
     }
 
     fn send_renewal(&self) -> Option<PendingLease> {
+        if !self.is_to_be_renewed(Instant::now()) {
+            return None;
+        }
         self.leasing().holding.renew(moment(Instant::now())).ok()?;
         let sent = self.send_lease(LeaseCall::Renew);
         if sent.is_none() {
@@ -354,7 +371,8 @@ impl LeasedFile for Core {
     }
 
     fn send_changes(&self) {
-        self.send_kept();
+        let sent = self.send_kept();
+        self.leasing().send_again = (!sent).then(|| Instant::now() + SEND_AGAIN);
     }
 }
 

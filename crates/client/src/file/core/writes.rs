@@ -247,12 +247,13 @@ impl Core {
     }
 
     /// Sends what was kept under the write lease, and waits for nothing that is not sent: nothing is kept
-    /// for longer than a part of the lease's time. Nor for another thread: who waits for answers has sent it.
-    pub(super) fn send_kept(&self) {
-        let Some(mut behind) = self.behind_now() else { return };
+    /// for longer than a part of the lease's time. Nor for another thread, which may wait for answers: false then.
+    pub(super) fn send_kept(&self) -> bool {
+        let Some(mut behind) = self.behind_now() else { return false };
         if let Err(error) = self.send_gathered(&mut behind) {
             behind.failed.get_or_insert(error);
         }
+        true
     }
 
     /// The error that nobody was told of yet.
