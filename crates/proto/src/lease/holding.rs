@@ -189,37 +189,28 @@ impl Holding {
 
     /// The session is lost.
     pub fn on_lost(&mut self) {
-        self.state = match self.state {
+        self.state = self.present().map_or(Idle::FREE, HoldingState::Lost);
+    }
+
+    /// What may be used, and until when, if nothing else happens: what is left of it when its session is lost.
+    const fn present(&self) -> Option<Lost> {
+        match self.state {
             HoldingState::Held(Held { kind, until, .. }) | HoldingState::Recalled(Recalled { kind, until, .. }) => {
-                HoldingState::Lost(Lost { kind, until })
+                Some(Lost { kind, until })
             }
-            HoldingState::Asked(Asked { before: Some(lost), .. }) | HoldingState::Lost(lost) => {
-                HoldingState::Lost(lost)
-            }
-            HoldingState::Asked(_) | HoldingState::Idle(_) => Idle::FREE,
-        };
+            HoldingState::Asked(Asked { before: Some(lost), .. }) | HoldingState::Lost(lost) => Some(lost),
+            HoldingState::Asked(_) | HoldingState::Idle(_) => None,
+        }
     }
 
     /// Until when what is kept may be used, if nothing else happens.
-    pub const fn until(&self) -> Option<Instant> {
-        match self.state {
-            HoldingState::Idle(_) | HoldingState::Asked(Asked { before: None, .. }) => None,
-            HoldingState::Held(Held { until, .. })
-            | HoldingState::Recalled(Recalled { until, .. })
-            | HoldingState::Lost(Lost { until, .. })
-            | HoldingState::Asked(Asked { before: Some(Lost { until, .. }), .. }) => Some(until),
-        }
+    pub fn until(&self) -> Option<Instant> {
+        self.present().map(|present| present.until)
     }
 
-    /// What it permits as long as it may be used.
-    pub const fn kind(&self) -> Option<LeaseKind> {
-        match self.state {
-            HoldingState::Idle(_) | HoldingState::Asked(Asked { before: None, .. }) => None,
-            HoldingState::Held(Held { kind, .. })
-            | HoldingState::Recalled(Recalled { kind, .. })
-            | HoldingState::Lost(Lost { kind, .. })
-            | HoldingState::Asked(Asked { before: Some(Lost { kind, .. }), .. }) => Some(kind),
-        }
+    /// What it permits until then.
+    pub fn kind(&self) -> Option<LeaseKind> {
+        self.present().map(|present| present.kind)
     }
 
     /// Whether a call about it has no answer yet.
