@@ -21,7 +21,15 @@ impl OpenFiles {
 fn close_unfounded(mut handles: Vec<Arc<Handle>>, authority: &Authority) {
     handles.retain(|one| authority.has_moved(&one.opened.name, one.opened.root) || one.excludes_unduly(authority));
     handles.retain(|one| !one.retire_unless_used());
-    handles.iter().for_each(|one| one.retire());
+    // There are no more of these than calls that run. One that hangs keeps none of the others open.
+    std::thread::scope(|scope| {
+        handles.retain(|one| {
+            let (one, closing) = (Arc::clone(one), std::thread::Builder::new().name("xdfs-closing".to_owned()));
+            closing.spawn_scoped(scope, move || one.retire()).is_err()
+        });
+        // Without threads they are waited for in turn.
+        handles.iter().for_each(|one| one.retire());
+    });
 }
 
 impl Handle {

@@ -154,6 +154,32 @@ fn closing_what_a_call_still_uses_keeps_nobody_from_other_files() {
 }
 
 #[test]
+fn a_call_that_hangs_keeps_no_other_file_open_that_must_be_closed() {
+    let scene = Scene::new(32);
+    let (ada, root): (Arc<str>, _) = ("ada".into(), export(scene.scratch.path()).root());
+    let session = scene.session(1, "ada");
+    let handles: Vec<_> = (1..6).map(|id| scene.handle_in(root.clone(), id, &ada, "ada")).collect();
+    handles.iter().for_each(|handle| session.adopt(handle));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved = Authority::new(vec![export(elsewhere.path())], Level::Clear);
+    let mut used: Vec<_> = handles.iter().map(|handle| handle.retired.read().unwrap()).collect();
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| scene.server.close_unfounded(&moved));
+        // Whichever of them is waited for first, another one hangs before it or behind.
+        let hangs = [used.remove(0), used.pop().unwrap()];
+        drop(used);
+        let until = Instant::now() + Duration::from_secs(30);
+        while scene.open() > hangs.len() {
+            assert!(Instant::now() < until, "{} are open", scene.open());
+            std::thread::yield_now();
+        }
+        assert!(!closing.is_finished());
+        drop(hangs);
+    });
+    assert_eq!(scene.open(), 0);
+}
+
+#[test]
 fn handles_of_other_sessions_closed_ones_and_made_up_ones_are_stale() {
     let scene = Scene::new(4);
     let ada: Arc<str> = "ada".into();
