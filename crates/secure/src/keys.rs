@@ -94,7 +94,7 @@ impl JoinSecret {
 /// the grant from its table with the first valid JOIN, before any data.
 pub struct GrantSecret(Secret<SECRET_BYTES>);
 
-#[cfg(feature = "reveal")]
+#[cfg(debug_assertions)]
 impl Drop for GrantSecret {
     fn drop(&mut self) {
         crate::reveal::keep_grant_secret(self.0.bytes());

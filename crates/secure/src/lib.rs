@@ -24,7 +24,7 @@ pub mod naming;
 pub mod policy;
 pub mod random;
 pub mod record;
-#[cfg(feature = "reveal")]
+#[cfg(debug_assertions)]
 pub mod reveal;
 mod secret;
 #[cfg(test)]

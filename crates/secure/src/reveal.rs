@@ -1,6 +1,7 @@
 //! For tests that look for secrets where none may be: once told to, keeps a copy of every secret of this process that goes.
 //!
-//! It stands behind a feature that no release switches on, and must not be used but by such a test.
+//! No release has it, since it comes with debug assertions: as a feature it had every library built twice, for the tests and
+//! for the programs that they run. It must not be used but by such a test.
 
 use std::sync::{Mutex, PoisonError};
 

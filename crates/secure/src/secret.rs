@@ -12,7 +12,7 @@ use crate::Error;
 /// bytes on the stack.
 pub(crate) struct Secret<const N: usize>(Box<Zeroizing<[u8; N]>>);
 
-#[cfg(feature = "reveal")]
+#[cfg(debug_assertions)]
 impl<const N: usize> Drop for Secret<N> {
     fn drop(&mut self) {
         crate::reveal::keep(self.bytes());

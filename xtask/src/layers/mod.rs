@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_feature_of_ours_in_the_product_is_found() {
         let mut engine = package("xdfs-engine", &[("xdfs-proto", false)]);
-        engine.dependencies[0].features.push("reveal".to_owned());
+        engine.dependencies[0].features.push("fuzzing".to_owned());
         assert_eq!(arrows(&[engine, package("xdfs-proto", &[])]).len(), 1);
     }
 }

@@ -1,10 +1,11 @@
 //! Everything that was said, and what must not be in it in any form.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
 use rustix::process::Pid;
 use xdfs_test_cli::Outcome;
 
@@ -69,7 +70,7 @@ impl Search {
             let forms = forms(canary);
             for (what, bytes) in &self.said {
                 for form in &forms {
-                    let found = bytes.windows(form.len()).any(|window| window == form);
+                    let found = memmem::find(bytes, form).is_some();
                     assert!(
                         !found,
                         "'{}' is in {what}:\n{}",
@@ -83,11 +84,8 @@ impl Search {
 
     /// The secrets, but for these, that are in the memory of a process, each with where it is.
     pub(crate) fn in_memory_of(&self, process: Pid, but: &[Vec<u8>]) -> Vec<String> {
-        const START: usize = 8;
-        let mut starts: HashMap<&[u8], Vec<&Vec<u8>>> = HashMap::new();
-        for canary in self.canaries.iter().filter(|canary| !but.contains(canary)) {
-            starts.entry(&canary[..START]).or_default().push(canary);
-        }
+        let searches: Vec<_> =
+            self.canaries.iter().filter(|canary| !but.contains(canary)).map(memmem::Finder::new).collect();
         let process = process.as_raw_nonzero();
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("the process is there");
         let mut memory = std::fs::File::open(format!("/proc/{process}/mem")).expect("whoever runs tests may look");
@@ -99,13 +97,9 @@ impl Search {
             memory.seek(SeekFrom::Start(from)).expect("an address");
             // A part of it may not be readable, as that of a device.
             let _ = (&memory).take(until - from).read_to_end(&mut bytes);
-            for at in 0..bytes.len().saturating_sub(START) {
-                for canary in starts.get(&bytes[at..at + START]).into_iter().flatten() {
-                    if bytes[at..].starts_with(canary) {
-                        let region = line.split_whitespace().nth(5).unwrap_or("no name");
-                        found.insert(format!("{} in {region}", hex(canary)));
-                    }
-                }
+            for search in searches.iter().filter(|search| search.find(&bytes).is_some()) {
+                let region = line.split_whitespace().nth(5).unwrap_or("no name");
+                found.insert(format!("{} in {region}", hex(search.needle())));
             }
         }
         found.into_iter().collect()
