@@ -158,7 +158,7 @@ fn a_call_that_hangs_keeps_no_other_file_open_that_must_be_closed() {
     let scene = Scene::new(32);
     let (ada, root): (Arc<str>, _) = ("ada".into(), export(scene.scratch.path()).root());
     let session = scene.session(1, "ada");
-    let handles: Vec<_> = (1..6).map(|id| scene.handle_in(root.clone(), id, &ada, "ada")).collect();
+    let handles: Vec<_> = (1..6).map(|id| scene.handle_in(root, id, &ada, "ada")).collect();
     handles.iter().for_each(|handle| session.adopt(handle));
     let elsewhere = tempfile::tempdir().unwrap();
     let moved = Authority::new(vec![export(elsewhere.path())], Level::Clear);
