@@ -36,8 +36,8 @@ dist-test: toolchain
 	@$(XTASK) long dist
 
 bench: build
-	cargo build --release -p xdfs-bench
-	cargo run -q --release -p xdfs-bench -- --install
+	cargo build --release -p xdfs-bench --features passthrough
+	cargo run -q --release -p xdfs-bench --features passthrough -- --install
 
 fuzz: toolchain
 	@$(XTASK) fuzz

@@ -95,7 +95,7 @@ pub struct World {
     pub holder: PathBuf,
     /// Makes small files.
     pub small_files: PathBuf,
-    /// A file system in user space without a server.
+    /// A file system in user space without a server, where it was built: a feature asks for it.
     pub passthrough: PathBuf,
     /// The system under test.
     pub xdfs: PathBuf,
@@ -128,7 +128,7 @@ impl World {
             tls_bound: own("tls-bound")?,
             holder: own("holder")?,
             small_files: own("small-files")?,
-            passthrough: own("passthrough")?,
+            passthrough: beside.join("passthrough"),
             xdfs: fs::canonicalize(&xdfs).unwrap_or(xdfs),
             args,
             names: AtomicU32::new(0),
