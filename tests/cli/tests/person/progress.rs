@@ -42,7 +42,8 @@ fn bars_fit(scene: &Scene, server: &Server, words: &[&str], is_done: impl Fn(&st
             assert!(!line.contains("GB/s") && !line.contains("TB/s"), "{line:?}");
         }
         if columns >= 50 {
-            assert!(lines.iter().any(|line| line.contains("MB/s")), "{screen:?}");
+            // On a busy machine it is below that of the relay.
+            assert!(lines.iter().any(|line| line.contains("MB/s") || line.contains("kB/s")), "{screen:?}");
         }
     }
 }
