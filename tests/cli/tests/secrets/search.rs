@@ -175,6 +175,15 @@ pub(crate) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
+fn a_secret_in_the_memory_of_a_process_is_found() {
+    let mut search = Search::default();
+    let (one, other) = (b"a secret that is here".to_vec(), b"another that is here".to_vec());
+    [&one, &other].into_iter().for_each(|secret| search.canary(secret));
+    let found = search.in_memory_of(rustix::process::getpid(), std::slice::from_ref(&other));
+    assert!(!found.is_empty() && found.iter().all(|text| text.starts_with(&hex(&one))), "{found:?}");
+}
+
+#[test]
 fn a_secret_is_found_in_every_form() {
     let secret: Vec<u8> = (0..32).map(|number| number * 7 + 3).collect();
     let around = |text: Vec<u8>| {
