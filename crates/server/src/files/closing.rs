@@ -6,7 +6,7 @@
 use super::{Handle, Object, OpenFiles, lock};
 use crate::authorise::Authority;
 use crate::clock::seconds_now;
-use std::sync::Arc;
+use std::sync::{Arc, TryLockError};
 
 impl OpenFiles {
     /// Closes what nobody may have open by these rules. What a call uses is waited for, and closing a file may take as long as
@@ -20,7 +20,8 @@ impl OpenFiles {
 
 fn close_unfounded(mut handles: Vec<Arc<Handle>>, authority: &Authority) {
     handles.retain(|one| authority.has_moved(&one.opened.name, one.opened.root) || one.excludes_unduly(authority));
-    handles.retain(|one| !one.retire_unless_used());
+    // What was waited for since an earlier reload is closed by whoever waits.
+    handles.retain(|one| !one.retire_unless_used() && !one.is_awaited());
     // There are no more of these than calls that run. One that hangs keeps none of the others open.
     std::thread::scope(|scope| {
         handles.retain(|one| {
@@ -36,6 +37,11 @@ impl Handle {
     /// The same for the file of a batch that was judged by rules which a reload has replaced meanwhile.
     pub(crate) fn close_if_unfounded(self: Arc<Self>, authority: &Authority) {
         close_unfounded(vec![self], authority);
+    }
+
+    /// Whether somebody waits to close it, who lets no other call begin.
+    fn is_awaited(&self) -> bool {
+        matches!(self.retired.try_read(), Err(TryLockError::WouldBlock))
     }
 
     /// Whether it keeps others from its file, and its user may not any more.
