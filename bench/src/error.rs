@@ -38,6 +38,12 @@ pub enum Error {
         /// Debian package that carries it.
         package: &'static str,
     },
+    /// A program of the bench is not beside it.
+    #[error("no {}: build it with `cargo build --release -p xdfs-bench --features passthrough`", path.display())]
+    NotBuilt {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
     /// The xdfs binary is not where it was looked for.
     #[error("no xdfs at {}: build it with `cargo build --release -p xdfs` or give --xdfs PATH", path.display())]
     NoXdfs {

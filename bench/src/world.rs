@@ -114,10 +114,7 @@ impl World {
         });
         let own = |name: &str| {
             let path = beside.join(name);
-            if path.exists() {
-                return Ok(path);
-            }
-            Err(Error::Missing { program: path.display().to_string(), package: "xdfs-bench, this crate" })
+            if path.exists() { Ok(path) } else { Err(Error::NotBuilt { path }) }
         };
         raise_descriptor_limit();
         Ok(Self {

@@ -358,6 +358,9 @@ impl<'a> Scene<'a> {
                     .arg(format!("xdfs://127.0.0.1:{}/f/{}", through(server.port, delay)?, server.pin))
                     .arg(point)
             }
+            BOUND if !world.passthrough.exists() => {
+                return Err(Error::NotBuilt { path: world.passthrough.clone() });
+            }
             BOUND => Command::new(&world.passthrough).arg(self.served.path()).arg(point),
             _ => Command::new("sshfs")
                 .args(["-f", "-F"])
