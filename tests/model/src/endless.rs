@@ -3,10 +3,11 @@
 //! A property that holds eventually is no proof where ways can lead back or grow for ever: this looks at every way there is. Of a
 //! state that was left, the longest way on is known; one that is met again while it is still on the way is a cycle.
 
+use crate::marked::mark_of;
 use crate::search::Searched;
 use stateright::Model;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 
 /// No run of a setting takes as many steps as this, by far: the longest of all is told with each search.
 pub const STEPS_MAX: usize = 2_000;
@@ -84,10 +85,4 @@ where
 
 fn endless<S: Searched>(way: Vec<Place<S>>, why: &'static str) -> Endless<S::Action> {
     Endless { way: way.into_iter().filter_map(|place| place.taken).collect(), why }
-}
-
-fn mark_of(state: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    state.hash(&mut hasher);
-    hasher.finish()
 }

@@ -45,3 +45,7 @@ pub mod search;
 pub mod setting;
 pub mod settings;
 pub mod world;
+
+/// States are copied all the time: a third of a search went into the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

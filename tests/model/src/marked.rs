@@ -1,6 +1,7 @@
 //! A value that is shared between states and hashed once, when it changes: most actions touch one session of several.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use ahash::RandomState;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// A shared value whose hash is computed once per change.
@@ -56,9 +57,7 @@ impl<T> Hash for Marked<T> {
     }
 }
 
-fn mark_of(value: &impl Hash) -> u64 {
-    // Its keys are fixed, so marks are the same in every run.
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish().max(1)
+/// A hash of a value, the same in every run.
+pub(crate) fn mark_of(value: &impl Hash) -> u64 {
+    RandomState::with_seeds(1, 2, 3, 4).hash_one(value).max(1)
 }
