@@ -7,8 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Packages that are compiled a second time, with counters: those of the decoders, and this one. All others stay as they are.
+/// Packages that are compiled a second time, with counters: those of the decoders, and this one.
 const COUNTED: [&str; 6] = ["xdfs-proto", "xdfs-secure", "xdfs-client", "xdfs-server", "xdfs-gridftp", "xdfs-fuzz"];
+/// Packages that are compiled a second time since they use those. All others stay as they are.
+const BETWEEN: [&str; 3] = ["xdfs-io", "xdfs-engine", "xdfs-xio"];
 /// Set where this program stands before the compiler.
 const WRAPS: &str = "XDFS_FUZZ_WRAPS_RUSTC";
 
@@ -68,15 +70,17 @@ fn build(folder: &Path) -> Result<PathBuf, String> {
     let outside = "this program lies in no folder of cargo";
     let folder_of_profile = own.parent().ok_or(outside)?;
     let target = folder_of_profile.parent().ok_or(outside)?;
-    let profile = if folder_of_profile.ends_with("debug") { "test" } else { "release" };
+    let profile = if folder_of_profile.ends_with("debug") { "test" } else { "fuzz" };
     // The build replaces this program.
     let wrapper = folder.join("wrapper");
     std::fs::copy("/proc/self/exe", &wrapper).map_err(failed)?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--profile", profile, "--manifest-path"]).arg(corpus::home().join("Cargo.toml"));
+    // With the features that the whole workspace asks for, as CI has built its libraries.
+    cargo.args(["build", "--quiet", "--locked", "--profile", profile, "--workspace", "--bin", "xdfs-fuzz"]);
+    cargo.arg("--manifest-path").arg(corpus::home().join("Cargo.toml"));
     cargo.arg("--target-dir").arg(target).env("RUSTC_WRAPPER", &wrapper).env(WRAPS, "1");
-    for package in COUNTED {
-        // Without inlining and merging, so that a line's counter is its own.
+    for package in COUNTED.into_iter().chain(BETWEEN) {
+        // Without inlining and merging, so that a line's counter is its own; and compiled sooner.
         cargo.arg("--config").arg(format!("profile.{profile}.package.{package}.opt-level=0"));
         // So that cargo tells these from those without counters.
         cargo.arg("--config").arg(format!("profile.{profile}.package.{package}.codegen-units=15"));
@@ -108,13 +112,13 @@ fn count(lcov: &str) -> Result<String, String> {
     for line in lcov.lines() {
         if let Some(name) = line.strip_prefix("SF:") {
             file = DECODERS.iter().find_map(|part| name.find(part).map(|at| &name[at..])).unwrap_or("");
-        } else if let Some((number, count)) = line.strip_prefix("DA:").and_then(|data| data.split_once(',')) {
-            if !file.is_empty() {
-                lines += 1;
-                match count {
-                    "0" => missed.push(format!("{file}:{number}")),
-                    _ => reached += 1,
-                }
+        } else if let Some((number, count)) = line.strip_prefix("DA:").and_then(|data| data.split_once(','))
+            && !file.is_empty()
+        {
+            lines += 1;
+            match count {
+                "0" => missed.push(format!("{file}:{number}")),
+                _ => reached += 1,
             }
         }
     }

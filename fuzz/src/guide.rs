@@ -94,12 +94,12 @@ fn build() -> Result<PathBuf, String> {
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
     let folder = corpus::home().join("target/guided");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--locked", "--release", "--bin", "guided", "--features", "guided"]);
+    cargo.args(["build", "--quiet", "--locked", "--profile", "fuzz", "--bin", "guided", "--features", "guided"]);
     // For a named host the flags are not those of build scripts and macros, which have nobody who reads their counters.
     cargo.args(["--target", host, "--target-dir"]).arg(&folder);
     cargo.arg("--manifest-path").arg(corpus::home().join("Cargo.toml")).env("RUSTFLAGS", FLAGS);
     output(&mut cargo)?;
-    Ok(folder.join(host).join("release/guided"))
+    Ok(folder.join(host).join("fuzz/guided"))
 }
 
 /// What a command that succeeded printed.

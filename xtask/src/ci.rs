@@ -19,9 +19,9 @@ const OPEN_ENDED_MAX: Duration = Duration::from_secs(8 * 60);
 const PROGRAMS_AT_ONCE: usize = 3;
 const TESTS_PER_CORE: usize = 1;
 
-/// The programs that are tested: with the features of the Python package, too, which the wheel then reuses, and not with
-/// those of the tests. The profile is that of the tests, so that libraries are built once, and assertions are tested, too.
-const BUILD: [&str; 15] = [
+/// The programs that are tested, and the one that fuzzes: with the features of the Python package, too, which the wheel then
+/// reuses, and not with those of the tests. The profile is that of the tests, so that libraries are built once, and assertions are tested, too.
+const BUILD: [&str; 19] = [
     "build",
     "--quiet",
     "--profile",
@@ -33,17 +33,27 @@ const BUILD: [&str; 15] = [
     "xdfs-python",
     "--package",
     "xdfs-bench-xio",
+    "--package",
+    "xdfs-fuzz",
     "--bin",
     "xdfs",
+    "--bin",
+    "xdfs-fuzz",
     "--bin",
     "xio-bench",
 ];
 
-/// Builds a program that is tested; what the tests build in its place later has more features.
-pub(crate) fn tested(name: &str) -> Result<PathBuf, Failure> {
+/// Builds the programs that are tested; the path of one of them.
+pub(crate) fn built(name: &str) -> Result<PathBuf, Failure> {
     run_command(&mut cargo(&BUILD))?;
+    Ok(metadata::target_directory()?.join("debug").join(name))
+}
+
+/// Builds a program that is tested, and copies it: what the tests build in its place later has more features.
+pub(crate) fn tested(name: &str) -> Result<PathBuf, Failure> {
+    let built = built(name)?;
     let target = metadata::target_directory()?;
-    let (built, kept) = (target.join("debug").join(name), target.join("tested").join(name));
+    let kept = target.join("tested").join(name);
     let text = |error: std::io::Error| Failure(format!("{}: {error}", kept.display()));
     std::fs::create_dir_all(target.join("tested")).map_err(text)?;
     // A program that runs cannot be written to.
@@ -77,7 +87,7 @@ fn steps() -> Vec<Step> {
         Step { name: "states", action: |_| generated::states(), present: generated::exists("states") },
         Step { name: "vectors", action: |_| generated::vectors(), present: generated::exists("vectors") },
         Step { name: "reqs", action: |_| reqs::check(), present: reqs::exists() },
-        Step { name: "fuzz", action: |tally| generated::fuzz(&["--short"], tally), present: generated::has_fuzz() },
+        always("fuzz", |tally| generated::fuzz(&["--short"], tally)),
         always("hops", |_| hops::check()),
         always("stacks", |_| hops::stacks()),
         always("deny", |_| deny::check()),
@@ -153,10 +163,6 @@ fn leave_for_caller(line: &str) {
 
 fn fmt() -> Outcome {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
-    if generated::has_fuzz() {
-        // Outside of the workspace, for the sake of its own lock file and profile.
-        run_command(&mut cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
-    }
     Ok(String::new())
 }
 

@@ -1,10 +1,10 @@
 //! Things made from the code and kept in the repository: drawings of state machines and golden frames. And the fuzz
-//! program, which stands outside of the workspace.
+//! program.
 //!
 //! A generator lives beside what it shows: as an example of its crate that compares instead of writing with `--check`,
 //! or as a module of tests of the same name.
 
-use crate::{Failure, Outcome, metadata, process, programs, tally::Tally, tree};
+use crate::{Failure, Outcome, ci, process, programs, tally::Tally, tree};
 use std::process::Command;
 
 /// Packages with their folders that have generated files.
@@ -25,21 +25,14 @@ pub(crate) fn exists(name: &str) -> bool {
     PACKAGES.iter().any(|(_, folder)| generator(folder, name).is_some())
 }
 
-/// Is there a fuzz program?
-pub(crate) fn has_fuzz() -> bool {
-    tree::root().join("fuzz/Cargo.toml").exists()
-}
-
-/// Runs the fuzz program with `arguments`: `--short` is CI's share (the corpus again, then a fixed number of executions),
-/// `--guided` is guided by coverage. What it leaves out is counted.
+/// Runs the fuzz program with `arguments`: `--short` is CI's share (the corpus again, then a fixed number of executions), which runs
+/// as the tests are built; `--guided` is guided by coverage. What it leaves out is counted.
 pub(crate) fn fuzz(arguments: &[&str], tally: &mut Tally) -> Outcome {
-    if !has_fuzz() {
-        return Err("there is no fuzz/Cargo.toml".into());
-    }
-    // With the profile of the tests and beside them: the libraries that they have in common are compiled once.
-    let mut command = process::cargo(&["run", "--quiet", "--profile", "test", "--manifest-path", "fuzz/Cargo.toml"]);
-    command.arg("--target-dir").arg(metadata::target_directory()?).arg("--").args(arguments);
-    process::run_counted(&mut command, tally)?;
+    let mut command = match arguments {
+        ["--short"] => Command::new(ci::built("xdfs-fuzz")?),
+        _ => process::cargo(&["run", "--quiet", "--locked", "--profile", "fuzz", "--package", "xdfs-fuzz", "--"]),
+    };
+    process::run_counted(command.args(arguments), tally)?;
     Ok("the fuzz program found nothing".to_owned())
 }
 

@@ -7,7 +7,7 @@
 
 mod agent;
 
-#[cfg(feature = "fuzzing")]
+#[cfg(debug_assertions)]
 pub use agent::feed as feed_agent;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

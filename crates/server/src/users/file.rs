@@ -92,7 +92,7 @@ pub(super) fn write(accounts: &Accounts) -> Result<String, Error> {
 }
 
 /// Fuzzes the parser of the file: what it accepts is written in a form that parses to the same.
-#[cfg(feature = "fuzzing")]
+#[cfg(debug_assertions)]
 pub fn feed(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match read(text) {

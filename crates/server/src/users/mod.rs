@@ -15,7 +15,7 @@ mod live;
 mod tests;
 
 pub use account::{Account, AccountToken, Accounts, check_name};
-#[cfg(feature = "fuzzing")]
+#[cfg(debug_assertions)]
 pub use file::feed as feed_users;
 pub(crate) use live::admits;
 pub use live::{LiveAccounts, RefreshChange};

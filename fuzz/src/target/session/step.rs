@@ -168,7 +168,7 @@ fn grant(bytes: &mut Bytes<'_>) -> Grant {
         modified: None,
         version: vec![bytes.byte()],
         kept: length.map_or_else(Vec::new, |length| plan::whole_blocks(&kept(bytes), length, BLOCK)),
-        hash: bytes.byte() % 4 == 0,
+        hash: bytes.byte().is_multiple_of(4),
         ..Grant::default()
     }
 }
@@ -181,7 +181,7 @@ fn control(bytes: &mut Bytes<'_>) -> Control {
             contiguous: bytes.offset(),
             credit_limit: bytes.offset(),
             ranges: bytes.extents(),
-            round: u16::from(bytes.byte() % 8 == 0),
+            round: u16::from(bytes.byte().is_multiple_of(8)),
         }),
         3 => Control::Grant(grant(bytes)),
         4 => Control::Credit(bytes.offset()),
@@ -192,7 +192,7 @@ fn control(bytes: &mut Bytes<'_>) -> Control {
         9 => Control::Finish(Finish {
             length: bytes.offset(),
             round: u16::from(bytes.byte() % 4),
-            root: (bytes.byte() % 2 == 0).then_some([bytes.byte() % 2; 32]),
+            root: bytes.byte().is_multiple_of(2).then_some([bytes.byte() % 2; 32]),
             subtrees: Vec::new(),
         }),
         10 => Control::Committed { length: bytes.offset(), safety: Safety::Written, version: Vec::new(), root: None },

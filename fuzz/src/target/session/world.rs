@@ -129,7 +129,7 @@ impl World {
             self.drain();
         }
         // An operation of the other pipeline ends when that one says so, as it does when one of its members fails.
-        let of_other = |operation: &OperationId| self.session.limits().pipelines > 1 && operation.0 % 2 == 0;
+        let of_other = |operation: &OperationId| self.session.limits().pipelines > 1 && operation.0.is_multiple_of(2);
         let ids: Vec<_> = self.session.operations().map(|operation| operation.id()).filter(of_other).collect();
         for id in ids {
             self.session.on_pipeline_message(PipelineId(1), PipelineMessage::Settled(id, false));
@@ -248,7 +248,7 @@ impl World {
             },
             Step::Close => self.session.close(),
             Step::Drain => self.session.drain(7),
-            Step::ToPipeline { kind, operation, offset } => self.to_pipeline(*kind, *operation, *offset),
+            Step::ToPipeline { kind, operation, offset } => self.on_pipeline(*kind, *operation, *offset),
             _ => {}
         }
     }
@@ -341,7 +341,7 @@ impl World {
         }
     }
 
-    fn to_pipeline(&mut self, kind: u8, operation: Back, offset: u64) {
+    fn on_pipeline(&mut self, kind: u8, operation: Back, offset: u64) {
         if self.session.limits().pipelines < 2 {
             return;
         }

@@ -30,8 +30,8 @@ impl World {
                         StageFacts {
                             receive_window,
                             kept,
-                            unverified: size % 2 == 0,
-                            reread: size % 5 == 0,
+                            unverified: size.is_multiple_of(2),
+                            reread: size.is_multiple_of(5),
                             ..StageFacts::default()
                         },
                     ),
@@ -42,8 +42,11 @@ impl World {
             }
             Some(Question::Check(operation)) => self.session.on_checked(operation, answer(ok, ())),
             Some(Question::Verify(operation)) => {
-                let bad = Extent::new(size % 7 * 9999, size % 100_000).into_iter().filter(|_| size % 3 == 0).collect();
-                let root = (size % 4 > 0).then_some([size as u8 % 2; 32]);
+                let bad = Extent::new(size % 7 * 9999, size % 100_000)
+                    .into_iter()
+                    .filter(|_| size.is_multiple_of(3))
+                    .collect();
+                let root = (!size.is_multiple_of(4)).then_some([size as u8 % 2; 32]);
                 let found = Comparison { root, bad, place: Mismatch::OnTheWay };
                 self.session.on_verified(operation, answer(ok, found));
             }

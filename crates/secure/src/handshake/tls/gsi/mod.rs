@@ -13,7 +13,7 @@ mod chain;
 mod credential;
 mod delegation;
 mod fault;
-#[cfg(feature = "fuzzing")]
+#[cfg(debug_assertions)]
 pub mod fuzzing;
 mod handshake;
 mod names;
