@@ -14,6 +14,7 @@
 
 pub mod byte_stream;
 mod client;
+mod der;
 mod farewell;
 pub mod gsi;
 mod identity;

@@ -3,8 +3,8 @@
 //! It must not read a clock, nor check anything else of a certificate: TLS does that, and a server
 //! checks the period here before it presents a certificate.
 
+use super::der::decode;
 use x509_cert::Certificate;
-use x509_cert::der::Decode;
 
 /// Two points in time, in seconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub struct Validity {
 impl Validity {
     /// That of a certificate; none where its bytes are none.
     pub(super) fn of(certificate: &[u8]) -> Option<Self> {
-        let validity = Certificate::from_der(certificate).ok()?.tbs_certificate.validity;
+        let validity = decode::<Certificate>(certificate).ok()?.tbs_certificate.validity;
         let seconds = |time: x509_cert::time::Time| time.to_unix_duration().as_secs();
         Some(Self { from: seconds(validity.not_before), until: seconds(validity.not_after) })
     }

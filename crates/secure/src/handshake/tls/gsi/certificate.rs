@@ -9,6 +9,7 @@ use x509_cert::der::{Decode, Encode, Reader, SliceReader};
 use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, KeyUsages, SubjectAltName};
 use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 
+use super::super::der::decode;
 use super::fault::GsiFault;
 use super::names::{last_common_name, one_line, same};
 
@@ -51,7 +52,7 @@ pub(super) struct ProxyInfo {
 
 impl Parsed {
     pub(super) fn of(der: &[u8]) -> Result<Self, GsiFault> {
-        let certificate = Certificate::from_der(der)?;
+        let certificate = decode::<Certificate>(der)?;
         Ok(Self { certificate, signed: first_element(der)? })
     }
 
@@ -110,8 +111,8 @@ impl Parsed {
 
     /// Whether it may sign proxies: it is no authority, and its key is for signatures.
     pub(super) fn may_sign_proxies(&self) -> bool {
-        let constraints = self.extension(BasicConstraints::OID).map(BasicConstraints::from_der);
-        let usage = self.extension(KeyUsage::OID).map(KeyUsage::from_der);
+        let constraints = self.extension(BasicConstraints::OID).map(decode::<BasicConstraints>);
+        let usage = self.extension(KeyUsage::OID).map(decode::<KeyUsage>);
         let is_authority = constraints.is_some_and(|constraints| constraints.is_ok_and(|constraints| constraints.ca));
         let signs = usage.is_none_or(|usage| usage.is_ok_and(|usage| usage.0.contains(KeyUsages::DigitalSignature)));
         signs && !is_authority
@@ -153,7 +154,7 @@ pub(super) fn is_signed(
 
 /// An algorithm without the head of its sequence.
 fn identifier(algorithm: &AlgorithmIdentifierOwned) -> Result<Vec<u8>, GsiFault> {
-    Ok(Any::from_der(&algorithm.to_der()?)?.value().to_vec())
+    Ok(decode::<Any>(&algorithm.to_der()?)?.value().to_vec())
 }
 
 /// Reads the extension that makes a certificate a proxy.

@@ -4,8 +4,8 @@ use rustls::SignatureScheme;
 use x509_cert::Certificate;
 use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::certificate::{TbsCertificate, Version};
+use x509_cert::der::Encode;
 use x509_cert::der::asn1::{Any, BitString, Null, ObjectIdentifier, OctetString, SetOfVec, Utf8StringRef};
-use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{KeyUsage, KeyUsages};
 use x509_cert::name::{RdnSequence, RelativeDistinguishedName};
@@ -14,6 +14,7 @@ use x509_cert::serial_number::SerialNumber;
 use x509_cert::spki::AlgorithmIdentifierOwned;
 use x509_cert::time::Validity;
 
+use super::super::der::decode;
 use super::certificate::{PROXY_INFO, Parsed, ProxyKind, encoded_proxy_info, first_element, is_signed};
 use super::credential::Credential;
 use super::fault::GsiFault;
@@ -49,7 +50,7 @@ pub(super) fn length_of(bytes: &[u8]) -> Result<Option<usize>, GsiFault> {
 
 /// A proxy for the key of a request, as long and as far as the credential itself goes. `serial` is drawn by chance.
 pub(super) fn delegate(credential: &Credential, request: &[u8], serial: u32) -> Result<Vec<u8>, GsiFault> {
-    let parsed = CertReq::from_der(request)?;
+    let parsed = decode::<CertReq>(request)?;
     let signature = parsed.signature.as_bytes().unwrap_or_default();
     // Nobody gets a proxy for a key that he does not have.
     if !is_signed(&parsed.info.public_key, &parsed.algorithm, &first_element(request)?, signature)? {

@@ -13,11 +13,12 @@ use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName, OtherError,
     PeerIncompatible, ServerConfig, ServerConnection, SignatureScheme,
 };
-use x509_cert::der::{Decode, Encode};
+use x509_cert::der::Encode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
 use super::super::byte_stream::{StreamError, Tls};
+use super::super::der::decode;
 use super::certificate::{Parsed, ProxyKind};
 use super::chain::{self, Holder};
 use super::credential::Credential;
@@ -203,7 +204,7 @@ pub(super) fn is_for(own: &[u8], host: &str) -> Result<bool, GsiFault> {
     }
     let parsed = Parsed::of(own)?;
     let listed = match parsed.alternative_names() {
-        Some(bytes) => SubjectAltName::from_der(bytes)?.0,
+        Some(bytes) => decode::<SubjectAltName>(bytes)?.0,
         None => Vec::new(),
     };
     if listed.iter().any(|name| matches!(name, GeneralName::DnsName(_) | GeneralName::IpAddress(_))) {
