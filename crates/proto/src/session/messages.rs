@@ -52,7 +52,8 @@ impl SessionMessages {
     }
 
     fn want_channels(&mut self, count: u16) {
-        self.wants = Some(self.wants.unwrap_or(0).saturating_add(count));
+        // No message asks for more, however often it was wanted before one could go.
+        self.wants = Some(self.wants.unwrap_or(0).saturating_add(count).min(limits::CHANNELS_HARD_MAX));
     }
 
     fn give_channels(&mut self, grant: ChannelGrant) {
@@ -100,5 +101,18 @@ impl Session {
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_asks_for_more_channels_than_one_may() {
+        let mut messages = SessionMessages::default();
+        (0..3).for_each(|_| messages.want_channels(limits::CHANNELS_HARD_MAX - 1));
+        assert_eq!(messages.next(), Some(Control::WantChannels(limits::CHANNELS_HARD_MAX)));
+        assert_eq!(messages.next(), None);
     }
 }
