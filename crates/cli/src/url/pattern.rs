@@ -26,6 +26,22 @@ impl PathPattern {
         components.iter().any(Option::is_some).then_some(Self(components))
     }
 
+    /// Whether a `?` of it stands for any character.
+    pub(super) fn has_any_one(&self) -> bool {
+        self.components().flatten().any(|pattern| {
+            let mut bytes = pattern.iter();
+            // A byte behind a backslash is meant literally.
+            while let Some(byte) = bytes.next() {
+                match byte {
+                    b'\\' => _ = bytes.next(),
+                    b'?' => return true,
+                    _ => {}
+                }
+            }
+            false
+        })
+    }
+
     /// What fits each component, outermost first.
     pub(crate) fn components(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.0.iter().map(Option::as_deref)

@@ -29,8 +29,10 @@ pub(super) fn read(text: &[u8]) -> Result<Url, UrlError> {
 }
 
 fn read_as_scp(text: &[u8]) -> Result<Url, UrlError> {
-    // An IPv6 address has colons of its own, in brackets.
-    let bracketed = text.iter().position(|&byte| byte == b']').map_or(0, |end| end + 1);
+    // An IPv6 address has colons of its own, in brackets. Behind the first colon brackets are of the path.
+    let has_address = text.iter().find(|byte| b":[".contains(byte)) == Some(&b'[');
+    let end = text.iter().position(|&byte| byte == b']').filter(|_| has_address);
+    let bracketed = end.map_or(0, |end| end + 1);
     let (host, path) = split_once(&text[bracketed..], b':').ok_or(UrlError::SshPath)?;
     let authority = &text[..bracketed + host.len()];
     // It begins there anyway; a directory of that name is written './~'.
@@ -69,10 +71,11 @@ fn of_parts(authority: &[u8], from_root: bool, components: &[Vec<u8>]) -> Result
     Ok(Url { via, user, password, host, port, export, path, pattern, directory, contents, key })
 }
 
-/// The form in which it can be typed again.
+/// The form in which it can be typed again. A `?` in a pattern cannot stand behind `ssh://`.
 pub(super) fn show(url: &Url, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let from_root = url.export == SSH_EXPORTS[0];
-    f.write_str(if from_root { SSH_SCHEME } else { SSH_PREFIX })?;
+    let as_scp = !from_root || url.pattern.as_ref().is_some_and(PathPattern::has_any_one);
+    f.write_str(if as_scp { SSH_PREFIX } else { SSH_SCHEME })?;
     if let Some(user) = &url.user {
         write!(f, "{user}@")?;
     }
@@ -80,12 +83,16 @@ pub(super) fn show(url: &Url, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if url.port != 0 {
         write!(f, ":{}", url.port)?;
     }
-    if from_root {
-        show_path(url, f)?;
+    if as_scp {
+        let start = match (from_root, url.path.components().next()) {
+            (true, _) => "/",
+            // A '~' alone would be the home directory.
+            (false, Some(b"~")) => "./",
+            (false, _) => "",
+        };
+        write!(f, ":{start}{}", url.path.as_bytes().escape_ascii())?;
     } else {
-        // A '~' alone would be the home directory.
-        let here = if url.path.components().next() == Some(b"~") { "./" } else { "" };
-        write!(f, ":{here}{}", url.path.as_bytes().escape_ascii())?;
+        show_path(url, f)?;
     }
     // Behind the colon of the home directory itself it would be the root.
     if url.directory && (from_root || !url.path.is_root()) { f.write_str("/") } else { Ok(()) }
@@ -127,10 +134,14 @@ mod tests {
             ("ssh:h:/", at("root", "", true)),
             ("ssh:h:/etc/passwd", at("root", "etc/passwd", false)),
             ("ssh:anna@[::1]:a", at("home", "a", false)),
+            ("ssh:h:run[12].txt", at("home", "run[12].txt", false)),
+            ("ssh:anna@[::1]:a[b]:c", at("home", "a[b]:c", false)),
         ] {
             assert_eq!(place(text), expected, "{text}");
         }
-        for shown in ["ssh:h:./~/a", "ssh:h:~a", "ssh:h:", "ssh:h:a/", "ssh://h/"] {
+        for shown in
+            ["ssh:h:./~/a", "ssh:h:~a", "ssh:h:", "ssh:h:a/", "ssh://h/", "ssh:h:/a/b?[c]", "ssh://h/a/b%3F[c]"]
+        {
             assert_eq!(parse(shown).unwrap().to_string(), shown);
         }
         let url = parse("ssh://anna@h:2222/a").unwrap();
