@@ -29,6 +29,8 @@ pub(super) fn urls(input: &[u8]) {
     let text = OsStr::from_bytes(input);
     for parsed in [url::Url::parse(text), url::Url::parse_listed(text)] {
         match parsed {
+            // Behind `ssh:` a path has its own bytes, and those that cannot be seen are shown escaped, which is for people.
+            Ok(parsed) if is_shown_as_scp(&parsed) && is_escaped(parsed.path.as_bytes()) => {}
             Ok(parsed) => {
                 let again = url::Url::parse_listed(OsStr::new(&parsed.to_string()));
                 // A password is not shown again, and of a directory not that its contents were meant.
@@ -41,4 +43,13 @@ pub(super) fn urls(input: &[u8]) {
     if let Err(error) = url::parse_server(text) {
         assert!(!error.to_string().is_empty());
     }
+}
+
+fn is_shown_as_scp(url: &url::Url) -> bool {
+    let shown = url.to_string();
+    shown.starts_with("ssh:") && !shown.starts_with("ssh://")
+}
+
+fn is_escaped(path: &[u8]) -> bool {
+    path.escape_ascii().to_string().as_bytes() != path
 }

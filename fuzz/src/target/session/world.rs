@@ -474,7 +474,7 @@ impl World {
                 assert!(matches!(control, Ok(Some(_))), "{event:?}: {control:?}");
             }
             Payload::Calls => {
-                assert!(event == Event::Path && head.length <= self.session.calls_bytes_max());
+                assert!(matches!(event, Event::Path | Event::File) && head.length <= self.session.calls_bytes_max());
                 assert_eq!(head.flags.has(Flags::REQUEST), self.role == Role::Client);
             }
             Payload::Block(extent) => {
