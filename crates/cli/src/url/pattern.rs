@@ -19,7 +19,7 @@ impl PathPattern {
     /// The same where every byte stands for itself, but for a backslash before one that is meant
     /// literally.
     pub(super) fn of_plain<'t>(typed: impl Iterator<Item = &'t [u8]>) -> Option<Self> {
-        Self::of(typed.map(|component| is_pattern(component).then(|| component.to_vec())).collect())
+        Self::of(typed.map(|component| is_pattern(component).then(|| with_whole_escapes(component))).collect())
     }
 
     fn of(components: Vec<Option<Vec<u8>>>) -> Option<Self> {
@@ -71,6 +71,13 @@ pub(crate) fn encode_typed(component: &[u8]) -> String {
 
 fn is_pattern(typed: &[u8]) -> bool {
     typed.iter().any(|byte| b"*[".contains(byte))
+}
+
+/// A backslash at the end, which has nothing to stand before, is meant literally itself.
+fn with_whole_escapes(typed: &[u8]) -> Vec<u8> {
+    let backslashes = typed.iter().rev().take_while(|&&byte| byte == b'\\').count();
+    let missing: &[u8] = if backslashes % 2 == 1 { b"\\" } else { b"" };
+    [typed, missing].concat()
 }
 
 /// What may mean more than itself in a pattern.
