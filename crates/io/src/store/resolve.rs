@@ -85,7 +85,10 @@ impl Root {
     /// Refuses a path that contains a reserved name, except for paths to the tree that this root is
     /// restricted to. A restricted root also refuses every path that is neither in that tree nor
     /// one of its parent directories, which are allowed because they are synced.
-    fn must_not_be_reserved(&self, path: &RelPath) -> Result<(), Blocked> {
+    ///
+    /// [`Self::parent_of`] and whatever else takes a whole path do so themselves. Who holds a directory
+    /// and uses names in it has to.
+    pub(super) fn must_not_be_reserved(&self, path: &RelPath) -> Result<(), Blocked> {
         let Some(holder) = &self.inside else { return staging::must_not_be_reserved(path, 0) };
         match path.is_within(holder) {
             true => staging::must_not_be_reserved(path, holder.depth()),

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xdfs_io::store::tree::{AttributeChange, ListControl, Tree};
-use xdfs_io::store::{CommitRequest, Existing, LocalStore, SmallFile, Stage, StageRequest, Store};
+use xdfs_io::store::{CommitRequest, Existing, LocalStore, SmallFile, SmallReader, Stage, StageRequest, Store};
 use xdfs_proto::base::{ErrorKind, RelPath};
 use xdfs_test_conformance::store::bench::{Bench, commit, path, request, stage};
 use xdfs_test_conformance::store::small::{file, kinds};
@@ -66,12 +66,26 @@ fn no_path_leads_into_a_staging_directory_whatever_is_done() {
     let stage = stage(&bench, "x");
     let part = part_below(bench.scratch.path());
     let before = std::fs::read_dir(bench.scratch.path().join(STAGING)).unwrap().count();
+    // As whoever works in the directory itself could leave it: no call reaches it.
+    std::fs::write(bench.scratch.path().join("d/.xdfs-staging-7"), b"1").unwrap();
+    let mut reading = SmallReader::default();
     let inside = format!("{STAGING}/{}", part.file_name().unwrap().to_str().unwrap());
-    for name in [STAGING, &inside, ".xdfs-staging/new", "d/.xdfs-staging", "d/.xdfs-staging/new", ".xdfs-staging-0"] {
+    for name in [
+        STAGING,
+        &inside,
+        ".xdfs-staging/new",
+        "d/.xdfs-staging",
+        "d/.xdfs-staging/new",
+        ".xdfs-staging-0",
+        "d/.xdfs-staging-7",
+    ] {
         let at = path(name);
-        let reads: [(&str, Option<ErrorKind>); 6] = [
+        let small = |parents| SmallFile { parents, ..file(name, b"x") };
+        let puts = [false, true].map(|parents| store.put_small(&[small(parents)], true).pop().unwrap().err());
+        let reads: [(&str, Option<ErrorKind>); 7] = [
             ("node", store.node(&at).err().map(|error| error.kind)),
             ("attributes", store.attributes(&at).err().map(|error| error.kind)),
+            ("get", store.get_small(&at, None, 4096, &mut reading).err().map(|error| error.kind)),
             ("open", store.open(&at).err().map(|error| error.kind)),
             ("list", store.list(&at, b"", &mut |_, _| ListControl::More).err().map(|error| error.kind)),
             ("read link", store.read_symlink(&at).err().map(|error| error.kind)),
@@ -96,7 +110,7 @@ fn no_path_leads_into_a_staging_directory_whatever_is_done() {
             ("rmdir", store.remove_directory(&at).err()),
             ("change", store.change(&at, &change).err()),
         ];
-        for (what, error) in writes {
+        for (what, error) in writes.into_iter().chain(puts.map(|error| ("put", error))) {
             let error = error.unwrap_or_else(|| panic!("{what} of {name} succeeded"));
             assert_eq!(error.kind, ErrorKind::InvalidPath, "{what} of {name}: {error}");
             assert!(error.message.contains("is a name that xdfs reserves"), "{error}");

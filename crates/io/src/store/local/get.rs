@@ -22,6 +22,7 @@ pub(super) fn quickly(
     into: &mut SmallReader,
 ) -> Option<Attributes> {
     let name = path.name()?;
+    store.root.must_not_be_reserved(path).ok()?;
     hold(store, path, into)?;
     let parent = &into.held.as_ref()?.parent;
     // Checked before the open, which may have side effects on anything but a file.

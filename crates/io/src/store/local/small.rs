@@ -106,6 +106,8 @@ impl<'s> LocalGroup<'s> {
             let shown = self.store.shown(&file.target);
             return Err(errors::refused(ErrorKind::IsDirectory, Verb::Create, &shown, "is a directory"));
         };
+        let allowed = self.store.root.must_not_be_reserved(&file.target);
+        allowed.map_err(|stop| self.store.blocked(Verb::Create, &file.target, &stop))?;
         let own = self.directory(&above, file)?;
         let mut directories = vec![own];
         let others = self.directories.len();
