@@ -26,6 +26,8 @@ pub(crate) struct Plan {
 
 /// What a decoder may take besides four times its input: the harness's own lists and the texts of errors are within.
 const MEMORY_BASE: usize = 64 * 1024;
+/// What no run may take: a claim of so much was believed.
+const MEMORY_MAX: usize = 64 * 1024 * 1024;
 /// Executions between two looks at the clock.
 const ROUND: u64 = 500;
 
@@ -39,12 +41,11 @@ pub(crate) fn once(target: &Target, input: &[u8]) -> Result<(), String> {
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
         return Err(text.to_owned());
     }
-    match target.memory {
-        Memory::Decoder if taken > 4 * input.len() + MEMORY_BASE => {
-            Err(format!("{taken} bytes of memory for {} bytes of input", input.len()))
-        }
-        _ => Ok(()),
-    }
+    let most = match target.memory {
+        Memory::Decoder => 4 * input.len() + MEMORY_BASE,
+        Memory::Own => MEMORY_MAX,
+    };
+    if taken > most { Err(format!("{taken} bytes of memory for {} bytes of input", input.len())) } else { Ok(()) }
 }
 
 /// Runs the committed corpus once. Returns how many inputs there were.

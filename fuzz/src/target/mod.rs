@@ -18,7 +18,7 @@ pub(crate) use session::program;
 pub(crate) enum Memory {
     /// At its peak four times the input and 64 KiB: a decoder must not believe a length.
     Decoder,
-    /// The target looks after itself.
+    /// The target looks after itself; 64 MiB are too much for any.
     Own,
 }
 

@@ -203,8 +203,9 @@ fn is_key_kind(word: &str) -> bool {
 
 /// A comment without control characters, not too long.
 fn tidy(comment: &str) -> String {
+    let seen: String = comment.chars().filter(|character| !character.is_control()).collect();
     let mut tidy = String::new();
-    for character in comment.trim().chars().filter(|character| !character.is_control()) {
+    for character in seen.trim().chars() {
         if tidy.len() + character.len_utf8() > COMMENT_BYTES_MAX {
             break;
         }
@@ -213,4 +214,23 @@ fn tidy(comment: &str) -> String {
     // Where it was cut may be a space, which a reader would not see.
     tidy.truncate(tidy.trim_end().len());
     tidy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_is_read_as_it_is_written() {
+        for (comment, expected) in [
+            (" anna@home\t", "anna@home"),
+            // Behind a character that is left out may be a space, too.
+            ("\u{3} anna\u{b}@home \u{b} ", "anna@home"),
+            ("\u{3}", ""),
+        ] {
+            assert_eq!(tidy(comment), expected, "{comment:?}");
+        }
+        let long = "a".repeat(COMMENT_BYTES_MAX - 1) + " \u{e4}";
+        assert_eq!(tidy(&long), "a".repeat(COMMENT_BYTES_MAX - 1));
+    }
 }
