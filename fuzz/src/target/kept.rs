@@ -35,9 +35,12 @@ pub(super) fn urls(input: &[u8]) {
                 let again = url::Url::parse_listed(OsStr::new(&parsed.to_string()));
                 // A password is not shown again, and of a directory not that its contents were meant.
                 let mut shown = url::Url { password: None, contents: false, ..parsed };
-                // The path of a pattern has it as it was typed, with or without backslashes.
-                if let (Some(_), Ok(again)) = (&shown.pattern, &again) {
+                if let (Some(pattern), Ok(again)) = (&shown.pattern, &again) {
+                    // The path has it as it was typed, with or without backslashes; one whose marks all have some is a name again.
                     shown.path.clone_from(&again.path);
+                    if !pattern.components().flatten().any(has_mark) {
+                        shown.pattern.clone_from(&again.pattern);
+                    }
                 }
                 assert_eq!(again.as_ref(), Ok(&shown));
             }
@@ -56,4 +59,17 @@ fn is_shown_as_scp(url: &url::Url) -> bool {
 
 fn is_escaped(path: &[u8]) -> bool {
     path.escape_ascii().to_string().as_bytes() != path
+}
+
+/// Whether `*` or `[` stands in a pattern without a backslash before it.
+fn has_mark(pattern: &[u8]) -> bool {
+    let mut bytes = pattern.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => _ = bytes.next(),
+            b'*' | b'[' => return true,
+            _ => {}
+        }
+    }
+    false
 }

@@ -321,7 +321,8 @@ impl fmt::Display for Host {
 }
 
 impl fmt::Display for Url {
-    /// The URL in its canonical form, in ASCII: [`Url::parse`] reads it back as the same value.
+    /// The URL in its canonical form, in ASCII: [`Url::parse`] reads it back as the same value, but for a path as scp has
+    /// it, of which bytes that are no ASCII are shown escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.via {
             Via::Port => {}

@@ -19,7 +19,7 @@ impl PathPattern {
     /// The same where every byte stands for itself, but for a backslash before one that is meant
     /// literally.
     pub(super) fn of_plain<'t>(typed: impl Iterator<Item = &'t [u8]>) -> Option<Self> {
-        Self::of(typed.map(|component| is_pattern(component).then(|| with_whole_escapes(component))).collect())
+        Self::of(typed.map(|component| is_pattern(component).then(|| with_needed_backslashes(component))).collect())
     }
 
     fn of(components: Vec<Option<Vec<u8>>>) -> Option<Self> {
@@ -73,11 +73,25 @@ fn is_pattern(typed: &[u8]) -> bool {
     typed.iter().any(|byte| b"*[".contains(byte))
 }
 
-/// A backslash at the end, which has nothing to stand before, is meant literally itself.
-fn with_whole_escapes(typed: &[u8]) -> Vec<u8> {
-    let backslashes = typed.iter().rev().take_while(|&&byte| byte == b'\\').count();
-    let missing: &[u8] = if backslashes % 2 == 1 { b"\\" } else { b"" };
-    [typed, missing].concat()
+/// With a backslash before what is meant literally and would mean more otherwise, and before nothing else; one at the end is meant
+/// itself.
+fn with_needed_backslashes(typed: &[u8]) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(typed.len() + 1);
+    let mut bytes = typed.iter();
+    while let Some(&byte) = bytes.next() {
+        match (byte, bytes.as_slice().first()) {
+            (b'\\', Some(literal)) => {
+                if SPECIAL.contains(literal) {
+                    pattern.push(byte);
+                }
+                pattern.push(*literal);
+                bytes.next();
+            }
+            (b'\\', None) => pattern.extend(b"\\\\"),
+            _ => pattern.push(byte),
+        }
+    }
+    pattern
 }
 
 /// What may mean more than itself in a pattern.

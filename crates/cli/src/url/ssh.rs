@@ -71,7 +71,8 @@ fn of_parts(authority: &[u8], from_root: bool, components: &[Vec<u8>]) -> Result
     Ok(Url { via, user, password, host, port, export, path, pattern, directory, contents, key })
 }
 
-/// The form in which it can be typed again. A `?` in a pattern cannot stand behind `ssh://`.
+/// The form in which it can be typed again, but for bytes of a path behind `ssh:` that are shown escaped. A `?` in a pattern
+/// cannot stand behind `ssh://`.
 pub(super) fn show(url: &Url, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let from_root = url.export == SSH_EXPORTS[0];
     let as_scp = !from_root || url.pattern.as_ref().is_some_and(PathPattern::has_any_one);

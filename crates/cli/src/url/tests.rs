@@ -244,6 +244,7 @@ fn what_is_typed_as_itself_makes_a_pattern_and_what_is_encoded_does_not() {
     assert_eq!(patterns("xdfs://h/data/a\\*%41"), Some(vec![some("a\\\\*A")]));
     assert_eq!(patterns("xdfs://h/data/%FF%2e[^%5e%2d]%05"), { Some(vec![Some(b"\xff.[^\\^\\-]\x05".to_vec())]) });
     assert_eq!(patterns("ssh://h//a/./[ab]"), Some(vec![None, some("[ab]")]));
+    assert_eq!(parse("ssh:h:/\\x\\-[ab]\\").unwrap().pattern, parse("ssh://h/x%2D[ab]%5C").unwrap().pattern);
     assert_eq!(patterns("ssh:h:/[ab]\\"), Some(vec![some("[ab]\\\\")]));
     assert_eq!(parse("ftp://h/*.txt").unwrap().pattern, None);
 }
