@@ -1,6 +1,9 @@
 //! Feeds the decoders and the session machine made-up input, in one process, with the stable toolchain. README.md says
 //! how; the targets say what is promised. It must not read a clock to choose inputs: a seed is a run.
 
+#[cfg(not(debug_assertions))]
+compile_error!("what is fuzzed besides the public interface comes with debug assertions: build with --profile fuzz");
+
 mod conversations;
 mod corpus;
 mod coverage;

@@ -20,7 +20,8 @@ const PROGRAMS_AT_ONCE: usize = 3;
 const TESTS_PER_CORE: usize = 1;
 
 /// The programs that are tested, and the one that fuzzes: with the features of the Python package, too, which the wheel then
-/// reuses, and not with those of the tests. The profile is that of the tests, so that libraries are built once, and assertions are tested, too.
+/// reuses, and not with those of the tests. The profile is that of the tests, so that libraries are built once, and assertions
+/// are tested, too.
 const BUILD: [&str; 19] = [
     "build",
     "--quiet",
