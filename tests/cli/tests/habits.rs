@@ -106,6 +106,23 @@ fn a_quoted_pattern_stands_for_the_names_that_fit_at_the_server() {
 }
 
 #[test]
+fn what_is_no_directory_has_no_names_that_fit_a_pattern() {
+    let scene = Scene::new();
+    for name in ["d/a.txt", "file", "link-target/b.txt"] {
+        scene.write(format!("server/q/{name}"), name.as_bytes());
+    }
+    for (target, link) in [("d", "to-directory"), ("file", "to-file"), ("nothing", "to-nothing"), ("..", "up")] {
+        std::os::unix::fs::symlink(target, scene.path(format!("server/q/{link}"))).unwrap();
+    }
+    let fifo = scene.path("server/q/fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o644)).unwrap();
+    let server = scene.serve();
+    assert_eq!(scene.run(["cat", &server.url("q/*/*.txt")]).ends_with(0).text(), "d/a.txtlink-target/b.txt");
+    assert_eq!(scene.run(["cat", &server.url("q/*/a.txt")]).ends_with(0).text(), "d/a.txt");
+    scene.run(["ls", &server.url("q/to-*/*.txt")]).ends_with(6).says(&["no name fits this pattern"]);
+}
+
+#[test]
 fn a_slash_at_the_end_means_into_for_trees_too() {
     let scene = Scene::new();
     let server = scene.serve();

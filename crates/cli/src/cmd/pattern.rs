@@ -42,10 +42,15 @@ pub(super) fn expand_all(sessions: &mut Sessions, urls: &[Url]) -> Result<Vec<Ur
     Ok(all)
 }
 
+/// There is nothing there, or what has no names: a file, or a link that the server does not follow.
+fn nothing_is_below(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::NotFound | ErrorKind::NotDirectory | ErrorKind::NotRegular)
+}
+
 fn exists(session: &Session, url: &Url) -> Result<bool, Error> {
     match session.look(wire_name(url), Wanted::NOTHING) {
         Ok(_) => Ok(true),
-        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::NotDirectory) => Ok(false),
+        Err(error) if nothing_is_below(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -96,12 +101,12 @@ fn names_in(
 ) -> Result<Vec<Url>, Error> {
     let mut names = Vec::new();
     let pages = match session.list(wire_name(directory), Wanted::NOTHING) {
-        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::NotDirectory) => return Ok(names),
+        Err(error) if nothing_is_below(&error) => return Ok(names),
         pages => pages?,
     };
     for page in pages {
         let page = match page {
-            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::NotDirectory) => return Ok(names),
+            Err(error) if nothing_is_below(&error) => return Ok(names),
             page => page?,
         };
         for entry in page.entries().into_iter().flatten() {
