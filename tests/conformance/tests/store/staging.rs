@@ -70,15 +70,8 @@ fn no_path_leads_into_a_staging_directory_whatever_is_done() {
     std::fs::write(bench.scratch.path().join("d/.xdfs-staging-7"), b"1").unwrap();
     let mut reading = SmallReader::default();
     let inside = format!("{STAGING}/{}", part.file_name().unwrap().to_str().unwrap());
-    for name in [
-        STAGING,
-        &inside,
-        ".xdfs-staging/new",
-        "d/.xdfs-staging",
-        "d/.xdfs-staging/new",
-        ".xdfs-staging-0",
-        "d/.xdfs-staging-7",
-    ] {
+    let names = ".xdfs-staging/new .xdfs-staging-0 d/.xdfs-staging d/.xdfs-staging/new d/.xdfs-staging-7".split(' ');
+    for name in [STAGING, &inside].into_iter().chain(names) {
         let at = path(name);
         let small = |parents| SmallFile { parents, ..file(name, b"x") };
         let puts = [false, true].map(|parents| store.put_small(&[small(parents)], true).pop().unwrap().err());
