@@ -79,6 +79,17 @@ impl Unsynced {
         self.on_their_way.remove(&number);
     }
 
+    /// A hole was made where the file ended at `end`: behind that it changed nothing, and does not, made again, empty what has come to
+    /// stand there.
+    pub(super) fn end_hole(&mut self, number: u64, end: u64) {
+        if let Some(Change::Punch { offset, length }) = self.changes.get_mut(&number) {
+            *length = (*length).min(end.saturating_sub(*offset));
+            if *length == 0 {
+                self.remove(number);
+            }
+        }
+    }
+
     /// The change is made again, behind those that were made meanwhile; returns its new number.
     pub(super) fn again(&mut self, number: u64) -> u64 {
         let Some(change) = self.changes.remove(&number) else { return number };
@@ -147,5 +158,20 @@ mod tests {
         assert_eq!(unsynced.last_made(), later);
         unsynced.synced(later);
         assert_eq!((unsynced.bytes(), unsynced.all_made()), (0, Vec::new()));
+    }
+
+    #[test]
+    fn a_hole_is_made_again_as_far_as_there_was_a_file() {
+        for (offset, length, left) in
+            [(5, 100, Some(5)), (0, 10, Some(10)), (2, 3, Some(3)), (10, 1, None), (50, 9, None)]
+        {
+            let mut unsynced = Unsynced::default();
+            let number = unsynced.add(Change::Punch { offset, length });
+            unsynced.made(number);
+            unsynced.end_hole(number, 10);
+            let expected: Vec<_> = left.map(|length| Change::Punch { offset, length }).into_iter().collect();
+            assert_eq!(unsynced.all_made(), expected, "{length} at {offset}");
+            assert_eq!(unsynced.bytes() == 0, left.is_none());
+        }
     }
 }

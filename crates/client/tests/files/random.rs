@@ -241,6 +241,30 @@ fn a_file_is_what_a_buffer_is_though_its_server_ends_in_the_middle_of_calls() {
     assert!(count > 3, "{count} restarts");
 }
 
+/// A hole that reached behind the end is made again by the next server, and an append whose answer was lost may stand there.
+#[test]
+fn an_append_behind_a_hole_is_made_once_though_its_server_ends_in_the_middle_of_calls() {
+    let serving = Serving::with(Setup { unix: true, ..Setup::default() });
+    let options = BOTH.create(true).deny(false, true);
+    let file = File::open(&remote(&serving), "data/f", &options).unwrap();
+    let restarts = Restarts::of(serving);
+    let mut expected = Vec::new();
+    for number in 0..setting("XDFS_OPERATIONS", OPERATIONS) / 4 {
+        let end = expected.len() as u64;
+        file.punch(end.saturating_sub(3), 10_000).unwrap();
+        let from = expected.len().saturating_sub(3);
+        expected[from..].fill(0);
+        let line = [number as u8 | 1; 100];
+        assert_eq!(file.append(&line).unwrap(), end);
+        expected.extend_from_slice(&line);
+        restarts.step();
+    }
+    let (serving, count) = restarts.end();
+    file.close().unwrap();
+    assert!(serving.directory.read("f") == expected);
+    assert!(count > 3, "{count} restarts");
+}
+
 #[test]
 fn appends_of_threads_are_made_once_though_their_server_ends_in_the_middle_of_calls() {
     const THREADS: u64 = 4;

@@ -1,7 +1,7 @@
 //! Appends: made once, and found again where nobody knows whether they were made.
 
 use super::super::unsynced::Change;
-use super::{Core, Reply, lock, restarts};
+use super::{Connection, Core, Reply, lock, restarts};
 use bytes::Bytes;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileCall};
@@ -73,11 +73,15 @@ impl Core {
         made
     }
 
+    /// Nobody else can write to the file.
+    pub(super) fn is_alone(&self, connection: &Connection) -> bool {
+        self.options.denies_writing() || connection.locks.all_is_exclusive()
+    }
+
     /// Looks for an append whose answer was lost, and which would begin at `end`. The same bytes may be somebody else's, unless
     /// this handle keeps others out.
     fn find_appended(&self, data: &[u8], end: u64) -> Result<Found, Error> {
-        let locked = lock(&self.connection).locks.all_is_exclusive();
-        let alone = locked || self.options.denies_writing();
+        let alone = self.is_alone(&lock(&self.connection));
         let length = self.length()?;
         let found = if length == end {
             Found::Not

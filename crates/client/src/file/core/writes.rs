@@ -119,6 +119,10 @@ impl Core {
             Change::Allocate { offset, length, keep_size: false } => connection.end.max(offset + length),
             _ => connection.end,
         };
+        if matches!(change, Change::Punch { .. }) && self.is_alone(&connection) {
+            let end = connection.end;
+            connection.unsynced.end_hole(number, end);
+        }
         true
     }
 
