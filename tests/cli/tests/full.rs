@@ -57,6 +57,31 @@ fn a_servers_disk_that_fills_up_leaves_the_old_file_and_what_came() {
 }
 
 #[test]
+fn the_list_of_what_failed_leaves_out_nothing_of_a_tree_that_ended_early() {
+    if !xdfs_test_needs::namespaces() {
+        return;
+    }
+    let scene = Scene::new();
+    let directory = scene.directory("server");
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
+    let mut command = with_small_disk(&directory, DISK_MEBIBYTES, "exec \"$@\"");
+    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    let server = Server::start(command, &["--quiet", "--export", "data=server"]);
+    let names: Vec<_> = (0..100).map(|number| format!("tree/{number}")).collect();
+    names.iter().for_each(|name| drop(scene.write(name, &pattern(150_000, 36))));
+    let inside = seen_by(server.process(), &directory);
+    std::fs::write(inside.join("others"), pattern(TAKEN, 37)).expect("there is room so far");
+    let to = server.url("into/");
+    scene.run(["cp", "-r", "--failures", "failed", "tree", &to]).ends_with(exit::NO_SPACE);
+    std::fs::remove_file(inside.join("others")).expect("it is ours");
+    scene.run(["cp", "-r", "--files-from", "failed", "tree", &to]).ends_with(0);
+    for name in names {
+        let there = std::fs::read(inside.join("into").join(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(there == pattern(150_000, 36), "{name}");
+    }
+}
+
+#[test]
 fn a_local_disk_that_fills_up_leaves_the_old_file_and_what_came() {
     if !xdfs_test_needs::namespaces() {
         return;

@@ -98,6 +98,7 @@ fn a_quoted_pattern_stands_for_the_names_that_fit_at_the_server() {
     assert!(!scene.path("here/d.bin").exists());
     scene.run(["cp", &url("*.txt"), "-"]).ends_with(2).says(&["xdfs cat"]);
     scene.run(["cp", &url("*.txt"), "one-file"]).ends_with(6).says(&["directory"]);
+    scene.run(["rm", "-f", &url("*.nothing")]).ends_with(0);
     let removed = scene.run(["rm", &url("*.nothing"), &url("*.txt")]);
     removed.says(&["*.nothing: no name fits this pattern"]);
     assert_eq!(scene.names("server"), [".c.txt", "d.bin", "one", "two"]);

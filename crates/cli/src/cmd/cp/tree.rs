@@ -190,12 +190,14 @@ impl Copy<'_> {
             Ok(both) => both,
             Err(AttemptError::Output(failure)) => return Err(failure),
             Err(AttemptError::Session(failed)) => {
+                failures.close_early()?;
                 let failed = self.monitor.given_up(&backoff, failed);
                 self.monitor.output().tree_stopped(&direction.summary());
                 return self.monitor.tell(Err(failed));
             }
         };
-        let causes = failures.close()?;
+        let is_over = matches!(&ran, Ok((_, end)) if *end != RunEnd::Stopped);
+        let causes = if is_over { failures.close() } else { failures.close_early() }?;
         let (summary, stopped) = match ran {
             Ok((summary, end)) => (summary, end == RunEnd::Stopped),
             Err(error) => return self.monitor.tell(Err(direction.refused(target.shown(), error))),

@@ -134,6 +134,8 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let last = operands.len().saturating_sub(1);
     for (at, (url, expanded)) in operands.into_iter().enumerate() {
         let done = match (expanded, &plan.verb) {
+            // Content where nothing is there, and where nothing fits.
+            (Err((_, ErrorKind::NotFound)), Verb::Rm { force: true, .. }) => did(plan, "rm", &url),
             (Err((failure, kind)), _) => Err(NameError::Told(failure, kind)),
             _ if url.is_ftp() => ftp::run(plan, &mut servers, &url),
             (_, &Verb::CatRange { offset, length, follow }) => {

@@ -164,6 +164,15 @@ impl Failures {
         file.write_all(&line).map_err(|error| failed(shown, &error))
     }
 
+    /// Ends the list of a copy that ended before all of the tree was tried: it names the top, so that nothing is left out where it
+    /// is read.
+    pub(super) fn close_early(mut self) -> Result<Causes, Failure> {
+        if let Some((file, shown)) = &mut self.file {
+            file.write_all(b".\n").map_err(|error| failed(shown, &error))?;
+        }
+        self.close()
+    }
+
     /// Ends the list; the kinds of failures that there were.
     pub(super) fn close(self) -> Result<Causes, Failure> {
         if let Some((mut file, shown)) = self.file {
