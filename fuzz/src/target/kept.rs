@@ -35,12 +35,11 @@ pub(super) fn urls(input: &[u8]) {
                 let again = url::Url::parse_listed(OsStr::new(&parsed.to_string()));
                 // A password is not shown again, and of a directory not that its contents were meant.
                 let mut shown = url::Url { password: None, contents: false, ..parsed };
-                if let (Some(pattern), Ok(again)) = (&shown.pattern, &again) {
-                    // The path has it as it was typed, with or without backslashes; one whose marks all have some is a name again.
+                if let (Some(_), Ok(again)) = (&shown.pattern, &again) {
+                    assert_eq!(patterns(again), patterns(&shown));
+                    // The path has it as it was typed, with or without backslashes.
                     shown.path.clone_from(&again.path);
-                    if !pattern.components().flatten().any(has_mark) {
-                        shown.pattern.clone_from(&again.pattern);
-                    }
+                    shown.pattern.clone_from(&again.pattern);
                 }
                 assert_eq!(again.as_ref(), Ok(&shown));
             }
@@ -50,6 +49,12 @@ pub(super) fn urls(input: &[u8]) {
     if let Err(error) = url::parse_server(text) {
         assert!(!error.to_string().is_empty());
     }
+}
+
+/// The components that are patterns, and where they stand; one whose marks all have backslashes is a name.
+fn patterns(url: &url::Url) -> Vec<(usize, &[u8])> {
+    let components = url.pattern.iter().flat_map(url::PathPattern::components).enumerate();
+    components.filter_map(|(at, pattern)| Some((at, pattern.filter(|pattern| has_mark(pattern))?))).collect()
 }
 
 fn is_shown_as_scp(url: &url::Url) -> bool {
