@@ -94,6 +94,14 @@ fn names_move_and_multiply_and_their_attributes_change() {
     scene.run(["mv", &server.url("d"), &server.url("d/e/in")]).ends_with(exit::USAGE).says(&["below itself"]);
     scene.run(["mv", &server.url(""), &server.url("e")]).ends_with(exit::USAGE).says(&["top of an export"]);
     scene.run(["ln", "-s", "", &server.url("e")]).ends_with(exit::USAGE).says(&["empty name"]);
+    let pattern = scene.run(["mv", &server.url("d/*"), &server.url("e")]);
+    pattern.ends_with(exit::NOT_FOUND).says(&["no such file", "are no patterns in this command"]);
+    let reserved = scene.run(["mkdir", &server.url(".xdfs-staging")]);
+    reserved.ends_with(exit::REFUSED).says(&["invalid path", "xdfs reserves such names"]);
+    let on_the_way = scene.run(["stat", &server.url("d/s/x")]);
+    on_the_way.ends_with(exit::REFUSED).says(&["a symbolic link is not followed in the middle of a path"]);
+    let link = scene.run(["chmod", "600", &server.url("d/s")]);
+    link.ends_with(exit::REFUSED).says(&["a symbolic link has no permission bits"]);
     for (text, relative) in [
         (server.url("f"), "../../f"),
         (server.url("d/g h"), "'../g h'"),

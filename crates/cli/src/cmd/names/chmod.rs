@@ -1,6 +1,6 @@
 //! `xdfs chmod`: sets permission bits, or changes those that are there.
 
-use super::{Done, did, trouble, wire_name};
+use super::{Done, NameError, did, trouble, wire_name};
 use crate::mode::ModeChange;
 use crate::plan::NamesPlan;
 use crate::url::Url;
@@ -17,6 +17,11 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, change: &ModeC
         }),
     };
     let changed = mode.and_then(|mode| session.set_mode(wire_name(url), mode));
-    changed.map_err(|error| trouble(url, &error))?;
+    changed.map_err(|error| match trouble(url, &error) {
+        NameError::Told(failure, kind @ ErrorKind::Unsupported) if error.errno != 0 => {
+            NameError::Told(failure.help("a symbolic link has no permission bits of its own"), kind)
+        }
+        trouble => trouble,
+    })?;
     did(plan, "chmod", url)
 }

@@ -18,6 +18,7 @@ mod touch;
 
 use serde::Serialize;
 use xdfs_client::{Error, ErrorKind, Level, Session};
+use xdfs_io::store::reserved::is_reserved;
 
 use super::connect::SessionRequest;
 use super::ftp::FtpServers;
@@ -71,16 +72,23 @@ fn trouble(url: &Url, error: &Error) -> NameError {
         None if error.kind == ErrorKind::ReadOnly && url.via == Via::Port => {
             failure.help(remedy_for_read_only(url, error))
         }
-        None => helped(failure, error.kind),
+        None => helped(failure, url, error.kind),
     };
     NameError::Told(failure, error.kind)
 }
 
 /// The same failure with what can be done about it.
-fn helped(failure: Failure, kind: ErrorKind) -> Failure {
+fn helped(failure: Failure, url: &Url, kind: ErrorKind) -> Failure {
     match kind {
         ErrorKind::Refused => failure.help("ask the administrator of the server for the right"),
         ErrorKind::ConnectionLost | ErrorKind::TimedOut => failure.help("run the same command again"),
+        // Where the server says no more.
+        ErrorKind::NotRegular if failure.message.ends_with(kind.text()) => {
+            failure.help("a symbolic link is not followed in the middle of a path")
+        }
+        ErrorKind::InvalidPath if url.path.components().any(is_reserved) => {
+            failure.help("xdfs reserves such names for part files")
+        }
         ErrorKind::Busy | ErrorKind::Draining | ErrorKind::Locked => failure.help("try again later"),
         _ => failure,
     }
@@ -150,6 +158,11 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
         let done = match done {
             Err(NameError::Told(failure, ErrorKind::NotRegular)) if plan.verb == Verb::Cat && !url.is_ftp() => {
                 cat::pipe(&mut sessions, &url).unwrap_or(Err(NameError::Told(failure, ErrorKind::NotRegular)))
+            }
+            Err(NameError::Told(failure, ErrorKind::NotFound))
+                if url.pattern.is_some() && !plan.verb.takes_patterns() =>
+            {
+                Err(NameError::Told(failure.help("'*' and '[' are no patterns in this command"), ErrorKind::NotFound))
             }
             Err(NameError::Told(failure, ErrorKind::NotFound)) if !failure.message.contains(HELP) => {
                 let meant = meant(&url, &mut sessions);
