@@ -108,7 +108,8 @@ pub fn write_private(key: &KeyPair, comment: &str) -> Result<Zeroizing<String>, 
 /// Reads a public key: one line, `ssh-ed25519 AAAA... comment`.
 pub fn read_public(text: &str) -> Result<NamedKey, KeyFileError> {
     let line = text.trim();
-    if line.contains(BEGIN) || line.contains("PRIVATE KEY") {
+    // A comment may say anything.
+    if line.contains("PRIVATE KEY") && !line.split_whitespace().next().is_some_and(is_key_kind) {
         return Err(KeyFileError::Private);
     }
     if line.lines().count() != 1 {
@@ -232,5 +233,10 @@ mod tests {
         }
         let long = "a".repeat(COMMENT_BYTES_MAX - 1) + " \u{e4}";
         assert_eq!(tidy(&long), "a".repeat(COMMENT_BYTES_MAX - 1));
+        let key = KeyPair::generate().expect("there is randomness").public();
+        let line = write_public(&key, "not the PRIVATE KEY").expect("it has a line");
+        let comment = "not the PRIVATE KEY".to_owned();
+        assert_eq!(read_public(&line), Ok(NamedKey { key, comment }));
+        assert_eq!(read_public(&format!("{BEGIN}\n{line}")), Err(KeyFileError::Private));
     }
 }
