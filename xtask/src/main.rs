@@ -71,7 +71,7 @@ usage: cargo run -p xtask -- COMMAND
   fuzz [--short]     feed the decoders made-up input; --short replays the corpus and stops after CI's share
   fuzz --guided [S]  the same, guided by coverage (libFuzzer), S seconds for each target; without S until stopped
   dist               build the static program and the packages, into target/dist
-  dist PROGRAM DIR   package a program that is there
+  dist PROGRAM DIR   package a program that is there, in haste, for the tests
   pictures [PROGRAM] record the pictures of the README, with PROGRAM or a release that is built for it
   bugs               deliberate mistakes in a copy of the protocol: the model finds each
   hops               what a block costs: the system calls of a real transfer

@@ -13,6 +13,15 @@ use std::process::Command;
 /// The static program must stay below this.
 const PROGRAM_BYTES_MAX: u64 = 15_000_000;
 
+/// How hard the packages are compressed, as `xz` and `zstd` count it.
+struct Effort {
+    xz: u8,
+    zstd: u8,
+}
+
+const FOR_PEOPLE: Effort = Effort { xz: 6, zstd: 19 };
+const FOR_TESTS: Effort = Effort { xz: 0, zstd: 1 };
+
 /// What all packages say of themselves.
 struct Release {
     version: String,
@@ -29,7 +38,7 @@ pub(crate) fn run() -> Outcome {
     let program = static_program()?;
     let bytes = std::fs::metadata(&program).map_err(|error| format!("{}: {error}", program.display()))?.len();
     let folder = metadata::target_directory()?.join("dist");
-    let outcome = package(&program, &folder)?;
+    let outcome = package_with(&program, &folder, &FOR_PEOPLE)?;
     let stripped = std::fs::metadata(folder.join("xdfs")).map_or(bytes, |file| file.len());
     if stripped >= PROGRAM_BYTES_MAX {
         return Err(format!("the static program has {stripped} bytes, {PROGRAM_BYTES_MAX} are too many").into());
@@ -37,8 +46,12 @@ pub(crate) fn run() -> Outcome {
     Ok(format!("{outcome}; the program has {stripped} bytes"))
 }
 
-/// Packages a program that is there.
+/// Packages a program that is there for the tests, which unpack it at once.
 pub(crate) fn package(program: &Path, folder: &Path) -> Outcome {
+    package_with(program, folder, &FOR_TESTS)
+}
+
+fn package_with(program: &Path, folder: &Path, effort: &Effort) -> Outcome {
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
@@ -54,8 +67,8 @@ pub(crate) fn package(program: &Path, folder: &Path) -> Outcome {
     let files = [
         "xdfs".to_owned(),
         "xdfs.cdx.json".to_owned(),
-        packages::deb(&staged, &folder, &release)?,
-        packages::rpm(&staged, &folder, &release)?,
+        packages::deb(&staged, &folder, &release, effort.xz)?,
+        packages::rpm(&staged, &folder, &release, effort.zstd)?,
         stage::copy("packaging/Containerfile", &folder, "Containerfile")?,
     ];
     std::fs::remove_dir_all(&staged).map_err(|error| format!("{}: {error}", staged.display()))?;

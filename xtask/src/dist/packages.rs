@@ -11,7 +11,7 @@ const SCRIPTS: [(&str, &str); 3] =
     [("after-install", "postinst"), ("before-remove", "prerm"), ("after-remove", "postrm")];
 
 /// Makes the `.deb` and returns its name.
-pub(super) fn deb(staged: &Path, folder: &Path, release: &Release) -> Result<String, Failure> {
+pub(super) fn deb(staged: &Path, folder: &Path, release: &Release, level: u8) -> Result<String, Failure> {
     let about = staged.join("DEBIAN");
     stage::make_directory(&about)?;
     let control =
@@ -25,14 +25,14 @@ pub(super) fn deb(staged: &Path, folder: &Path, release: &Release) -> Result<Str
     }
     let name = format!("xdfs_{}_{}.deb", release.version, release.debian);
     let mut build = Command::new("dpkg-deb");
-    build.args(["--root-owner-group", "--build"]).arg(staged).arg(folder.join(&name));
+    build.arg(format!("-z{level}")).args(["--root-owner-group", "--build"]).arg(staged).arg(folder.join(&name));
     process::output(build.env("SOURCE_DATE_EPOCH", &release.date))?;
     fs::remove_dir_all(&about).map_err(|error| format!("{}: {error}", about.display()))?;
     Ok(name)
 }
 
 /// Makes the `.rpm` and returns its name.
-pub(super) fn rpm(staged: &Path, folder: &Path, release: &Release) -> Result<String, Failure> {
+pub(super) fn rpm(staged: &Path, folder: &Path, release: &Release, level: u8) -> Result<String, Failure> {
     let work = folder.join("rpm");
     stage::make_directory(&work)?;
     let files: Vec<String> = files(staged)?.into_iter().filter(|file| !file.starts_with("/etc/")).collect();
@@ -41,6 +41,7 @@ pub(super) fn rpm(staged: &Path, folder: &Path, release: &Release) -> Result<Str
     let spec = template(
         "packaging/rpm/xdfs.spec",
         &[
+            ("LEVEL", &level.to_string()),
             ("VERSION", &release.version),
             ("STAGED", &staged.display().to_string()),
             ("AFTER_INSTALL", &scripts[0]),
