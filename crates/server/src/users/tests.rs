@@ -258,6 +258,21 @@ fn the_host_key_is_made_once_and_a_bad_one_is_refused() {
 }
 
 #[test]
+fn the_key_of_journals_is_made_once_and_a_bad_one_is_refused() {
+    let (place, state) = Place::new();
+    state.journal_key().unwrap();
+    let made = std::fs::read(place.file(JOURNAL_KEY)).unwrap();
+    assert_eq!(std::fs::metadata(place.file(JOURNAL_KEY)).unwrap().mode() & 0o7777, 0o600);
+    let again = StateFolder::create(&place.folder()).unwrap();
+    again.journal_key().unwrap();
+    assert_eq!(std::fs::read(place.file(JOURNAL_KEY)).unwrap(), made);
+    std::fs::set_permissions(place.file(JOURNAL_KEY), PermissionsExt::from_mode(0o640)).unwrap();
+    assert!(state.journal_key().unwrap_err().message.contains("0640"));
+    place.write(JOURNAL_KEY, "short");
+    assert!(state.journal_key().unwrap_err().message.contains("5 bytes instead of 32"));
+}
+
+#[test]
 fn two_writers_at_once_lose_nothing() {
     let (_place, state) = Place::new();
     std::thread::scope(|scope| {

@@ -1,8 +1,10 @@
 //! `--atomic` uploads: nobody else gets to what is not whole, and whenever either side is killed the same command ends well.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::fs::XattrFlags;
 use rustix::process::Signal;
 use xdfs_test_cli::{STAGING, Scene, exit};
 
@@ -35,6 +37,37 @@ fn what_others_plant_at_names_that_can_be_guessed_is_in_no_tree() {
     same(&scene, "tree", "server/new", false);
     assert_eq!(scene.names("server/.new.xdfs-tree"), ["planted"], "it is a name like any other");
     assert!(!scene.path(format!("server/{STAGING}")).exists());
+}
+
+/// A group and a default access control list for a directory: owner, a user, group, mask, others.
+fn share(directory: &Path) {
+    std::os::unix::fs::chown(directory, None, Some(12_345)).expect("the tests run as root");
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o2775)).expect("it is ours");
+    let entry =
+        |tag: u16, bits: u16, id: u32| [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat();
+    let none = u32::MAX;
+    let entries = [entry(1, 7, none), entry(2, 7, 12_346), entry(4, 5, none), entry(16, 7, none), entry(32, 5, none)];
+    let list = [&2u32.to_le_bytes()[..], &entries.concat()].concat();
+    rustix::fs::setxattr(directory, "system.posix_acl_default", &list, XattrFlags::empty()).expect("a list");
+}
+
+#[test]
+fn a_tree_gets_group_and_access_control_lists_of_its_directory() {
+    if !xdfs_test_needs::root("other groups") {
+        return;
+    }
+    let scene = Scene::new();
+    plant(&scene, "tree", 12, 3);
+    let server = scene.serve();
+    share(&scene.directory("server/d"));
+    scene.run(["cp", "-r", "tree", &server.url("d/in-place")]).ends_with(0).is_silent();
+    scene.run(["cp", "-r", "--atomic", "tree", &server.url("d/atomic")]).ends_with(0).is_silent();
+    same(&scene, "server/d/in-place", "server/d/atomic", true);
+    for name in ["", "/d1", "/d1/e1/file-1", "/d2/e2/file-2"] {
+        let path = scene.path(format!("server/d/atomic{name}"));
+        assert_eq!(std::fs::metadata(&path).expect("it is there").gid(), 12_345, "{name}");
+        rustix::fs::getxattr(&path, "system.posix_acl_access", &mut [0; 1024]).expect("a list");
+    }
 }
 
 #[test]
