@@ -2,6 +2,7 @@
 
 mod appends;
 mod early;
+mod exchange;
 mod lease;
 mod locks;
 mod named;
@@ -10,24 +11,25 @@ mod syncs;
 mod writes;
 
 use super::ahead::Ahead;
-use super::batches::{Answered, BatchFacts, PendingFileReply, unexpected};
+use super::batches::{Answered, PendingFileReply, unexpected};
 use super::changes::Changes;
 use super::flight::Flown;
 use super::options::OpenOptions;
 use super::pending::Sent;
 use super::remote::Remote;
-use super::unsynced::Unsynced;
+use super::unsynced::{Change, Unsynced};
 use crate::calls::failed;
 use crate::retry::{Backoff, is_lost};
 use crate::session::Session;
 use bytes::Bytes;
+use exchange::Reply;
 pub use lease::Lease;
 use lease::LeasingLock;
 use locks::Locks;
 use recovery::Recovery;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use writes::Behind;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileBatch, FileCall, OpenedFile, ReadRange};
@@ -55,15 +57,11 @@ struct Connection {
     change: u64,
     /// The known end of the file: what an append is compared with.
     end: u64,
+    /// Others may have moved the end since it was known.
+    end_is_old: bool,
     /// Changes that were sent in this session and have no answer: made or not.
     in_flight: usize,
     locks: Locks,
-}
-
-/// The answers to a batch, and the generation that they were given in.
-struct Reply {
-    answered: Answered,
-    generation: u64,
 }
 
 /// What an open file has in common with others of the same file, and what is read with its open.
@@ -231,10 +229,11 @@ impl Core {
             unsynced,
             change,
             end,
+            end_is_old: false,
             in_flight,
             locks,
         };
-        Self {
+        let core = Self {
             remote: Arc::clone(remote),
             path: own_path,
             options: *options,
@@ -248,7 +247,15 @@ impl Core {
             leasing: LeasingLock::default(),
             closed: AtomicBool::new(false),
             lost: OnceLock::new(),
+        };
+        if options.call(b"").truncate {
+            // A server that loses its power may lose that, too.
+            core.unsynced(|unsynced| {
+                let cut = unsynced.add(Change::SetLength { length: 0 });
+                unsynced.made(cut);
+            });
         }
+        core
     }
 
     pub(super) fn options(&self) -> &OpenOptions {
@@ -300,115 +307,6 @@ impl Core {
     /// As far as the file is known to reach.
     pub(super) fn known_end(&self) -> u64 {
         lock(&self.connection).end
-    }
-
-    fn send(&self, session: &Session, generation: u64, batch: FileBatch<'_>) -> Result<Sent, Error> {
-        let (payload, facts) = session.encode_file(batch, Vec::new())?;
-        self.send_encoded(session, generation, payload.into(), facts)
-    }
-
-    fn send_encoded(
-        &self,
-        session: &Session,
-        generation: u64,
-        payload: Bytes,
-        facts: BatchFacts,
-    ) -> Result<Sent, Error> {
-        let changes = facts.changes;
-        let count = |by: isize| {
-            let mut connection = lock(&self.connection);
-            if changes && connection.generation == generation {
-                connection.in_flight = connection.in_flight.saturating_add_signed(by);
-            }
-        };
-        count(1);
-        match session.send_file(payload, facts) {
-            Ok(pending) => Ok(Sent { pending, generation, changes }),
-            Err(error) => {
-                count(-1);
-                Err(error)
-            }
-        }
-    }
-
-    fn wait(&self, sent: Sent) -> Result<Reply, Error> {
-        let answered = sent.pending.wait()?;
-        let told = match answered.read()?.first() {
-            Some(Ok(FileAnswer::Changed { change } | FileAnswer::Appended { change, .. })) => Some(*change),
-            Some(Err(failure)) if failure.kind == ErrorKind::Stale && self.has_moved(sent.generation) => {
-                return Err(failed(*failure, "the file was renamed"));
-            }
-            _ => None,
-        };
-        let mut connection = lock(&self.connection);
-        if let Some(told) = told.filter(|_| sent.changes && connection.generation == sent.generation) {
-            connection.in_flight = connection.in_flight.saturating_sub(1);
-            connection.change = connection.change.max(told);
-        }
-        drop(connection);
-        Ok(Reply { answered, generation: sent.generation })
-    }
-
-    /// Whether the handle was opened by a name that the file has no more. A server that has closed the
-    /// file behind it does not find it by that.
-    fn has_moved(&self, generation: u64) -> bool {
-        let path = self.path();
-        let connection = lock(&self.connection);
-        connection.generation != generation || connection.path != path
-    }
-
-    /// A batch on a handle, in order.
-    fn batch_of(handle: u64, calls: Vec<FileCall<'_>>) -> FileBatch<'_> {
-        FileBatch { handle, calls, ..FileBatch::default() }
-    }
-
-    /// Sends calls that need no order; none if that fails, which [`Self::finish`] makes up for.
-    pub(super) fn start(&self, calls: Vec<FileCall<'_>>) -> Option<Sent> {
-        let (session, handle, generation) = self.current().ok()?;
-        let batch = FileBatch { unordered: true, handle, calls, ..FileBatch::default() };
-        self.send(&session, generation, batch).ok()
-    }
-
-    /// Waits for the reply to calls that may be made twice, and makes them again if there is none.
-    pub(super) fn finish(&self, sent: Option<Sent>, calls: Vec<FileCall<'_>>) -> Result<Answered, Error> {
-        match sent.map(|sent| self.wait(sent)) {
-            Some(Ok(reply)) => Ok(reply.answered),
-            _ => Ok(self.exchange([0; 16], calls)?.answered),
-        }
-    }
-
-    /// Makes calls, in another session if this one is lost. With a request id they are made once.
-    fn exchange(&self, mut request: [u8; 16], calls: Vec<FileCall<'_>>) -> Result<Reply, Error> {
-        let (mut began, mut backoff, mut age_ms) = (Instant::now(), self.remote.backoff(), None);
-        // It was on its way in a session that was lost.
-        let mut flew = false;
-        loop {
-            let (session, handle, generation) = self.current()?;
-            let batch = FileBatch { request, age_ms, handle, calls: calls.clone(), ..FileBatch::default() };
-            let sent = self.send(&session, generation, batch);
-            let left = sent.is_ok();
-            let error = match sent.and_then(|sent| self.wait(sent)) {
-                Ok(reply) => return Ok(reply),
-                Err(error) if error.kind == ErrorKind::Stale && self.has_moved(generation) => {
-                    self.recover(generation, &mut backoff)?;
-                    if request != [0; 16] {
-                        // The server remembers this answer: what is tried now is another request.
-                        (request, began, age_ms, flew) = (random::array()?, Instant::now(), None, false);
-                    }
-                    continue;
-                }
-                Err(error) if !self.remote.may_retry(&error) => return Err(error),
-                Err(error) => error,
-            };
-            if is_lost(&error) {
-                flew |= left;
-                self.remote.lost(&session);
-                self.recover(generation, &mut backoff)?;
-            } else {
-                backoff.wait(error)?;
-            }
-            age_ms = (flew && request != [0; 16]).then(|| began.elapsed().as_millis() as u64 + 1);
-        }
     }
 
     /// One call, and what it answers.

@@ -11,6 +11,7 @@ mod leases;
 mod locks;
 mod losses;
 mod openers;
+mod others;
 mod pipes;
 mod random;
 mod ranges;

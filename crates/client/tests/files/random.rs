@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use xdfs_client::ErrorKind;
 use xdfs_client::file::File;
 
 /// Operations of a test, unless `XDFS_OPERATIONS` says otherwise, and after how many the server
@@ -246,7 +247,8 @@ fn a_file_is_what_a_buffer_is_though_its_server_ends_in_the_middle_of_calls() {
 fn an_append_behind_a_hole_is_made_once_though_its_server_ends_in_the_middle_of_calls() {
     let serving = Serving::with(Setup { unix: true, ..Setup::default() });
     let options = BOTH.create(true).deny(false, true);
-    let file = File::open(&remote(&serving), "data/f", &options).unwrap();
+    let remote = remote(&serving);
+    let file = File::open(&remote, "data/f", &options).unwrap();
     let restarts = Restarts::of(serving);
     let mut expected = Vec::new();
     for number in 0..setting("XDFS_OPERATIONS", OPERATIONS) / 4 {
@@ -259,9 +261,49 @@ fn an_append_behind_a_hole_is_made_once_though_its_server_ends_in_the_middle_of_
         expected.extend_from_slice(&line);
         restarts.step();
     }
+    file.punch(1 << 40, 10).unwrap();
     let (serving, count) = restarts.end();
     file.close().unwrap();
+    assert_eq!(remote.unsynced_bytes(), 0);
     assert!(serving.directory.read("f") == expected);
+    assert!(count > 3, "{count} restarts");
+}
+
+/// The same line every time: what the other one appended must not be taken for the own one.
+#[test]
+fn appends_of_two_clients_who_lock_are_made_once_though_their_server_ends_in_the_middle_of_calls() {
+    let serving = Serving::with(Setup { unix: true, ..Setup::default() });
+    let remotes = [remote(&serving), remote(&serving)];
+    let open = |at: usize| File::open(&remotes[at], "data/f", &BOTH.create(true)).unwrap();
+    let mut files = [open(0), open(1)];
+    let restarts = Restarts::of(serving);
+    let append = |file: &File| {
+        file.lock(true, PATIENCE)?;
+        let offset = file.append(b"tick\n")?;
+        file.sync_all()?;
+        file.unlock().map(|()| offset)
+    };
+    let turns = setting("XDFS_OPERATIONS", OPERATIONS) / 8;
+    for number in 0..turns * 2 {
+        let (at, expected) = ((number % 2) as usize, number * 5);
+        loop {
+            match append(&files[at]) {
+                Ok(offset) => break assert_eq!(offset, expected),
+                // A locked file fails that may have been changed while its server was lost: the program looks.
+                Err(error) => {
+                    assert_eq!(error.kind, ErrorKind::TargetChanged, "{error}");
+                    files[at] = open(at);
+                    if files[at].length().unwrap() > expected {
+                        break;
+                    }
+                }
+            }
+        }
+        restarts.step();
+    }
+    let (serving, count) = restarts.end();
+    files.into_iter().for_each(|file| file.close().unwrap());
+    assert!(serving.directory.read("f") == b"tick\n".repeat(turns as usize * 2));
     assert!(count > 3, "{count} restarts");
 }
 

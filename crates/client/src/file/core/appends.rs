@@ -29,7 +29,7 @@ impl Core {
     }
 
     fn append_in_turn(&self, data: &[u8]) -> Result<u64, Error> {
-        let (end, backoff) = (self.known_end(), self.remote.backoff());
+        let (end, backoff) = (self.end_to_append_at()?, self.remote.backoff());
         loop {
             let unknown = match self.exchange(random::array()?, vec![FileCall::Append { data }]) {
                 Ok(Reply { answered, generation }) => {
@@ -73,15 +73,34 @@ impl Core {
         made
     }
 
+    /// Where the next append begins, as far as that is known. Under a lock it is, whatever others did before.
+    fn end_to_append_at(&self) -> Result<u64, Error> {
+        let is_needed = {
+            let connection = lock(&self.connection);
+            connection.end_is_old && self.is_alone(&connection)
+        };
+        if is_needed {
+            let length = self.length()?;
+            let mut connection = lock(&self.connection);
+            (connection.end, connection.end_is_old) = (length, false);
+        }
+        Ok(self.known_end())
+    }
+
     /// Nobody else can write to the file.
-    pub(super) fn is_alone(&self, connection: &Connection) -> bool {
+    fn is_alone(&self, connection: &Connection) -> bool {
         self.options.denies_writing() || connection.locks.all_is_exclusive()
+    }
+
+    /// The file ends where this end knows it to.
+    pub(super) fn knows_end(&self, connection: &Connection) -> bool {
+        self.is_alone(connection) && !connection.end_is_old
     }
 
     /// Looks for an append whose answer was lost, and which would begin at `end`. The same bytes may be somebody else's, unless
     /// this handle keeps others out.
     fn find_appended(&self, data: &[u8], end: u64) -> Result<Found, Error> {
-        let alone = self.is_alone(&lock(&self.connection));
+        let alone = self.knows_end(&lock(&self.connection));
         let length = self.length()?;
         let found = if length == end {
             Found::Not

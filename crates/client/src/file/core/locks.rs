@@ -96,8 +96,11 @@ impl Core {
         self.settle()?;
         let kind = if exclusive { WholeLock::Exclusive } else { WholeLock::Shared };
         let done = self.have_lock(&FileCall::Lock { exclusive, wait }, |locks| locks.whole = kind);
-        if done.is_err() {
-            lock(&self.connection).locks.whole = WholeLock::Unlocked;
+        let mut connection = lock(&self.connection);
+        match done {
+            // Who had the lock before may have moved the end, and need not have been seen.
+            Ok(()) => connection.end_is_old |= exclusive,
+            Err(_) => connection.locks.whole = WholeLock::Unlocked,
         }
         done
     }
@@ -115,18 +118,35 @@ impl Core {
             // The lock is had whether this is known or not.
             let change = self.answer_at(&answered, 1, "look at", change_told).ok();
             self.changes().add();
-            {
+            let is_had = {
                 let mut connection = lock(&self.connection);
-                if generation >= connection.locks_since {
+                let is_had = generation >= connection.locks_since;
+                if is_had {
                     note(&mut connection.locks);
-                    // An own change that may have to be made again must not go over what others have written since.
-                    if let Some(change) = change.filter(|_| connection.unsynced.is_empty()) {
-                        connection.change = connection.change.max(change);
-                    }
-                    return Ok(());
                 }
+                is_had
+            };
+            if is_had {
+                change.into_iter().for_each(|change| self.accept_others(change));
+                return Ok(());
             }
             backoff.try_at_once(&restarts())?;
+        }
+    }
+
+    /// What others changed until `change` is none of what a lock keeps away. An own change that may have to be made again must
+    /// not go over it: it is on stable storage before, or what others changed is not accepted.
+    fn accept_others(&self, change: u64) {
+        let is_kept = || {
+            let mut connection = lock(&self.connection);
+            let is_kept = change > connection.change && !connection.unsynced.is_empty();
+            if !is_kept {
+                connection.change = connection.change.max(change);
+            }
+            is_kept
+        };
+        if is_kept() && self.sync_quietly() {
+            is_kept();
         }
     }
 

@@ -4,6 +4,7 @@
 use super::super::batches::PendingFileReply;
 use super::super::remote::Remote;
 use super::super::unsynced::Change;
+use super::syncs::verifier_of;
 use super::{Core, FRAME_BYTES, change_number, change_told, lock, open_with};
 use crate::retry::{Backoff, is_lost};
 use crate::session::Session;
@@ -151,6 +152,7 @@ impl Core {
             opened.change = self.persistently(backoff, || self.change_now(session, opened.handle))?;
         }
         let lost = self.to_be_made_again(&opened)?;
+        self.sync_before_others(session, &opened, backoff)?;
         let last = self.persistently(backoff, || self.make_again(session, &opened, &lost))?;
         let mut connection = lock(&self.connection);
         (connection.session, connection.opened, connection.path) = (Arc::clone(session), opened, path);
@@ -158,6 +160,26 @@ impl Core {
         connection.generation += 1;
         drop(connection);
         self.changes().add();
+        Ok(())
+    }
+
+    /// Of a server that is still there, and where somebody else may have changed the file meanwhile: what was made is on stable
+    /// storage before that is accepted. Made again later, it would go over it.
+    fn sync_before_others(&self, session: &Session, opened: &OpenedFile, backoff: &mut Backoff) -> Result<(), Error> {
+        let last = {
+            let connection = lock(&self.connection);
+            let is_same = connection.opened.verifier == opened.verifier;
+            if !is_same || connection.change == opened.change || connection.unsynced.is_empty() {
+                return Ok(());
+            }
+            connection.unsynced.last_made()
+        };
+        let calls = vec![FileCall::Sync { data_only: true }];
+        self.persistently(backoff, || {
+            let answered = session.call_file(Self::batch_of(opened.handle, calls.clone()))?.wait()?;
+            self.answer(&answered, "sync", verifier_of)
+        })?;
+        self.unsynced(|unsynced| unsynced.synced(last));
         Ok(())
     }
 
@@ -265,7 +287,9 @@ impl Core {
         let differs = connection.change != opened.change && !undone;
         // With an own change on its way the number may be that change's; but a lock must be known to
         // have excluded the others.
-        let by_others = differs && connection.in_flight == 0 && !unsynced.is_empty();
+        let foreign = differs && connection.in_flight == 0;
+        connection.end_is_old |= foreign;
+        let by_others = foreign && !unsynced.is_empty();
         if by_others || (differs && connection.locks.any_is_exclusive()) {
             let text = "somebody else changed the file while its server was lost, or may have done so though it was \
                         locked: what was written and not synced is not written again, and a lock is lost";

@@ -1,7 +1,7 @@
 //! Stable storage: waits for it, and bounds what is kept because it is not there yet.
 
 use super::writes::{Behind, PendingSync};
-use super::{Core, Reply, lock};
+use super::{Core, Reply, is_lost, lock};
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
 use xdfs_proto::wire::file::{FileAnswer, FileCall, Verifier};
@@ -13,7 +13,7 @@ const UNSYNCED_BYTES_MAX: usize = 64 << 20;
 /// For less a sync that nobody waits for is not started: many small files would have the server sync all the time.
 const SYNC_BESIDE_BYTES_MIN: usize = 4 << 20;
 
-fn verifier_of(answer: &FileAnswer<'_>) -> Option<Verifier> {
+pub(super) fn verifier_of(answer: &FileAnswer<'_>) -> Option<Verifier> {
     match answer {
         FileAnswer::Synced { verifier } => Some(*verifier),
         _ => None,
@@ -85,12 +85,30 @@ impl Core {
     fn finish_sync(&self, behind: &mut Behind) {
         let Some(PendingSync { last, sent }) = behind.syncing.take() else { return };
         let Ok(reply) = self.wait(sent) else { return };
-        match self.synced(last, &reply) {
-            Ok(_) => {}
-            Err(error) if error.kind == ErrorKind::Stale => {}
+        if let Err(error) = self.synced(last, &reply) {
+            self.fail_sync(behind, error);
+        }
+    }
+
+    /// The next call reports it, and every sync.
+    fn fail_sync(&self, behind: &mut Behind, error: Error) {
+        if error.kind != ErrorKind::Stale {
+            self.lose(&error);
+            behind.fail(error);
+        }
+    }
+
+    /// Syncs what has been answered, for a call that is about something else; false if that failed.
+    pub(super) fn sync_quietly(&self) -> bool {
+        let synced = self.sync_settled(true);
+        match synced {
+            Ok(()) => true,
             Err(error) => {
-                self.lose(&error);
-                behind.fail(error);
+                // Without an answer it is as if nobody had asked.
+                if !is_lost(&error) {
+                    self.fail_sync(&mut lock(&self.behind), error);
+                }
+                false
             }
         }
     }

@@ -108,22 +108,22 @@ impl Core {
     /// A change was made in this generation; false if the server of that is gone, and what it had was made again without this
     /// one.
     pub(super) fn note_made(&self, number: u64, change: &Change, generation: u64) -> bool {
-        let mut connection = lock(&self.connection);
-        if generation < connection.server_since {
-            return false;
-        }
-        connection.unsynced.made(number);
-        connection.end = match change {
-            Change::Write { offset, data } => connection.end.max(offset + data.len() as u64),
-            Change::SetLength { length } => *length,
-            Change::Allocate { offset, length, keep_size: false } => connection.end.max(offset + length),
-            _ => connection.end,
-        };
-        if matches!(change, Change::Punch { .. }) && self.is_alone(&connection) {
-            let end = connection.end;
-            connection.unsynced.end_hole(number, end);
-        }
-        true
+        self.counted(|connection| {
+            if generation < connection.server_since {
+                return false;
+            }
+            connection.unsynced.made(number);
+            connection.end = match change {
+                Change::Write { offset, data } => connection.end.max(offset + data.len() as u64),
+                Change::SetLength { length } => *length,
+                Change::Allocate { offset, length, keep_size: false } => connection.end.max(offset + length),
+                _ => connection.end,
+            };
+            if matches!(change, Change::Punch { .. }) && self.knows_end(connection) {
+                connection.unsynced.end_hole(number, connection.end);
+            }
+            true
+        })
     }
 
     /// Makes a change, and waits for its answer.
