@@ -13,6 +13,8 @@ const DISK_MEBIBYTES: u32 = 24;
 /// So much has passed when somebody else takes what the rest would need; what is under way then still fits.
 const PASSED: u64 = 4 << 20;
 const TAKEN: usize = 13 << 20;
+/// The same for small files, of which 64 fit.
+const TAKEN_NEARLY_ALL: usize = (DISK_MEBIBYTES as usize * 1024 - 512) << 10;
 
 /// A file as a process sees it that has its own mounts.
 fn seen_by(process: Pid, path: &Path) -> PathBuf {
@@ -67,18 +69,25 @@ fn the_list_of_what_failed_leaves_out_nothing_of_a_tree_that_ended_early() {
     let mut command = with_small_disk(&directory, DISK_MEBIBYTES, "exec \"$@\"");
     command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
     let server = Server::start(command, &["--quiet", "--export", "data=server"]);
-    let names: Vec<_> = (0..100).map(|number| format!("tree/{number}")).collect();
-    names.iter().for_each(|name| drop(scene.write(name, &pattern(150_000, 36))));
+    many_small(&scene, "tree");
     let inside = seen_by(server.process(), &directory);
-    std::fs::write(inside.join("others"), pattern(TAKEN, 37)).expect("there is room so far");
-    let to = server.url("into/");
-    scene.run(["cp", "-r", "--failures", "failed", "tree", &to]).ends_with(exit::NO_SPACE);
-    std::fs::remove_file(inside.join("others")).expect("it is ours");
-    scene.run(["cp", "-r", "--files-from", "failed", "tree", &to]).ends_with(0);
-    for name in names {
-        let there = std::fs::read(inside.join("into").join(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(there == pattern(150_000, 36), "{name}");
+    let names_in = |directory: &str| match std::fs::read_dir(inside.join(directory)) {
+        Ok(names) => names.count(),
+        Err(error) => panic!("{directory}: {error}"),
+    };
+    scene.write("listed", b"d1\nd2\nd3\n");
+    for (list, before, directories) in [(vec!["--files-from", "listed"], 0, 3), (vec![], 3, 20)] {
+        let taken = TAKEN_NEARLY_ALL - before * SMALL_FILES / 20 * SMALL_BYTES;
+        std::fs::write(inside.join("others"), pattern(taken, 37)).expect("there is room so far");
+        let to = server.url("into/");
+        let words = [&["cp", "-r", "--failures", "failed"][..], &list, &["tree", &to]].concat();
+        scene.run(words).ends_with(exit::NO_SPACE);
+        std::fs::remove_file(inside.join("others")).expect("it is ours");
+        scene.run(["cp", "-r", "--files-from", "failed", "tree", &to]).ends_with(0);
+        assert_eq!(names_in("into/tree"), directories, "and nothing that was not asked for");
+        (1..=3).for_each(|number| assert_eq!(names_in(&format!("into/tree/d{number}")), SMALL_FILES / 20));
     }
+    assert_eq!(names_in("into/tree/d19"), SMALL_FILES / 20);
 }
 
 #[test]

@@ -190,18 +190,23 @@ impl Copy<'_> {
             Ok(both) => both,
             Err(AttemptError::Output(failure)) => return Err(failure),
             Err(AttemptError::Session(failed)) => {
-                failures.close_early()?;
+                let closed = failures.close_early(listed);
                 let failed = self.monitor.given_up(&backoff, failed);
                 self.monitor.output().tree_stopped(&direction.summary());
-                return self.monitor.tell(Err(failed));
+                let told = self.monitor.tell(Err(failed));
+                return closed.and(told);
             }
         };
         let is_over = matches!(&ran, Ok((_, end)) if *end != RunEnd::Stopped);
-        let causes = if is_over { failures.close() } else { failures.close_early() }?;
+        let closed = if is_over { failures.close() } else { failures.close_early(listed) };
         let (summary, stopped) = match ran {
             Ok((summary, end)) => (summary, end == RunEnd::Stopped),
-            Err(error) => return self.monitor.tell(Err(direction.refused(target.shown(), error))),
+            Err(error) => {
+                let told = self.monitor.tell(Err(direction.refused(target.shown(), error)));
+                return closed.and(told);
+            }
         };
+        let causes = closed?;
         let failed = if summary.is_complete() { Exit::Done } else { Exit::SomeFailed };
         let exit = if stopped { Exit::Cancelled } else { failed };
         let (source, target) = (source.clone(), target.clone());

@@ -19,7 +19,7 @@ pub(super) fn run(plan: &NamesPlan, session: &Session, url: &Url, change: &ModeC
     let changed = mode.and_then(|mode| session.set_mode(wire_name(url), mode));
     changed.map_err(|error| match trouble(url, &error) {
         NameError::Told(failure, kind @ ErrorKind::Unsupported) if error.errno != 0 => {
-            NameError::Told(failure.help("a symbolic link has no permission bits of its own"), kind)
+            NameError::Told(failure.help("if it is a symbolic link: it has no permission bits of its own"), kind)
         }
         trouble => trouble,
     })?;

@@ -83,7 +83,7 @@ fn helped(failure: Failure, url: &Url, kind: ErrorKind) -> Failure {
         ErrorKind::Refused => failure.help("ask the administrator of the server for the right"),
         ErrorKind::ConnectionLost | ErrorKind::TimedOut => failure.help("run the same command again"),
         // Where the server says no more.
-        ErrorKind::NotRegular if failure.message.ends_with(kind.text()) => {
+        ErrorKind::NotRegular if failure.message.ends_with(": not a regular file") => {
             failure.help("a symbolic link is not followed in the middle of a path")
         }
         ErrorKind::InvalidPath if url.path.components().any(is_reserved) => {
@@ -142,7 +142,7 @@ pub(crate) fn run(plan: &NamesPlan) -> Result<Exit, Failure> {
     let last = operands.len().saturating_sub(1);
     for (at, (url, expanded)) in operands.into_iter().enumerate() {
         let done = match (expanded, &plan.verb) {
-            // Content where nothing is there, and where nothing fits.
+            // Nothing to remove is no failure.
             (Err((_, ErrorKind::NotFound)), Verb::Rm { force: true, .. }) => did(plan, "rm", &url),
             (Err((failure, kind)), _) => Err(NameError::Told(failure, kind)),
             _ if url.is_ftp() => ftp::run(plan, &mut servers, &url),

@@ -157,6 +157,10 @@ impl Failures {
 
     pub(super) fn add(&mut self, name: &[u8], kind: ErrorKind) -> Result<(), Failure> {
         self.causes.add(kind);
+        self.write(name)
+    }
+
+    fn write(&mut self, name: &[u8]) -> Result<(), Failure> {
         let Some((file, shown)) = &mut self.file else { return Ok(()) };
         // The top has no name; an empty line would be meaningless.
         let mut line = if name.is_empty() { b".".to_vec() } else { escaped(name) };
@@ -164,11 +168,12 @@ impl Failures {
         file.write_all(&line).map_err(|error| failed(shown, &error))
     }
 
-    /// Ends the list of a copy that ended before all of the tree was tried: it names the top, so that nothing is left out where it
-    /// is read.
-    pub(super) fn close_early(mut self) -> Result<Causes, Failure> {
-        if let Some((file, shown)) = &mut self.file {
-            file.write_all(b".\n").map_err(|error| failed(shown, &error))?;
+    /// Ends the list of a copy that ended before all was tried: it names all that was asked for, so that nothing is left out where
+    /// it is read.
+    pub(super) fn close_early(mut self, asked_for: Option<&Only>) -> Result<Causes, Failure> {
+        match asked_for {
+            Some(only) => only.names.keys().try_for_each(|name| self.write(name))?,
+            None => self.write(b"")?,
         }
         self.close()
     }
