@@ -40,7 +40,7 @@ impl Handle {
     }
 
     /// Whether somebody waits to close it, who lets no other call begin.
-    fn is_awaited(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         matches!(self.retired.try_read(), Err(TryLockError::WouldBlock))
     }
 

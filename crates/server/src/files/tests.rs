@@ -173,6 +173,12 @@ fn a_call_that_hangs_keeps_no_other_file_open_that_must_be_closed() {
             assert!(Instant::now() < until, "{} are open", scene.open());
             std::thread::yield_now();
         }
+        // It waits for both.
+        let waits = || [&handles[0], &handles[4]].iter().all(|handle| handle.is_awaited());
+        while !waits() {
+            assert!(Instant::now() < until, "nobody waits");
+            std::thread::yield_now();
+        }
         assert!(!closing.is_finished());
         // Another reload has nothing more to wait for.
         let again = scope.spawn(|| scene.server.close_unfounded(&moved));
