@@ -188,3 +188,27 @@ fn sizes_are_for_people_with_h_owners_have_names_and_df_is_a_table() {
     let help = scene.run(["ls", "--help"]);
     assert!(help.ends_with(0).text().contains("-h, --human"));
 }
+
+#[test]
+fn of_directories_with_one_name_the_first_is_copied_and_the_contents_of_several_go_together() {
+    let scene = Scene::new();
+    for (name, text) in [("a/x/f", "a"), ("b/x/f", "bb"), ("b/x/g", "b")] {
+        scene.write(name, text.as_bytes());
+        scene.write(format!("server/{name}"), text.as_bytes());
+    }
+    let server = scene.serve();
+    scene.directory("down");
+    let (one, other) = (server.url("a/x"), server.url("b/x"));
+    for (sources, target, here) in
+        [(["a/x", "b/x"], server.url("up/"), "server/up"), ([&one[..], &other[..]], "down/".to_owned(), "down")]
+    {
+        let refused = scene.run(["cp", "-r", sources[0], sources[1], &target]);
+        refused.ends_with(1).says(&["another source was copied to", "as x already"]);
+        assert_eq!((scene.names(here), scene.names(format!("{here}/x"))), (vec!["x".into()], vec!["f".into()]));
+        assert_eq!(scene.read(format!("{here}/x/f")), b"a");
+    }
+    scene.directory("server/together");
+    scene.run(["cp", "-r", "a/x/.", "b/x/.", "b/x", &server.url("together/")]).ends_with(0);
+    assert_eq!(scene.names("server/together"), ["f", "g", "x"]);
+    assert_eq!(scene.read("server/together/f"), b"bb");
+}

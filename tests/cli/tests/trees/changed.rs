@@ -6,9 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, utimensat};
-use xdfs_test_cli::pattern;
+use xdfs_test_cli::{Scene, pattern};
 
-use super::judge::differences;
+use super::judge::{differences, plant, same};
 use super::sync::synced;
 
 fn rounds() -> u64 {
@@ -113,4 +113,22 @@ fn behind_random_changes_on_both_sides_a_sync_leaves_nothing_that_differs() {
             }
         });
     }
+}
+
+/// What has been made anew under the name of an export's directory, or of a source, is another directory: the one that is open is
+/// gone, and is not taken for one that has become empty.
+#[test]
+fn a_directory_that_was_removed_is_not_taken_for_an_empty_one() {
+    let scene = Scene::new();
+    plant(&scene, "server", 12, 3);
+    let server = scene.serve();
+    scene.run(["sync", "--delete", &server.url(""), "copy"]).ends_with(0);
+    std::fs::remove_dir_all(scene.path("server")).expect("it is ours");
+    scene.directory("server");
+    plant(&scene, "whole", 12, 3);
+    let outcome = scene.run(["sync", "--delete", "--max-delete", "100", &server.url(""), "copy"]);
+    outcome.fails().says(&["no such file"]);
+    same(&scene, "whole", "copy", false);
+    scene.run(["cp", "-r", &server.url(""), "other"]).fails();
+    scene.run(["ls", &server.url("")]).fails();
 }

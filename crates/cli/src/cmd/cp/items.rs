@@ -20,6 +20,11 @@ pub(super) struct Upload {
     pub(super) target: Url,
 }
 
+/// The name under which a source goes into a directory; none for 'x/.', '.', '..' and '/', whose contents do.
+pub(super) fn own_name(path: &Path) -> Option<&OsStr> {
+    path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/."))
+}
+
 /// A file on a server and its target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Download {
@@ -52,7 +57,7 @@ fn upload_into<'a>(source: &'a Local, directory: &Url, taken: &mut HashSet<&'a [
             format!("{directory}: this is a directory\nhelp: name the file that standard input or zeros become");
         return Err(Failure::new(Exit::Usage, message));
     };
-    let name = path.file_name().map(OsStr::as_bytes).ok_or_else(|| {
+    let name = own_name(path).map(OsStr::as_bytes).ok_or_else(|| {
         let message = format!("{}: this names a directory\nhelp: copy it with -r", printable_path(path));
         Failure::new(Exit::Usage, message)
     })?;
@@ -79,6 +84,7 @@ pub(super) fn downloads(sources: &[Url], target: &LocalTarget, into_directory: b
 fn download_into<'a>(source: &'a Url, directory: &Path, taken: &mut HashSet<&'a [u8]>) -> Result<Download, Failure> {
     let name = source
         .name()
+        .filter(|_| !source.contents)
         .ok_or_else(|| Failure::new(Exit::Usage, format!("{source}: this names a directory\nhelp: copy it with -r")))?;
     take(name, taken, || (source.to_string(), printable_path(directory)))?;
     // One component without a slash and not '..': `RelPath` holds nothing else, so it stays in the

@@ -171,7 +171,12 @@ impl Copy<'_> {
             if let (Some(tree), Local::File(path)) = (tree, source)
                 && path.is_dir()
             {
-                exits.push(self.directory_up(path, target, tree, sources.len() > 1)?);
+                exits.push(match pair {
+                    Err(failure) if items::own_name(path).is_some() => {
+                        self.monitor.tell(Err(Failed::local(source_of(source).to_string(), failure)))?
+                    }
+                    _ => self.directory_up(path, target, tree, sources.len() > 1)?,
+                });
                 continue;
             }
             let mut outcome = match pair {
@@ -222,7 +227,7 @@ impl Copy<'_> {
         let into = there && (several || target.directory || !(mark.stands() || named));
         // For 'x/.', '.', '..' and '/' the contents go into the target, as for a source without a
         // name of its own.
-        let own = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/."));
+        let own = items::own_name(path);
         let Some(name) = own.filter(|_| into) else {
             let may_be_ours = known.as_ref().is_some_and(|found| found.as_ref().is_none_or(is_directory));
             let begun = may_be_ours && !tree.atomic && !tree.dry_run && own.is_some();
@@ -339,6 +344,11 @@ impl Copy<'_> {
                         let mark = UnfinishedMark::down(&self.login, source, path);
                         let into = into_directory && (sources.len() > 1 || into::ends_in_slash(path) || !mark.stands());
                         let own = source.name().filter(|_| !source.contents);
+                        if let (Some(_), Err(failure)) = (own, &pair) {
+                            let failed = Failed::local(source.to_string(), failure.clone());
+                            exits.push(self.monitor.tell(Err(failed))?);
+                            continue;
+                        }
                         let into = own.filter(|_| into);
                         let begun = into.is_none() && !tree.atomic && !tree.dry_run && own.is_some();
                         let above = if into.is_some() { into::above_in(path, tree) } else { Above::Needed };

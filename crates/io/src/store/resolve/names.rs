@@ -117,8 +117,7 @@ pub(in crate::store) fn list(
         let entry = match entry {
             Ok(entry) => entry,
             Err(Errno::INTR) => continue,
-            // It was removed while it was read: it is empty.
-            Err(Errno::NOENT) => return Ok(None),
+            // Also that it was removed: another one may have its name now, which is not empty.
             Err(errno) => return Err(errno),
         };
         let name = entry.file_name().to_bytes();
