@@ -323,10 +323,8 @@ impl Copy<'_> {
             return Err(failure::not_for_several_here(path));
         }
         if sources.len() > 1 && *target == LocalTarget::Stdout {
-            return Err(Failure::new(
-                Exit::Usage,
-                "-: several sources fit\nhelp: 'xdfs cat' writes one behind the other",
-            ));
+            let text = "-: several sources fit\nhelp: 'xdfs cat' writes one behind the other";
+            return Err(Failure::new(Exit::Usage, text));
         }
         if !self.options.dry_run {
             self.clean_up(target, into_directory)?;

@@ -152,7 +152,7 @@ impl Core {
             opened.change = self.persistently(backoff, || self.change_now(session, opened.handle))?;
         }
         let lost = self.to_be_made_again(&opened)?;
-        self.sync_before_others(session, &opened, backoff)?;
+        self.sync_before_others(session, &mut opened, backoff)?;
         let last = self.persistently(backoff, || self.make_again(session, &opened, &lost))?;
         let mut connection = lock(&self.connection);
         (connection.session, connection.opened, connection.path) = (Arc::clone(session), opened, path);
@@ -165,21 +165,31 @@ impl Core {
 
     /// Of a server that is still there, and where somebody else may have changed the file meanwhile: what was made is on stable
     /// storage before that is accepted. Made again later, it would go over it.
-    fn sync_before_others(&self, session: &Session, opened: &OpenedFile, backoff: &mut Backoff) -> Result<(), Error> {
-        let last = {
+    fn sync_before_others(
+        &self,
+        session: &Session,
+        opened: &mut OpenedFile,
+        backoff: &mut Backoff,
+    ) -> Result<(), Error> {
+        let (last, before) = {
             let connection = lock(&self.connection);
             let is_same = connection.opened.verifier == opened.verifier;
             if !is_same || connection.change == opened.change || connection.unsynced.is_empty() {
                 return Ok(());
             }
-            connection.unsynced.last_made()
+            (connection.unsynced.last_made(), connection.change)
         };
         let calls = vec![FileCall::Sync { data_only: true }];
-        self.persistently(backoff, || {
+        let synced = self.persistently(backoff, || {
             let answered = session.call_file(Self::batch_of(opened.handle, calls.clone()))?.wait()?;
             self.answer(&answered, "sync", verifier_of)
-        })?;
-        self.unsynced(|unsynced| unsynced.synced(last));
+        });
+        match synced {
+            Ok(_) => self.unsynced(|unsynced| unsynced.synced(last)),
+            Err(error) if is_lost(&error) => return Err(error),
+            // The next sync tells it. What is there is not accepted.
+            Err(_) => opened.change = before,
+        }
         Ok(())
     }
 
