@@ -12,6 +12,7 @@ mod holes;
 mod journal;
 mod kept;
 mod leftovers;
+mod listings;
 mod part;
 pub(super) mod parts;
 mod preallocate;
@@ -40,6 +41,7 @@ use super::{
     SmallReader, Source, Stage, StageRequest, Store, Tree, Watcher, descriptors, watch::Mark,
 };
 use existing_target::ExistingTarget;
+use listings::Listings;
 use part::LocalStage;
 use parts::{KeptLimits, Parts};
 use rustix::fs::{FileType, Mode, Stat};
@@ -67,6 +69,8 @@ pub struct LocalStore {
     parts: Parts,
     /// Directories that were created here and are not synced yet.
     fresh: UnsyncedDirs,
+    /// Directories that are being listed.
+    listings: Listings,
 }
 
 /// What an earlier attempt left next to a target.
@@ -107,7 +111,8 @@ impl LocalStore {
         syncfs_policy::prepare();
         let root = Arc::new(root);
         let parts = Parts::new(StagingArea::new(&root));
-        Self { root, writable, label: label.into(), umask: umask::of_process(), parts, fresh: UnsyncedDirs::default() }
+        let (fresh, listings) = (UnsyncedDirs::default(), Listings::default());
+        Self { root, writable, label: label.into(), umask: umask::of_process(), parts, fresh, listings }
     }
 
     /// The same with a key for its journals. Ranges recorded under another key, or without one, are

@@ -2,7 +2,7 @@
 //! nothing, where the kernel generates it.
 
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Magic number of tmpfs.
 pub(super) const TMPFS_MAGIC: u64 = 0x0102_1994;
@@ -14,7 +14,7 @@ const SYSFS_MAGIC: u64 = 0x6265_6572;
 const DISK_MAGIC: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
 /// Whether a file is on a disk of this machine, of a file system that is known to be one.
-pub(super) fn is_on_disk(file: &OwnedFd) -> bool {
+pub(super) fn is_on_disk(file: impl AsFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|system| DISK_MAGIC.contains(&(system.f_type as u64)))
 }
 

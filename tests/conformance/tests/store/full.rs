@@ -1,46 +1,17 @@
 //! Disks that are full: a small tmpfs in a mount namespace of the test's own, and the fault store.
 
-use crate::bench::{FaultBench, LocalBench, Scratch};
+use crate::bench::{FaultBench, LocalBench};
+use crate::namespace::in_a_mount_namespace;
 use std::os::unix::fs::MetadataExt;
-use std::process::Command;
 use xdfs_io::store::fault::Plan;
 use xdfs_io::store::{Existing, LocalStore, MemoryStore, StageRequest, Store};
 use xdfs_proto::base::ErrorKind;
 use xdfs_test_conformance::store::bench::{Bench, commit, path, request, stage};
 
-/// Names the mounted directory to the test inside of the namespace.
-const MOUNTED: &str = "XDFS_TEST_SMALL_DISK";
-
 #[test]
 fn a_small_disk_fills_up_cleanly() {
-    if let Some(top) = std::env::var_os(MOUNTED) {
-        return inside_a_small_disk(std::path::Path::new(&top));
-    }
-    let scratch = Scratch::on_tmpfs();
-    let program = std::env::current_exe().unwrap();
-    let script = "mount -t tmpfs -o size=8m none \"$XDFS_TEST_SMALL_DISK\" || exit 77\n\
-                  exec \"$0\" --exact full::a_small_disk_fills_up_cleanly";
-    // A user namespace makes it work for others than root; root does without where those are switched off.
-    for map in [&["-rm"][..], &["-m"]] {
-        let run = Command::new("unshare")
-            .args(map)
-            .args(["sh", "-c", script])
-            .arg(&program)
-            .env(MOUNTED, scratch.path())
-            .output();
-        match run {
-            Ok(output) if output.status.success() => {
-                let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                assert!(text.contains("1 passed"), "{text}");
-                return;
-            }
-            Ok(output) if output.status.code() == Some(101) => {
-                panic!("{}", String::from_utf8_lossy(&output.stdout));
-            }
-            _ => {}
-        }
-    }
-    xdfs_test_needs::leave_out("a mount namespace (unshare)");
+    let mount = "mount -t tmpfs -o size=8m none \"$0\"";
+    in_a_mount_namespace("full::a_small_disk_fills_up_cleanly", mount, inside_a_small_disk);
 }
 
 fn inside_a_small_disk(top: &std::path::Path) {

@@ -12,6 +12,7 @@ mod faults;
 mod full;
 mod holes;
 mod kept;
+mod namespace;
 mod paths;
 mod race;
 mod race_open;

@@ -1,6 +1,7 @@
 //! The verbs of a tree, on both file systems that a machine for tests has.
 
 use crate::bench::{LocalBench, Scratch, make_fifo};
+use crate::namespace::in_a_mount_namespace;
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use xdfs_io::store::tree::{AttributeChange, ListControl, Node, NodeKind, Special};
@@ -89,6 +90,53 @@ fn entries_that_stay_come_once_while_others_come_and_go() {
             let name = format!("stays-{number}").into_bytes();
             assert_eq!(seen.iter().filter(|seen| **seen == name).count(), 1, "stays-{number}");
         }
+    });
+}
+
+/// On overlayfs a position in a directory is a count of names, of the directory as it was opened.
+#[test]
+fn entries_of_an_overlay_that_stay_come_while_others_go() {
+    let mount = "cd \"$0\" && mkdir lower upper work top && mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work none top";
+    in_a_mount_namespace("tree::entries_of_an_overlay_that_stay_come_while_others_go", mount, |directory| {
+        let top = directory.join("top");
+        let name = |stays: bool, number: usize| format!("{}-{number:04}", if stays { "stays" } else { "goes" });
+        for number in 0..500 {
+            for stays in [true, false] {
+                std::fs::write(top.join(name(stays, number)), b"x").unwrap();
+            }
+        }
+        let store = LocalStore::open_root(&top, false).unwrap();
+        let (mut found, mut cursor) = (BTreeSet::new(), Vec::new());
+        loop {
+            let mut room = 50;
+            let next = store.tree().unwrap().list(&path(""), &cursor, &mut |name, _| {
+                if room == 0 {
+                    return ListControl::Stop;
+                }
+                room -= 1;
+                found.insert(name.to_vec());
+                ListControl::More
+            });
+            // Others list it meanwhile, and never go on.
+            for _ in 0..3 {
+                let other = store.tree().unwrap().list(&path(""), b"", &mut |_, _| ListControl::Stop).unwrap();
+                assert!(other.is_some());
+            }
+            for name in found.iter().filter(|name| name.starts_with(b"goes")) {
+                let _ = std::fs::remove_file(top.join(std::str::from_utf8(name).unwrap()));
+            }
+            match next.unwrap() {
+                Some(next) => cursor = next,
+                None => break,
+            }
+        }
+        let missing = (0..500).map(|number| name(true, number)).filter(|name| !found.contains(name.as_bytes()));
+        assert_eq!(missing.collect::<Vec<_>>(), Vec::<String>::new());
+        // Nobody needs so many.
+        let kept =
+            std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
+        let kept = kept.filter(|file| *file == top).count();
+        assert!((1..=40).contains(&kept), "{kept} open");
     });
 }
 

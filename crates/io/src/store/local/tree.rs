@@ -1,6 +1,7 @@
 //! The operations of a tree on this machine: error messages around the calls of `resolve`.
 
 use super::leftovers::is_staged;
+use super::listings::Place;
 use super::{LocalStore, syncfs_policy};
 use crate::store::descriptors::members_max;
 use crate::store::errors::{self, Verb};
@@ -86,20 +87,20 @@ impl Tree for LocalStore {
         cursor: &[u8],
         take: &mut dyn FnMut(&[u8], &Node) -> ListControl,
     ) -> Result<Option<Cursor>> {
-        let from = match cursor {
-            [] => 0,
-            _ => cursor.try_into().map(u64::from_be_bytes).map_err(|_| {
-                self.refused(ErrorKind::OutOfRange, Verb::List, path, "the cursor is none of this store's")
-            })?,
-        };
+        let place = Place::parse(cursor).ok_or_else(|| {
+            self.refused(ErrorKind::OutOfRange, Verb::List, path, "the cursor is none of this store's")
+        })?;
         let directory = self.root.open_directory(path).map_err(|stop| self.blocked(Verb::List, path, &stop))?;
-        let directory = Parent::new(directory);
-        let next = names::list(&directory, from, &mut |name, stat| match directory.is_staging(name, stat, is_staged) {
-            true => ListControl::More,
-            false => take(name, &node_of(stat)),
-        });
-        let next = next.map_err(|errno| self.failed(Verb::List, path, errno))?;
-        Ok(next.map(|at| at.to_be_bytes().to_vec()))
+        let next =
+            self.listings.read(place, Parent::new(directory), |directory| {
+                names::list(directory, place.position, &mut |name, stat| match directory
+                    .is_staging(name, stat, is_staged)
+                {
+                    true => ListControl::More,
+                    false => take(name, &node_of(stat)),
+                })
+            });
+        next.map_err(|errno| self.failed(Verb::List, path, errno))
     }
 
     fn make_directory(&self, path: &RelPath, mode: u32, parents: bool) -> Result<()> {

@@ -107,9 +107,8 @@ pub(in crate::store) fn list(
     take: &mut dyn FnMut(&[u8], &Stat) -> ListControl,
 ) -> Result<Option<u64>, Errno> {
     let directory = &directory.directory;
-    if from != 0 {
-        rustix::fs::seek(directory, SeekFrom::Start(from))?;
-    }
+    // It may have been read before.
+    rustix::fs::seek(directory, SeekFrom::Start(from))?;
     let mut room = Vec::with_capacity(NAMES_BYTES);
     let mut entries = RawDir::new(directory, room.spare_capacity_mut());
     let mut before = from;
@@ -177,7 +176,7 @@ impl Replaced {
     fn hold(parent: &Parent, name: &[u8]) -> Self {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = rustix::fs::openat(&parent.directory, name, flags, Mode::empty());
-        Self(held.ok().filter(is_on_disk))
+        Self(held.ok().filter(|file| is_on_disk(file)))
     }
 }
 
