@@ -13,7 +13,7 @@ pub(crate) fn download(
     target: Target,
     options: &GetOptions,
 ) -> (Request, RequestedTarget) {
-    let (target, look) = target.requested(options.resume);
+    let (target, look) = target.requested(options.resume, options.owner_follows);
     let mut request = Request {
         name: remote.to_vec(),
         label: options.label.clone(),

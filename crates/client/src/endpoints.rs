@@ -1,6 +1,7 @@
 //! The local ends of a transfer: the source of an upload and the target of a download.
 
 use crate::journal::authenticated;
+use crate::options::made_with;
 use std::sync::Arc;
 use xdfs_engine::host::{Staged, StorageJob};
 use xdfs_engine::transfer::{SourceSide, sum};
@@ -203,9 +204,9 @@ impl Target {
     }
 
     /// For a request. Where an earlier attempt may have left something that is to be `resume`d, with what finds it.
-    pub(crate) fn requested(self, resume: bool) -> (RequestedTarget, Option<Look>) {
+    pub(crate) fn requested(self, resume: bool, owner_follows: bool) -> (RequestedTarget, Option<Look>) {
         let look = self.look.filter(|_| resume);
-        (RequestedTarget { prepare: self.prepare, resume: look.is_some() }, look)
+        (RequestedTarget { prepare: self.prepare, resume: look.is_some(), owner_follows }, look)
     }
 }
 
@@ -214,12 +215,14 @@ pub(crate) struct RequestedTarget {
     prepare: Prepare,
     /// What arrives may be kept for another attempt.
     resume: bool,
+    /// Owner and mode are set afterwards.
+    owner_follows: bool,
 }
 
 impl RequestedTarget {
     /// The stage for what the server has described in its grant.
     pub(crate) fn prepare(self, grant: &Grant, transfer: TransferId, synced: bool) -> StorageJob<Staged> {
-        let (mode, modified) = (grant.mode, grant.modified);
+        let (mode, modified) = (made_with(grant.mode, self.owner_follows), grant.modified);
         let long = grant.length.is_some_and(|length| length >= RESUME_BYTES_MIN);
         // Unverified ranges count if the server has reported that they are compared.
         let hashed = grant.hash && grant.unverified && !grant.kept.is_empty();

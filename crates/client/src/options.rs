@@ -173,6 +173,12 @@ pub enum Verify {
     Reread,
 }
 
+/// The permissions of a file that is made now, and of which owner, mode and access control list are set afterwards if `owner_follows`.
+pub(crate) const fn made_with(mode: u32, owner_follows: bool) -> u32 {
+    let as_all = mode & 0o707 | mode & (mode & 0o7) << 3;
+    if owner_follows { as_all } else { mode & 0o777 }
+}
+
 /// How to upload.
 #[derive(Clone, Debug, Default)]
 pub struct PutOptions {
@@ -196,6 +202,9 @@ pub struct PutOptions {
     pub base: Option<Vec<u8>>,
     /// Runs of zeros need not occupy space at the server.
     pub holes: bool,
+    /// Owner and mode are set afterwards: until then the file's group, and whom a list of its directory names, may do no more
+    /// than everybody may.
+    pub owner_follows: bool,
 }
 
 /// How to download.
@@ -214,4 +223,6 @@ pub struct GetOptions {
     pub resume: bool,
     /// How the content is verified.
     pub verify: Verify,
+    /// The same as in [`PutOptions`].
+    pub owner_follows: bool,
 }

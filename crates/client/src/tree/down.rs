@@ -366,6 +366,7 @@ impl TreeCopy for Download {
             // Nothing was left of a shorter one.
             resume: entry.detail.source.size >= RESUME_BYTES_MIN && entry.tries == 0,
             verify: self.options.verify,
+            owner_follows: self.options.keep.owner_follows(),
             ..GetOptions::default()
         };
         let (number, from) = (self.scheduler.in_flight.number(), super::join(&self.scheduler.base, &entry.path));

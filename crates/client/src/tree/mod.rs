@@ -45,6 +45,7 @@ pub use one_file::{Reduced, preserve_down, preserve_up};
 pub use total::{Counted, Sum, Total};
 pub use up::Upload;
 
+use crate::options::made_with;
 use std::sync::Arc;
 use xdfs_proto::base::path::PathError;
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
@@ -78,12 +79,22 @@ impl Preserve {
     pub const ALL: Self =
         Self { modes: true, owners: true, numeric: false, xattrs: true, specials: true, links: true, holes: true };
 
+    /// Whether owner and mode of something are set after it was made.
+    pub const fn owner_follows(self) -> bool {
+        self.owners && self.modes
+    }
+
+    /// The permissions with which something is made whose mode in the end is this one.
+    pub(crate) const fn made_with(self, mode: u32) -> u32 {
+        made_with(mode, self.owner_follows())
+    }
+
     /// Whether an extended attribute that a server lists is set here. Attributes that the kernel
     /// acts on (capabilities, labels) are as powerful as an owner and a set-id bit together: a
     /// server demands the same of its clients (`keep` of an export).
     pub(crate) fn takes_xattr(self, name: &[u8]) -> bool {
         let plain = name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_");
-        self.xattrs && (plain || (self.owners && self.modes))
+        self.xattrs && (plain || self.owner_follows())
     }
 }
 

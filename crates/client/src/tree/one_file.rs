@@ -48,9 +48,14 @@ pub fn preserve_up(
 ) -> Result<Reduced, Error> {
     let node = store.node(name)?;
     let extras = Extras::of(store, name.as_bytes(), &node, keep);
-    let mut reduced = Reduced::default();
+    let (mut reduced, mut owned) = (Reduced::default(), true);
     for (call, kind) in extras.calls(b"") {
-        reduced.note(kind, session.done(remote, &call))?;
+        let done = session.done(remote, &call);
+        owned &= kind != NotPreserved::OWNER || done.is_ok();
+        reduced.note(kind, done)?;
+    }
+    if let Some(mode) = extras.special_mode(owned) {
+        reduced.note(NotPreserved::MODE, session.done(remote, &Call::SetMode { path: b"", mode }))?;
     }
     Ok(reduced)
 }

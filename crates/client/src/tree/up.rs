@@ -261,6 +261,10 @@ impl TreeCopy for Upload {
                 Ok(self.scheduler.ask(remote, &call, task))
             }
             UploadTask::Extras(entry) | UploadTask::ExtraOf(entry, _) => self.extras_alone(remote, entry),
+            UploadTask::SpecialMode(ref path, mode) => {
+                let path = path.clone();
+                Ok(self.scheduler.ask(remote, &Call::SetMode { path: &path, mode }, task))
+            }
             UploadTask::Extra(_) | UploadTask::Step => Ok(Turn::Taken),
             UploadTask::Finish(id) => self.finish(remote, id),
             late => self.take_late(remote, observer, late),
@@ -336,7 +340,7 @@ impl Upload {
             return;
         }
         // The owner needs access until the directory is finished.
-        let mode = directory.mode & 0o777 | 0o700;
+        let mode = self.options.keep.made_with(directory.mode) | 0o700;
         let path = directory.path.clone();
         match directory.presence {
             Presence::Missing { in_its_way: true, .. } => {
@@ -423,17 +427,16 @@ impl Upload {
     fn begin_transfer(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer, entry: UploadEntry) -> Run<()> {
         let options = PutOptions {
             keep_existing: self.options.keep_existing,
-            mode: Some(entry.detail.node.mode & 0o777),
-            label: Vec::new(),
+            mode: Some(entry.detail.node.mode),
+            owner_follows: self.options.keep.owner_follows(),
             durable: self.options.durable,
             // If another copy of the same file is running, each writes its own.
             resume: entry.tries == 0,
             verify: self.options.verify,
-            base: None,
             holes: self.has_holes(&entry.detail.node),
+            ..PutOptions::default()
         };
-        let to = super::join(&self.scheduler.base, &entry.path);
-        let number = self.scheduler.in_flight.number();
+        let (number, to) = (self.scheduler.in_flight.number(), super::join(&self.scheduler.base, &entry.path));
         let path = parse(&entry.path).map_err(NotBegun::Unreadable);
         match path.and_then(|path| remote.send(number, &path, &to, &options)) {
             Ok(()) => self.scheduler.moves(entry),
@@ -450,12 +453,6 @@ impl Upload {
         Ok(())
     }
 
-    /// Whether the copy of a file is to have holes. Zeros in a file without holes are not searched
-    /// for, and keep their space.
-    fn has_holes(&self, node: &Node) -> bool {
-        self.options.keep.holes && node.allocated < node.size
-    }
-
     /// Makes the last calls about a directory.
     fn finish(&mut self, remote: &mut dyn Remote, id: DirectoryId) -> Run<Turn<UploadTask>> {
         // A directory is known as long as anything waits for it.
@@ -470,7 +467,7 @@ impl Upload {
         let Some((calls, bytes)) = above else { return Ok(Turn::Later(UploadTask::Finish(id))) };
         let node = RelPath::parse(&directory.path).ok().and_then(|path| self.store.node(&path).ok());
         let mut extras = node.as_ref().map(|node| self.extras(&directory.path, node)).unwrap_or_default();
-        if extras.bytes(directory.path.len()) > EXTRAS_BYTES_MAX
+        if (extras.bytes(directory.path.len()) > EXTRAS_BYTES_MAX || extras.special_mode(true).is_some())
             && let Some(node) = node
         {
             extras = Extras::default();

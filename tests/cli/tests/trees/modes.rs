@@ -1,8 +1,9 @@
 //! Directories that their owner may not write: root may all the same, so these copies are those of another user.
 
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use xdfs_test_cli::{Outcome, Running, Scene, Server, exit};
 
@@ -28,10 +29,14 @@ fn give(scene: &Scene) {
 }
 
 pub fn serve(scene: &Scene) -> Server {
+    serve_keeping(scene, "modes")
+}
+
+fn serve_keeping(scene: &Scene, kept: &str) -> Server {
     scene.directory("server");
     give(scene);
     let command = as_user(scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]));
-    let words = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw", "--keep", "modes"];
+    let words = ["--quiet", "--export", "data=server", "--allow-anonymous", "rw", "--keep", kept];
     let server = Server::start(command, &words);
     Running::start(as_user(scene.command(["trust", "pin", server.address(), server.host_key()]))).wait().ends_with(0);
     server
@@ -39,6 +44,18 @@ pub fn serve(scene: &Scene) -> Server {
 
 pub fn run(scene: &Scene, words: &[&str]) -> Outcome {
     Running::start(as_user(scene.command(words))).wait()
+}
+
+/// What is found once it is there.
+fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < end, "it does not come");
+        std::thread::yield_now();
+    }
 }
 
 fn chmod(scene: &Scene, name: &str, mode: u32) {
@@ -66,6 +83,78 @@ fn bits_that_run_a_program_as_its_owner_do_not_go_to_another_owner() {
         for copy in [name, &format!("tree/{name}")] {
             let mode = scene.path(copy).metadata().expect("it is there").permissions().mode();
             assert_eq!(mode & 0o7777, wanted, "{copy}");
+        }
+    }
+}
+
+/// Nor of the user whose server gets it.
+#[test]
+fn bits_that_run_a_program_as_its_owner_do_not_come_from_another_owner() {
+    if !xdfs_test_needs::root("files of two owners") {
+        return;
+    }
+    let scene = Scene::new();
+    let server = serve_keeping(&scene, "modes,owner");
+    for name in ["root's", "his", "shared"] {
+        let path = scene.write(format!("tree/{name}/program"), b"a program");
+        chown(&path, Some(if name == "root's" { 0 } else { USER }), Some(USER)).expect("root may");
+        chmod(&scene, &format!("tree/{name}/program"), 0o4755);
+        chown(scene.path(format!("tree/{name}")), Some(USER), Some(if name == "his" { USER } else { 0 }))
+            .expect("root may");
+        chmod(&scene, &format!("tree/{name}"), 0o3775);
+    }
+    // One that is there already, and one that is a transfer of its own.
+    scene.write("server/tree/root's/program", b"another");
+    chown(scene.write("tree/large", &vec![7; 2 << 20]), Some(0), Some(USER)).expect("root may");
+    chmod(&scene, "tree/large", 0o6755);
+    for path in ["server/tree", "server/tree/root's", "server/tree/root's/program"] {
+        chown(scene.path(path), Some(USER), Some(USER)).expect("root may");
+    }
+    let mode = |copy: &str| scene.path(copy).metadata().expect("it is there").permissions().mode() & 0o7777;
+    run(&scene, &["sync", "-a", "tree/", &server.url("tree")]).ends_with(0);
+    for (name, wanted) in [("root's", 0o755), ("his", 0o4755), ("shared", 0o4755)] {
+        assert_eq!(mode(&format!("server/tree/{name}/program")), wanted, "{name}");
+        run(&scene, &["cp", "-a", &format!("tree/{name}/program"), &server.url(name)]).ends_with(0);
+        assert_eq!(mode(&format!("server/{name}")), wanted, "{name}");
+    }
+    assert_eq!(["root's", "his", "shared"].map(|name| mode(&format!("server/tree/{name}"))), [0o1775, 0o3775, 0o1775]);
+    assert_eq!(mode("server/tree/large"), 0o755);
+}
+
+/// Until it has the owner and group of its source, what is copied is nothing for the group of the directory that it is in.
+#[test]
+fn what_is_for_a_group_waits_until_it_is_of_that_group() {
+    if !xdfs_test_needs::root("files of two groups") {
+        return;
+    }
+    for up in [true, false] {
+        let scene = Scene::new();
+        let (from, to) = if up { ("", "server/") } else { ("server/", "") };
+        for name in ["secret", "open"] {
+            scene.write(format!("{from}tree/{name}/file"), &vec![3; 4 << 20]);
+            for (path, mode) in [("", if name == "open" { 0o775 } else { 0o770 }), ("/file", 0o640)] {
+                chown(scene.path(format!("{from}tree/{name}{path}")), None, Some(USER)).expect("root may");
+                chmod(&scene, &format!("{from}tree/{name}{path}"), mode);
+            }
+        }
+        // The group of what is made here.
+        chown(scene.directory(format!("{to}copies")), None, Some(USER + 1)).expect("root may");
+        chmod(&scene, &format!("{to}copies"), 0o2755);
+        let server = scene.serve_with(&["--keep", "modes,owner"]);
+        let url = |name: &str| server.url(name);
+        let words = if up { ["tree".to_owned(), url("copies/tree")] } else { [url("tree"), "copies/tree".to_owned()] };
+        let words: Vec<&str> = ["cp", "-a"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let facts = |name: &str| {
+            let facts = scene.path(format!("{to}copies/tree/{name}")).metadata().ok()?;
+            Some((facts.gid(), facts.mode() & 0o7777))
+        };
+        let running = scene.start(words.iter().chain(&["--bwlimit", "1M"]));
+        let (secret, open) = until(|| facts("secret").zip(facts("open")));
+        assert_eq!((secret, open), ((USER + 1, 0o2700), (USER + 1, 0o2755)), "up: {up}");
+        running.kill();
+        scene.run(&words).ends_with(0);
+        for (name, mode) in [("secret", 0o770), ("open", 0o775), ("secret/file", 0o640), ("open/file", 0o640)] {
+            assert_eq!(facts(name), Some((USER, mode)), "{name}, up: {up}");
         }
     }
 }

@@ -287,6 +287,7 @@ impl Copy<'_> {
             verify: verify_of(self.options.check),
             base: self.base.clone(),
             holes: self.options.holes,
+            owner_follows: self.keep.owner_follows() && keep::source(pair).is_some(),
         };
         let (session, new) =
             self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(item.target.shown(), failed))?;
@@ -424,6 +425,7 @@ impl Copy<'_> {
             durable,
             resume: self.options.resume,
             verify: verify_of(self.options.check),
+            owner_follows: self.keep.owner_follows() && matches!(pair.target, LocalTarget::Path(_)),
         };
         let (session, new, started) = self
             .sessions

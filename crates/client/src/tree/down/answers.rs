@@ -44,8 +44,8 @@ impl Download {
             (DownloadTask::Entry(entry), Ok(Answer::File { attributes, content })) => match parse(&entry.path) {
                 Ok(target) => match self.make_way(observer, &entry) {
                     Ok(()) => {
-                        let existing = self.existing(&entry);
-                        arrived.push(entry, target, &attributes, existing, reply.slice_ref(content));
+                        let how = (self.existing(&entry), self.options.keep);
+                        arrived.push(entry, target, &attributes, how, reply.slice_ref(content));
                     }
                     Err(error) => self.not_made_way(observer, &entry, &error),
                 },

@@ -44,7 +44,7 @@ impl Download {
         if self.options.dry_run {
             return Ok(true);
         }
-        match self.store.make_directory(&at, source.mode & 0o777 | 0o700, false) {
+        match self.store.make_directory(&at, self.options.keep.made_with(source.mode) | 0o700, false) {
             // Another copy of the tree was faster.
             Err(error) if error.kind == ErrorKind::AlreadyExists && self.is_directory(&at) => Ok(false),
             made => made.map(|()| true),
@@ -138,7 +138,10 @@ impl Download {
         };
         let make = || match kind {
             NodeKind::Symlink => self.store.make_symlink(&at, &source.text),
-            _ => self.store.make_special(&at, &Special { kind, mode: source.mode & 0o777, device: source.device }),
+            _ => self.store.make_special(
+                &at,
+                &Special { kind, mode: self.options.keep.made_with(source.mode), device: source.device },
+            ),
         };
         let time = AttributeChange { modified: source.modified, ..AttributeChange::default() };
         for _ in 1..TRIES_MAX {

@@ -4,6 +4,7 @@
 //! core, too.
 
 use super::{Download, DownloadEntry};
+use crate::tree::Preserve;
 use crate::tree::endpoints::Remote;
 use crate::tree::scheduler::PendingJob;
 use bytes::Bytes;
@@ -45,13 +46,13 @@ impl SmallWrites {
         mut entry: DownloadEntry,
         target: RelPath,
         told: &Attributes<'_>,
-        existing: Existing,
+        (existing, keep): (Existing, Preserve),
         content: Bytes,
     ) {
         entry.detail.source.size = content.len() as u64;
         self.files.push(SmallWrite {
             target,
-            mode: told.mode.unwrap_or(entry.detail.source.mode) & 0o777,
+            mode: keep.made_with(told.mode.unwrap_or(entry.detail.source.mode)),
             modified: told.modified.or(entry.detail.source.modified),
             existing,
             holes: entry.detail.source.holes,

@@ -43,6 +43,7 @@ impl Upload {
             }
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
             (UploadTask::Arrived(entry, safety), outcome) => self.compared_arrived(observer, entry, safety, &outcome),
+            (UploadTask::ExtraOf(entry, NotPreserved::OWNER), outcome) => self.owner_answered(entry, outcome.err()),
             // What is not there has no attributes: its own error was reported.
             (UploadTask::Extra(kind) | UploadTask::ExtraOf(_, kind), Err(error))
                 if error.kind != ErrorKind::NotFound =>
@@ -54,7 +55,7 @@ impl Upload {
             {
                 self.state.summary.reduce(NotPreserved::TIME);
             }
-            (UploadTask::Relock(..), Err(error)) if error.kind != ErrorKind::NotFound => {
+            (UploadTask::Relock(..) | UploadTask::SpecialMode(..), Err(error)) if error.kind != ErrorKind::NotFound => {
                 self.state.summary.reduce(NotPreserved::MODE);
             }
             (UploadTask::RemoveTemp(path), Err(error)) if error.kind != ErrorKind::NotFound => {
@@ -78,6 +79,7 @@ impl Upload {
             (
                 UploadTask::Extra(_)
                 | UploadTask::ExtraOf(..)
+                | UploadTask::SpecialMode(..)
                 | UploadTask::Time(..)
                 | UploadTask::Relock(..)
                 | UploadTask::RemoveTemp(_)
@@ -142,6 +144,20 @@ impl Upload {
                 self.scheduler.tasks.push(UploadTask::Look(entry.tried()));
             }
             _ => self.refused(observer, &entry, &error),
+        }
+    }
+
+    /// The owner of an existing entry was set, or not.
+    fn owner_answered(&mut self, entry: UploadEntry, error: Option<Error>) {
+        // What is not there has no attributes: its own error was reported.
+        if error.as_ref().is_some_and(|error| error.kind == ErrorKind::NotFound) {
+            return;
+        }
+        if let Some(mode) = self.extras(&entry.path, &entry.detail.node).special_mode(error.is_none()) {
+            self.scheduler.tasks.push(UploadTask::SpecialMode(entry.path, mode));
+        }
+        if error.is_some() {
+            self.state.summary.reduce(NotPreserved::OWNER);
         }
     }
 

@@ -5,6 +5,7 @@ use super::task::{UploadEntry, UploadTask};
 use crate::tree::endpoints::{Local, Remote};
 use crate::tree::events::Observer;
 use crate::tree::in_flight::BatchBuilder;
+use crate::tree::one_file::SET_ID;
 use crate::tree::replies::wait_for_descriptors;
 use crate::tree::scheduler::{EXTRAS_BYTES_MAX, Run, TRIES_MAX, TreeCopy, Turn};
 use crate::tree::{NotPreserved, Preserve, parse};
@@ -60,7 +61,7 @@ impl Upload {
             path: &path,
             keep_existing: self.options.keep_existing,
             parents: false,
-            mode: entry.detail.node.mode & 0o777,
+            mode: self.options.keep.made_with(entry.detail.node.mode),
             modified: Some(read),
             holes: self.has_holes(&entry.detail.node),
             hash,
@@ -69,6 +70,12 @@ impl Upload {
         self.scheduler.batch.push(&Call::Put(put), UploadTask::Entry(entry));
         extras.push(&mut self.scheduler.batch, &path, UploadTask::Extra);
         Ok(Turn::Taken)
+    }
+
+    /// Whether the copy of a file is to have holes. Zeros in a file without holes are not searched
+    /// for, and keep their space.
+    pub(super) fn has_holes(&self, node: &Node) -> bool {
+        self.options.keep.holes && node.allocated < node.size
     }
 
     /// Makes a file a transfer of its own.
@@ -136,7 +143,7 @@ impl Upload {
         self.make_above(entry.directory);
         let (path, node) = (entry.path.clone(), entry.detail.node.clone());
         let (kind, device) = (kinds::told(node.kind), node.device);
-        let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
+        let call = Call::MakeNode { path: &path, kind, mode: self.options.keep.made_with(node.mode), device };
         self.scheduler.batch.push(&call, UploadTask::Entry(entry));
         extras.push(&mut self.scheduler.batch, &path, UploadTask::Extra);
         let modified = Some(NewTime::At(node.modified));
@@ -154,7 +161,8 @@ impl Upload {
         let extras = self.extras(&entry.path, &entry.detail.node);
         let unknown = self.state.directories.get(entry.directory).is_none_or(|directory| directory.unknown);
         let long = extras.bytes(entry.path.len()) > EXTRAS_BYTES_MAX;
-        entry.detail.follows = long || extras.count() > 0 && (unknown || entry.detail.exists);
+        let steps = long || extras.special_mode(true).is_some();
+        entry.detail.follows = steps || extras.count() > 0 && (unknown || entry.detail.exists);
         if entry.detail.follows { Extras::default() } else { extras }
     }
 
@@ -250,7 +258,8 @@ impl Extras {
             let (user, group) = owned.told();
             (Call::SetOwner { path, user, group }, NotPreserved::OWNER)
         });
-        let mode = self.mode.map(|mode| (Call::SetMode { path, mode }, NotPreserved::MODE));
+        let bits = if self.special_mode(true).is_some() { 0o777 } else { 0o7777 };
+        let mode = self.mode.map(|mode| (Call::SetMode { path, mode: mode & bits }, NotPreserved::MODE));
         let xattrs = self.xattrs.iter().map(move |(name, value)| {
             (Call::SetXattr { path, name, rule: XattrRule::Any, value }, NotPreserved::of_xattr(name))
         });
@@ -259,6 +268,14 @@ impl Extras {
 
     pub(super) fn mode(&mut self, mode: u32) {
         self.mode = Some(mode);
+    }
+
+    /// The mode with its bits beyond 0777, if there are any, to set once it is known whether the owner is the one that was asked
+    /// for: if not, a program is not to run as another one.
+    pub(in crate::tree) fn special_mode(&self, owned: bool) -> Option<u32> {
+        let mode = self.mode.filter(|_| self.owner.is_some())?;
+        let mode = if owned { mode } else { mode & !SET_ID };
+        Some(mode).filter(|mode| mode & !0o777 != 0)
     }
 
     pub(super) fn count(&self) -> usize {

@@ -41,6 +41,8 @@ pub(in crate::tree) enum UploadTask {
     Extras(UploadEntry),
     /// One kind of these, in flight.
     ExtraOf(UploadEntry, NotPreserved),
+    /// Set the mode of an entry once more: with bits beyond 0777, now that its owner is known.
+    SpecialMode(Vec<u8>, u32),
     /// One of several steps of one entry; the last one reports the result.
     Step,
     /// All entries of a directory are done: set its mode and time last.

@@ -110,6 +110,7 @@ impl Copy<'_> {
             verify: verify_of(self.options.check),
             base: None,
             holes: false,
+            owner_follows: false,
         };
         let (copied, is_verified) = match self.fetch_into(&item, &source, to, &put) {
             Err(failed) if self.options.keep_existing && failed.kind == Some(ErrorKind::AlreadyExists) => {
@@ -244,6 +245,7 @@ impl Copy<'_> {
             durable: false,
             resume: false,
             verify: verify_of(self.options.check),
+            owner_follows: false,
         };
         let shown = item.target.shown().to_owned();
         let stage = Target::stage(move |_, _| Ok(Stage::new(StreamStage::new(writer.into(), shown))));
