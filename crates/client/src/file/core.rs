@@ -214,6 +214,7 @@ impl Core {
         (session, opened): (Arc<Session>, OpenedFile),
         ahead: Ahead,
     ) -> Self {
+        remote.opened_in(&session, opened.verifier);
         let (generation, server_since, in_flight) = (0, 0, 0);
         let (change, end, unsynced) = (opened.change, opened.size, Unsynced::default());
         let (locks, path) = (Locks::default(), path.to_vec());

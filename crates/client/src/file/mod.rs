@@ -448,6 +448,18 @@ impl File {
         self.core.sync(true)
     }
 
+    /// Whether something that was changed through this file is not known to be on stable storage. Once it is closed nobody makes
+    /// that again if the server loses it.
+    pub fn keeps_unsynced(&self) -> bool {
+        self.core.keeps_unsynced()
+    }
+
+    /// Tells the starts of the server's machine from each other, as far as the server knows them: that of the last open, or of a
+    /// sync behind it that succeeded.
+    pub fn machine_start(&self) -> [u8; 8] {
+        self.core.machine_start()
+    }
+
     /// Waits for the answers to all writes, and closes the file. Nothing is synced.
     pub fn close(mut self) -> Result<(), Error> {
         self.closed = true;

@@ -5,10 +5,11 @@ use crate::options::ConnectOptions;
 use crate::retry::{Backoff, is_lost};
 use crate::session::Session;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 use xdfs_engine::payload::PayloadPool;
 use xdfs_proto::base::{Error, ErrorKind, Retry};
+use xdfs_proto::wire::file::{Verifier, machine_start};
 
 /// How long a lost server is tried again, unless the program says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,6 +42,8 @@ pub struct Remote {
     /// How many there are at most, of each of the two.
     memory: AtomicUsize,
     keeper: Arc<Keeper>,
+    /// The start of the server's machine, as an open told it in this session.
+    machine: Mutex<Option<(Weak<Session>, [u8; 8])>>,
 }
 
 /// How a session is made.
@@ -100,7 +103,8 @@ impl Remote {
         let connections = AtomicU64::new(u64::from(session.is_some()));
         let memory = AtomicUsize::new(MEMORY);
         let (session, writes) = (Mutex::new(session), PayloadPool::new(SPARE_WRITES_MAX));
-        let remote = Self { way, patience, session, connections, unsynced, writes, ahead, memory, keeper };
+        let machine = Mutex::default();
+        let remote = Self { way, patience, session, connections, unsynced, writes, ahead, memory, keeper, machine };
         remote.lock().iter().for_each(|session| remote.hear_recalls(session));
         Arc::new(remote)
     }
@@ -181,6 +185,21 @@ impl Remote {
     /// How many sessions there were: with another one, what the server knew of the last is over.
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
+    }
+
+    /// A file was opened in a session.
+    pub(super) fn opened_in(&self, session: &Arc<Session>, verifier: Verifier) {
+        let told = (Arc::downgrade(session), machine_start(verifier));
+        *self.machine.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+    }
+
+    /// Tells the starts of the server's machine from each other, as far as the server knows them; none before a file was opened
+    /// in the present session.
+    pub fn machine_start(&self) -> Option<[u8; 8]> {
+        let told = self.machine.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (session, start) = told?;
+        let session = session.upgrade()?;
+        self.present().is_some_and(|present| Arc::ptr_eq(&present, &session)).then_some(start)
     }
 
     /// The session is lost: the next call connects again.

@@ -21,8 +21,15 @@ use xdfs_secure::identity::KeyPair;
 use xdfs_secure::keys::{self, ChannelKeys, Role};
 
 /// A liar has no hash of what it did not read.
-const UNHASHED: GetOptions =
-    GetOptions { offset: 0, length: None, label: Vec::new(), durable: false, resume: false, verify: Verify::None };
+const UNHASHED: GetOptions = GetOptions {
+    offset: 0,
+    length: None,
+    label: Vec::new(),
+    durable: false,
+    resume: false,
+    verify: Verify::None,
+    owner_follows: false,
+};
 
 /// What a lying server changes in ACCEPT, and what it says then to the one request.
 pub struct Lie {

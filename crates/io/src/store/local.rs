@@ -4,7 +4,6 @@
 //! and renamed to its target in one step, so that nobody sees half of it. Must not: touch the target before
 //! commit, follow a link, copy.
 
-mod boot;
 mod claims;
 mod existing_target;
 mod get;
@@ -31,6 +30,7 @@ mod whole;
 #[cfg(debug_assertions)]
 pub use journal::feed as feed_journal;
 
+use super::boot;
 use super::errors::{self, Verb};
 use super::resolve::{Blocked, Cause, Parent, Root};
 use super::stat::attributes_of;

@@ -30,6 +30,7 @@
 //! stages `zero`, `random` and `null`), `stream` (pipes and standard input or output; a source or a
 //! stage, never a store), `fault` and `sim` (test drivers).
 
+pub mod boot;
 pub mod descriptors;
 pub mod errors;
 pub mod export;

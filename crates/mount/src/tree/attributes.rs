@@ -158,6 +158,21 @@ impl Tree {
         Ok(Answer::Attributes(attributes, valid))
     }
 
+    /// The path by which an inode is changed. The kernel has just found it by that, unless a program has it open: then others may
+    /// have given its name to another file.
+    pub(super) fn path_to_change(&self, inode: u64) -> Result<Vec<u8>, Errno> {
+        let path = self.path(inode)?;
+        let named = self.files.all().iter().filter(|open| open.inode == inode).map(|open| open.named).max();
+        if named.is_some_and(|named| named.elapsed() >= self.settings.valid) {
+            let found =
+                self.facts_of(&path).map_err(|errno| if errno == Errno::NOENT { Errno::STALE } else { errno })?;
+            if found.inode != self.inodes().identity(inode) {
+                return Err(Errno::STALE);
+            }
+        }
+        Ok(path)
+    }
+
     pub(super) fn set_attributes(&self, inode: u64, new: &NewAttributes) -> Outcomes {
         self.settle(inode);
         let file = new.handle.and_then(|handle| self.files.find(handle)).or_else(|| self.open_file_of(inode));
@@ -171,7 +186,7 @@ impl Tree {
             (Some(length), None) => self.truncate(inode, length)?,
             (None, _) => {}
         }
-        let path = self.path(inode)?;
+        let path = self.path_to_change(inode)?;
         let path = path.as_slice();
         let mut calls = Vec::new();
         // Owners before modes: a change of the owner takes bits of the mode.

@@ -6,7 +6,7 @@ use crate::kernel::{Answer, NewMode, Newer, abi};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use xdfs_client::file::{File, OpenOptions};
 use xdfs_client::wire::Call;
@@ -44,12 +44,44 @@ pub(super) struct OpenFile {
     pub(super) writes: bool,
     /// The change number of the attributes that the kernel may keep, as far as reads have compared it.
     compared: AtomicU64,
+    /// When its name led to it.
+    pub(super) named: Instant,
+    /// What it is said to have lost another one has: whoever opens the file later hears of that from there, or not at all.
+    has_inherited: AtomicBool,
 }
 
 impl OpenFile {
     pub(super) fn new(inode: u64, file: File, writes: bool) -> Self {
         let compared = AtomicU64::new(file.read_change());
-        Self { inode, file, writes, compared }
+        Self { inode, file, writes, compared, named: Instant::now(), has_inherited: AtomicBool::new(false) }
+    }
+}
+
+/// Appends as much as can be: who is told of an error takes nothing of it for written.
+fn append(file: &File, data: &[u8]) -> Result<usize, xdfs_client::Error> {
+    let mut written = 0;
+    for part in data.chunks(file.append_max()) {
+        match file.append(part) {
+            Ok(_) => written += part.len(),
+            Err(error) if written == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(written)
+}
+
+impl OpenFile {
+    /// What was lost of what was written through it.
+    pub(super) fn own_loss(&self) -> Option<xdfs_client::Error> {
+        self.file.lost().filter(|_| !self.has_inherited.load(Ordering::Relaxed))
+    }
+
+    /// What was written through another one is lost.
+    pub(super) fn inherit_loss(&self, error: &xdfs_client::Error) {
+        if self.file.lost().is_none() {
+            self.has_inherited.store(true, Ordering::Relaxed);
+            self.file.inherit_loss(error);
+        }
     }
 }
 
@@ -169,6 +201,7 @@ impl Tree {
         file.set_len(length).map_err(|error| refused(&error))?;
         self.tell_locker(inode, &file);
         self.content_changed(inode);
+        self.closes_unsynced(&file);
         file.close().map_err(|error| refused(&error))
     }
 
@@ -234,21 +267,27 @@ impl Tree {
         }
         // What comes from a mapping has its place.
         let appends = flags & APPEND != 0 && cause & abi::WRITE_CACHE == 0;
+        let mut written = data.len();
         // A lock must know of each change.
         if appends || flags & (DATA_SYNC | DIRECT) != 0 || self.has_locker(open.inode) {
-            self.write_through(&open, offset, data, appends)?;
+            written = self.write_through(&open, offset, data, appends)?;
+            // The kernel asks for no sync of what passes its cache by, as appends do.
+            if appends && flags & DATA_SYNC != 0 {
+                self.sync(handle, true)?;
+            }
         } else {
             self.write_behind(&open, data, offset)?;
         }
         // At most a megabyte: fits.
-        Ok(Answer::Written(data.len() as u32))
+        Ok(Answer::Written(written as u32))
     }
 
-    fn write_through(&self, open: &OpenFile, offset: u64, data: &[u8], appends: bool) -> Result<(), Errno> {
+    /// How many bytes of it were written.
+    fn write_through(&self, open: &OpenFile, offset: u64, data: &[u8], appends: bool) -> Result<usize, Errno> {
         self.settle(open.inode);
         let written = match appends {
-            true => data.chunks(open.file.append_max()).try_for_each(|part| open.file.append(part).map(drop)),
-            false => open.file.write_at(data, offset),
+            true => append(&open.file, data),
+            false => open.file.write_at(data, offset).map(|()| data.len()),
         };
         self.tell_locker(open.inode, &open.file);
         self.content_changed(open.inode);
@@ -269,7 +308,7 @@ impl Tree {
             }
             return Ok(());
         };
-        let path = self.path(inode)?;
+        let path = self.path_to_change(inode)?;
         let bits = if mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
         self.change(&[Call::SetMode { path: &path, mode: mode & !bits }]).map(drop)
     }
@@ -284,7 +323,9 @@ impl Tree {
 
     pub(super) fn flush(&self, handle: u64, owner: u64) -> Outcomes {
         let open = self.file(handle)?;
-        self.settle_file(&open);
+        // Mapped pages are written through any of the files that are open for it.
+        self.settle(open.inode);
+        self.share_loss(open.inode);
         self.end_locks_of(open.inode, owner);
         // Any process that has the file open may be the one who closes it, also in an exec, and ignore the
         // error: the next one is told, too.
@@ -296,12 +337,13 @@ impl Tree {
         let inode = open.inode;
         self.settle(inode);
         self.share_loss(inode);
-        if let Some(error) = open.file.lost() {
+        if let Some(error) = open.own_loss() {
             self.inherit_loss(inode, &error);
         }
         if self.open_file_of(inode).is_none() {
             self.end_locker(inode);
         }
+        self.closes_unsynced(&open.file);
         // Nobody is told how it went; a call that still uses the file closes it.
         if let Some(open) = Arc::into_inner(open) {
             let _ = open.file.close();
@@ -309,31 +351,6 @@ impl Tree {
         let _hiding = self.hiding.hold();
         let hidden = self.inodes().close(inode);
         self.remove_hidden(hidden);
-        Ok(Answer::Done)
-    }
-
-    /// What one open file of an inode has lost, every sync of the others tells as well, until each is closed.
-    fn share_loss(&self, inode: u64) {
-        let lost = self.files.all().into_iter().filter(|open| open.inode == inode).find_map(|open| open.file.lost());
-        if let Some(error) = lost {
-            self.inherit_loss(inode, &error);
-        }
-    }
-
-    fn inherit_loss(&self, inode: u64, error: &xdfs_client::Error) {
-        self.files
-            .all()
-            .iter()
-            .filter(|open| open.inode == inode && open.writes)
-            .for_each(|open| open.file.inherit_loss(error));
-    }
-
-    pub(super) fn sync(&self, handle: u64, data_only: bool) -> Outcomes {
-        let open = self.file(handle)?;
-        self.settle(open.inode);
-        self.share_loss(open.inode);
-        let synced = if data_only { open.file.sync_data() } else { open.file.sync_all() };
-        synced.map_err(|error| refused(&error))?;
         Ok(Answer::Done)
     }
 

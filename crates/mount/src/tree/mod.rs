@@ -16,6 +16,7 @@ mod new_modes;
 mod notices;
 mod recent_changes;
 mod root;
+mod syncs;
 mod xattr;
 mod xattr_names;
 
@@ -40,6 +41,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
+use syncs::LeftUnsynced;
 use xattr_names::KnownNames;
 use xdfs_client::file::Remote;
 use xdfs_client::wire::{self, Answer as Told, Kept, Wanted};
@@ -91,6 +93,7 @@ pub struct Tree {
     /// Of inodes that were opened, until the kernel forgets them.
     contents: Mutex<BTreeMap<u64, Content>>,
     behind: Behind,
+    left_unsynced: LeftUnsynced,
     changes: Arc<RecentChanges>,
     ahead: Ahead,
     early: Early,
@@ -176,6 +179,7 @@ impl Tree {
             lockers: Mutex::default(),
             contents: Mutex::default(),
             behind: Behind::default(),
+            left_unsynced: LeftUnsynced::default(),
             changes: Arc::default(),
             ahead: Ahead::default(),
             early: Early::default(),
@@ -257,7 +261,7 @@ impl FileSystem for Tree {
     fn call(&self, call: &Call<'_>) -> Outcome {
         match call.operation {
             Operation::Lock(request) => self.lock(&request),
-            _ => Outcome::Now(self.noting(call, || self.on_name(call))),
+            _ => Outcome::Now(self.leaving_names(call, || self.noting(call, || self.on_name(call)))),
         }
     }
 
@@ -357,7 +361,7 @@ impl Tree {
                 self.directories.remove(handle);
                 Ok(Answer::Done)
             }
-            Operation::SyncDirectory => self.sync_directory(at),
+            Operation::SyncDirectory => self.sync_names(at, || self.sync_directory(at)),
             _ => self.on_file(call),
         }
     }
@@ -413,6 +417,7 @@ mod tests {
             lockers: Mutex::default(),
             contents: Mutex::default(),
             behind: Behind::default(),
+            left_unsynced: LeftUnsynced::default(),
             changes: Arc::default(),
             ahead: Ahead::default(),
             early: Early::default(),

@@ -264,14 +264,18 @@ impl Tree {
         }
     }
 
+    /// A hidden name in a directory that nobody has; none if the directory is gone.
+    pub(super) fn hidden_path_in(&self, directory: u64) -> Option<Vec<u8>> {
+        let (path, name) = (self.path(directory).ok()?, self.hiding.next_name());
+        Some(if path.is_empty() { name } else { [path.as_slice(), b"/", &name].concat() })
+    }
+
     /// Makes the names in a directory durable: a change of it that is durable makes all of them so.
     pub(super) fn sync_directory(&self, inode: u64) -> Outcomes {
         if self.settings.read_only {
             return Ok(Answer::Done);
         }
-        let Ok(path) = self.path(inode) else { return Ok(Answer::Done) };
-        let name = self.hiding.next_name();
-        let path = if path.is_empty() { name } else { [path.as_slice(), b"/", &name].concat() };
+        let Some(path) = self.hidden_path_in(inode) else { return Ok(Answer::Done) };
         // What may not be removed is not made: nothing is there, and rights are judged before that is seen.
         let removed = last(&self.change(&[Call::RemoveDirectory { path: &path }])?).map(drop);
         if let Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) = removed {

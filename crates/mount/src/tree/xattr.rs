@@ -89,7 +89,7 @@ impl Tree {
     }
 
     pub(super) fn set_xattr(&self, inode: u64, name: &[u8], value: &[u8], flags: u32) -> Outcomes {
-        let path = self.path(inode)?;
+        let path = self.path_to_change(inode)?;
         let rule = match flags {
             0 => XattrRule::Any,
             1 => XattrRule::Create,
@@ -105,7 +105,7 @@ impl Tree {
     }
 
     pub(super) fn remove_xattr(&self, inode: u64, name: &[u8]) -> Outcomes {
-        let path = self.path(inode)?;
+        let path = self.path_to_change(inode)?;
         let is_removed = || match self.ask(&Call::XattrValue { path: &path, name }) {
             Ok(_) => Ok(Fate::NotDone),
             Err(Errno::NODATA) => Ok(Fate::Done),

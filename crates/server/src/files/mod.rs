@@ -196,7 +196,7 @@ impl OpenFiles {
     pub(crate) fn new(descriptors: usize) -> Result<Self, Error> {
         let descriptors = descriptors.max(4);
         Ok(Self {
-            verifier: random::array()?,
+            verifier: syncs::verifier()?,
             usage: Mutex::default(),
             shares: Mutex::default(),
             descriptors: Mutex::new(Descriptors::new(descriptors)),

@@ -6,13 +6,28 @@ use super::{Handle, NameSync, Object, OpenFiles, SessionFiles, lock};
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::file::{FileAnswer, FileIdentity};
+use xdfs_io::store::boot;
+use xdfs_proto::base::{Error, ErrorKind, TransferId};
+use xdfs_proto::wire::file::{FileAnswer, FileIdentity, Verifier};
+use xdfs_secure::{naming, random};
 
 /// Files whose sync failed: most that are remembered for handles that are opened again in another session, and for how
 /// long, as for a file's creator.
 const FAILED_MAX: usize = 1024;
 const FAILED_KEPT: Duration = super::CREATED_KEPT;
+
+/// Another value for each start of the server, in which [`machine_start`] finds that of the machine.
+///
+/// [`machine_start`]: xdfs_proto::wire::file::machine_start
+pub(super) fn verifier() -> Result<Verifier, Error> {
+    let (mut verifier, boot): (Verifier, _) = (random::array()?, boot::id());
+    if boot != [0; 16] {
+        // Nobody needs to know the id itself.
+        let TransferId(start) = naming::transfer_id(&[b"start of the machine", &boot]);
+        verifier[..8].copy_from_slice(&start[..8]);
+    }
+    Ok(verifier)
+}
 
 /// What of a handle's file is on stable storage.
 pub(super) struct SyncState {

@@ -86,6 +86,16 @@ fn a_full_disk_is_told_by_fsync_and_by_close_to_each_who_asks() {
             disks.tmpfs.join("other")
         );
         python(&mount.point, &script);
+        // An append tells what of it is there.
+        fs::write(disks.tmpfs.join("other"), vec![1; (15 << 20) + (600 << 10)]).unwrap();
+        let script = "import errno, os\n\
+            file = os.open('log', os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n\
+            written = os.write(file, bytes(1 << 20))\n\
+            assert 0 < written < 1 << 20 and written <= os.fstat(file).st_size, written\n\
+            try: os.write(file, bytes(1 << 20))\n\
+            except OSError as error: assert error.errno == errno.ENOSPC, error\n\
+            else: raise SystemExit('there is room')\n";
+        python(&mount.point, script);
         mount.unmount();
     });
 }
@@ -139,6 +149,40 @@ fn a_name_that_others_gave_to_another_file_leads_there_when_it_is_opened() {
          open(there + '/f3', 'w').write('longer than before')\n\
          with open('d/f3') as file:\n\
          \x20assert file.read() == 'longer than before' and os.fstat(file.fileno()).st_size == 18\n"
+    );
+    python(&mount.point, &script);
+    mount.unmount();
+}
+
+#[test]
+fn what_is_done_to_an_open_file_is_not_done_to_another_one_that_has_its_name() {
+    let scene = Scene::new();
+    let server = scene.serve_with(&["--keep", "modes,owner,xattr"]);
+    let there = scene.directory("server");
+    let mount = Mount::new(&scene, &server, &["-o", "valid=0,owner=server"]);
+    let script = format!(
+        "import errno, os\n\
+         there = {there:?} + '/'\n\
+         def facts(name):\n\
+         \x20facts = os.stat(there + name)\n\
+         \x20return (facts.st_mode, facts.st_uid, facts.st_mtime_ns, facts.st_ino, os.listxattr(there + name))\n\
+         changes = (\n\
+         \x20lambda file: os.fchmod(file, 0o666), lambda file: os.utime(file, (1, 1)), lambda file: os.fchown(file, 7, 7),\n\
+         \x20lambda file: os.setxattr(file, 'user.a', b'1'), lambda file: os.removexattr(file, 'user.b'))\n\
+         for number, change in enumerate(changes):\n\
+         \x20name = f'file-{{number}}'\n\
+         \x20open(there + name, 'w').write('old')\n\
+         \x20os.setxattr(there + name, 'user.b', b'1')\n\
+         \x20file = os.open(name, os.O_RDWR)\n\
+         \x20change(file)\n\
+         \x20open(there + 'new', 'w').write('new')\n\
+         \x20os.setxattr(there + 'new', 'user.b', b'1')\n\
+         \x20os.rename(there + 'new', there + name)\n\
+         \x20before = facts(name)\n\
+         \x20try: change(file)\n\
+         \x20except OSError as error: assert error.errno == errno.ESTALE, error\n\
+         \x20else: raise SystemExit(f'{{number}} is no error')\n\
+         \x20assert facts(name) == before, (number, facts(name), before)\n"
     );
     python(&mount.point, &script);
     mount.unmount();

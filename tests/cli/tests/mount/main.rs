@@ -14,6 +14,7 @@ mod rows;
 mod signals;
 #[cfg(feature = "long")]
 mod suites;
+mod syncs;
 mod torture;
 
 use std::os::unix::fs::MetadataExt;

@@ -145,6 +145,7 @@ impl Core {
         let path = self.path();
         let calls = vec![FileCall::Open(self.options.again(&path, &before))];
         let mut opened = open_with(session, FileBatch { calls, ..FileBatch::default() }, &path)?;
+        self.remote.opened_in(session, opened.verifier);
         lock(&self.connection).recovery = Recovery::Begun(opened.handle);
         self.lease_again(session, [tried, Some(last.handle)], opened.handle);
         if self.lock_again(session, opened.handle)? {

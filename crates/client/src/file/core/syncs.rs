@@ -4,7 +4,7 @@ use super::writes::{Behind, PendingSync};
 use super::{Core, Reply, is_lost, lock};
 use std::sync::atomic::Ordering;
 use xdfs_proto::base::{Error, ErrorKind};
-use xdfs_proto::wire::file::{FileAnswer, FileCall, Verifier};
+use xdfs_proto::wire::file::{FileAnswer, FileCall, Verifier, machine_start};
 
 /// What is kept to be written again; from there on a write waits for a sync. All files of a server have a bound
 /// together, too: a mount may have thousands of them open.
@@ -61,6 +61,15 @@ impl Core {
         let own = lock(&self.connection).unsynced.bytes();
         let all = self.remote.unsynced.load(Ordering::Relaxed);
         own > own_max || (own >= least && all > self.remote.memory() / divisor)
+    }
+
+    /// Whether something that was changed is not known to be on stable storage.
+    pub(in crate::file) fn keeps_unsynced(&self) -> bool {
+        !lock(&self.connection).unsynced.is_empty()
+    }
+
+    pub(in crate::file) fn machine_start(&self) -> [u8; 8] {
+        machine_start(lock(&self.connection).opened.verifier)
     }
 
     fn keeps_too_much(&self) -> bool {

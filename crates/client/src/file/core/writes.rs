@@ -399,7 +399,7 @@ impl Core {
 
     fn settle_behind(&self, behind: &mut Behind) -> Result<(), Error> {
         let told = self.report(behind).and_then(|()| self.send_gathered(behind));
-        behind.gathered = None;
+        (behind.gathered, behind.memory) = (None, Vec::new());
         self.settle_all(&mut behind.sent, told)
     }
 

@@ -26,6 +26,12 @@ pub type FileIdentity = [u8; 24];
 /// be lost.
 pub type Verifier = [u8; 16];
 
+/// The part of it that stays the same until the server's machine starts again: what was written is not lost as long as it does.
+pub fn machine_start(verifier: Verifier) -> [u8; 8] {
+    let [start @ .., _, _, _, _, _, _, _, _] = verifier;
+    start
+}
+
 /// Tells the owners of locks of ranges apart that share a handle: a process, or a thread.
 pub type LockOwner = [u8; 8];
 

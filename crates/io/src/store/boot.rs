@@ -5,7 +5,7 @@ use rustix::fs::{Mode, OFlags};
 use std::sync::OnceLock;
 
 /// The kernel's boot id; zeros if it cannot be read, and then nothing is resumed across processes.
-pub(super) fn id() -> [u8; 16] {
+pub fn id() -> [u8; 16] {
     static ID: OnceLock<[u8; 16]> = OnceLock::new();
     *ID.get_or_init(|| read().unwrap_or_default())
 }
