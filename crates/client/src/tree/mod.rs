@@ -54,6 +54,9 @@ use xdfs_proto::wire::path::Listing;
 /// Selects names by path below the top of the tree and by whether it is a directory.
 pub type Filter = Arc<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
 
+/// Bits with which a program runs as the owner or group of its file. They are not set where those are others than they were.
+const SET_ID: u32 = 0o6000;
+
 /// Which metadata of a file is copied besides its bytes, permissions and modification time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Preserve {

@@ -1,9 +1,9 @@
 //! What a file that is copied alone keeps besides its bytes, permissions and modification time: the same as one of a tree.
 
 use super::NotPreserved;
-use super::Preserve;
 use super::received_metadata::{XATTR_ROOM_MAX, known_here};
 use super::up::Extras;
+use super::{Preserve, SET_ID};
 use crate::calls::Facts;
 use crate::retry::passes_for_tree;
 use crate::session::Session;
@@ -11,9 +11,6 @@ use xdfs_io::store::LocalStore;
 use xdfs_io::store::tree::{AttributeChange, Tree};
 use xdfs_proto::base::{Error, RelPath};
 use xdfs_proto::wire::path::{Answer, Call, Wanted};
-
-/// Bits with which a program runs as the owner or group of its file. They are not set where those are others than they were.
-pub(super) const SET_ID: u32 = 0o6000;
 
 /// What was not kept of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -93,7 +93,6 @@ pub struct Tree {
     /// Of inodes that were opened, until the kernel forgets them.
     contents: Mutex<BTreeMap<u64, Content>>,
     behind: Behind,
-    left_unsynced: LeftUnsynced,
     changes: Arc<RecentChanges>,
     ahead: Ahead,
     early: Early,
@@ -112,6 +111,8 @@ struct Known {
     xattr_names: KnownNames,
     default_lists: DefaultLists,
     notices: Notices,
+    /// Which machine it told of has what nobody does again.
+    left_unsynced: LeftUnsynced,
 }
 
 impl Known {
@@ -124,6 +125,7 @@ impl Known {
             xattr_names: KnownNames::new(are_kept),
             default_lists: DefaultLists::default(),
             notices: Notices::default(),
+            left_unsynced: LeftUnsynced::default(),
         }
     }
 }
@@ -179,7 +181,6 @@ impl Tree {
             lockers: Mutex::default(),
             contents: Mutex::default(),
             behind: Behind::default(),
-            left_unsynced: LeftUnsynced::default(),
             changes: Arc::default(),
             ahead: Ahead::default(),
             early: Early::default(),
@@ -417,7 +418,6 @@ mod tests {
             lockers: Mutex::default(),
             contents: Mutex::default(),
             behind: Behind::default(),
-            left_unsynced: LeftUnsynced::default(),
             changes: Arc::default(),
             ahead: Ahead::default(),
             early: Early::default(),

@@ -69,7 +69,7 @@ impl Tree {
     /// A file is closed now.
     pub(super) fn closes_unsynced(&self, file: &File) {
         if file.keeps_unsynced() {
-            self.left_unsynced.add(file.inode(), file.machine_start());
+            self.known.left_unsynced.add(file.inode(), file.machine_start());
         }
     }
 
@@ -84,7 +84,7 @@ impl Tree {
         if let Some(start) = before.or_else(|| self.remote.machine_start()) {
             for directory in directories.into_iter().flatten() {
                 let identity = self.inodes().identity(directory);
-                identity.into_iter().for_each(|identity| self.left_unsynced.add(identity, start));
+                identity.into_iter().for_each(|identity| self.known.left_unsynced.add(identity, start));
             }
         }
         Ok(made)
@@ -94,11 +94,11 @@ impl Tree {
     /// error: a rename that was lost leaves no trace.
     pub(super) fn sync_names(&self, inode: u64, sync: impl FnOnce() -> Outcomes) -> Outcomes {
         let Some(directory) = self.inodes().identity(inode) else { return sync() };
-        let left = self.left_unsynced.take(directory);
+        let left = self.known.left_unsynced.take(directory);
         let synced = sync();
         if let Some(start) = left {
             if synced.is_err() {
-                self.left_unsynced.add(directory, start);
+                self.known.left_unsynced.add(directory, start);
             } else if self.machine_now(inode).is_some_and(|now| now != start) {
                 return Err(refused(&lost()));
             }
@@ -137,11 +137,11 @@ impl Tree {
         self.settle(open.inode);
         self.share_loss(open.inode);
         // What is closed from now on is of the next sync.
-        let left = self.left_unsynced.take(open.file.inode());
+        let left = self.known.left_unsynced.take(open.file.inode());
         let synced = self.sync_inode(open.inode, &open.file, data_only);
         if let Some(start) = left {
             if synced.is_err() {
-                self.left_unsynced.add(open.file.inode(), start);
+                self.known.left_unsynced.add(open.file.inode(), start);
             } else if open.file.machine_start() != start {
                 self.inherit_loss(open.inode, &lost());
                 return Err(refused(&lost()));

@@ -106,9 +106,13 @@ fn a_tree_that_is_not_whole_is_out_of_everybody_s_reach() {
     // The same command goes on with it.
     std::fs::remove_file(scene.path(format!("tree/{STAGING}"))).expect("it is there");
     scene.write("tree/late", b"late");
+    // What it has brought and the source has no more is not of the tree.
+    std::fs::remove_file(scene.path("tree/d1/e1/file-1")).expect("it is there");
+    std::fs::remove_dir_all(scene.path("tree/d2")).expect("it is there");
+    scene.write("tree/d2", b"a file now");
     let outcome = scene.run(["cp", "-r", "--json", "--atomic", "tree", &server.url("d/new")]);
     let told = outcome.ends_with(0).objects().pop().expect("a line about the tree");
-    assert_eq!(told["files"], 1, "{told}");
+    assert_eq!(told["files"], 2, "{told}");
     same(&scene, "tree", "server/d/new", false);
     assert!(!scene.path(format!("server/{staging}")).exists());
 }

@@ -243,7 +243,8 @@ impl Copy<'_> {
             skip_same: options.resume,
             checksum: plan.checksum,
             dry_run: plan.dry_run,
-            delete: plan.delete,
+            // What an earlier attempt brought and the source has no more is not of the tree.
+            delete: plan.delete.or_else(|| (plan.atomic && plan.files_from.is_none()).then_some(u64::MAX)),
             keep: plan.keep,
             filter,
         };

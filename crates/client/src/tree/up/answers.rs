@@ -26,6 +26,13 @@ impl Upload {
         outcome: Result<Answer<'_>, Error>,
         safety: Safety,
     ) {
+        if let (Some(kind), Err(error)) = (task.attribute(), &outcome) {
+            // What is not there has no attributes: its own error was reported.
+            if error.kind != ErrorKind::NotFound {
+                self.state.summary.reduce(kind);
+            }
+            return;
+        }
         match (task, outcome) {
             (UploadTask::Make(id), outcome) => self.was_made(observer, id, outcome.err()),
             (UploadTask::Compare { id, .. }, Ok(Answer::Listing(listing))) => self.compared(observer, id, &listing),
@@ -44,20 +51,6 @@ impl Upload {
             (UploadTask::Check { entry, same }, outcome) => self.checked(observer, entry, same, outcome),
             (UploadTask::Arrived(entry, safety), outcome) => self.compared_arrived(observer, entry, safety, &outcome),
             (UploadTask::ExtraOf(entry, NotPreserved::OWNER), outcome) => self.owner_answered(entry, outcome.err()),
-            // What is not there has no attributes: its own error was reported.
-            (UploadTask::Extra(kind) | UploadTask::ExtraOf(_, kind), Err(error))
-                if error.kind != ErrorKind::NotFound =>
-            {
-                self.state.summary.reduce(kind);
-            }
-            (UploadTask::Time(..) | UploadTask::Retouch { mode: None, .. }, Err(error))
-                if error.kind != ErrorKind::NotFound =>
-            {
-                self.state.summary.reduce(NotPreserved::TIME);
-            }
-            (UploadTask::Relock(..) | UploadTask::SpecialMode(..), Err(error)) if error.kind != ErrorKind::NotFound => {
-                self.state.summary.reduce(NotPreserved::MODE);
-            }
             (UploadTask::RemoveTemp(path), Err(error)) if error.kind != ErrorKind::NotFound => {
                 self.state.summary.failed += 1;
                 observer.failed(&path, &error);

@@ -129,6 +129,10 @@ impl Upload {
 
     /// The task that a pair of the present list stands for; none if it has become superfluous.
     fn late_task(&mut self, observer: &mut dyn Observer, first: Vec<u8>, second: Vec<u8>) -> Option<UploadTask> {
+        // The source may have got it since the target was listed, and then it has been sent.
+        if matches!(self.late.phase, LatePhase::Removing(_)) && !self.is_absent(&first, observer) {
+            return None;
+        }
         match self.late.phase {
             // There is no list yet.
             LatePhase::Before => None,
@@ -136,8 +140,6 @@ impl Upload {
                 let link = Link { first, path: second, place: LinkPlace::Free, unlock: false, tries: 0 };
                 Some(UploadTask::Link(link))
             }
-            // The source may have got it since the target was listed, and then it has been sent.
-            LatePhase::Removing(_) if !self.is_absent(&first, observer) => None,
             LatePhase::Removing(_) if second == b"d" => {
                 Some(UploadTask::RemoveAll { path: first, cursor: Vec::new(), unlock: false })
             }
@@ -387,12 +389,13 @@ impl Upload {
     }
 
     /// Whether the source still does not have a name.
-    fn is_absent(&self, path: &[u8], observer: &mut dyn Observer) -> bool {
+    fn is_absent(&mut self, path: &[u8], observer: &mut dyn Observer) -> bool {
         let looked = RelPath::parse(path).ok().map(|at| self.store.node(&at));
         match looked {
             Some(Err(error)) if error.kind == ErrorKind::NotFound => true,
+            // What is surplus stays, which is not what was asked for.
             Some(Err(error)) => {
-                observer.note(&error.message);
+                self.state.failed(observer, path, &error);
                 false
             }
             Some(Ok(_)) | None => false,

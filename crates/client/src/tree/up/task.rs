@@ -161,6 +161,17 @@ pub(in crate::tree) struct UploadSource {
 pub(in crate::tree) type UploadEntry = Entry<UploadSource>;
 
 impl UploadTask {
+    /// What is not kept if it fails, where nothing else depends on it.
+    pub(super) fn attribute(&self) -> Option<NotPreserved> {
+        match self {
+            Self::ExtraOf(_, NotPreserved::OWNER) => None,
+            Self::Extra(kind) | Self::ExtraOf(_, kind) => Some(*kind),
+            Self::Time(..) | Self::Retouch { mode: None, .. } => Some(NotPreserved::TIME),
+            Self::Relock(..) | Self::SpecialMode(..) => Some(NotPreserved::MODE),
+            _ => None,
+        }
+    }
+
     /// The task that begins to send an entry.
     pub(super) fn first(entry: UploadEntry, step: FirstStep) -> Self {
         match step {
