@@ -99,6 +99,43 @@ fn no_name_is_forgotten_when_a_session_is_lost_at_any_byte() {
     }
 }
 
+/// With -n nothing is replaced, nor is what somebody else has made while there was no session.
+#[test]
+fn what_others_make_while_a_session_is_lost_is_kept_if_that_is_asked_for() {
+    let (serving, source) = (Serving::start(), Scratch::new());
+    for number in 0..SMALL {
+        let path = source.file(&format!("tree/{}", name(number)));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(format!("{number:0200}"), path).unwrap();
+    }
+    let mut lost = 0;
+    for round in 0..12 {
+        let middle = Middle::before(&serving.address);
+        middle.act(Act::End { way: Way::Up, at: 5_000 + 8_000 * round, how: Cut::Rst });
+        let through = ConnectOptions { address: middle.address.clone(), ..serving.options(1) };
+        let options = TreeOptions { keep_existing: true, ..TreeOptions::default() };
+        let (mut upload, mut heard) = (upload(&source, options), Heard::default());
+        let Ok(session) = Session::connect(&through) else { continue };
+        if let Ended::Lost(_) = upload.run(&session, &mut heard) {
+            lost += 1;
+            drop(session);
+            let theirs: Vec<String> = (0..SMALL).map(|number| format!("copy/{}", name(number))).collect();
+            let is_missing = |path: &&String| serving.directory.file(path).symlink_metadata().is_err();
+            let theirs: Vec<&String> = theirs.iter().filter(is_missing).collect();
+            theirs.iter().for_each(|path| drop(serving.directory.write(path, b"theirs")));
+            let ended = upload.run(&serving.connect(1), &mut heard);
+            assert!(matches!(ended, Ended::Complete(Summary { failed: 0, .. })), "{ended:?} {:?}", heard.failed);
+            for path in theirs {
+                // What the lost session had on its way may have come before.
+                let kept = std::fs::read(serving.directory.file(path)).is_ok_and(|content| content == b"theirs");
+                assert!(kept, "{path}, round {round}");
+            }
+        }
+        let _ = std::fs::remove_dir_all(serving.directory.file("copy"));
+    }
+    assert!(lost > 4, "{lost} sessions were lost on the way");
+}
+
 /// What is there has the content and not the mode, which is set by a call of its own; and a link's time follows the link.
 #[test]
 fn no_attribute_is_forgotten_when_a_session_is_lost_at_any_byte() {

@@ -258,6 +258,11 @@ impl Upload {
             },
             _ => false,
         };
+        // Somebody else was faster.
+        if self.options.keep_existing && outcome.is_ok() && !arrived {
+            self.state.note_not_copied(&entry.path);
+            return self.done(observer, &entry, EntryAction::Skipped);
+        }
         if matches!(&outcome, Ok(Answer::Attributes(told)) if told.kind == FileType::Directory) {
             return self.scheduler.tasks.push(UploadTask::ClearDirectory(entry));
         }
