@@ -22,6 +22,14 @@ fn seen_by(process: Pid, path: &Path) -> PathBuf {
     Path::new("/proc").join(process.as_raw_nonzero().to_string()).join("root").join(inside)
 }
 
+/// A server of the directory `server`, which is a disk of so many mebibytes, as the shell's words make it ready.
+fn serve(scene: &Scene, mebibytes: u32, script: &str) -> Server {
+    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
+    let mut command = with_small_disk(&scene.directory("server"), mebibytes, script);
+    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
+    Server::start(command, &["--quiet", "--export", "data=server"])
+}
+
 /// What the one says who cannot go on, and who can.
 #[track_caller]
 fn judge(full: &Outcome, again: &Outcome) {
@@ -38,10 +46,7 @@ fn a_servers_disk_that_fills_up_leaves_the_old_file_and_what_came() {
     }
     let scene = Scene::new();
     let directory = scene.directory("server");
-    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
-    let mut command = with_small_disk(&directory, DISK_MEBIBYTES, "echo old > \"$0/file\" && exec \"$@\"");
-    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
-    let server = Server::start(command, &["--quiet", "--export", "data=server"]);
+    let server = serve(&scene, DISK_MEBIBYTES, "echo old > \"$0/file\" && exec \"$@\"");
     let content = pattern(SIZE, 31);
     scene.write("source", &content);
     let relay = Relay::holding(&server, 1, PASSED);
@@ -65,10 +70,7 @@ fn the_list_of_what_failed_leaves_out_nothing_of_a_tree_that_ended_early() {
     }
     let scene = Scene::new();
     let directory = scene.directory("server");
-    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
-    let mut command = with_small_disk(&directory, DISK_MEBIBYTES, "exec \"$@\"");
-    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
-    let server = Server::start(command, &["--quiet", "--export", "data=server"]);
+    let server = serve(&scene, DISK_MEBIBYTES, "exec \"$@\"");
     many_small(&scene, "tree");
     let inside = seen_by(server.process(), &directory);
     let names_in = |directory: &str| match std::fs::read_dir(inside.join(directory)) {
@@ -153,11 +155,7 @@ fn stops_early(tree: &Outcome) {
 fn a_tree_that_goes_up_to_a_full_disk_stops_instead_of_naming_all_that_is_left() {
     let scene = Scene::new();
     many_small(&scene, "source");
-    let directory = scene.directory("server");
-    let words = ["serve", "--json", "--listen", "127.0.0.1:0", "--allow-anonymous", "rw", "--state", "state"];
-    let mut command = with_small_disk(&directory, SMALL_DISK_MEBIBYTES, "exec \"$@\"");
-    command.arg(xdfs_binary()).args(words).current_dir(scene.path(""));
-    let server = Server::start(command, &["--quiet", "--export", "data=server"]);
+    let server = serve(&scene, SMALL_DISK_MEBIBYTES, "exec \"$@\"");
     stops_early(&scene.run(["cp", "-r", "source", &server.url("tree")]));
 }
 
