@@ -202,9 +202,6 @@ pub struct PutOptions {
     pub base: Option<Vec<u8>>,
     /// Runs of zeros need not occupy space at the server.
     pub holes: bool,
-    /// Owner and mode are set afterwards: until then the file's group, and whom a list of its directory names, may do no more
-    /// than everybody may.
-    pub owner_follows: bool,
 }
 
 /// How to download.
@@ -223,6 +220,7 @@ pub struct GetOptions {
     pub resume: bool,
     /// How the content is verified.
     pub verify: Verify,
-    /// The same as in [`PutOptions`].
+    /// Owner and mode are set afterwards: until then the file's group, and whom a list of its directory names, may do no more
+    /// than everybody may.
     pub owner_follows: bool,
 }

@@ -4,7 +4,7 @@ use crate::callback::Callback;
 use crate::calls::when_permitted;
 use crate::download_request::download;
 use crate::endpoints::{LocalEnd, Payload, RESUME_BYTES_MIN, Target};
-use crate::options::{GetOptions, PutOptions, Verify, made_with};
+use crate::options::{GetOptions, PutOptions, Verify};
 use crate::session::{INITIAL_CREDIT, Session};
 use crate::transfer::{Report, Transfer};
 use xdfs_engine::bounds;
@@ -44,7 +44,7 @@ impl Session {
             reread: options.verify >= Verify::Reread,
             // The length of a pipe is known when it has been read; its reader enforces it.
             length,
-            mode: made_with(options.mode.unwrap_or(attributes.mode), options.owner_follows),
+            mode: options.mode.unwrap_or(attributes.mode & 0o777),
             modified: payload.source.modified(),
             base: options.base.clone().filter(|_| payload.source.modified().is_some()),
             holes: options.holes,

@@ -98,7 +98,7 @@ pub use remote::Remote;
 pub use xdfs_proto::base::Extent;
 pub use xdfs_proto::lease::LeaseKind;
 pub use xdfs_proto::range_locks::RangeLock;
-pub use xdfs_proto::wire::file::range_to_the_end;
+pub use xdfs_proto::wire::file::{FileIdentity, range_to_the_end};
 
 use crate::calls::Facts;
 use core::{Core, Shared};
@@ -313,6 +313,11 @@ impl File {
     /// Device and inode, as [`Wanted::INODE`] tells them.
     pub fn inode(&self) -> [u8; 16] {
         self.core.inode()
+    }
+
+    /// Device, inode and time of birth: no other file has them.
+    pub fn identity(&self) -> FileIdentity {
+        self.core.identity()
     }
 
     /// It was renamed, and is found under `path` from now on if its session is lost.

@@ -67,6 +67,8 @@ pub(super) enum DownloadTask {
     Xattr { path: Vec<u8>, name: Vec<u8>, room: usize },
     /// All entries of a directory are done: set its mode and time last.
     Finish(DirectoryId),
+    /// Remove a name unless the source has it by now: a listing of what changes meanwhile may be without it.
+    Remove(Vec<u8>),
 }
 
 /// What a download knows of a name that is not a directory.
@@ -341,6 +343,7 @@ impl TreeCopy for Download {
                 self.finish(observer, id);
                 Ok(Turn::Taken)
             }
+            DownloadTask::Remove(path) => self.remove(remote, observer, path),
         }
     }
 

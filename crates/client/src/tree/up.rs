@@ -340,7 +340,7 @@ impl Upload {
             return;
         }
         // The owner needs access until the directory is finished.
-        let mode = self.options.keep.made_with(directory.mode) | 0o700;
+        let mode = directory.mode & 0o777 | 0o700;
         let path = directory.path.clone();
         match directory.presence {
             Presence::Missing { in_its_way: true, .. } => {
@@ -427,8 +427,7 @@ impl Upload {
     fn begin_transfer(&mut self, remote: &mut dyn Remote, observer: &mut dyn Observer, entry: UploadEntry) -> Run<()> {
         let options = PutOptions {
             keep_existing: self.options.keep_existing,
-            mode: Some(entry.detail.node.mode),
-            owner_follows: self.options.keep.owner_follows(),
+            mode: Some(entry.detail.node.mode & 0o777),
             durable: self.options.durable,
             // If another copy of the same file is running, each writes its own.
             resume: entry.tries == 0,

@@ -211,3 +211,25 @@ fn names_that_are_not_removed_since_the_target_could_not_be_read_are_a_failure()
     assert!(serving.directory.file("copy/surplus").exists());
     assert!(meddler.heard.notes.iter().any(|note| note.contains("were not removed")), "{:?}", meddler.heard.notes);
 }
+
+#[test]
+fn a_name_that_the_source_gets_while_a_tree_is_received_is_not_removed() {
+    let (serving, target) = (Serving::start(), Scratch::new());
+    for number in 0..SMALL {
+        serving.directory.write(&format!("source/{}", name(number)), b"content");
+    }
+    for path in ["copy/late", "copy/surplus", "copy/late-directory/file"] {
+        target.write(path, b"older");
+    }
+    let come = || {
+        serving.directory.write("source/late", b"newer");
+        serving.directory.write("source/late-directory/file", b"newer");
+    };
+    let mut meddler = Meddler { heard: Heard::default(), act: Some(&come), each: None };
+    let store = LocalStore::open_root(&target.file("copy"), true).unwrap();
+    let options = TreeOptions { delete: Some(u64::MAX), ..TreeOptions::default() };
+    let ended = Download::new(store, "data/source", false, options).run(&serving.connect(1), &mut meddler);
+    assert!(matches!(ended, Ended::Complete(Summary { failed: 0, deleted: 1, .. })), "{ended:?}");
+    assert!(target.file("copy/late").exists() && target.file("copy/late-directory/file").exists());
+    assert!(!target.file("copy/surplus").exists());
+}

@@ -180,6 +180,9 @@ impl Tree {
         match (new.size, file.filter(|file| file.writes)) {
             (Some(length), Some(file)) => {
                 file.file.set_len(length).map_err(|error| refused(&error))?;
+                if length == 0 {
+                    self.was_emptied(&file.file);
+                }
                 self.tell_locker(inode, &file.file);
                 self.content_changed(inode);
             }

@@ -172,6 +172,7 @@ impl Tree {
         let is_known = self.compare_known_facts(inode, file.version().1, then);
         if flags & TRUNCATE != 0 && flags & ACCESS_MODE != 0 {
             file.set_len(0).map_err(|error| refused(&error))?;
+            self.was_emptied(&file);
             self.tell_locker(inode, &file);
             self.content_changed(inode);
         }
@@ -201,6 +202,9 @@ impl Tree {
         file.set_len(length).map_err(|error| refused(&error))?;
         self.tell_locker(inode, &file);
         self.content_changed(inode);
+        if length == 0 {
+            self.was_emptied(&file);
+        }
         self.closes_unsynced(&file);
         file.close().map_err(|error| refused(&error))
     }
@@ -328,8 +332,9 @@ impl Tree {
         self.share_loss(open.inode);
         self.end_locks_of(open.inode, owner);
         // Any process that has the file open may be the one who closes it, also in an exec, and ignore the
-        // error: the next one is told, too.
-        open.file.write_error().map_or(Ok(Answer::Done), |error| Err(refused(&error)))
+        // error: the next one is told, too. Whoever only reads it has nothing to lose.
+        let error = if open.writes { open.file.write_error() } else { None };
+        error.map_or(Ok(Answer::Done), |error| Err(refused(&error)))
     }
 
     pub(super) fn release(&self, handle: u64) -> Outcomes {

@@ -69,6 +69,7 @@ impl Tree {
         let look = |flight| self.fate_of_creation(&path, FileType::Directory, flight);
         let made = self.make((parent, name, &path), call, Some(mode), look)?;
         if let Answer::Entry(entry) = &made {
+            self.inodes().identity(entry.id).into_iter().for_each(|inode| self.is_new_directory(inode));
             self.inherits_list(entry.id, parent);
         }
         Ok(made)

@@ -121,41 +121,37 @@ fn bits_that_run_a_program_as_its_owner_do_not_come_from_another_owner() {
     assert_eq!(mode("server/tree/large"), 0o755);
 }
 
-/// Until it has the owner and group of its source, what is copied is nothing for the group of the directory that it is in.
+/// Until it has the owner and group of its source, what is copied here is nothing for the group of the directory that it is in.
 #[test]
 fn what_is_for_a_group_waits_until_it_is_of_that_group() {
     if !xdfs_test_needs::root("files of two groups") {
         return;
     }
-    for up in [true, false] {
-        let scene = Scene::new();
-        let (from, to) = if up { ("", "server/") } else { ("server/", "") };
-        for name in ["secret", "open"] {
-            scene.write(format!("{from}tree/{name}/file"), &vec![3; 4 << 20]);
-            for (path, mode) in [("", if name == "open" { 0o775 } else { 0o770 }), ("/file", 0o640)] {
-                chown(scene.path(format!("{from}tree/{name}{path}")), None, Some(USER)).expect("root may");
-                chmod(&scene, &format!("{from}tree/{name}{path}"), mode);
-            }
+    let scene = Scene::new();
+    for name in ["secret", "open"] {
+        scene.write(format!("server/tree/{name}/file"), &vec![3; 4 << 20]);
+        for (path, mode) in [("", if name == "open" { 0o775 } else { 0o770 }), ("/file", 0o640)] {
+            chown(scene.path(format!("server/tree/{name}{path}")), None, Some(USER)).expect("root may");
+            chmod(&scene, &format!("server/tree/{name}{path}"), mode);
         }
-        // The group of what is made here.
-        chown(scene.directory(format!("{to}copies")), None, Some(USER + 1)).expect("root may");
-        chmod(&scene, &format!("{to}copies"), 0o2755);
-        let server = scene.serve_with(&["--keep", "modes,owner"]);
-        let url = |name: &str| server.url(name);
-        let words = if up { ["tree".to_owned(), url("copies/tree")] } else { [url("tree"), "copies/tree".to_owned()] };
-        let words: Vec<&str> = ["cp", "-a"].into_iter().chain(words.iter().map(String::as_str)).collect();
-        let facts = |name: &str| {
-            let facts = scene.path(format!("{to}copies/tree/{name}")).metadata().ok()?;
-            Some((facts.gid(), facts.mode() & 0o7777))
-        };
-        let running = scene.start(words.iter().chain(&["--bwlimit", "1M"]));
-        let (secret, open) = until(|| facts("secret").zip(facts("open")));
-        assert_eq!((secret, open), ((USER + 1, 0o2700), (USER + 1, 0o2755)), "up: {up}");
-        running.kill();
-        scene.run(&words).ends_with(0);
-        for (name, mode) in [("secret", 0o770), ("open", 0o775), ("secret/file", 0o640), ("open/file", 0o640)] {
-            assert_eq!(facts(name), Some((USER, mode)), "{name}, up: {up}");
-        }
+    }
+    // The group of what is made here.
+    chown(scene.directory("copies"), None, Some(USER + 1)).expect("root may");
+    chmod(&scene, "copies", 0o2755);
+    let server = scene.serve_with(&["--keep", "modes,owner"]);
+    let url = server.url("tree");
+    let words = ["cp", "-a", &url, "copies/tree"];
+    let facts = |name: &str| {
+        let facts = scene.path(format!("copies/tree/{name}")).metadata().ok()?;
+        Some((facts.gid(), facts.mode() & 0o7777))
+    };
+    let running = scene.start(words.iter().chain(&["--bwlimit", "1M"]));
+    let (secret, open) = until(|| facts("secret").zip(facts("open")));
+    assert_eq!((secret, open), ((USER + 1, 0o2700), (USER + 1, 0o2755)));
+    running.kill();
+    scene.run(words).ends_with(0);
+    for (name, mode) in [("secret", 0o770), ("open", 0o775), ("secret/file", 0o640), ("open/file", 0o640)] {
+        assert_eq!(facts(name), Some((USER, mode)), "{name}");
     }
 }
 

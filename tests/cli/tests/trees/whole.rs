@@ -205,7 +205,14 @@ fn a_client_that_is_killed_when_its_tree_got_its_name_knows_it_again() {
         if !std::fs::read(&noted).is_ok_and(|lines| !lines.is_empty()) {
             continue;
         }
+        // From then on it is everybody's.
+        let others = scene.write(format!("{to}/others"), b"others");
+        let looked = scene.run([&words[..], &["--dry-run"]].concat());
+        assert!(command == "cp" || !looked.text().contains("others"), "{looked:?}");
         scene.run(words).ends_with(0).is_silent();
+        std::fs::remove_file(others).expect("nobody else has removed it");
+        let time = scene.path("tree").metadata().and_then(|top| top.modified()).expect("a time");
+        std::fs::File::open(scene.path(&to)).and_then(|top| top.set_modified(time)).expect("our own");
         same(&scene, "tree", &to, false);
         is_clean(&scene.path("server"));
         assert!(std::fs::read(&noted).is_ok_and(|lines| lines.is_empty()), "nothing is left of it");

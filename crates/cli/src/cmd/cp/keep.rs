@@ -1,7 +1,6 @@
 //! `-a` of a file that is copied alone.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use xdfs_client::tree::{Preserve, Reduced, preserve_down, preserve_up};
 use xdfs_client::wire::{FileType, Wanted};
@@ -16,20 +15,12 @@ use crate::cmd::remote::wire_name;
 use crate::output::{CopyItem, Output, not_preserved};
 use crate::plan::{Local, LocalTarget};
 
-/// The file that has what is to be kept, if the source is one.
-pub(super) fn source(pair: &Upload) -> Option<&Path> {
-    match &pair.source {
-        Local::File(path) if path.is_file() => Some(path),
-        _ => None,
-    }
-}
-
 impl Copy<'_> {
     /// Gives a file that was copied to a server what is to be kept of it. If the session is lost, that
     /// alone is done again: the file has its name by then.
     pub(super) fn preserve_up(&mut self, pair: &Upload, outcome: FileOutcome) -> Result<FileOutcome, Failed> {
-        let (FileOutcome::Copied(item, _), Some(path)) = (&outcome, source(pair)) else { return Ok(outcome) };
-        if self.keep == Preserve::default() || pair.target.is_ftp() {
+        let (FileOutcome::Copied(item, _), Local::File(path)) = (&outcome, &pair.source) else { return Ok(outcome) };
+        if self.keep == Preserve::default() || !path.is_file() || pair.target.is_ftp() {
             return Ok(outcome);
         }
         self.with_patience(&pair.target, true, |copy| {

@@ -287,7 +287,6 @@ impl Copy<'_> {
             verify: verify_of(self.options.check),
             base: self.base.clone(),
             holes: self.options.holes,
-            owner_follows: self.keep.owner_follows() && keep::source(pair).is_some(),
         };
         let (session, new) =
             self.sessions.with(&pair.target).map_err(|failed| Failed::of_session(item.target.shown(), failed))?;

@@ -72,7 +72,7 @@ impl Copy<'_> {
             if plan.dry_run {
                 self.must_be_writable(target, false)?;
             }
-            let (options, listed) = self.tree_options(plan)?;
+            let (options, listed) = self.tree_options(plan, atomic && named.is_none())?;
             let whole = match atomic && named.is_none() {
                 true => Some(self.begin_whole(source, target, fresh)?),
                 false => None,
@@ -122,8 +122,9 @@ impl Copy<'_> {
                 return Err(Failed::of_peer(&source.to_string(), error));
             }
             let here = |error| Failed::of_local(&shown, error);
-            let (options, listed) = self.tree_options(plan)?;
-            let way = match plan.atomic && !plan.dry_run {
+            let atomic = plan.atomic && !plan.dry_run;
+            let (options, listed) = self.tree_options(plan, atomic)?;
+            let way = match atomic {
                 true => Some(whole_here::begin(source, target, &self.login).map_err(here)?),
                 false => None,
             };
@@ -233,7 +234,8 @@ impl Copy<'_> {
         total
     }
 
-    fn tree_options(&self, plan: &TreePlan) -> Result<(TreeOptions, Option<Arc<Only>>), Failed> {
+    /// `unpublished`: nobody else has anything in the tree that it is copied to.
+    fn tree_options(&self, plan: &TreePlan, unpublished: bool) -> Result<(TreeOptions, Option<Arc<Only>>), Failed> {
         let options = self.options;
         let (filter, listed) = names::filter(plan).map_err(|failure| Failed::local(String::new(), failure))?;
         let options = TreeOptions {
@@ -244,7 +246,7 @@ impl Copy<'_> {
             checksum: plan.checksum,
             dry_run: plan.dry_run,
             // What an earlier attempt brought and the source has no more is not of the tree.
-            delete: plan.delete.or_else(|| (plan.atomic && plan.files_from.is_none()).then_some(u64::MAX)),
+            delete: plan.delete.or_else(|| (unpublished && plan.files_from.is_none()).then_some(u64::MAX)),
             keep: plan.keep,
             filter,
         };

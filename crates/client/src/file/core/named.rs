@@ -2,7 +2,7 @@
 
 use super::{Core, lock};
 use xdfs_proto::base::Error;
-use xdfs_proto::wire::file::{FileAnswer, FileCall};
+use xdfs_proto::wire::file::{FileAnswer, FileCall, FileIdentity};
 use xdfs_proto::wire::path::Wanted;
 
 impl Core {
@@ -37,9 +37,13 @@ impl Core {
         connection.change = connection.change.max(told);
     }
 
+    pub(in crate::file) fn identity(&self) -> FileIdentity {
+        lock(&self.connection).opened.identity
+    }
+
     pub(in crate::file) fn inode(&self) -> [u8; 16] {
-        let [identity @ .., _, _, _, _, _, _, _, _] = lock(&self.connection).opened.identity;
-        identity
+        let [inode @ .., _, _, _, _, _, _, _, _] = self.identity();
+        inode
     }
 
     pub(in crate::file) fn moved(&self, path: Vec<u8>) {

@@ -86,6 +86,7 @@ impl Download {
                 let error = outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, "no attributes"));
                 self.reduced(observer, (&path, NotPreserved::XATTR), &error);
             }
+            (DownloadTask::Remove(path), outcome) => self.looked_before_removal(observer, &path, outcome.err()),
             // They ask the server for nothing.
             (DownloadTask::Enter { .. } | DownloadTask::Finish(_), _) => {}
         }

@@ -4,18 +4,22 @@ use super::local::{clear_for, remove_all};
 use super::{Download, DownloadEntry, DownloadSource, DownloadTask, SourceEntry, parse};
 use crate::tree::compare::TargetState;
 use crate::tree::directories::{DirectoryId, FINISHED};
+use crate::tree::endpoints::Remote;
 use crate::tree::events::{EntryAction, Observer};
 use crate::tree::hard_links::{Partner, are_impossible, temporary};
-use crate::tree::scheduler::TRIES_MAX;
+use crate::tree::scheduler::{Run, TRIES_MAX, Turn};
 use crate::tree::state::is_in_the_way;
-use crate::tree::temp_list::TempList;
+use crate::tree::temp_list::{Drain, TempList};
 use crate::tree::{noted, same_time};
 use std::hash::RandomState;
 use xdfs_engine::kinds;
 use xdfs_io::store::Existing;
 use xdfs_io::store::tree::{AttributeChange, Node, NodeKind};
 use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
-use xdfs_proto::wire::path::{Attributes, FileType};
+use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
+
+/// So many names are looked at, and removed, at a time.
+const REMOVED_TOGETHER: usize = 256;
 
 /// Tasks that are done after everything else.
 #[derive(Debug, Default)]
@@ -26,6 +30,8 @@ pub(super) struct Deferred {
     touched: TempList,
     /// The last one of them.
     last: Option<DirectoryId>,
+    /// Names that are still to be removed, once that has begun.
+    removing: Option<Drain>,
     /// The key of temporary names.
     key: RandomState,
     /// Directories that were unlocked for files that come after everything else, each with the mode
@@ -90,7 +96,9 @@ impl Download {
         if !self.scheduler.tasks.is_empty() {
             return true;
         }
-        self.remove_surplus(observer);
+        if self.take_up_surplus(observer) {
+            return true;
+        }
         if self.options.dry_run {
             return false;
         }
@@ -179,31 +187,73 @@ impl Download {
         same && one.size == other.size && same_time(one.modified, other.modified)
     }
 
-    fn remove_surplus(&mut self, observer: &mut dyn Observer) {
-        // Nothing is deleted unless that is asked for.
-        let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return };
-        if count == 0 {
-            return;
-        }
-        if let Some(kept) = self.state.keeps_surplus(count, most, self.options.dry_run) {
-            if kept.listed {
-                self.state.list_surplus(observer, &mut self.surplus);
+    /// Takes up the next names that the source did not have when it was listed; false if there are none.
+    fn take_up_surplus(&mut self, observer: &mut dyn Observer) -> bool {
+        if self.late.removing.is_none() {
+            // Nothing is deleted unless that is asked for.
+            let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return false };
+            if count == 0 {
+                return false;
             }
-            return observer.not_done(&kept.why);
+            if let Some(kept) = self.state.keeps_surplus(count, most, self.options.dry_run) {
+                if kept.listed {
+                    self.state.list_surplus(observer, &mut self.surplus);
+                }
+                observer.not_done(&kept.why);
+                return false;
+            }
         }
-        for pair in self.state.drained(observer, &mut self.surplus) {
+        let mut removing = self.late.removing.take().unwrap_or_else(|| self.state.drained(observer, &mut self.surplus));
+        let mut next = Vec::new();
+        while next.len() < REMOVED_TOGETHER
+            && let Some(pair) = removing.next()
+        {
             // Else it is told already.
-            let Some((path, _)) = self.state.read_back(observer, pair) else { continue };
-            let removed = match self.options.dry_run {
-                true => Ok(true),
-                false => self.unlocked(&path, |this| remove_all(&*this.store, &parse(&path)?, &this.options)),
-            };
-            match removed {
-                Ok(false) => observer.note(&format!("{}: kept, with what is left out in it", noted(&path))),
-                // Another process was faster.
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                removed => self.tell(observer, &path, EntryAction::Deleted, removed.map(drop)),
-            }
+            next.extend(self.state.read_back(observer, pair).map(|(path, _)| DownloadTask::Remove(path)));
+        }
+        self.late.removing = Some(removing);
+        let any = !next.is_empty();
+        // The last one is taken first.
+        self.scheduler.tasks.extend(next.into_iter().rev());
+        any
+    }
+
+    /// Has the server look whether it has a name that is to be removed.
+    pub(super) fn remove(
+        &mut self,
+        remote: &mut dyn Remote,
+        observer: &mut dyn Observer,
+        path: Vec<u8>,
+    ) -> Run<Turn<DownloadTask>> {
+        if !self.scheduler.takes_path(remote, path.len()) {
+            // No server has a name that cannot be asked for.
+            self.remove_now(observer, &path);
+            return Ok(Turn::Taken);
+        }
+        let call = Call::Stat { path: &path, wanted: Wanted::NOTHING };
+        Ok(self.scheduler.ask(remote, &call, DownloadTask::Remove(path.clone())))
+    }
+
+    pub(super) fn looked_before_removal(&mut self, observer: &mut dyn Observer, path: &[u8], error: Option<Error>) {
+        match error.map(|error| (error.kind, error)) {
+            // It has come meanwhile.
+            None => {}
+            Some((ErrorKind::NotFound | ErrorKind::NotDirectory, _)) => self.remove_now(observer, path),
+            // What is surplus stays, which is not what was asked for.
+            Some((_, error)) => self.state.failed(observer, path, &error),
+        }
+    }
+
+    fn remove_now(&mut self, observer: &mut dyn Observer, path: &[u8]) {
+        let removed = match self.options.dry_run {
+            true => Ok(true),
+            false => self.unlocked(path, |this| remove_all(&*this.store, &parse(path)?, &this.options)),
+        };
+        match removed {
+            Ok(false) => observer.note(&format!("{}: kept, with what is left out in it", noted(path))),
+            // Another process was faster.
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            removed => self.tell(observer, path, EntryAction::Deleted, removed.map(drop)),
         }
     }
 

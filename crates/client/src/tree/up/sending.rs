@@ -60,7 +60,7 @@ impl Upload {
             path: &path,
             keep_existing: self.options.keep_existing,
             parents: false,
-            mode: self.options.keep.made_with(entry.detail.node.mode),
+            mode: entry.detail.node.mode & 0o777,
             modified: Some(read),
             holes: self.has_holes(&entry.detail.node),
             hash,
@@ -142,7 +142,7 @@ impl Upload {
         self.make_above(entry.directory);
         let (path, node) = (entry.path.clone(), entry.detail.node.clone());
         let (kind, device) = (kinds::told(node.kind), node.device);
-        let call = Call::MakeNode { path: &path, kind, mode: self.options.keep.made_with(node.mode), device };
+        let call = Call::MakeNode { path: &path, kind, mode: node.mode & 0o777, device };
         self.scheduler.batch.push(&call, UploadTask::Entry(entry));
         extras.push(&mut self.scheduler.batch, &path, UploadTask::Extra);
         let modified = Some(NewTime::At(node.modified));

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 /// How many are open at most. Who goes on with one of those that were closed reads from the same position of a new one.
 const KEPT_MAX: usize = 32;
 
-/// A listing that nobody goes on with for so long makes room for the next one.
-const KEPT_FOR: Duration = Duration::from_secs(60);
+/// A listing that nobody goes on with for so long is over when the next one begins or goes on.
+const KEPT_FOR: Duration = Duration::from_secs(120);
 
 /// Where a listing goes on: the position in the directory, and the number under which it stays open, 0 for none.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -90,6 +90,7 @@ impl Listings {
     }
 
     fn kept(&self, number: u64) -> Option<Arc<Mutex<Parent>>> {
+        self.close_those_that_are_over();
         if number == 0 {
             return None;
         }
@@ -105,20 +106,23 @@ impl Listings {
         if is_on_disk(directory.directory()) || is_scarce() {
             return 0;
         }
-        let now = Instant::now();
         let mut open = self.lock();
-        let (mut kept, over): (Vec<Kept>, Vec<Kept>) =
-            open.kept.drain(..).partition(|kept| now.saturating_duration_since(kept.since) < KEPT_FOR);
-        let oldest = (0..kept.len()).min_by_key(|at| kept[*at].since).filter(|_| kept.len() >= KEPT_MAX);
-        let oldest = oldest.map(|at| kept.swap_remove(at));
+        let oldest = (0..open.kept.len()).min_by_key(|at| open.kept[*at].since);
+        let oldest = oldest.filter(|_| open.kept.len() >= KEPT_MAX).map(|at| open.kept.swap_remove(at));
         open.last += 1;
         let number = open.last;
-        kept.push(Kept { number, directory: Arc::new(Mutex::new(directory)), since: now });
-        open.kept = kept;
+        open.kept.push(Kept { number, directory: Arc::new(Mutex::new(directory)), since: Instant::now() });
         // To close may be to wait for a file system: others do not wait for that.
         drop(open);
-        drop((over, oldest));
+        drop(oldest);
         number
+    }
+
+    fn close_those_that_are_over(&self) {
+        let mut open = self.lock();
+        let over: Vec<Kept> = open.kept.extract_if(.., |kept| kept.since.elapsed() >= KEPT_FOR).collect();
+        drop(open);
+        drop(over);
     }
 
     fn close(&self, number: u64) {

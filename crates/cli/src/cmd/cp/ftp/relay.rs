@@ -110,7 +110,6 @@ impl Copy<'_> {
             verify: verify_of(self.options.check),
             base: None,
             holes: false,
-            owner_follows: false,
         };
         let (copied, is_verified) = match self.fetch_into(&item, &source, to, &put) {
             Err(failed) if self.options.keep_existing && failed.kind == Some(ErrorKind::AlreadyExists) => {
