@@ -180,6 +180,8 @@ fn what_is_deleted_here_is_missing_from_a_list_that_nobody_can_cut() {
     }
     scene.directory("here/kept");
     scene.write("here/gone", b"text");
+    // A name that cannot be asked for.
+    scene.write("here/two\nlines", b"text");
     let with = |words: &[&str]| run(&scene, site, &site.path("proxy"), words);
     with(&["ls", &server.url("tree")]).says(&["below 1024"]).fails();
     with(&["sync", "--delete", &server.url("tree"), "here"]).ends_with(0);

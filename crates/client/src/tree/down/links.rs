@@ -19,7 +19,7 @@ use xdfs_proto::base::{Error, ErrorKind, RelPath, Timestamp};
 use xdfs_proto::wire::path::{Attributes, Call, FileType, Wanted};
 
 /// So many names are looked at, and removed, at a time.
-const REMOVED_TOGETHER: usize = 256;
+const REMOVED_TOGETHER: usize = 2048;
 
 /// Tasks that are done after everything else.
 #[derive(Debug, Default)]
@@ -81,12 +81,10 @@ impl Download {
         if self.late.last.replace(id) == Some(id) {
             return;
         }
-        if let Some(directory) = self.state.directories.get(id)
-            && let Some(Timestamp { seconds, nanoseconds }) = directory.modified
-        {
-            let time = [&seconds.to_be_bytes()[..], &nanoseconds.to_be_bytes()].concat();
+        if let Some(directory) = self.state.directories.get(id) {
+            let bytes = |time: Timestamp| [&time.seconds.to_be_bytes()[..], &time.nanoseconds.to_be_bytes()].concat();
             // A time that is not kept is no loss of data.
-            let _ = self.late.touched.push(&directory.path, &time);
+            let _ = self.late.touched.push(&directory.path, &directory.modified.map(bytes).unwrap_or_default());
         }
     }
 
@@ -119,6 +117,13 @@ impl Download {
             if let (Ok(seconds), Ok(nanoseconds)) = (seconds.try_into(), nanoseconds.try_into()) {
                 let modified = Timestamp::new(i64::from_be_bytes(seconds), u32::from_be_bytes(nanoseconds));
                 self.set_time(observer, &path, Some(modified));
+            }
+            // Once for all of its names.
+            if self.options.durable
+                && let Err(error) = parse(&path).and_then(|at| self.store.sync(&at))
+                && error.kind != ErrorKind::NotFound
+            {
+                self.state.failed(observer, &path, &error);
             }
         }
         false
@@ -236,9 +241,11 @@ impl Download {
 
     pub(super) fn looked_before_removal(&mut self, observer: &mut dyn Observer, path: &[u8], error: Option<Error>) {
         match error.map(|error| (error.kind, error)) {
-            // It has come meanwhile.
-            None => {}
-            Some((ErrorKind::NotFound | ErrorKind::NotDirectory, _)) => self.remove_now(observer, path),
+            None => observer.note(&format!("{}: kept, since the source has it by now", noted(path))),
+            // The last is what no server can have.
+            Some((ErrorKind::NotFound | ErrorKind::NotDirectory | ErrorKind::InvalidPath, _)) => {
+                self.remove_now(observer, path);
+            }
             // What is surplus stays, which is not what was asked for.
             Some((_, error)) => self.state.failed(observer, path, &error),
         }
@@ -326,9 +333,6 @@ impl Download {
         let before = self.store.node(&above)?;
         let mode = self.store.unlock(&above).then_some(before.mode);
         let done = act(self);
-        if self.options.durable {
-            self.store.sync(&above)?;
-        }
         if mode.is_some() {
             self.store.change(&above, &AttributeChange { mode, ..AttributeChange::default() })?;
         }

@@ -78,7 +78,8 @@ impl Observer for TreeReporter<'_, '_> {
 
     fn should_continue(&mut self, summary: &Summary, bytes_moving: u64) -> bool {
         let moved = summary.bytes.saturating_add(bytes_moving);
-        self.moving.reach(moved.saturating_add(summary.files + summary.directories + summary.skipped));
+        let names = summary.files + summary.directories + summary.skipped + summary.others + summary.passed_over;
+        self.moving.reach(moved.saturating_add(names + summary.deleted));
         if self.shown.elapsed() >= SHOW_EVERY {
             self.shown = Instant::now();
             let progress = TreeProgress { summary: *summary, moving: bytes_moving, total: self.total.counted() };
