@@ -61,7 +61,8 @@ fn b19_a_hundred_thousand_random_joins_find_nothing_and_leave_nothing() {
     let before = resident_bytes().unwrap();
     all(JOINS);
     let grown = resident_bytes().unwrap().saturating_sub(before);
-    assert!(grown < 4 * MIB, "{} KiB more after {JOINS} JOINs", grown >> 10);
+    // Whatever is left of one takes more than 80 bytes; a busy machine has more of them at a time.
+    assert!(grown < 8 * MIB, "{} KiB more after {JOINS} JOINs", grown >> 10);
     session.close().unwrap();
     serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
 }

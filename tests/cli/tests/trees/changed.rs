@@ -123,9 +123,11 @@ fn a_directory_that_was_removed_is_not_taken_for_an_empty_one() {
     plant(&scene, "server", 12, 3);
     let server = scene.serve();
     scene.run(["sync", "--delete", &server.url(""), "copy"]).ends_with(0);
+    let mut cp = std::process::Command::new("cp");
+    let copied = cp.args(["-a", "copy", "whole"]).current_dir(scene.path("")).status();
+    assert!(copied.expect("cp runs").success());
     std::fs::remove_dir_all(scene.path("server")).expect("it is ours");
     scene.directory("server");
-    plant(&scene, "whole", 12, 3);
     let outcome = scene.run(["sync", "--delete", "--max-delete", "100", &server.url(""), "copy"]);
     outcome.fails().says(&["no such file"]);
     same(&scene, "whole", "copy", false);
