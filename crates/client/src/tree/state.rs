@@ -3,7 +3,7 @@
 use super::directories::Directories;
 use super::events::{EntryAction, Observer};
 use super::temp_list::{Drain, TempList};
-use super::{Summary, noted};
+use super::{Summary, TreeOptions, noted};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use xdfs_proto::base::{Error, ErrorKind};
@@ -106,6 +106,29 @@ impl TreeState {
         None
     }
 
+    /// Whether the names that the source does not have are removed: that requires that the source was read completely, and is
+    /// bounded by `--max-delete`.
+    pub(super) fn may_delete(
+        &mut self,
+        observer: &mut dyn Observer,
+        surplus: &mut TempList,
+        options: &TreeOptions,
+    ) -> bool {
+        // Nothing is deleted unless that is asked for.
+        let (Some(most), count) = (options.delete, surplus.count()) else { return false };
+        if count == 0 {
+            return false;
+        }
+        if let Some(kept) = self.keeps_surplus(count, most, options.dry_run) {
+            if kept.listed {
+                self.list_surplus(observer, surplus);
+            }
+            observer.not_done(&kept.why);
+            return false;
+        }
+        true
+    }
+
     /// Reads back part of a list that waited for the end. If that fails, names are missing.
     pub(super) fn read_back<T>(&mut self, observer: &mut dyn Observer, read: Result<T, Error>) -> Option<T> {
         read.map_err(|error| {
@@ -122,7 +145,7 @@ impl TreeState {
     }
 
     /// Lists names that would be removed if so many might be.
-    pub(super) fn list_surplus(&mut self, observer: &mut dyn Observer, surplus: &mut TempList) {
+    fn list_surplus(&mut self, observer: &mut dyn Observer, surplus: &mut TempList) {
         for pair in self.drained(observer, surplus) {
             // Else it is told already.
             let Some((path, _)) = self.read_back(observer, pair) else { continue };

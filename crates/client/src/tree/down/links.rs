@@ -194,19 +194,8 @@ impl Download {
 
     /// Takes up the next names that the source did not have when it was listed; false if there are none.
     fn take_up_surplus(&mut self, observer: &mut dyn Observer) -> bool {
-        if self.late.removing.is_none() {
-            // Nothing is deleted unless that is asked for.
-            let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return false };
-            if count == 0 {
-                return false;
-            }
-            if let Some(kept) = self.state.keeps_surplus(count, most, self.options.dry_run) {
-                if kept.listed {
-                    self.state.list_surplus(observer, &mut self.surplus);
-                }
-                observer.not_done(&kept.why);
-                return false;
-            }
+        if self.late.removing.is_none() && !self.state.may_delete(observer, &mut self.surplus, &self.options) {
+            return false;
         }
         let mut removing = self.late.removing.take().unwrap_or_else(|| self.state.drained(observer, &mut self.surplus));
         let mut next = Vec::new();

@@ -117,10 +117,12 @@ impl Upload {
     fn next_late_phase(&mut self, observer: &mut dyn Observer) -> bool {
         self.late.phase = match self.late.phase {
             LatePhase::Before => LatePhase::Linking(self.state.drained(observer, &mut self.late.links)),
-            LatePhase::Linking(_) => LatePhase::Removing(match self.may_delete(observer) {
-                true => self.state.drained(observer, &mut self.surplus),
-                false => Drain::default(),
-            }),
+            LatePhase::Linking(_) => {
+                LatePhase::Removing(match self.state.may_delete(observer, &mut self.surplus, &self.options) {
+                    true => self.state.drained(observer, &mut self.surplus),
+                    false => Drain::default(),
+                })
+            }
             LatePhase::Removing(_) => LatePhase::Touching(self.state.drained(observer, &mut self.late.touched)),
             LatePhase::Touching(_) => return false,
         };
@@ -402,23 +404,6 @@ impl Upload {
         }
     }
 
-    /// Deleting requires that the source was read completely, and is bounded by `--max-delete`.
-    fn may_delete(&mut self, observer: &mut dyn Observer) -> bool {
-        // Nothing is deleted unless that is asked for.
-        let (Some(most), count) = (self.options.delete, self.surplus.count()) else { return false };
-        if count == 0 {
-            return false;
-        }
-        if let Some(kept) = self.state.keeps_surplus(count, most, self.options.dry_run) {
-            if kept.listed {
-                self.state.list_surplus(observer, &mut self.surplus);
-            }
-            observer.not_done(&kept.why);
-            return false;
-        }
-        true
-    }
-
     /// Reports what a dry run reports at its end.
     fn tell_late(&mut self, observer: &mut dyn Observer) -> bool {
         for pair in self.state.drained(observer, &mut self.late.links) {
@@ -427,7 +412,7 @@ impl Upload {
             self.state.summary.others += 1;
             observer.done(&path, EntryAction::Made);
         }
-        if self.may_delete(observer) {
+        if self.state.may_delete(observer, &mut self.surplus, &self.options) {
             for pair in self.state.drained(observer, &mut self.surplus) {
                 // Else it is told already.
                 let Some((path, _)) = self.state.read_back(observer, pair) else { continue };
