@@ -11,6 +11,10 @@ use xdfs_xio::{
 
 const OPERATIONS: u32 = 1_000_000;
 
+/// A tenth of a millisecond: most of such runs end before the kernel has a busy machine do something else.
+const OPERATIONS_OF_SHORT: u32 = 2_000;
+const ROUNDS_OF_SHORT: usize = 500;
+
 struct Null;
 
 struct NullFlow;
@@ -46,11 +50,11 @@ pub(crate) fn run(count: usize, table: &mut Table) -> io::Result<()> {
         Ok(Handle::open(&stack, "nowhere", &Options::default())?)
     };
     let handles = [open(0)?, open(1)?, open(16)?];
-    let operations = table.work(OPERATIONS, OPERATIONS / 10);
+    let operations = table.work(OPERATIONS, OPERATIONS_OF_SHORT);
     let system = |name, handle| -> System<'_> { (name, Box::new(move || write(handle, operations))) };
     let mut systems = [system("none", &handles[0]), system("one", &handles[1]), system("sixteen", &handles[2])];
     // Short runs: many rounds, so that some are not disturbed.
-    let taken = rounds(count.max(table.work(31, 7)), &mut systems)?;
+    let taken = rounds(count.max(table.work(31, ROUNDS_OF_SHORT)), &mut systems)?;
     let [none, one, sixteen] = [0, 1, 2].map(|at| taken[at]);
     println!(
         "| a write of a byte through the handle alone | {:.1} ns | {:.1} ns | | |",
