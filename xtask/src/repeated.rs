@@ -1,6 +1,6 @@
 //! Runs all of CI several times in a row, every second time beside four busy processes: a test that depends on luck
 //! shows itself. Ten runs take longer than a working day has hours left, so a row that was interrupted goes on where
-//! it was, as long as the sources are the same. It must not decide what CI is.
+//! it was, as long as the sources are the same, also in another clone: commit its file. It must not decide what CI is.
 
 use crate::{Failure, Outcome, metadata, process, tree};
 use std::fs::{File, OpenOptions};
@@ -18,6 +18,9 @@ const BUSY: usize = 4;
 /// What may change within a row: the page and the folder in which its runs are written down.
 const WRITTEN_DOWN: [&str; 2] = [":!docs/durability.md", ":!bench/results"];
 
+/// The row so far. It is gone when the row is over.
+const ROW: &str = "bench/results/row-of-ci";
+
 /// Runs CI until `amount` runs in a row were green, and stops at the first that fails, whose output is kept.
 pub(crate) fn run(amount: Option<&str>) -> Outcome {
     let runs = match amount {
@@ -26,7 +29,7 @@ pub(crate) fn run(amount: Option<&str>) -> Outcome {
     };
     let folder = metadata::target_directory()?.join("repeated");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let row = Row { file: folder.join("row"), sources: sources()? };
+    let row = Row { file: tree::root().join(ROW), sources: sources()? };
     let green = row.green();
     for line in &green {
         println!("{line} (run before)");
