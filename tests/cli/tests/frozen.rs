@@ -101,9 +101,8 @@ fn remote(server: &Server) -> Arc<Remote> {
 
 /// Open files that wait for the frozen disk at a time.
 const HANGING: usize = 40;
-/// The time that anything on another export takes meanwhile, at most: whoever waited for the frozen disk would do so for
-/// ever, and a machine that does other things as well takes its time.
-const SOON: Duration = Duration::from_secs(5);
+/// The time that anything on another export takes meanwhile, at most.
+const SOON: Duration = Duration::from_secs(1);
 
 /// The longest of a few times that this takes.
 fn longest(mut act: impl FnMut()) -> Duration {
@@ -165,7 +164,7 @@ const UPLOADS: usize = 20;
 /// Threads that the uploads of these users get for one export, or one more: that depends on whose come first.
 const THREADS_OF_EXPORT: usize = 4;
 /// The time of a whole command on another export meanwhile, at most.
-const PROMPT: Duration = Duration::from_secs(10);
+const PROMPT: Duration = Duration::from_secs(2);
 
 fn key_of(number: usize) -> KeyPair {
     KeyPair::from_seed(&[number as u8 + 1; 32]).expect("a key")

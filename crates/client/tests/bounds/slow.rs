@@ -2,7 +2,7 @@
 //! little, and are cut at their deadline (B18, B28).
 
 use super::support::serving::{Serving, Setup};
-use super::support::{AT_ONCE, BLOCK, PATIENCE, assert_same, finish, pattern};
+use super::support::{BLOCK, PATIENCE, assert_same, finish, pattern};
 use super::{MIB, alone};
 use rustix::net::{AddressFamily, SocketType};
 use std::io::{ErrorKind, Read, Write};
@@ -65,7 +65,7 @@ fn five_thousand_silent_connections_keep_nobody_out_and_cost_little() {
     let before = resident_bytes().unwrap();
     // This process holds both ends, and the server closes the oldest.
     let silent: Vec<TcpStream> = (0..5000).map(|_| TcpStream::connect(address).unwrap()).collect();
-    assert!(real_transfer(&serving, 4) < AT_ONCE);
+    assert!(real_transfer(&serving, 4) < Duration::from_secs(1));
     let grown = resident_bytes().unwrap().saturating_sub(before);
     assert!(grown < 20 * MIB, "{} MiB for 5,000 silent connections", grown / MIB);
     assert!(serving.status()[1] <= ServerLimits::default().silent);
@@ -104,14 +104,14 @@ fn is_cut(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// The whole first flight of a login from this address, and what the server says to it at once.
+/// The whole first flight of a login from this address, and what the server says to it, which takes less than a second.
 fn greeted(from: Ipv4Addr, to: SocketAddr) -> (Status, TcpStream) {
     let mut stream = connect_from(from, to);
     let (_, mut tls) = ClientTls::start("localhost", &Certificates::Raw).unwrap();
     stream.write_all(&[ClientPreface::of(LOGIN).encode().to_vec(), tls.output()].concat()).unwrap();
-    stream.set_read_timeout(Some(AT_ONCE)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut answer = [0; PREFACE_BYTES];
-    stream.read_exact(&mut answer).expect("an answer at once");
+    stream.read_exact(&mut answer).expect("an answer within a second");
     let status = ServerPreface::decode(&answer).unwrap().status;
     if status == Status::Available {
         let mut record = [0; 1];
@@ -150,7 +150,7 @@ fn logins_that_say_much_and_not_all_are_bounded_in_memory() {
     let from = |number: usize| Ipv4Addr::new(127, 0, 4, 1 + (number % 250) as u8);
     let waiting: Vec<TcpStream> = (0..most).map(|number| unfinished(from(number), address)).collect();
     let opened = real_transfer(&serving, 2);
-    assert!(opened < AT_ONCE, "a real login took {opened:?}");
+    assert!(opened < Duration::from_secs(1), "a real login took {opened:?}");
     // The real one took the place of the oldest.
     assert_eq!(serving.status()[1], most - 1, "the others wait");
     let each = resident_bytes().unwrap().saturating_sub(before) / most as u64;
@@ -176,7 +176,7 @@ fn a_thousand_slow_peers_keep_nobody_out_and_all_are_cut_at_their_deadline() {
         slow.push((Instant::now(), stream, drips));
     }
     let opened = real_transfer(&serving, 8);
-    assert!(opened < AT_ONCE, "a real login took {opened:?}");
+    assert!(opened < Duration::from_secs(1), "a real login took {opened:?}");
 
     // From an attacker's address: let in at once, or told why not.
     let (status, _let_in) = greeted(Ipv4Addr::new(127, 0, 1, 1), address);
@@ -190,7 +190,7 @@ fn a_thousand_slow_peers_keep_nobody_out_and_all_are_cut_at_their_deadline() {
     assert!([Status::Busy, Status::TooManyOfYou].contains(&refused), "{refused:?}");
 
     let limits = ServerLimits::default();
-    let until = Instant::now() + limits.opening + 2 * AT_ONCE;
+    let until = Instant::now() + limits.opening + Duration::from_secs(5);
     let (mut dripped, mut drips_seen) = (Instant::now(), 0);
     while !slow.is_empty() {
         // Another byte now and then, and nobody's time is moved by it.
@@ -201,7 +201,7 @@ fn a_thousand_slow_peers_keep_nobody_out_and_all_are_cut_at_their_deadline() {
         slow.retain_mut(|(started, stream, drips)| {
             let cut = is_cut(stream) || due && *drips && stream.write_all(&[0]).is_err();
             drips_seen += usize::from(due && *drips && !cut);
-            let late = started.elapsed() > limits.opening + AT_ONCE;
+            let late = started.elapsed() > limits.opening + Duration::from_secs(1);
             assert!(cut || !late, "still there after {:?}", started.elapsed());
             !cut
         });
@@ -218,18 +218,15 @@ fn a_thousand_slow_peers_keep_nobody_out_and_all_are_cut_at_their_deadline() {
 fn a_thousand_channels_of_one_session_join_within_a_second() {
     let _one = alone();
     let serving = shipped();
-    let mut best = PATIENCE;
-    for _ in 0..3 {
-        let started = Instant::now();
-        let session = Session::connect(&ConnectOptions { channels: 1000, ..serving.options(1000) }).unwrap();
-        while session.joined() < 1000 && started.elapsed() < PATIENCE {
-            std::thread::yield_now();
-        }
-        best = best.min(started.elapsed());
-        assert_eq!(session.joined(), 1000);
-        session.close().unwrap();
+    let started = Instant::now();
+    let session = Session::connect(&ConnectOptions { channels: 1000, ..serving.options(1000) }).unwrap();
+    while session.joined() < 1000 && started.elapsed() < PATIENCE {
+        std::thread::yield_now();
     }
-    assert!(best < Duration::from_secs(1), "1,000 channels took {best:?}");
+    let took = started.elapsed();
+    assert_eq!(session.joined(), 1000);
+    assert!(took < Duration::from_secs(1), "1,000 channels took {took:?}");
+    session.close().unwrap();
 }
 
 #[test]
@@ -272,7 +269,7 @@ fn logins_that_stop_half_way_are_bounded_in_number_and_memory() {
         }
     }
     let opened = real_transfer(&serving, 2);
-    assert!(opened < AT_ONCE, "a real login took {opened:?}");
+    assert!(opened < Duration::from_secs(1), "a real login took {opened:?}");
     let grown = resident_bytes().unwrap().saturating_sub(before);
     let each = grown / most as u64;
     println!("{each} bytes for a login that stopped half way");

@@ -19,8 +19,6 @@ use xdfs_io::store::{Source, Stage};
 
 /// No event that is waited for takes this long, unless it never comes.
 pub const PATIENCE: Duration = Duration::from_secs(40);
-/// Whoever has to wait for others who wait takes many times that; a machine that does other things as well does not.
-pub const AT_ONCE: Duration = Duration::from_secs(5);
 /// The block size that tests ask for: the smallest, so that few bytes make many blocks.
 pub const BLOCK: usize = 64 * 1024;
 

@@ -15,7 +15,7 @@ use crate::losses::{again, stop};
 const SIGNALS: [Signal; 2] = [Signal::INT, Signal::KILL];
 
 /// How soon a program ends.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(1);
 
 /// Who is at the same place for so long waits there.
 const STAYS: Duration = Duration::from_millis(50);
