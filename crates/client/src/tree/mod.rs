@@ -326,8 +326,9 @@ pub(crate) fn noted(path: &[u8]) -> String {
     }
 }
 
-/// Which times count as equal: the coarsest file systems round to two seconds, but only if they
-/// have no fractions at all.
-pub(crate) fn same_time(one: Timestamp, other: Timestamp) -> bool {
-    one == other || ((one.nanoseconds == 0 || other.nanoseconds == 0) && one.seconds == other.seconds)
+/// Whether a target has the time of its source, as far as its file system keeps it: of the nine
+/// digits of a fraction exFAT keeps two, NTFS seven, and some keep none.
+pub(crate) fn same_time(source: Timestamp, target: Timestamp) -> bool {
+    let is_cut = |unit: u32| source.nanoseconds - source.nanoseconds % unit == target.nanoseconds;
+    source.seconds == target.seconds && (0..=9).any(|digits| is_cut(10_u32.pow(digits)))
 }

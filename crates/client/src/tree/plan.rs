@@ -128,7 +128,7 @@ pub(super) fn compare(pair: &Pair<'_>, options: &TreeOptions) -> TargetState {
 
 impl Pair<'_> {
     fn has_time(&self) -> Option<bool> {
-        self.source.modified.zip(self.target.modified).map(|(one, other)| same_time(one, other))
+        self.source.modified.zip(self.target.modified).map(|(source, target)| same_time(source, target))
     }
 
     fn has_size_and_time(&self) -> bool {

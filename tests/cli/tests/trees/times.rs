@@ -40,6 +40,17 @@ fn times_from_long_ago_and_far_ahead_go_along_and_are_known_again() {
 }
 
 #[test]
+fn a_fraction_that_the_source_does_not_have_is_another_time() {
+    synced(3, &[], &[], |way| {
+        let [source, copy] = [way.top, way.copy].map(|top| way.scene.path(format!("{top}/d1/e1/file-1")));
+        set_time(&source, 1_000_000_000, 0);
+        set_time(&copy, 1_000_000_000, 500_000_000);
+        assert_eq!(names(&way.run(&["--json"]), "copied"), ["d1/e1/file-1"]);
+        assert!(names(&way.run(&["--json"]), "copied").is_empty());
+    });
+}
+
+#[test]
 fn a_time_that_differs_is_set_where_the_content_is_found_equal() {
     synced(3, &[], &[], |way| {
         set_time(&way.at("d1/e1/file-1"), 1_000_000_000, 5);

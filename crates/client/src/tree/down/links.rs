@@ -187,9 +187,9 @@ impl Download {
         Ok(())
     }
 
-    fn is_equal(&self, one: &Node, other: &Node) -> bool {
+    fn is_equal(&self, source: &Node, target: &Node) -> bool {
         let same = self.options.skip_same && !self.options.checksum;
-        same && one.size == other.size && same_time(one.modified, other.modified)
+        same && source.size == target.size && same_time(source.modified, target.modified)
     }
 
     /// Takes up the next names that the source did not have when it was listed; false if there are none.

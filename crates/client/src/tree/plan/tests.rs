@@ -46,7 +46,7 @@ impl Name {
     }
 
     fn has_attributes_of(&self, other: &Self, keep: Preserve) -> bool {
-        same_time(self.modified, other.modified)
+        same_time(other.modified, self.modified)
             && (!keep.modes || self.kind == FileType::Symlink || self.mode == other.mode)
             && (!keep.owners || self.owner == other.owner)
     }
@@ -171,6 +171,20 @@ proptest! {
             prop_assert_eq!(plan, EntryPlan::Leave);
         }
     }
+}
+
+#[test]
+fn a_target_s_time_may_lack_digits_of_the_source_s_and_nothing_else() {
+    let same = |source, target| same_time(Timestamp::new(7, source), Timestamp::new(7, target));
+    for cut in [987_654_321, 987_654_320, 987_654_300, 987_654_000, 980_000_000, 0] {
+        assert!(same(987_654_321, cut), "{cut}");
+    }
+    for other in [987_654_322, 987_654_310, 987_653_000, 990_000_000, 1, u32::MAX] {
+        assert!(!same(987_654_321, other), "{other}");
+    }
+    assert!(!same(0, 500_000_000) && same(500_000_000, 0), "no file system adds a fraction");
+    assert!(!same_time(Timestamp::new(7, 0), Timestamp::new(8, 0)));
+    assert!(!same(u32::MAX, 0), "whatever a store says");
 }
 
 #[test]

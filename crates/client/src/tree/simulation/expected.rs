@@ -225,7 +225,7 @@ impl Outcome<'_> {
             return Ok(());
         }
         let restless = source.kind == NodeKind::Directory && self.changes.reach_below(path);
-        if !same_time(after.modified, source.modified) && !restless {
+        if !same_time(source.modified, after.modified) && !restless {
             return Err(format!("time {:?} became {:?}", source.modified, after.modified));
         }
         let made = self.before.values().all(|before| before.inode != after.inode);

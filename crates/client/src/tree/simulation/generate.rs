@@ -4,7 +4,7 @@
 use super::files::{Found, Inode, SimulatedFiles};
 use super::random::Random;
 use super::server::Refusals;
-use crate::tree::{Preserve, TreeOptions, join};
+use crate::tree::{Preserve, TreeOptions, join, same_time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use xdfs_io::store::Existing;
@@ -124,7 +124,7 @@ fn file(random: &mut Random) -> Inode {
 }
 
 fn time(random: &mut Random) -> Timestamp {
-    Timestamp::new(100 + random.below(3) as i64, random.pick(&[5, 6]))
+    Timestamp::new(100 + random.below(3) as i64, random.pick(&[0, 50, 54]))
 }
 
 /// Adds names to a tree.
@@ -258,7 +258,7 @@ fn add_surplus(random: &mut Random, target: &SimulatedFiles) {
 fn tell_apart(source: &SimulatedFiles, target: &SimulatedFiles) {
     for (path, found) in source.walk() {
         let alike = |there: &Found| {
-            (there.kind, there.modified) == (found.kind, found.modified) && there.content != found.content
+            there.kind == found.kind && same_time(found.modified, there.modified) && there.content != found.content
         };
         if found.kind == NodeKind::Regular && target.find(&path).is_ok_and(|there| alike(&there)) {
             target.edit(&path, |inode| inode.modified.seconds += 50);

@@ -250,7 +250,7 @@ impl Upload {
         let arrived = match &outcome {
             Ok(Answer::Attributes(told)) if told.kind == kinds::told(node.kind) => match node.kind {
                 NodeKind::Regular => {
-                    told.size == Some(node.size) && told.modified.is_some_and(|time| same_time(time, node.modified))
+                    told.size == Some(node.size) && told.modified.is_some_and(|time| same_time(node.modified, time))
                 }
                 // Made anew if its text differs.
                 NodeKind::Symlink => self.has_text(&entry, told.target),

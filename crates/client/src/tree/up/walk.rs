@@ -147,7 +147,7 @@ impl Upload {
         let links = node.kind == NodeKind::Symlink && told.kind == FileType::Symlink;
         let text = if links { self.store.read_symlink(&at).ok() } else { None };
         // Extended attributes are not reported: if there are any they are sent again.
-        let same_time = told.modified.is_none_or(|time| same_time(time, node.modified));
+        let same_time = told.modified.is_none_or(|time| same_time(node.modified, time));
         let pair = Pair {
             source: Facts::of_node(&node, text.as_deref()),
             target: Facts::of_told(told),
