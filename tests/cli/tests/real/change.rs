@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags, Timespec, Timestamps, utimensat};
 use xdfs_test_cli::pattern;
 
 use super::random::Random;
@@ -20,6 +20,9 @@ const PICKS_MAX: usize = 50;
 
 /// Seconds since 1970 that files get: long before, just before, zero, usual, and after 2038.
 const TIMES: [i64; 7] = [-2_000_000_000, -1, 0, 1, 1_000_000_000, 1_700_000_000, 4_000_000_000];
+
+/// In 1985, in seconds since 1970.
+const DAY: i64 = 500_000_000;
 
 /// What names are made of: bytes before and behind a number. The last are those that xdfs gave its own files in earlier versions.
 const NAMES: [(&[u8], &[u8]); 17] = [
@@ -236,9 +239,8 @@ impl<'a> Changer<'a> {
     fn rename(&mut self, path: &Path, metadata: &fs::Metadata) -> io::Result<()> {
         let Some(other) = self.pick() else { return Ok(()) };
         let fresh = self.fresh();
-        let over = fs::symlink_metadata(&other).is_ok_and(|there| {
-            there.is_file() && metadata.is_file() && !alike(&there, metadata) && self.random.below(2) == 0
-        });
+        let over = fs::symlink_metadata(&other)
+            .is_ok_and(|there| there.is_file() && metadata.is_file() && self.random.below(2) == 0);
         fs::rename(path, if over { other } else { fresh })
     }
 
@@ -261,14 +263,15 @@ impl<'a> Changer<'a> {
         let tv_nsec = *self.random.pick(&[0, 1, 500_000_000, 999_999_999]);
         let time = Timespec { tv_sec, tv_nsec };
         let times = Timestamps { last_access: time, last_modification: time };
-        Ok(rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     fn link(&mut self, path: &Path) -> io::Result<()> {
         let Some(other) = self.pick() else { return Ok(()) };
         let fresh = self.fresh();
         let (there, metadata) = (fs::symlink_metadata(&other), fs::symlink_metadata(path)?);
-        let over = there.is_ok_and(|there| there.is_file() && !alike(&there, &metadata) && self.random.below(2) == 0);
+        let another = there.is_ok_and(|there| there.is_file() && there.ino() != metadata.ino());
+        let over = another && self.random.below(2) == 0;
         if over {
             fs::remove_file(&other)?;
         }
@@ -276,9 +279,26 @@ impl<'a> Changer<'a> {
     }
 }
 
-/// Whether nobody who compares sizes and times can tell two files: then a change would rightly not be seen.
-fn alike(one: &fs::Metadata, other: &fs::Metadata) -> bool {
-    one.len() == other.len() && (one.mtime(), one.mtime_nsec()) == (other.mtime(), other.mtime_nsec())
+/// Gives files of `source` another time that only their content tells from those of `copy`: who compares sizes and times would
+/// rightly see no change. Times of one second count as one, since a copy may lack the fraction.
+pub fn tell_apart(source: &Path, copy: &Path) {
+    let mut names = Vec::new();
+    list(source, &mut names);
+    names.sort();
+    for (number, path) in names.iter().enumerate() {
+        let same = copy.join(path.strip_prefix(source).expect("it is below"));
+        let (one, Ok(other)) = (fs::symlink_metadata(path).expect("it is there"), fs::symlink_metadata(&same)) else {
+            continue;
+        };
+        let alike = one.is_file() && other.is_file() && (one.len(), one.mtime()) == (other.len(), other.mtime());
+        let read = |path: &Path| fs::read(path).expect("it can be read");
+        if alike && (one.mtime_nsec() != other.mtime_nsec() || read(path) != read(&same)) {
+            // No file has a time of that day.
+            let time = Timespec { tv_sec: DAY + number as i64, tv_nsec: 0 };
+            let times = Timestamps { last_access: time, last_modification: time };
+            utimensat(CWD, path, &times, AtFlags::empty()).expect("it has a time");
+        }
+    }
 }
 
 /// Removes a name with what is below it, unless that is much.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use xdfs_test_cli::{Delay, Mounted, Outcome, Running, Scene, Server, pass};
 
 use super::array;
-use super::change::Changer;
+use super::change::{Changer, tell_apart};
 use super::judge::{Kept, differences, leftovers};
 use super::source::{Bounds, Tree};
 
@@ -160,6 +160,9 @@ impl<'a> Bench<'a> {
         }
         let mut changer = Changer::new(&source, seed, plan.archive());
         changer.change(40 + changer.names() / 20);
+        if plan.syncs() {
+            tell_apart(&source, &copy);
+        }
         Run { source, target, copy }
     }
 
