@@ -343,8 +343,8 @@ fn ranges_are_locked_against_other_mounts_and_their_owners_keep_them_as_posix_sa
         fcntl.fcntl(one, 37, own)  # F_OFD_SETLK\n\
         os.close(os.open(here, os.O_RDWR))\n\
         assert not others(3) and others(5)\n\
-        os.close(one)\n\
-        assert others(3)\n";
+        os.close(one)  # the kernel tells of it behind the call\n\
+        assert any(others(3) for _ in range(500))\n";
     let mut python = std::process::Command::new("python3");
     run(python.args(["-c", script]).arg(mount.path("file")).arg(other.path("file")));
     // Who waits has it when its owner is killed.
