@@ -154,7 +154,7 @@ fn without_a_good_proxy_nothing_is_sent_and_the_reason_said() {
     ] {
         let refused = run(&scene, site, &site.path(proxy), &["cp", url, "g"]);
         refused.ends_with(code).says(&[words]);
-        assert!(!refused.text().contains("PRIVATE KEY"), "{}", refused.text());
+        assert!(!refused.messages.contains("PRIVATE KEY"), "{}", refused.messages);
         assert!(!scene.path("g").exists());
     }
     // A server that knows no certificates is not asked for its files in the clear.
