@@ -56,7 +56,7 @@ fn a_short_name_stands_for_a_server_in_every_command() {
 
 #[test]
 fn the_limit_of_a_server_holds_for_copies_and_what_is_typed_counts_before_it() {
-    const SIZE: usize = 2 << 20;
+    const SIZE: usize = 4 << 20;
     let scene = Scene::new();
     let server = scene.serve_for("anna", "anna");
     let text = format!(
@@ -71,7 +71,7 @@ fn the_limit_of_a_server_holds_for_copies_and_what_is_typed_counts_before_it() {
         copied.ends_with(0).objects()[0]["seconds"].as_f64().unwrap()
     };
     let limited = seconds(&[]);
-    assert!((1.8..4.0).contains(&limited), "{limited} s for 2 MiB at 1 MiB/s");
+    assert!((3.8..8.0).contains(&limited), "{limited} s for 4 MiB at 1 MiB/s");
     assert!(seconds(&["--bwlimit", "off"]) < limited / 2.0);
 }
 

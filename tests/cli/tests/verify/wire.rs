@@ -23,7 +23,7 @@ fn copies(scene: &Scene, relay: &Relay, content: &[u8], upload: bool, options: &
 #[test]
 fn a_bit_that_turns_over_on_the_wire_is_sent_again_at_clear() {
     for (upload, channels, size) in
-        [(true, "1", SIZES[0]), (true, "4", SIZES[1]), (false, "4", SIZES[0]), (false, "1", SIZES[1])]
+        [(true, "1", SIZES[0]), (true, "4", SIZES[1]), (false, "1", SIZES[0]), (false, "4", SIZES[1])]
     {
         let scene = Scene::new();
         let server = scene.serve();
