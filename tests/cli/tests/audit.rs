@@ -125,7 +125,7 @@ fn who_got_a_token_keeps_its_issuer_neither_waiting_nor_out() {
     let scene = Scene::new();
     const RATE: u64 = 64 << 10;
     let (server, key) = with_token(&scene, &format!("audit-bytes-per-second = {RATE}\nsessions-per-user = 1"));
-    for number in 0..1500 {
+    for number in 0..3000 {
         scene.write(format!("tree/{number:0>200}"), b"x");
     }
     let started = Instant::now();

@@ -243,6 +243,7 @@ fn a_session_that_waits_for_a_frozen_disk_counts_until_its_threads_have_ended() 
         let server = serve(&scene, mounted, SESSIONS);
         let other = server.url_in("other", "");
         scene.run(["ls", &other]).ends_with(0);
+        until("the look is over", || ended_sessions(&scene) == 1);
         let frozen = Frozen::new(&mounted.ext4);
         let before = ended_sessions(&scene);
         for number in 1..=SESSIONS {

@@ -17,6 +17,8 @@ const OUTAGE: u64 = 2;
 /// What an attempt costs at most whose receiver noted everything at its end: a block of each of four channels, what is in
 /// buffers, and what was sent twice.
 const UNDER_WAY: u64 = 8 << 20;
+/// More than a login sends: a transfer has begun.
+const BEGUN: u64 = 64 << 10;
 /// Longest wait for a marker, which takes five seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What is written between two markers, as `docs/durability.md` says.
@@ -150,6 +152,12 @@ impl Script {
         let running = self.start(&relay, kill);
         let (first, last) = MOMENTS_MS;
         pass(Duration::from_millis(first + kill * 7919 % (last - first)));
+        // A transfer that has not begun does not end either.
+        let since = Instant::now();
+        while relay.passed() < BEGUN {
+            assert!(since.elapsed() < PATIENCE, "nothing is sent");
+            std::thread::yield_now();
+        }
         let of_server = !self.kill(kill, running, false);
         self.account(relay.passed(), if of_server { MARKER_BYTES } else { UNDER_WAY });
     }

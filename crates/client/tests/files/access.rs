@@ -308,7 +308,10 @@ fn what_was_read_ahead_is_read_again_after_an_own_change_and_after_a_lock() {
 fn a_file_that_cannot_be_opened_for_a_moment_is_opened_then() {
     let serving = Serving::start();
     let program = serving.directory.file("program");
-    std::fs::copy("/bin/cat", &program).unwrap();
+    // By another program: what another test starts has the descriptors of this process for a moment, and nobody
+    // executes a file that is open for writing.
+    let copied = std::process::Command::new("cp").arg("/bin/cat").arg(&program).status();
+    assert!(copied.is_ok_and(|status| status.success()));
     let mut running = std::process::Command::new(&program).stdin(std::process::Stdio::piped()).spawn().unwrap();
     std::thread::scope(|scope| {
         // A program that runs is not opened to write: "text file busy".

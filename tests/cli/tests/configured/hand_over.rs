@@ -1,6 +1,7 @@
 //! A reload for which another process has to take over: whoever is served is served on, and held to what the file says.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -205,6 +206,12 @@ fn sessions_that_stayed_are_ended_behind_the_process_that_took_over() {
     assert!(!sending.wait().unwrap().success(), "its server is gone");
 }
 
+/// Another program copies it: nobody executes a file that is open for writing, and what another test starts has the
+/// descriptors of this process for a moment.
+fn copy_of_program(to: &Path) {
+    assert!(Command::new("cp").arg(xdfs_binary()).arg(to).status().expect("cp is there").success());
+}
+
 #[test]
 fn a_server_whose_program_was_replaced_hands_over_as_before() {
     let scene = scene();
@@ -212,14 +219,14 @@ fn a_server_whose_program_was_replaced_hands_over_as_before() {
     scene.directory("c");
     scene.write("server.toml", format!("{AUDIT}{one}").as_bytes());
     let program = scene.path("program");
-    std::fs::copy(xdfs_binary(), &program).expect("room for a copy");
+    copy_of_program(&program);
     let mut command = Command::new(&program);
     command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--config", "server.toml"]);
     command.current_dir(scene.path("."));
     scene.dress("somebody", &mut command);
     let server = Server::start(command, &[]);
     // As a package manager does it.
-    std::fs::copy(xdfs_binary(), scene.path("new")).expect("room for a copy");
+    copy_of_program(&scene.path("new"));
     std::fs::rename(scene.path("new"), &program).expect("our own file");
     // The process that takes over starts another one, which the next reload needs.
     let first = child_of(server.process()).expect("a process waits to take over");

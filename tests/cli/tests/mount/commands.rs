@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use xdfs_test_cli::{Running, Scene, Server, xdfs_binary};
 
 use crate::losses::again;
-use crate::{Mount, is_mounted, run};
+use crate::{Mount, is_mounted, run, unmount_by};
 
 #[test]
 fn the_command_ends_when_it_is_mounted_and_a_signal_or_umount_unmounts() {
@@ -18,7 +18,7 @@ fn the_command_ends_when_it_is_mounted_and_a_signal_or_umount_unmounts() {
     let point_name = point.to_str().unwrap();
     scene.run(["mount", &server.url(""), point_name]).ends_with(0).is_silent();
     assert_eq!(fs::read(point.join("file")).unwrap(), b"content");
-    run(Command::new("umount").arg(&point));
+    unmount_by(&["umount", "--"], &point);
     assert!(!is_mounted(&point));
     for signal in [Signal::TERM, Signal::INT] {
         let mount = Mount::new(&scene, &server, &[]);

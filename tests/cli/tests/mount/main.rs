@@ -20,6 +20,7 @@ mod torture;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use xdfs_test_cli::{Outcome, Running, Scene, Server};
@@ -100,6 +101,19 @@ fn python(directory: &Path, script: &str) -> String {
 }
 
 #[track_caller]
+/// Unmounts with another program. What another test starts has the files that this process has open, for a moment.
+fn unmount_by(words: &[&str], point: &Path) {
+    let began = Instant::now();
+    loop {
+        let output = Command::new(words[0]).args(&words[1..]).arg(point).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            return;
+        }
+        assert!(text.contains("busy") && began.elapsed() < Duration::from_secs(2), "{words:?}: {text}");
+    }
+}
+
 fn run(command: &mut Command) -> String {
     let home = std::env::temp_dir();
     let output = command.env("HOME", home).output().unwrap();

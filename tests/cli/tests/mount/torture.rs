@@ -202,7 +202,12 @@ fn names_are_made_moved_and_removed_once_while_the_server_is_killed() {
     }
     println!("names: {kills} kills, {rounds} rounds");
     assert!(kills >= length, "{kills} kills in {length} s");
-    assert_eq!(scene.names("server"), Vec::<String>::new(), "nothing is left after {kills} kills");
+    // The kernel tells of the last close when it was made.
+    let ended = Instant::now();
+    while !scene.names("server").is_empty() {
+        assert!(ended.elapsed() < Duration::from_secs(10), "left after {kills} kills: {:?}", scene.names("server"));
+        std::thread::yield_now();
+    }
     mount.unmount();
 }
 

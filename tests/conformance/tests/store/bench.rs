@@ -269,7 +269,10 @@ pub(crate) fn as_nobody(test: &str, check: impl FnOnce(&Path)) -> Option<Scratch
     // A copy of the program, since the folder it is in may be closed to others.
     let beside = Scratch::on_tmpfs();
     let program = beside.path().join("program");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By another program: what another test starts has the descriptors of this process for a moment, and nobody
+    // executes a file that is open for writing.
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
+    assert!(copied.is_ok_and(|status| status.success()));
     let mut command = Command::new(&program);
     command.args(["--exact", test]).env(AS_NOBODY, scratch.path());
     if rustix::process::geteuid().is_root() {
