@@ -51,7 +51,8 @@ fn intervals_look_the_same() {
     for outcome in [&ours, &theirs] {
         let time = |line: &str| line.trim().strip_prefix("Time:").map(|time| time.trim().to_owned());
         let times: Vec<_> = outcome.out.lines().filter_map(time).collect();
-        assert!(times[..2].iter().all(|time| time.starts_with("00:1.0") || time.starts_with("00:0.9")), "{times:?}");
+        // Who is woken late says so.
+        assert!(times[..2].iter().all(|time| time.starts_with("00:1.") || time.starts_with("00:0.9")), "{times:?}");
     }
 }
 
@@ -99,7 +100,7 @@ fn its_server_sends_to_our_client_until_that_has_had_enough() {
         return;
     }
     let mut server = globus("-s -S -D tcp");
-    let client = xioperf(&format!("-c 127.0.0.1:{} -D tcp -R -t 0.3", server.port())).succeeds();
+    let client = xioperf(&format!("-c 127.0.0.1:{} -D tcp -R -t 2", server.port())).succeeds();
     assert!(client.errors.contains("Time exceeded.  Terminating."), "{client:?}");
     assert_ne!(client.field("Bytes recv:"), "0.00 M");
     server.wait();

@@ -148,8 +148,8 @@ fn both_ends_agree_on_a_protocol_and_the_server_knows_the_name_that_was_asked_fo
 #[test]
 fn what_is_no_tls_what_leaves_and_what_says_nothing_is_refused() {
     let directory = certificates();
-    let listen = || {
-        let server = Server::listen(&stack(&directory, &format!("{SERVER};handshake=50ms")), "127.0.0.1:0").unwrap();
+    let listen = |handshake: &str| {
+        let server = Server::listen(&stack(&directory, &format!("{SERVER}{handshake}")), "127.0.0.1:0").unwrap();
         let contact = server.contact().unwrap();
         (server, TcpStream::connect(contact).unwrap())
     };
@@ -164,13 +164,13 @@ fn what_is_no_tls_what_leaves_and_what_says_nothing_is_refused() {
         told.recv_timeout(PATIENCE).unwrap()
     };
     for blocking in [true, false] {
-        let (server, mut peer) = listen();
+        let (server, mut peer) = listen("");
         peer.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         assert_eq!(outcome(&server, blocking), ErrorKind::Protocol);
-        let (server, peer) = listen();
+        let (server, peer) = listen("");
         drop(peer);
         assert_eq!(outcome(&server, blocking), ErrorKind::Lost);
-        let (server, peer) = listen();
+        let (server, peer) = listen(";handshake=50ms");
         assert_eq!(outcome(&server, blocking), ErrorKind::TimedOut);
         drop(peer);
     }
