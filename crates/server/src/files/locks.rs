@@ -15,7 +15,7 @@ use std::time::Instant;
 use xdfs_io::store::OpenFile;
 use xdfs_proto::base::{Error, ErrorKind, Extent};
 use xdfs_proto::range_locks::{RangeLock, RangeLocks};
-use xdfs_proto::wire::file::{FileAnswer, FileCall, LockOwner};
+use xdfs_proto::wire::file::{FileAnswer, FileCall, LockOwner, range_to_the_end};
 
 /// Ranges that one user may have locked in all files: each takes some memory of the kernel.
 pub(super) const RANGES_MAX: usize = 4096;
@@ -223,10 +223,16 @@ impl Handle {
     }
 
     /// Ends its locks, and its places in line.
+    ///
+    /// Closing is not enough: a child that this process has just forked has the descriptors, too, until
+    /// it executes its program.
     pub(super) fn end_locks(&self) {
         if let Object::File(file) = &self.object {
             let owners = std::mem::take(&mut *lock(&file.locks.ranges));
+            owners.0.values().for_each(RangeOwner::end);
             drop(owners);
+            // One that cannot be unlocked loses its lock when it is closed.
+            self.descriptors().pinned(self.id).map(|file| file.unlock());
         }
         lock(&self.reserved.server.waiting).close(&self.opened.identity, self.id);
     }
@@ -245,6 +251,12 @@ impl RangeOwner {
         // Fewer are never refused.
         self.slot.resize(self.held.len())?;
         taken
+    }
+
+    /// Ends all its locks.
+    fn end(&self) {
+        // Without it they end when the file is closed.
+        let _ = range_to_the_end(0).map(|all| self.file.unlock_range(all));
     }
 
     fn unlock(&mut self, range: Extent) -> Result<(), Error> {
