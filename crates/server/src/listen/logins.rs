@@ -65,7 +65,6 @@ impl Server {
     }
 
     pub(super) fn on_accepted(&mut self, link: Link) {
-        let now = self.dispatch.now();
         // An account that was added before this connection was made may log in.
         if let Some(ends) = self.config.directory.read_changes() {
             self.end_revoked(&*ends);
@@ -92,6 +91,8 @@ impl Server {
             Ok(socket) => socket,
             Err(error) => return self.tell_refusal(peer, format!("cannot watch the connection: {error}")),
         };
+        // What was done until here is not the client's time.
+        let now = self.dispatch.now();
         if let Some(victim) = self.logins.admission.arrive(socket, source, now) {
             self.disconnect(victim, "made room for newer connections");
         }
