@@ -22,7 +22,7 @@ pub use disk::with_small_disk;
 pub use mounted::{Mounted, with_file_systems};
 pub use relay::Relay;
 pub use run::{Outcome, Running, is_running};
-pub use scene::{STAGING, Scene, Stacks, pattern};
+pub use scene::{LISTEN, STAGING, Scene, Stacks, pattern};
 pub use server::Server;
 pub use sockets::{TcpState, tcp_sockets};
 pub use terminal::Terminal;

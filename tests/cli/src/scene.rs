@@ -13,6 +13,10 @@ use crate::{Outcome, Running, Server, Terminal, xdfs_binary};
 /// Where part files and journals are.
 pub const STAGING: &str = ".xdfs-staging";
 
+/// Where a server listens that may be started again. No client has a port of this address, and few others listen
+/// there, so that nobody takes its port in between.
+pub const LISTEN: &str = "127.0.0.2:0";
+
 /// A directory of a test's own; removed when the test passes, kept when it fails.
 #[derive(Debug)]
 pub struct Scene {
@@ -247,7 +251,7 @@ impl Scene {
             words.extend(["--allow-anonymous", "rw"]);
         }
         if !options.contains(&"--listen") {
-            words.extend(["--listen", "127.0.0.1:0"]);
+            words.extend(["--listen", LISTEN]);
         }
         words.extend(options);
         let server = Server::start(self.command(["serve", "--json"]), &words);

@@ -1,17 +1,21 @@
 //! What goes wrong: the message names the file and the cause, the exit code the kind, and no file is half there.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketType};
 use xdfs_test_cli::{Running, Scene, Server, exit, pattern, with_small_disk, xdfs_binary};
 
-/// A port where nobody listens: it was free a moment ago, and the kernel gives it to nobody else so soon.
-fn dead_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").to_string()
+/// An address where nobody listens, as long as the socket has it.
+fn dead_address() -> (OwnedFd, String) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    let address = rustix::net::getsockname(&socket).expect("its address");
+    (socket, SocketAddr::try_from(address).expect("one of IPv4").to_string())
 }
 
 /// The export may be written, and says so: what cannot be is the file system.
@@ -59,7 +63,8 @@ fn a_missing_source_is_named() {
 #[test]
 fn a_missing_local_source_needs_no_server_to_be_noticed() {
     let scene = Scene::new();
-    let url = format!("xdfs://{}/data/x", dead_address());
+    let (_socket, address) = dead_address();
+    let url = format!("xdfs://{address}/data/x");
     scene.run(["cp", "gone", &url]).ends_with(exit::NOT_FOUND).says(&["gone"]);
 }
 
@@ -67,7 +72,7 @@ fn a_missing_local_source_needs_no_server_to_be_noticed() {
 fn a_server_that_is_not_there_is_told_with_its_address() {
     let scene = Scene::new();
     scene.write("a", b"x");
-    let address = dead_address();
+    let (_socket, address) = dead_address();
     let url = format!("xdfs://{address}/data/x");
     scene.run(["cp", "a", &url]).ends_with(exit::CONNECTION_LOST).says(&["error: ", &address, "refused", "xdfs serve"]);
     scene.run(["cp", &url, "b"]).ends_with(exit::CONNECTION_LOST).says(&[&address]);

@@ -7,7 +7,7 @@
 use rustix::process::Signal;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
-use xdfs_test_cli::{Relay, Running, Scene, Server, pattern};
+use xdfs_test_cli::{LISTEN, Relay, Running, Scene, Server, pattern};
 
 /// Bytes of the file, kills, and seconds without a link, where nobody asks for others: `XDFS_KILLS_BYTES`, `XDFS_KILLS`,
 /// `XDFS_KILLS_OUTAGE`.
@@ -261,7 +261,7 @@ fn run(form: Form) -> Report {
     let content = pattern(usize::try_from(form.size).expect("it fits"), 41);
     scene.write("source", &content);
     scene.write("server/file", b"old");
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let address = server.address().to_owned();
     let mut script = Script { scene, server: Some(server), address, form, sent: 0, lost: 0, began: Instant::now() };
     for kill in 0..form.kills {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use xdfs_client::file::{File, OpenOptions, Remote};
 use xdfs_client::{ConnectOptions, Error, ErrorKind, Pinned};
-use xdfs_test_cli::{Relay, Scene, Server};
+use xdfs_test_cli::{LISTEN, Relay, Scene, Server};
 use xdfs_test_crash::scenario::Tracer;
 
 const OPTIONS: OpenOptions = OpenOptions::new().read(true).write(true).create(true);
@@ -66,7 +66,7 @@ fn a_sync_that_failed_once_fails_for_all_who_had_the_file_open_until_they_close_
         return;
     }
     let scene = Scene::new();
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let relay = Relay::paced(&server, 1 << 30);
     let (first, second) = (remote_at(&relay.address(), &server), remote(&server));
     let (file, other) = (open(&first, "f"), open(&second, "f"));
@@ -110,7 +110,7 @@ fn what_a_failed_sync_lost_is_written_again_after_a_restart_and_then_synced() {
         return;
     }
     let scene = Scene::new();
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let address = server.address().to_owned();
     let remote = remote(&server);
     let file = open(&remote, "f");
@@ -132,7 +132,7 @@ fn a_write_that_failed_says_so_and_the_next_one_and_other_files_go_on() {
         return;
     }
     let scene = Scene::new();
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let remote = remote(&server);
     let (file, beside) = (open(&remote, "f"), open(&remote, "g"));
     file.write_at(b"written", 0).unwrap();
@@ -159,7 +159,7 @@ fn an_open_that_finds_no_descriptor_says_so_and_open_files_go_on() {
         return;
     }
     let scene = Scene::new();
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let remote = remote(&server);
     let file = open(&remote, "f");
     failing(&scene, &server, "openat,openat2", "EMFILE", || {

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use xdfs_client::file::{File, OpenOptions, Remote};
 use xdfs_client::{ConnectOptions, ErrorKind, Pinned};
-use xdfs_test_cli::{Scene, Server};
+use xdfs_test_cli::{LISTEN, Scene, Server};
 use xdfs_test_crash::loopback::Disk;
 
 /// Operations where nobody asks for others (`XDFS_OPERATIONS`), and how long a server lives (`XDFS_SERVER_MS`).
@@ -176,7 +176,7 @@ fn a_file_is_what_a_buffer_is_though_its_server_loses_what_was_not_synced() {
     let (seed, operations) = (number("XDFS_SEED", 22), number("XDFS_OPERATIONS", OPERATIONS));
     println!("XDFS_SEED={seed}");
     let scene = Arc::new(Scene::new());
-    let server = serve(&scene, &disk, "127.0.0.1:0");
+    let server = serve(&scene, &disk, LISTEN);
     let file = File::open(&remote(&server), "data/f", &OPTIONS.deny(false, true)).unwrap();
     // Its name is there from now on.
     file.sync_all().unwrap();
@@ -210,7 +210,7 @@ fn a_file_is_what_a_buffer_is_though_its_server_loses_what_was_not_synced() {
 fn what_a_power_cut_undid_is_written_again_but_not_over_what_somebody_else_wrote_since() {
     let Some(mut disk) = Disk::new() else { return };
     let scene = Scene::new();
-    let server = serve(&scene, &disk, "127.0.0.1:0");
+    let server = serve(&scene, &disk, LISTEN);
     let address = server.address().to_owned();
     let remote = remote(&server);
     let file = File::open(&remote, "data/f", &OPTIONS).unwrap();

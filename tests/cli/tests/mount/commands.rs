@@ -205,13 +205,15 @@ fn an_unmounted_directory_ends_its_session_in_order() {
     scene.directory("server");
     let log = fs::File::create(scene.path("log")).unwrap();
     let mut command = scene.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
-    command.stderr(log);
-    let server = Server::start(command, &["--quiet", "--export", "data=server", "--allow-anonymous", "rw"]);
+    command.stderr(log).env("XDFS_LOG", "session=info");
+    let server = Server::start(command, &["--export", "data=server", "--allow-anonymous", "rw"]);
     scene.trust(server.address(), &server);
     let mount = Mount::new(&scene, &server, &[]);
     fs::write(mount.path("file"), b"content").unwrap();
     mount.unmount();
     assert_eq!(server.stop(), Some(0));
     let log = String::from_utf8(scene.read("log")).unwrap();
-    assert!(!log.contains("session"), "{log}");
+    let sessions: Vec<&str> = log.lines().filter(|line| line.contains(" session: ")).collect();
+    assert!(sessions.iter().any(|line| line.contains("closed by the client")), "{log}");
+    assert!(sessions.iter().all(|line| line.contains(" info ")), "{log}");
 }

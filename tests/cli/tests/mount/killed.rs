@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{Running, Scene, Server, pass};
+use xdfs_test_cli::{LISTEN, Running, Scene, Server, pass};
 
 use crate::Mount;
 use crate::torture::seconds;
@@ -45,7 +45,7 @@ fn hidden(scene: &Scene) -> Vec<String> {
 #[test]
 fn a_mount_that_is_killed_leaves_no_lock_and_no_hidden_file() {
     let scene = Scene::new();
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let mut mount = Mount::new(&scene, &server, &[]);
     let script = "import fcntl, os, sys\n\
         open('locked', 'w').write('locked'); open('removed', 'w').write('removed'); open('replaced', 'w').write('old')\n\
@@ -81,7 +81,7 @@ fn a_mount_that_is_killed_leaves_no_lock_and_no_hidden_file() {
 #[test]
 fn a_removed_file_that_nobody_uses_outlives_a_restart_of_the_server() {
     let scene = Scene::new();
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let address = server.address().to_owned();
     let mount = Mount::new(&scene, &server, &[]);
     let script = "import os, sys\n\
@@ -175,7 +175,7 @@ fn some_time() -> Duration {
 #[test]
 fn what_fsync_and_close_have_answered_is_complete_when_the_mount_is_killed() {
     let scene = Scene::new();
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let rounds = if seconds() < 10 { 3 } else { 20 };
     let (mut answered, mut after) = (0, Vec::new());
     for round in 0..rounds {

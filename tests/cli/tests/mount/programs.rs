@@ -116,12 +116,19 @@ fn a_listing_asks_for_the_attributes_of_many_files_together_and_shows_each_right
     shell(&scene.path("server/2"), script);
     let latency = Duration::from_millis(10);
     let delay = Delay::new(&server, latency);
-    let mount = Mount::of(&scene, &delay.url_in("data", ""), "mounted", &[]);
-    let began = Instant::now();
-    shell(&mount.point, "test \"$(ls -lR | grep -- '--+ ' | grep -o '..$')\" = 42");
-    // A round trip for each name would take 8 s, and `ls` makes two calls for each.
-    let took = began.elapsed();
-    assert!(took < latency * 2 * 200, "{took:?}");
+    // A round trip for each name would take 8 s, and `ls` makes two calls for each. Beside other tests a
+    // round trip may take longer: one try of several has to be fast.
+    let mount = (0..4).find_map(|_| {
+        let mount = Mount::of(&scene, &delay.url_in("data", ""), "mounted", &[]);
+        let began = Instant::now();
+        shell(&mount.point, "test \"$(ls -lR | grep -- '--+ ' | grep -o '..$')\" = 42");
+        if began.elapsed() < latency * 2 * 200 {
+            return Some(mount);
+        }
+        mount.unmount();
+        None
+    });
+    let mount = mount.expect("a listing with few round trips");
     // What this mount sets is there at once, also where it was just told that there is none.
     python(
         &mount.path("2"),
@@ -251,9 +258,17 @@ fn a_tree_is_gone_through_with_few_round_trips_and_is_what_it_is_now() {
     };
     let list = "find . -printf '%p %y %m %s %T@ %n %l\\n' | sort";
     let script = format!("{list} > {:?}; ls -lR > /dev/null", scene.path("found"));
-    let (listed, mount) = took(&script);
-    shell(&scene.path("server"), &format!("{list} | cmp - {:?}", scene.path("found")));
-    assert!(listed < latency * 2 * 200, "{listed:?}");
+    // Beside other tests a round trip may take longer: one try of several has to be fast.
+    let mount = (0..4).find_map(|_| {
+        let (listed, mount) = took(&script);
+        shell(&scene.path("server"), &format!("{list} | cmp - {:?}", scene.path("found")));
+        if listed < latency * 2 * 200 {
+            return Some(mount);
+        }
+        mount.unmount();
+        None
+    });
+    let mount = mount.expect("a listing with few round trips");
     // What this mount changes is seen at once, and what others change within a second.
     python(
         &mount.point,
@@ -290,7 +305,6 @@ fn a_tree_is_gone_through_with_few_round_trips_and_is_what_it_is_now() {
         mount.unmount();
         looked
     };
-    // Beside other tests a round trip may take longer: one try of several has to be fast.
     assert!((0..4).any(|_| looked() < latency * 2 * 100));
 }
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use xdfs_test_cli::{Scene, Server, xdfs_binary};
+use xdfs_test_cli::{LISTEN, Scene, Server, xdfs_binary};
 
 use crate::Mount;
 use crate::losses::{again, in_steps, wait_for_step};
@@ -50,7 +50,7 @@ fn a_sync_is_one_of_what_other_descriptors_wrote_and_a_restart_lost() {
 fn a_sync_is_one_of_what_was_closed_and_renamed_before_the_machine_started_again() {
     let scene = Scene::new();
     scene.directory("server");
-    let server = on_machine(&scene, "127.0.0.1:0", 1);
+    let server = on_machine(&scene, LISTEN, 1);
     let address = server.address().to_owned();
     scene.trust(&address, &server);
     let mount = Mount::new(&scene, &server, &[]);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{Delay, Mounted, Outcome, Running, Scene, Server, pass};
+use xdfs_test_cli::{Delay, LISTEN, Mounted, Outcome, Running, Scene, Server, pass};
 
 use super::array;
 use super::change::{Changer, tell_apart};
@@ -108,7 +108,7 @@ impl<'a> Bench<'a> {
     pub fn run(&mut self, plan: &Plan, seed: u64) -> String {
         let run = self.prepare(plan, seed);
         let since = Instant::now();
-        let server = self.serve(&run.target, "127.0.0.1:0");
+        let server = self.serve(&run.target, LISTEN);
         let way = Way::to(&server, plan);
         let outcome = self.copy(plan, &run, &way).wait_within(DEADLINE);
         drop(server);
@@ -121,7 +121,7 @@ impl<'a> Bench<'a> {
     /// Kills what `victims` says after `moment`, gives the same command again at once, and judges what came of it.
     pub fn run_killed(&mut self, plan: &Plan, victims: Victims, moment: Duration, seed: u64) -> String {
         let run = self.prepare(plan, seed);
-        let mut server = self.serve(&run.target, "127.0.0.1:0");
+        let mut server = self.serve(&run.target, LISTEN);
         let address = server.address().to_owned();
         // One relay for both commands: with another address the second would be another command.
         let way = Way::to(&server, plan);

@@ -63,7 +63,7 @@ fn stacks() -> &'static Stacks {
     static STACKS: OnceLock<(Stacks, TempDir)> = OnceLock::new();
     let (stacks, _) = STACKS.get_or_init(|| {
         let directory = tempfile::tempdir().expect("a directory can be made");
-        let names = ["127.0.0.1".to_owned(), "::1".to_owned()];
+        let names = ["127.0.0.1", "127.0.0.2", "::1"].map(str::to_owned);
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).expect("a key");
         let write = |name: &str, text: String| {
             let path = directory.path().join(name);

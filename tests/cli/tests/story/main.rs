@@ -8,13 +8,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use xdfs_test_cli::{Running, Scene, Server, exit, pattern};
+use xdfs_test_cli::{LISTEN, Running, Scene, Server, exit, pattern};
 
 /// A server of the account `admin`, whom nobody knows yet. Its log is a file of the scene.
 fn serve(scene: &Scene, options: &[&str]) -> Server {
     scene.directory("server");
     let words: Vec<&str> = ["--export", "data=server"].iter().chain(options).copied().collect();
-    let mut command = scene.command_as("admin", ["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let mut command = scene.command_as("admin", ["serve", "--json", "--listen", LISTEN]);
     command.stderr(std::fs::File::create(scene.path("log")).expect("a file can be made"));
     Server::start(command, &words)
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{Scene, Server};
+use xdfs_test_cli::{LISTEN, Scene, Server};
 
 use super::judge::{differences, plant, same};
 
@@ -115,7 +115,7 @@ fn moment(number: u32, whole: Duration) -> Duration {
 fn after_a_kill_of_either_side_the_same_command_makes_the_copy_whole() {
     let scene = Scene::new();
     plant(&scene, "tree", FILES, 3);
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let address = server.address().to_owned();
     let since = Instant::now();
     scene.run(["cp", "-r", "tree", &server.url("first")]).ends_with(0);

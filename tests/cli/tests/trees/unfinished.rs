@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Relay, Running, Scene, Server, pattern};
+use xdfs_test_cli::{LISTEN, Relay, Running, Scene, Server, pattern};
 
 use super::judge::{differences, same};
 
@@ -76,7 +76,7 @@ fn begin(copy: &[&str]) -> (Scene, Server, Duration) {
     let scene = Scene::new();
     plant_large(&scene, "tree");
     plant_large(&scene, "server/source");
-    let server = serve(&scene, "127.0.0.1:0");
+    let server = serve(&scene, LISTEN);
     let since = Instant::now();
     scene.run([copy, &["tree", &server.url("whole")]].concat()).ends_with(0);
     (scene, server, since.elapsed())

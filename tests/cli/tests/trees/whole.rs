@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::XattrFlags;
 use rustix::process::Signal;
-use xdfs_test_cli::{STAGING, Scene, exit};
+use xdfs_test_cli::{LISTEN, STAGING, Scene, exit};
 
 use super::judge::{differences, plant, same};
 use super::unfinished::{is_clean, leftovers, plant_large, serve, signal_after};
@@ -224,7 +224,7 @@ fn a_client_that_is_killed_when_its_tree_got_its_name_knows_it_again() {
 fn whenever_either_side_is_killed_the_same_command_makes_it_whole_and_leaves_nothing() {
     let scene = Scene::new();
     plant_large(&scene, "tree");
-    let mut server = serve(&scene, "127.0.0.1:0");
+    let mut server = serve(&scene, LISTEN);
     let address = server.address().to_owned();
     let since = Instant::now();
     scene.run(["cp", "-r", "--atomic", "tree", &server.url("first")]).ends_with(0);
