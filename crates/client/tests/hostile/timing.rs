@@ -6,6 +6,7 @@ use super::raw::{RawTls, wishes};
 use super::support::people::People;
 use super::support::serving::{Serving, Setup};
 use rustix::net::{AddressFamily, SocketType};
+use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
@@ -60,21 +61,22 @@ fn mean(times: &mut [f64]) -> (f64, f64) {
     (mean, kept.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / (count - 1.0) / count)
 }
 
-#[test]
-fn b26_a_login_of_nobody_takes_as_long_as_one_of_somebody() {
+/// Names of one length; the second has no password, the third is nobody.
+const USERS: [&str; 3] = ["ada", "bob", "eve"];
+
+/// What tells the first of the users from another one, in one measurement.
+fn differences() -> BTreeSet<(&'static str, &'static str)> {
     let serving = Serving::with(Setup { directory: Arc::new(People(false)), ..Setup::default() });
-    // Names of one length; the second has no password, the third is nobody.
-    let users = ["ada", "bob", "eve"];
-    let mut times = users.map(|_| [Vec::new(), Vec::new()]);
+    let mut times = USERS.map(|_| [Vec::new(), Vec::new()]);
     let asked = std::env::var("XDFS_LOGIN_TRIES").ok().and_then(|tries| tries.parse().ok());
     let (tries, by_chance) = asked.map_or((TRIES, COARSE), |tries: usize| (tries, 0.0));
-    let connections = tries.div_ceil(ON_ONE) * users.len();
+    let connections = tries.div_ceil(ON_ONE) * USERS.len();
     for number in 0..connections {
         let mut raw = RawTls::on(connect(&serving, number));
         for turn in 0..ON_ONE {
             // In turns, so that what the machine does meanwhile meets all alike.
-            let who = (number + turn) % users.len();
-            let [challenge, refusal] = login(&mut raw, users[who]);
+            let who = (number + turn) % USERS.len();
+            let [challenge, refusal] = login(&mut raw, USERS[who]);
             // The first on a connection pays for what is not warm yet.
             if turn > 0 {
                 times[who][0].push(challenge);
@@ -82,14 +84,31 @@ fn b26_a_login_of_nobody_takes_as_long_as_one_of_somebody() {
             }
         }
     }
+    let mut found = BTreeSet::new();
     for (part, name) in ["challenge", "refusal"].into_iter().enumerate() {
         let means = times.each_mut().map(|both| mean(&mut both[part]));
         for other in [1, 2] {
             let ((one, spread), (two, spread_two)) = (means[0], means[other]);
             let t = (one - two) / (spread + spread_two).sqrt();
-            println!("{name}: {} {one:.1} us, {} {two:.1} us, t = {t:.2}", users[0], users[other]);
+            println!("{name}: {} {one:.1} us, {} {two:.1} us, t = {t:.2}", USERS[0], USERS[other]);
             let same = t.abs() < DIFFERENT || (one - two).abs() < by_chance;
-            assert!(same, "the {name} tells {} from {}: t = {t:.2}", users[0], users[other]);
+            if !same {
+                found.insert((name, USERS[other]));
+            }
         }
     }
+    found
+}
+
+#[test]
+fn b26_a_login_of_nobody_takes_as_long_as_one_of_somebody() {
+    let mut found = differences();
+    // What the machine does meanwhile does not meet the same ones again and again.
+    for _ in 0..2 {
+        if found.is_empty() {
+            break;
+        }
+        found = &found & &differences();
+    }
+    assert!(found.is_empty(), "{} is told from others, in three measurements: {found:?}", USERS[0]);
 }

@@ -35,6 +35,13 @@ fn connect(stack: &Stack) -> (Handle, TcpStream) {
     (handle, peer)
 }
 
+/// The driver begins a read.
+fn reads(peer: &mut TcpStream) {
+    let mut said = [0];
+    peer.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"r");
+}
+
 #[test]
 fn without_interrupt_a_cancel_comes_at_once_and_what_is_read_later_is_not_lost() {
     let (_folder, stack) = uninterrupted();
@@ -43,6 +50,7 @@ fn without_interrupt_a_cancel_comes_at_once_and_what_is_read_later_is_not_lost()
         let (tell, told) = sync_channel(1);
         let done = move |_: &Handle, done: Completed| tell.send(done.result.unwrap_err()).unwrap();
         let read = handle.register_read(vec![0; 100], 100, done).unwrap();
+        reads(&mut peer);
         assert!(handle.cancel(read));
         // The driver's read returns only after the peer has written, which is below.
         let error = told.recv_timeout(PATIENCE).unwrap();
@@ -65,6 +73,7 @@ fn without_interrupt_a_close_comes_at_once_and_the_driver_is_closed_when_its_rea
     let (tell, told) = sync_channel(1);
     let done = move |_: &Handle, done: Completed| tell.send(done.result.unwrap_err().kind()).unwrap();
     handle.register_read(vec![0; 100], 100, done).unwrap();
+    reads(&mut peer);
     // Nobody writes: if it waited for the driver's read, it would wait for ever.
     handle.close().unwrap();
     assert_eq!(told.try_recv(), Ok(ErrorKind::Cancelled));
