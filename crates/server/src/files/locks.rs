@@ -231,8 +231,9 @@ impl Handle {
             let owners = std::mem::take(&mut *lock(&file.locks.ranges));
             owners.0.values().for_each(RangeOwner::end);
             drop(owners);
+            let pinned = self.descriptors().pinned(self.id);
             // One that cannot be unlocked loses its lock when it is closed.
-            self.descriptors().pinned(self.id).map(|file| file.unlock());
+            pinned.map(|file| file.unlock());
         }
         lock(&self.reserved.server.waiting).close(&self.opened.identity, self.id);
     }
