@@ -12,9 +12,8 @@
 //! - The caller decides what a peer may set (bits of a mode, owners, which extended attributes):
 //!   these operations do not check that.
 
-use super::{Existing, Result, Version};
+use super::{Existing, LockedFile, Result, Version};
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use xdfs_proto::base::{RelPath, Safety, Timestamp};
 
@@ -131,7 +130,7 @@ pub struct TreePlace {
     /// The tree itself, in `holder`; it does not exist until it is created.
     pub top: RelPath,
     /// While this is held, the staging directory is not cleaned up.
-    pub lock: Arc<OwnedFd>,
+    pub lock: Arc<LockedFile>,
 }
 
 /// Where a listing resumes; opaque, and valid for the same directory as long as that exists.

@@ -9,6 +9,7 @@ use super::journal::{self, JournalSubject, Sealer};
 use super::preallocate::release;
 use super::staging::PartLocation;
 use crate::store::ledger::Ledger;
+use crate::store::locked_file::LockedFile;
 use crate::store::stored_range::{self, Hashes, StoredRange};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -71,7 +72,7 @@ struct KnownBytes {
 /// The progress of a part file, shared by the threads and sessions that write it.
 #[derive(Debug)]
 pub(super) struct Progress {
-    pub(super) file: OwnedFd,
+    pub(super) file: LockedFile,
     /// None for a transfer that cannot be resumed.
     journal: Option<PartJournal>,
     writer: RwLock<CurrentWriter>,
@@ -90,7 +91,7 @@ impl Progress {
 
     fn with_journal(file: OwnedFd, journal: Option<PartJournal>) -> Self {
         Self {
-            file,
+            file: LockedFile::new(file),
             journal,
             writer: RwLock::default(),
             ledger: Mutex::default(),

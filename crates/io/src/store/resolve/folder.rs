@@ -15,6 +15,7 @@ pub use self::records::{FoundRecord, Record};
 use super::Parent;
 use crate::store::Result;
 use crate::store::errors::{self, Verb};
+use crate::store::locked_file::LockedFile;
 use rustix::fs::{CWD, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -74,7 +75,7 @@ type GiveName = fn(&Parent, &[u8], &[u8]) -> std::result::Result<(), Errno>;
 
 /// The exclusive right to write to a folder; released on drop.
 #[derive(Debug)]
-pub struct FolderLock(#[expect(dead_code, reason = "holds the lock as long as it is open")] OwnedFd);
+pub struct FolderLock(#[expect(dead_code, reason = "holds the lock")] LockedFile);
 
 impl Folder {
     /// Opens the folder `path`; none if it does not exist.
@@ -256,7 +257,7 @@ impl Folder {
         });
         waiting.map_err(|error| Error::new(ErrorKind::Resources, format!("cannot wait for '{shown}': {error}")))?;
         match locked.recv_timeout(LOCK_DEADLINE) {
-            Ok(Ok(file)) => Ok(FolderLock(file)),
+            Ok(Ok(file)) => Ok(FolderLock(LockedFile::new(file))),
             Ok(Err(errno)) => Err(fail(errno)),
             Err(_) => {
                 let text = format!("another xdfs has been changing '{}' for {LOCK_DEADLINE:?}; end it", self.shown);

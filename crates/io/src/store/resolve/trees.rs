@@ -7,6 +7,7 @@
 use super::Parent;
 use super::parent::single;
 use super::staging::is_private;
+use crate::store::locked_file::LockedFile;
 use rustix::fs::{FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -41,7 +42,7 @@ pub(in crate::store) fn owner_in(name: &[u8]) -> Option<&[u8]> {
 impl Parent {
     /// Opens the directory `name` of a tree in this staging directory, and with `make` creates it.
     /// It is not removed while the second value exists.
-    pub(in crate::store) fn hold_staged_tree(&self, name: &[u8], make: bool) -> Result<(Self, OwnedFd), Errno> {
+    pub(in crate::store) fn hold_staged_tree(&self, name: &[u8], make: bool) -> Result<(Self, LockedFile), Errno> {
         if make {
             match self.make_directory(name, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -58,6 +59,7 @@ impl Parent {
             // It is being removed.
             return Err(Errno::BUSY);
         }
+        let lock = LockedFile::new(lock);
         // Its age is counted from now.
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         rustix::fs::futimens(&lock, &Timestamps { last_access: now, last_modification: now })?;

@@ -6,6 +6,7 @@
 use super::{Folder, NAME_TRIES_MAX, Parent};
 use crate::store::Result;
 use crate::store::errors::{self, Verb};
+use crate::store::locked_file::LockedFile;
 use rustix::fs::{Dir, FlockOperation};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -22,8 +23,8 @@ const PREFIX: &[u8] = b"record-";
 /// A record that this program holds. Dropped, it stays as that of a program that has ended.
 #[derive(Debug)]
 pub struct Record {
-    #[expect(dead_code, reason = "holds the lock as long as it is open")]
-    file: OwnedFd,
+    #[expect(dead_code, reason = "holds the lock")]
+    file: LockedFile,
     parent: Parent,
     name: Vec<u8>,
 }
@@ -83,7 +84,7 @@ impl Folder {
             return Ok(None);
         }
         fill(&file, content)?;
-        Ok(Some(Record { file, parent: self.another_parent()?, name: name.to_vec() }))
+        Ok(Some(Record { file: LockedFile::new(file), parent: self.another_parent()?, name: name.to_vec() }))
     }
 
     /// All records that can be read.
@@ -114,7 +115,7 @@ impl Folder {
         if !hold(&file)? {
             return Ok(None);
         }
-        Ok(Some(Record { file, parent: self.another_parent()?, name: found.name.clone() }))
+        Ok(Some(Record { file: LockedFile::new(file), parent: self.another_parent()?, name: found.name.clone() }))
     }
 
     fn another_parent(&self) -> std::result::Result<Parent, Errno> {
