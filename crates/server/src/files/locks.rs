@@ -233,7 +233,7 @@ impl Handle {
             drop(owners);
             let pinned = self.descriptors().pinned(self.id);
             // One that cannot be unlocked loses its lock when it is closed.
-            pinned.map(|file| file.unlock());
+            let _ = pinned.map(|file| file.unlock());
         }
         lock(&self.reserved.server.waiting).close(&self.opened.identity, self.id);
     }

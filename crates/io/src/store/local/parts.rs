@@ -16,6 +16,7 @@ use super::target_place::TargetPlace;
 use super::{Kept, boot};
 use crate::store::errors::{self, Verb};
 use crate::store::io_loops::read_full;
+use crate::store::locked_file::LockedFile;
 use crate::store::resolve::Parent;
 use crate::store::stored_range::{self, JournalTags, ResumeMatch, StoredRange, usable};
 use crate::store::{Result, Resume, StageRequest};
@@ -92,7 +93,7 @@ impl Parts {
                 // expire.
                 give_up_others(&self.claims, &request.target, b"", &staged);
             }
-            return Ok(OpenPart::new(Arc::new(Progress::new(file, None)), staged, None));
+            return Ok(OpenPart::new(Arc::new(Progress::new(locked(file), None)), staged, None));
         };
         for _ in 0..TRIES_MAX {
             let opened = match self.create(place, &request.target, &names)? {
@@ -148,7 +149,7 @@ impl Parts {
         stale.map_err(|errno| errors::failed(Verb::Create, &place.shown, errno))?;
         give_up_others(&self.claims, &request.target, &about.owner, &staged);
         let key = about.part;
-        let progress = Arc::new(Progress::new(file, Some(about)));
+        let progress = Arc::new(Progress::new(locked(file), Some(about)));
         Ok((key, OpenPart::new(progress, staged, None)))
     }
 
@@ -277,6 +278,11 @@ fn identity(stat: &Stat) -> Identity {
     (stat.st_dev, stat.st_ino)
 }
 
+/// A part file that is locked until its last writer here has gone.
+fn locked(file: OwnedFd) -> Arc<LockedFile> {
+    Arc::new(LockedFile::new(file))
+}
+
 /// Another process that writes the file holds the lock. On a file system without locks nothing is
 /// excluded.
 fn lock(file: &OwnedFd, place: &TargetPlace) -> Result<()> {
@@ -320,9 +326,7 @@ fn take_over(
         return Ok(Some(OpenPart::new(progress, staged, Some(kept))));
     }
     let failed = |errno| errors::failed(Verb::Create, &place.shown, errno);
-    // The lock belongs to the open file, which both share.
-    let file = progress.file.try_clone().map_err(|_| failed(Errno::MFILE))?;
-    let fresh = of_other_source(file, about, kept.clone(), &staged).map_err(|errno| {
+    let fresh = of_other_source(Arc::clone(&progress.file), about, kept.clone(), &staged).map_err(|errno| {
         // The failed sync also covered the older session's bytes, and its next one would succeed
         // and prove nothing.
         if !matches!(errno, Errno::NOSPC | Errno::DQUOT) {
@@ -338,7 +342,7 @@ fn take_over(
 /// Resumes with bytes of another version of the source, or from before a power cut. From here on
 /// the journal is about this source: its old content would be wrong from the first write on.
 fn of_other_source(
-    file: OwnedFd,
+    file: Arc<LockedFile>,
     about: &JournalSubject,
     kept: Vec<StoredRange>,
     staged: &PartLocation,
@@ -368,7 +372,7 @@ fn found(
     // A file that is shorter than its journal says was cut to make room for one, which was not written.
     let noted = kept.len();
     kept.retain(|one| one.extent.end() <= size);
-    let file = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
+    let file = locked(rustix::io::fcntl_dupfd_cloexec(file, 0)?);
     let progress = if same.source && same.boot && kept.len() == noted {
         Progress::found(file, journal_file, journal, kept.clone())?
     } else {

@@ -72,7 +72,8 @@ struct KnownBytes {
 /// The progress of a part file, shared by the threads and sessions that write it.
 #[derive(Debug)]
 pub(super) struct Progress {
-    pub(super) file: LockedFile,
+    /// Shared with the session that takes it over: locked until neither has it.
+    pub(super) file: Arc<LockedFile>,
     /// None for a transfer that cannot be resumed.
     journal: Option<PartJournal>,
     writer: RwLock<CurrentWriter>,
@@ -85,13 +86,13 @@ pub(super) struct Progress {
 
 impl Progress {
     /// An empty part file. `about` is none for a transfer that cannot be resumed.
-    pub(super) fn new(file: OwnedFd, about: Option<JournalSubject>) -> Self {
+    pub(super) fn new(file: Arc<LockedFile>, about: Option<JournalSubject>) -> Self {
         Self::with_journal(file, about.map(|about| PartJournal { about, notes: Mutex::new(None) }))
     }
 
-    fn with_journal(file: OwnedFd, journal: Option<PartJournal>) -> Self {
+    fn with_journal(file: Arc<LockedFile>, journal: Option<PartJournal>) -> Self {
         Self {
-            file: LockedFile::new(file),
+            file,
             journal,
             writer: RwLock::default(),
             ledger: Mutex::default(),
@@ -103,7 +104,7 @@ impl Progress {
 
     /// A part file that an earlier process left, with its journal, of which `base` can be resumed.
     pub(super) fn found(
-        file: OwnedFd,
+        file: Arc<LockedFile>,
         journal_file: OwnedFd,
         journal: journal::Journal,
         base: Vec<StoredRange>,
