@@ -3,7 +3,7 @@
 use crate::bench::{LocalBench, names_under};
 use crate::resume::{Folder, SIZE, TRANSFER, comparing, extent, left, request, write};
 use xdfs_io::store::{KeptLimits, LocalStore, StageRequest, Store, stored_range};
-use xdfs_proto::base::TransferId;
+use xdfs_proto::base::{ErrorKind, TransferId};
 use xdfs_test_conformance::store::bench::{commit, path};
 
 #[test]
@@ -104,4 +104,22 @@ fn of_one_owner_so_much_is_kept_and_the_oldest_goes_first() {
 
 fn hex(transfer: u8) -> String {
     format!("{transfer:02x}").repeat(16)
+}
+
+#[test]
+fn a_part_stays_locked_when_who_began_it_has_gone_and_another_source_goes_on_with_it() {
+    let folder = Folder::new();
+    let hashed = |source| {
+        let mut asked = request(source);
+        asked.resume.as_mut().unwrap().hashed = true;
+        asked
+    };
+    let store = folder.store();
+    let older = store.stage(&hashed(b"v1")).unwrap();
+    write(&older, [0, 1]);
+    let newer = store.stage(&hashed(b"v2")).unwrap();
+    drop(older);
+    let refused = folder.store().stage(&hashed(b"v2")).err().map(|error| error.kind);
+    assert_eq!(refused, Some(ErrorKind::Busy));
+    drop(newer);
 }

@@ -230,24 +230,6 @@ fn a_takeover_refuses_the_older_writer_and_keeps_what_it_wrote() {
 }
 
 #[test]
-fn a_part_stays_locked_when_who_began_it_has_gone_and_another_source_goes_on_with_it() {
-    let folder = Folder::new();
-    let hashed = |source| {
-        let mut asked = request(source);
-        asked.resume.as_mut().unwrap().hashed = true;
-        asked
-    };
-    let store = folder.store();
-    let older = store.stage(&hashed(b"v1")).unwrap();
-    write(&older, [0, 1]);
-    let newer = store.stage(&hashed(b"v2")).unwrap();
-    drop(older);
-    let refused = folder.store().stage(&hashed(b"v2")).err().map(|error| error.kind);
-    assert_eq!(refused, Some(ErrorKind::Busy));
-    drop(newer);
-}
-
-#[test]
 fn what_an_older_session_asked_for_does_not_take_over_from_a_newer_one() {
     let folder = Folder::new();
     let store = folder.store();
