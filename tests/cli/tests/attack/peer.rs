@@ -158,11 +158,10 @@ impl Peer {
         bytes.extend_from_slice(payload);
         let tag = self.sealer.seal(head.level, &mut bytes).unwrap();
         bytes.splice(32..32, tag);
-        if event == Event::Rekey {
-            self.sealer.rekey().unwrap();
-        }
+        // A channel has so many epochs; who has had them all needs another one.
+        let goes_on = event != Event::Rekey || self.sealer.rekey().is_ok();
         self.sent += bytes.len() as u64;
-        self.stream.write_all(&bytes).is_ok()
+        self.stream.write_all(&bytes).is_ok() && goes_on
     }
 
     /// Bytes that it has sent since it was let in.
