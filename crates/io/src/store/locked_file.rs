@@ -13,7 +13,8 @@ pub struct LockedFile(OwnedFd);
 
 impl LockedFile {
     /// `file` has its lock already, or is on a file system without locks.
-    pub(super) fn new(file: OwnedFd) -> Self {
+    #[must_use]
+    pub const fn new(file: OwnedFd) -> Self {
         Self(file)
     }
 }
@@ -34,9 +35,13 @@ impl AsFd for LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Where that fails there are no locks, or it ends when the file is closed.
-        let _ = rustix::fs::flock(&self.0, FlockOperation::NonBlockingUnlock);
+        unlock(&self.0);
     }
+}
+
+/// Where that fails there are no locks, or it ends when the file is closed.
+pub(super) fn unlock(file: &OwnedFd) {
+    let _ = rustix::fs::flock(file, FlockOperation::NonBlockingUnlock);
 }
 
 #[cfg(test)]

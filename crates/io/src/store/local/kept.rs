@@ -3,7 +3,7 @@
 
 use super::journal::JournalSubject;
 use super::parts::{KeptLimits, NAMES_MAX, read};
-use super::staging::{PartLocation, PartNames, is_held_by_nobody};
+use super::staging::{PartLocation, PartNames, held_by_nobody};
 
 /// A part file that is kept.
 struct KeptPart {
@@ -22,7 +22,7 @@ pub(super) fn bound(own: &PartLocation, about: &JournalSubject, limits: KeptLimi
         let Ok(Some((file, stat))) = directory.open_own(&names.part) else { continue };
         let journal =
             directory.open_own(&names.journal).ok().flatten().and_then(|(file, _)| read(&file).ok().flatten());
-        if journal.is_some_and(|journal| journal.about.owner == about.owner) && is_held_by_nobody(&file) {
+        if journal.is_some_and(|journal| journal.about.owner == about.owner) && held_by_nobody(file).is_some() {
             let bytes = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
             kept.push(KeptPart { names, bytes, modified: (stat.st_mtime, stat.st_mtime_nsec as i64) });
         }
@@ -36,10 +36,11 @@ pub(super) fn bound(own: &PartLocation, about: &JournalSubject, limits: KeptLimi
         if parts <= limits.parts && bytes <= limits.bytes {
             return;
         }
-        // It may have been resumed meanwhile; while it is open here, no other session can resume it
+        // It may have been resumed meanwhile; while it is held here, no other session can resume it
         // before it is removed.
         let Ok(Some((file, stat))) = directory.open_own(&part.names.part) else { continue };
-        if is_held_by_nobody(&file) && directory.is_still(&part.names.part, &stat) {
+        let held = held_by_nobody(file);
+        if held.is_some() && directory.is_still(&part.names.part, &stat) {
             let _ = directory.remove(&part.names.part);
             let _ = part.names.remove_journal(directory);
         }

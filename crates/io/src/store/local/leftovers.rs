@@ -6,8 +6,9 @@
 //! if a journal of its own proves what it is; every other name of that form belongs to a user.
 
 use super::parts::{is_about, resumable};
-use super::staging::{Leftover, is_held_by_nobody, kind_of, suffix_of};
+use super::staging::{Leftover, held_by_nobody, kind_of, suffix_of};
 use crate::store::errors::file_kind;
+use crate::store::locked_file::LockedFile;
 use crate::store::reserved::is_reserved;
 use crate::store::resolve::{Parent, Root, trees};
 use crate::store::{FileKind, Recovered};
@@ -143,7 +144,7 @@ impl Parent {
 /// check and the removal.
 fn remove_free(parent: &Parent, name: &[u8]) {
     if let Ok(Some((file, stat))) = parent.open_own(name)
-        && is_free(&file)
+        && let Some(_held) = unless_held(file)
         && parent.is_still(name, &stat)
     {
         // A file that cannot be removed keeps the directory, whose removal then reports the error.
@@ -159,9 +160,10 @@ fn remove_former(parent: &Parent, name: &[u8], stem: &[u8], expired: i64) -> boo
     let Ok(Some((notes, stat))) = parent.open_own(&journal) else { return false };
     let private = |mode: u32| mode & 0o7777 == 0o600;
     let old = part.st_mtime < expired && stat.st_mtime < expired;
-    if !old || !private(part.st_mode) || !private(stat.st_mode) || !is_about(&notes, &part) || !is_free(&file) {
+    if !old || !private(part.st_mode) || !private(stat.st_mode) || !is_about(&notes, &part) {
         return false;
     }
+    let Some(_held) = unless_held(file) else { return false };
     // The part first: a journal alone is worthless.
     let removed = parent.remove(name).is_ok();
     if removed {
@@ -181,7 +183,12 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
             let bytes = journal.and_then(|(journal, _)| resumable(&journal, &stat));
             // Files that cannot be resumed are removed as soon as they are unlocked, or, without
             // locks, when they are old.
-            if (old && !fresher && is_free(&file)) || (bytes.is_none() && is_held_by_nobody(&file)) {
+            let held = match (old && !fresher, bytes) {
+                (true, _) => unless_held(file),
+                (false, None) => held_by_nobody(file),
+                (false, Some(_)) => None,
+            };
+            if let Some(_held) = held {
                 // The part first: a journal alone is worthless.
                 if parent.is_still(name, &stat) && parent.remove(name).is_ok() {
                     found.expired += u64::from(old);
@@ -206,7 +213,7 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
         }
         Leftover::Fresh => {
             let part = parent.open_own(&of(b".part"));
-            let written = part.is_ok_and(|part| part.is_some_and(|(part, _)| !is_held_by_nobody(&part)));
+            let written = part.is_ok_and(|part| part.is_some_and(|(part, _)| held_by_nobody(part).is_none()));
             if (old || !written) && parent.remove(name).is_ok() {
                 found.expired += u64::from(old);
             }
@@ -214,9 +221,10 @@ fn look(parent: &Parent, kind: Leftover, name: &[u8], stem: &[u8], expired: i64,
     }
 }
 
-/// It has no writer: a program that writes it holds a lock.
-fn is_free(file: &OwnedFd) -> bool {
-    !matches!(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive), Err(Errno::WOULDBLOCK))
+/// The file, if it has no writer; also where there are no locks.
+fn unless_held(file: OwnedFd) -> Option<LockedFile> {
+    let is_held = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+    (!is_held).then(|| LockedFile::new(file))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::claims::{Claims, Identity};
 use super::journal::{self, Journal, JournalSubject, Sealer};
 use super::progress::{Health, Progress};
 use super::staging::{
-    PartFile, PartLocation, PartNames, StagingArea, is_held_by_nobody, no_staging, target_prefix, unless_gone,
+    PartFile, PartLocation, PartNames, StagingArea, held_by_nobody, no_staging, target_prefix, unless_gone,
 };
 use super::target_place::TargetPlace;
 use super::{Kept, boot};
@@ -167,21 +167,17 @@ impl Parts {
             return must_be_gone(place, &staged).map(|()| None);
         };
         about.part = identity(&stat);
-        let opened = match self.claims.live(&about.part) {
-            Some(progress) => match take_over(progress, &about, resume, place, staged.clone())? {
-                None => return Ok(None),
-                taken => taken,
-            },
-            None => {
-                lock(&file, place)?;
-                // The previous holder may have removed it, or renamed it to the target.
-                if !staged.directory().is_still(&staged.names.part, &stat) {
-                    return Ok(None);
-                }
-                staged.names.remove_fresh_journal(staged.directory()).map_err(failed)?;
-                found(&file, &about, resume.hashed, staged.clone()).map_err(failed)?
-            }
-        };
+        if let Some(progress) = self.claims.live(&about.part) {
+            let taken = take_over(progress, &about, resume, place, staged)?;
+            return Ok(taken.map(|opened| (about.part, opened)));
+        }
+        let file = lock(file, place)?;
+        // The previous holder may have removed it, or renamed it to the target.
+        if !staged.directory().is_still(&staged.names.part, &stat) {
+            return Ok(None);
+        }
+        staged.names.remove_fresh_journal(staged.directory()).map_err(failed)?;
+        let opened = found(&file, &about, resume.hashed, staged.clone()).map_err(failed)?;
         if opened.is_none() {
             // Of another source, or from before a power cut without a comparison: useless to every
             // attempt. `file` is still locked.
@@ -204,7 +200,7 @@ impl Parts {
                 must_be_gone(place, &staged)?;
                 continue;
             };
-            lock(&file, place)?;
+            let file = lock(file, place)?;
             // Another process may have done the same, and its new file may have the name by now.
             if rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 1 {
                 staged.directory().remove(&names.part).or_else(unless_gone).map_err(failed)?;
@@ -227,8 +223,11 @@ fn give_up_others(claims: &Claims, target: &RelPath, owner: &[u8], own: &PartLoc
         // A session that is just opening it will resume it.
         let Some(_claim) = claims.try_claim(&names.part) else { continue };
         let Ok(Some((file, stat))) = directory.open_own(&names.part) else { continue };
-        let live = claims.live(&identity(&stat)).is_some();
-        if live || !is_held_by_nobody(&file) || !directory.is_still(&names.part, &stat) {
+        if claims.live(&identity(&stat)).is_some() {
+            continue;
+        }
+        let Some(_held) = held_by_nobody(file) else { continue };
+        if !directory.is_still(&names.part, &stat) {
             continue;
         }
         let noted = directory.open_own(&names.journal).ok().flatten().and_then(|(file, _)| read(&file).ok().flatten());
@@ -285,10 +284,10 @@ fn locked(file: OwnedFd) -> Arc<LockedFile> {
 
 /// Another process that writes the file holds the lock. On a file system without locks nothing is
 /// excluded.
-fn lock(file: &OwnedFd, place: &TargetPlace) -> Result<()> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+fn lock(file: OwnedFd, place: &TargetPlace) -> Result<Arc<LockedFile>> {
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(busy(place)),
-        _ => Ok(()),
+        _ => Ok(locked(file)),
     }
 }
 
@@ -353,9 +352,9 @@ fn of_other_source(
     Ok(progress)
 }
 
-/// What an earlier process left, if it can be resumed. `file` is locked, and so is the result.
+/// What an earlier process left, if it can be resumed.
 fn found(
-    file: &OwnedFd,
+    file: &Arc<LockedFile>,
     about: &JournalSubject,
     hashed: bool,
     staged: PartLocation,
@@ -372,7 +371,7 @@ fn found(
     // A file that is shorter than its journal says was cut to make room for one, which was not written.
     let noted = kept.len();
     kept.retain(|one| one.extent.end() <= size);
-    let file = locked(rustix::io::fcntl_dupfd_cloexec(file, 0)?);
+    let file = Arc::clone(file);
     let progress = if same.source && same.boot && kept.len() == noted {
         Progress::found(file, journal_file, journal, kept.clone())?
     } else {

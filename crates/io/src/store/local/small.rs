@@ -18,6 +18,7 @@ use super::{LocalStore, holes, must_admit, syncfs_policy};
 use crate::store::errors::{self, Verb};
 use crate::store::fresh_id::fresh_id;
 use crate::store::io_loops::{Stuck, stuck_words, write_full};
+use crate::store::locked_file::unlock;
 use crate::store::resolve::Parent;
 use crate::store::small::{SmallFile, SmallGroup, SmallReader, whole};
 use crate::store::stat::version_of;
@@ -420,6 +421,9 @@ impl LocalMember {
             Errno::EXIST if nothing => errors::target_changed(&store.shown(&file.target)),
             errno => failed(errno),
         })?;
+        if matches!(self.kind, SmallFileState::Part(_)) {
+            unlock(&self.file);
+        }
         self.kind = SmallFileState::Named;
         Ok(None)
     }
@@ -441,6 +445,7 @@ impl LocalMember {
             staged.remove(false);
             errors::failed(Verb::Create, &shown(), errno)
         })?;
+        unlock(&self.file);
         self.kind = SmallFileState::Named;
         Ok(Some(staged.directory))
     }

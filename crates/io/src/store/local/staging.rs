@@ -9,6 +9,7 @@
 
 use super::journal::Sealer;
 use crate::store::errors::{self, Verb};
+use crate::store::locked_file::LockedFile;
 use crate::store::resolve::staging::{NoStaging, OpenStaging};
 use crate::store::resolve::{Parent, Root};
 use rustix::fs::{FlockOperation, Mode};
@@ -219,9 +220,9 @@ pub(super) fn lock_new(file: &OwnedFd) {
     let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
 }
 
-/// Whether the file has no writer; if so, no other writer can start while `file` is open.
-pub(super) fn is_held_by_nobody(file: &OwnedFd) -> bool {
-    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+/// The file, if it has no writer; no writer can start while it is held here.
+pub(super) fn held_by_nobody(file: OwnedFd) -> Option<LockedFile> {
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| LockedFile::new(file))
 }
 
 /// Why a file for `shown` cannot be staged.

@@ -251,13 +251,12 @@ impl Folder {
             while outcome == Err(Errno::INTR) {
                 outcome = rustix::fs::flock(&file, FlockOperation::LockExclusive);
             }
-            // After the deadline there is no receiver; the file is then closed, which releases the
-            // lock.
-            let _ = tell.send(outcome.map(|()| file));
+            // After the deadline there is no receiver; the file is then unlocked.
+            let _ = tell.send(outcome.map(|()| LockedFile::new(file)));
         });
         waiting.map_err(|error| Error::new(ErrorKind::Resources, format!("cannot wait for '{shown}': {error}")))?;
         match locked.recv_timeout(LOCK_DEADLINE) {
-            Ok(Ok(file)) => Ok(FolderLock(LockedFile::new(file))),
+            Ok(Ok(file)) => Ok(FolderLock(file)),
             Ok(Err(errno)) => Err(fail(errno)),
             Err(_) => {
                 let text = format!("another xdfs has been changing '{}' for {LOCK_DEADLINE:?}; end it", self.shown);

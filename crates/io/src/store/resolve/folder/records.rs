@@ -80,11 +80,9 @@ impl Folder {
 
     /// Holds and fills a record; none if another program looked at it just then, and may have taken it for one that was left.
     fn begin(&self, file: OwnedFd, name: &[u8], content: &[u8]) -> std::result::Result<Option<Record>, Errno> {
-        if !hold(&file)? {
-            return Ok(None);
-        }
+        let Some(file) = hold(file)? else { return Ok(None) };
         fill(&file, content)?;
-        Ok(Some(Record { file: LockedFile::new(file), parent: self.another_parent()?, name: name.to_vec() }))
+        Ok(Some(Record { file, parent: self.another_parent()?, name: name.to_vec() }))
     }
 
     /// All records that can be read.
@@ -101,6 +99,7 @@ impl Folder {
         let Some((file, stat)) = self.parent.open_own(&name)? else { return Ok(None) };
         // Those who only look do not exclude each other.
         let in_use = !is_had(&file, FlockOperation::NonBlockingLockShared)?;
+        let file = LockedFile::new(file);
         let content = super::bounded(&file, RECORD_BYTES_MAX, &self.shown).map_err(|_| Errno::IO)?;
         Ok(Some(FoundRecord { name, content, written: stat.st_mtime, in_use }))
     }
@@ -112,10 +111,8 @@ impl Folder {
 
     fn take(&self, found: &FoundRecord) -> std::result::Result<Option<Record>, Errno> {
         let Some((file, _)) = self.parent.open_own(&found.name)? else { return Ok(None) };
-        if !hold(&file)? {
-            return Ok(None);
-        }
-        Ok(Some(Record { file: LockedFile::new(file), parent: self.another_parent()?, name: found.name.clone() }))
+        let Some(file) = hold(file)? else { return Ok(None) };
+        Ok(Some(Record { file, parent: self.another_parent()?, name: found.name.clone() }))
     }
 
     fn another_parent(&self) -> std::result::Result<Parent, Errno> {
@@ -135,8 +132,12 @@ fn fill(file: &OwnedFd, content: &[u8]) -> std::result::Result<(), Errno> {
 }
 
 /// Holds a file that nobody else holds or looks at, and that still has its name.
-fn hold(file: &OwnedFd) -> std::result::Result<bool, Errno> {
-    Ok(is_had(file, FlockOperation::NonBlockingLockExclusive)? && rustix::fs::fstat(file)?.st_nlink > 0)
+fn hold(file: OwnedFd) -> std::result::Result<Option<LockedFile>, Errno> {
+    if !is_had(&file, FlockOperation::NonBlockingLockExclusive)? {
+        return Ok(None);
+    }
+    let file = LockedFile::new(file);
+    Ok((rustix::fs::fstat(&file)?.st_nlink > 0).then_some(file))
 }
 
 fn is_had(file: &OwnedFd, lock: FlockOperation) -> std::result::Result<bool, Errno> {
@@ -189,7 +190,7 @@ mod tests {
         assert!(is_had(&looking, FlockOperation::NonBlockingLockShared).unwrap());
         let found = folder.records().unwrap();
         assert!(!found[0].in_use && folder.take_record(&found[0]).unwrap().is_none());
-        drop(looking);
+        drop(LockedFile::new(looking));
         let first = folder.take_record(&found[0]).unwrap();
         assert!(first.is_some() && folder.take_record(&found[0]).unwrap().is_none());
         assert!(folder.records().unwrap()[0].in_use);
