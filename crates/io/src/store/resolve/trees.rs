@@ -90,10 +90,12 @@ impl Parent {
     pub(in crate::store) fn remove_old_tree(&self, name: &[u8], expired: i64) -> bool {
         let Ok(lock) = self.open_below(name) else { return false };
         let old = rustix::fs::fstat(&lock).is_ok_and(|stat| stat.st_mtime < expired);
-        let free = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
-        old && !matches!(free, Err(Errno::WOULDBLOCK))
-            && self.empty(name).is_ok()
-            && self.remove_directory(name).is_ok()
+        // A younger one is not locked: somebody may be about to use it.
+        if !old || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return false;
+        }
+        let _lock = LockedFile::new(lock);
+        self.empty(name).is_ok() && self.remove_directory(name).is_ok()
     }
 
     /// Empties the directory `name`. Whatever its depth, few descriptors are open: deep directories
@@ -177,6 +179,23 @@ fn is_known_loose(staging: &Parent) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_is_had_while_others_see_that_it_is_not_old() {
+        let scratch = tempfile::tempdir().unwrap();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let staging = Parent::new(rustix::fs::open(scratch.path(), flags, Mode::empty()).unwrap());
+        let name = name_of([0; 16], [0; 8]);
+        drop(staging.hold_staged_tree(&name, true).unwrap());
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| (0..10_000).any(|_| staging.remove_old_tree(&name, 0)));
+            while !looking.is_finished() {
+                staging.hold_staged_tree(&name, false).unwrap();
+            }
+            assert!(!looking.join().unwrap(), "it is not old");
+        });
+        assert!(staging.remove_old_tree(&name, i64::MAX));
+    }
 
     #[test]
     fn only_names_of_trees_are_taken_for_such() {
