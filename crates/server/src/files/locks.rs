@@ -1,7 +1,7 @@
 //! Locks: of the whole file, as flock(2) does, and of ranges, as fcntl(2) does.
 //!
-//! The kernel keeps them, so that programs of this machine take part, and ends them when a descriptor
-//! is closed. An owner of ranges has an open file description of its own, which tells its locks from
+//! The kernel keeps them, so that programs of this machine take part, and ends them with the last
+//! descriptor, which is why a close unlocks first. An owner of ranges has an open file description of its own, which tells its locks from
 //! those of the other owners.
 
 use super::call::{FileCalls, OpenedHandle};
@@ -159,7 +159,7 @@ impl Handle {
     }
 
     /// Locks a range; a new owner gets a descriptor of its own from `open`.
-    fn lock_range(
+    pub(super) fn lock_range(
         &self,
         owner: LockOwner,
         wanted: RangeLock,

@@ -5,11 +5,15 @@ use super::call::Caller;
 use super::execution::Execution;
 use super::*;
 use crate::authorise::{Authority, Export};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::task::Poll;
 use xdfs_engine::blocking::Slice;
 use xdfs_io::store::{LocalStore, Store};
-use xdfs_proto::base::{Level, RelPath};
+use xdfs_proto::base::{Extent, Level, RelPath};
 use xdfs_proto::lease::{Access, LeaseAnswer, LeaseKind};
+use xdfs_proto::range_locks::RangeLock;
 use xdfs_proto::wire::file::{FileBatch, FileCall, FileReply, LeaseCall};
 
 fn principal(user: &str, method: Method) -> Principal {
@@ -32,6 +36,15 @@ impl Scene {
     fn file(&self) -> Arc<OpenFile> {
         let request = OpenRequest { write: true, create: true, mode: 0o600, ..OpenRequest::default() };
         Arc::new(self.store.open_file(&RelPath::parse(b"f").unwrap(), &request).unwrap().0)
+    }
+
+    /// Descriptors of the file such as a child has when it was just forked: they share this process's locks.
+    fn descriptors_of_child(&self) -> Vec<OwnedFd> {
+        let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let entries = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+        let own = entries.filter(|entry| std::fs::read_link(entry).is_ok_and(|to| to == self.scratch.path().join("f")));
+        let number = |entry: PathBuf| entry.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        own.map(|entry| pidfd_getfd(&process, number(entry), PidfdGetfdFlags::empty()).unwrap()).collect()
     }
 
     fn handle(&self, id: u64, user: &Arc<str>) -> Arc<Handle> {
@@ -280,6 +293,23 @@ fn a_lock_stays_whatever_is_opened_and_closed_beside_it() {
     handle.unlock().unwrap();
     assert_eq!(local.lock(true), Ok(true));
     drop(handle);
+}
+
+#[test]
+fn locks_end_with_their_handle_whoever_else_has_the_descriptors() {
+    let scene = Scene::new(16);
+    let ada: Arc<str> = "ada".into();
+    let (handle, local) = (scene.handle(1, &ada), scene.file());
+    let range = Extent::new(0, 10).unwrap();
+    let wanted = RangeLock { range, exclusive: true };
+    let beside = || Ok(Arc::into_inner(scene.file()).unwrap());
+    handle.lock_range([1; 8], wanted, false, beside).unwrap();
+    handle.lock(&scene.file(), true, false).unwrap();
+    // As a child has them that was just forked.
+    let _descriptors = scene.descriptors_of_child();
+    assert_eq!((local.lock(true), local.lock_range(range, true)), (Ok(false), Ok(false)));
+    drop(handle);
+    assert_eq!((local.lock(true), local.lock_range(range, true)), (Ok(true), Ok(true)));
 }
 
 #[test]
