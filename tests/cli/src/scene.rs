@@ -13,8 +13,8 @@ use crate::{Outcome, Running, Server, Terminal, xdfs_binary};
 /// Where part files and journals are.
 pub const STAGING: &str = ".xdfs-staging";
 
-/// Where a server listens that may be started again. No client has a port of this address, and few others listen
-/// there, so that nobody takes its port in between.
+/// Where a server listens unless it is told otherwise. No client has a port of this address, so that none takes the
+/// one of a server that is started again; another server is unlikely to.
 pub const LISTEN: &str = "127.0.0.2:0";
 
 /// A directory of a test's own; removed when the test passes, kept when it fails.

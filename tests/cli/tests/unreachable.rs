@@ -83,8 +83,9 @@ fn a_host_with_one_address_that_answers_is_reached_at_that_one() {
     // By the rules of addresses IPv6 is tried first.
     let filtered = Filtered::at("::1");
     scene.write("server/file", b"content");
-    let server = scene.serve_with(&["--listen", &format!("127.0.0.2:{}", filtered.address.port())]);
-    scene.write("hosts", b"::1 both.example\n127.0.0.2 both.example\n");
+    // No other server listens at this one.
+    let server = scene.serve_with(&["--listen", &format!("127.0.0.3:{}", filtered.address.port())]);
+    scene.write("hosts", b"::1 both.example\n127.0.0.3 both.example\n");
     let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).arg(scene.path("hosts"));
