@@ -89,13 +89,18 @@ impl Parent {
     /// last used before `expired`.
     pub(in crate::store) fn remove_old_tree(&self, name: &[u8], expired: i64) -> bool {
         let Ok(lock) = self.open_below(name) else { return false };
-        let old = rustix::fs::fstat(&lock).is_ok_and(|stat| stat.st_mtime < expired);
+        let old = |lock: &OwnedFd| rustix::fs::fstat(lock).ok().filter(|stat| stat.st_mtime < expired);
         // A younger one is not locked: somebody may be about to use it.
-        if !old || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        if old(&lock).is_none()
+            || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+        {
             return false;
         }
-        let _lock = LockedFile::new(lock);
-        self.empty(name).is_ok() && self.remove_directory(name).is_ok()
+        let lock = LockedFile::new(lock);
+        // Somebody may have used it meanwhile, or removed it and made another one.
+        old(&lock).is_some_and(|stat| self.is_still(name, &stat))
+            && self.empty(name).is_ok()
+            && self.remove_directory(name).is_ok()
     }
 
     /// Empties the directory `name`. Whatever its depth, few descriptors are open: deep directories
@@ -179,12 +184,44 @@ fn is_known_loose(staging: &Parent) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn staging_in(scratch: &tempfile::TempDir) -> Parent {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Parent::new(rustix::fs::open(scratch.path(), flags, Mode::empty()).unwrap())
+    }
+
+    #[test]
+    fn a_tree_that_is_held_keeps_what_is_in_it_while_others_remove_old_ones() {
+        let scratch = tempfile::tempdir().unwrap();
+        let staging = staging_in(&scratch);
+        let name = name_of([0; 16], [0; 8]);
+        let ended = AtomicBool::new(false);
+        let remove = || {
+            while !ended.load(Ordering::Relaxed) {
+                staging.remove_old_tree(&name, i64::MAX);
+            }
+        };
+        let (mut held, mut lost) = (0, 0);
+        std::thread::scope(|scope| {
+            (0..2).for_each(|_| _ = scope.spawn(remove));
+            while held < 600 && lost == 0 {
+                // It is being removed, or was removed before it was locked.
+                let Ok((tree, _lock)) = staging.hold_staged_tree(&name, true) else { continue };
+                held += 1;
+                lost += usize::from(tree.create_new(b"file").is_err());
+                std::thread::yield_now();
+                lost += usize::from(tree.remove(b"file").is_err());
+            }
+            ended.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(lost, 0, "the {held}th was emptied while it was held");
+    }
 
     #[test]
     fn a_tree_is_had_while_others_see_that_it_is_not_old() {
         let scratch = tempfile::tempdir().unwrap();
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let staging = Parent::new(rustix::fs::open(scratch.path(), flags, Mode::empty()).unwrap());
+        let staging = staging_in(&scratch);
         let name = name_of([0; 16], [0; 8]);
         drop(staging.hold_staged_tree(&name, true).unwrap());
         std::thread::scope(|scope| {
