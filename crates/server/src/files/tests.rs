@@ -42,7 +42,8 @@ impl Scene {
     fn descriptors_of_child(&self) -> Vec<OwnedFd> {
         let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
         let entries = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
-        let own = entries.filter(|entry| std::fs::read_link(entry).is_ok_and(|to| to == self.scratch.path().join("f")));
+        let file = self.scratch.path().canonicalize().unwrap().join("f");
+        let own = entries.filter(|entry| std::fs::read_link(entry).is_ok_and(|to| to == file));
         let number = |entry: PathBuf| entry.file_name().unwrap().to_str().unwrap().parse().unwrap();
         own.map(|entry| pidfd_getfd(&process, number(entry), PidfdGetfdFlags::empty()).unwrap()).collect()
     }
@@ -306,7 +307,8 @@ fn locks_end_with_their_handle_whoever_else_has_the_descriptors() {
     handle.lock_range([1; 8], wanted, false, beside).unwrap();
     handle.lock(&scene.file(), true, false).unwrap();
     // As a child has them that was just forked.
-    let _descriptors = scene.descriptors_of_child();
+    let of_child = scene.descriptors_of_child();
+    assert_eq!(of_child.len(), 3, "of the lock, of the range, and the local one");
     assert_eq!((local.lock(true), local.lock_range(range, true)), (Ok(false), Ok(false)));
     drop(handle);
     assert_eq!((local.lock(true), local.lock_range(range, true)), (Ok(true), Ok(true)));
