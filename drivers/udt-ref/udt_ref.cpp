@@ -31,9 +31,18 @@ namespace {
 /* libudt cannot be told to end a call that waits, so no call waits longer than this. */
 const int TURN_MS = 50;
 
+/*
+ * libudt forgets a socket whose connection has ended: a second later if everything was read, otherwise after thirty
+ * turns of at least a second each, with what was not read. Who finds it gone sooner than this has missed nothing.
+ */
+const std::chrono::seconds KEPT_BY_LIBRARY(20);
+
 struct Connection {
     UDTSOCKET socket;
     std::atomic<bool> interrupted{false};
+    /* Of the reader: when the connection was last seen up, and whether all was read of one that has ended. */
+    std::chrono::steady_clock::time_point up = std::chrono::steady_clock::now();
+    bool is_read = false;
 
     explicit Connection(UDTSOCKET socket) : socket(socket) {}
 };
@@ -229,6 +238,15 @@ int open_connection(void **connection, const char *contact, const char *attribut
     return error != 0 ? error : wrapped(socket, connection);
 }
 
+/* The connection has ended, and of what came nothing is left to read. */
+bool has_ended_and_is_read(UDTSOCKET socket)
+{
+    int left = 0, size = sizeof(left);
+
+    return UDT::getsockstate(socket) == BROKEN && UDT::getsockopt(socket, 0, UDT_RCVDATA, &left, &size) != UDT::ERROR
+        && left == 0;
+}
+
 int read_bytes(void *element, const struct iovec *iovec, int, size_t *nbytes)
 {
     const Call call;
@@ -237,18 +255,24 @@ int read_bytes(void *element, const struct iovec *iovec, int, size_t *nbytes)
     Connection *connection = static_cast<Connection *>(element);
     const int length = iovec->iov_len > (1 << 30) ? 1 << 30 : static_cast<int>(iovec->iov_len);
 
+    *nbytes = 0;
     while (!connection->interrupted && !ending) {
+        if (connection->is_read)
+            return 0;
+        if (UDT::getsockstate(connection->socket) == CONNECTED)
+            connection->up = std::chrono::steady_clock::now();
         const int moved = UDT::recv(connection->socket, static_cast<char *>(iovec->iov_base), length, 0);
         if (moved > 0) {
+            connection->is_read = has_ended_and_is_read(connection->socket);
             *nbytes = static_cast<size_t>(moved);
             return 0;
         }
         const int code = UDT::getlasterror().getErrorCode();
         /* The peer's goodbye and its silence look alike. */
-        if (code == CUDTException::ECONNLOST) {
-            *nbytes = 0;
+        if (code == CUDTException::ECONNLOST)
             return 0;
-        }
+        if (code == CUDTException::EINVSOCK)
+            return std::chrono::steady_clock::now() - connection->up < KEPT_BY_LIBRARY ? 0 : ECONNRESET;
         if (moved == UDT::ERROR && !is_turn_over(code))
             return error_of(code);
     }

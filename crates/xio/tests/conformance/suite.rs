@@ -13,6 +13,8 @@ use xdfs_xio::{Completed, ErrorKind, Handle, Options, Timeouts, WriteInfo};
 
 /// Short enough to wait for.
 const SHORT: Duration = Duration::from_millis(30);
+/// Longer than any library keeps a connection by itself that has ended and whose bytes were read.
+const LATE: Duration = Duration::from_secs(3);
 
 fn pattern(length: usize) -> Vec<u8> {
     (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
@@ -68,6 +70,30 @@ fn what_is_written_is_read_in_order_and_the_end_is_told_and_stays() {
         for _ in 0..2 {
             let again = ends.reader().read(&mut [0; 10], 10).unwrap();
             assert_eq!((again.bytes, again.info.end), (0, true), "{name}: it stays the end");
+        }
+    });
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "nothing tells when a library forgets a connection that has ended")]
+fn whoever_reads_late_has_all_and_the_end() {
+    let mut all = Vec::new();
+    each(&[Ability::Stream, Ability::End], |subject, ends| all.push((subject.name, subject.can(Ability::Wait), ends)));
+    // A driver may have read that ahead, and the end not yet.
+    let content = b"content";
+    thread::scope(|scope| {
+        for (name, waits, ends) in &all {
+            let sending = scope.spawn(move || {
+                assert_eq!(ends.writer.write(content).unwrap(), content.len(), "{name}");
+                ends.finish();
+            });
+            if !waits {
+                sending.join().unwrap();
+            }
+        }
+        thread::sleep(LATE);
+        for (name, _, ends) in &all {
+            assert_eq!(rest(name, ends.reader()), content, "{name}");
         }
     });
 }
