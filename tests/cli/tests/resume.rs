@@ -54,9 +54,11 @@ fn went_on(outcome: &Outcome, size: usize) -> Value {
     let line = outcome.objects().remove(0);
     let resumed = number(&line["resumed_bytes"]);
     assert!(resumed >= KEPT_AT_LEAST, "{line}");
-    let moved: u64 = line["channel_bytes"].as_array().expect("a list").iter().map(number).sum();
-    // On a busy machine blocks go twice because their acknowledgement is late; not as many as were kept.
-    assert!(moved + resumed >= size as u64 && moved < size as u64, "{line}");
+    let channels = line["channel_bytes"].as_array().expect("a list");
+    let (moved, missing) = (channels.iter().map(number).sum::<u64>(), size as u64 - resumed);
+    // Where there is another channel each block may go twice because its acknowledgement is late, as on a busy machine.
+    let most = missing * if channels.len() == 1 { 1 } else { 2 };
+    assert!((missing..=most).contains(&moved), "{line}");
     line
 }
 
@@ -103,7 +105,7 @@ fn an_upload_whose_server_was_killed_goes_on_with_the_next_server() {
     running.signal(Signal::KILL);
     running.wait();
     let server = scene.serve();
-    went_on(&scene.run(["cp", "--json", "source", &server.url("file")]), SIZE);
+    went_on(&scene.run(["cp", "--json", "-P", "1", "source", &server.url("file")]), SIZE);
     assert!(scene.read("server/file") == content);
     assert_eq!(scene.names("server"), ["file"]);
 }
@@ -355,7 +357,7 @@ fn a_server_counts_what_was_left_and_removes_what_nobody_came_for() {
     assert!(line["bytes"].as_u64().unwrap() >= KEPT_AT_LEAST, "{line}");
     assert_eq!(scene.names("server/a/b"), Vec::<String>::new());
     assert_eq!(scene.names("server/a"), [format!(".x.{hex}.part"), "b".to_owned()], "a name like any other");
-    went_on(&scene.run(["cp", "--json", "source", &server.url("file")]), SIZE);
+    went_on(&scene.run(["cp", "--json", "-P", "1", "source", &server.url("file")]), SIZE);
 }
 
 #[test]
@@ -401,7 +403,7 @@ fn whoever_is_taken_over_hears_it_and_harms_nothing() {
     let content = pattern(SIZE, 8);
     scene.write("source", &content);
     let (older, relay) = held_upload(&scene, &server, &[]);
-    went_on(&scene.run(["cp", "--json", "source", &server.url("file")]), SIZE);
+    went_on(&scene.run(["cp", "--json", "-P", "1", "source", &server.url("file")]), SIZE);
     relay.release();
     older.wait().ends_with(exit::CHANGED).says(&["another session took this transfer over"]);
     assert!(scene.read("server/file") == content);

@@ -6,6 +6,8 @@ use super::arrives::{MARK, arrived, hash, marked};
 
 /// Sent from buffers, and sent by the kernel with a thread that hashes beside it.
 const SIZES: [usize; 2] = [3_000_001, 24_000_001];
+/// What comes again where something differs.
+const PIECE: u64 = 1 << 20;
 
 /// Copies `content` up and down through `relay`.
 fn copies(scene: &Scene, relay: &Relay, content: &[u8], upload: bool, options: &[&str]) -> Outcome {
@@ -38,8 +40,9 @@ fn a_bit_that_turns_over_on_the_wire_is_sent_again_at_clear() {
         assert_eq!((line["verify"].as_str(), line["hash"].as_str()), (Some("hash"), Some(hash(&content).as_str())));
         let again = line["channel_bytes"].as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).sum::<u64>();
         assert!(again > size as u64, "{line}");
-        // Only what was hit: two pieces of a megabyte, and blocks that went twice for want of an acknowledgement.
-        assert!(again < 2 * size as u64, "{line}");
+        // Only what was hit: two pieces of a megabyte. With another channel any block may go twice for want of an acknowledgement.
+        let once = size as u64 + 2 * PIECE;
+        assert!(again <= once * if channels == "1" { 1 } else { 2 }, "{line}");
     }
 }
 
