@@ -15,6 +15,7 @@ mod scene;
 mod server;
 mod sockets;
 mod terminal;
+mod timing;
 
 pub use binary::{released, xdfs_binary};
 pub use delay::{Delay, pass};
@@ -26,3 +27,4 @@ pub use scene::{LISTEN, STAGING, Scene, Stacks, pattern};
 pub use server::Server;
 pub use sockets::{TcpState, tcp_sockets};
 pub use terminal::Terminal;
+pub use timing::{least, timed};

@@ -1,21 +1,26 @@
 //! `--bwlimit`: a copy moves at the rate that was asked for, in both directions, whatever its protection and its number of
 //! channels, and is as correct as any other.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use xdfs_test_cli::{Outcome, Running, Scene, pattern};
+use xdfs_test_cli::{Outcome, Running, Scene, least, pattern};
 
 const RATE: usize = 2 << 20;
 const SIZE: usize = 4 << 20;
 
-/// The seconds that the copy says it took, which are those of its bytes at the limited rate.
+/// The seconds that a copy says it took are those of its bytes at the limited rate.
 #[track_caller]
-fn took_its_time(outcome: &Outcome) {
-    outcome.ends_with(0);
-    let seconds = outcome.objects()[0]["seconds"].as_f64().unwrap_or_default();
-    let least = SIZE as f64 / RATE as f64;
-    // What was missed before it began is made up for, so it may be a little quicker; a busy machine makes it slower.
-    assert!((least * 0.95 - 0.1..least * 2.0).contains(&seconds), "{seconds} s for {least} s");
+fn takes_its_time(copy: impl Fn() -> Outcome) {
+    let due = SIZE as f64 / RATE as f64;
+    let most = Duration::from_secs_f64(due * 2.0);
+    let took = least(most, |_| {
+        let outcome = copy();
+        let seconds = outcome.ends_with(0).objects()[0]["seconds"].as_f64().unwrap_or_default();
+        // What was missed before it began is made up for, so it may be a little quicker.
+        assert!(seconds >= due * 0.95 - 0.1, "{seconds} s for {due} s");
+        Duration::from_secs_f64(seconds)
+    });
+    assert!(took < most, "{took:?} for {due} s");
 }
 
 #[test]
@@ -28,9 +33,9 @@ fn uploads_and_downloads_keep_to_the_limit_at_every_protection() {
         let url = server.url("file");
         let options = ["--json", "--bwlimit", "2M", "-P", channels, "--protection", protection];
         let copy = |words: [&str; 2]| scene.run(["cp"].iter().chain(&options).chain(&words));
-        took_its_time(&copy(["source", &url]));
+        takes_its_time(|| copy(["source", &url]));
         assert!(scene.read("server/file") == content);
-        took_its_time(&copy([&url, "copy"]));
+        takes_its_time(|| copy([&url, "copy"]));
         assert!(scene.read("copy") == content);
     }
 }
@@ -41,14 +46,16 @@ fn a_limited_copy_comes_over_all_of_its_channels_and_no_block_of_it_twice() {
     let scene = Scene::new();
     let server = scene.serve();
     scene.write("server/file", &pattern(MANY as usize, 5));
-    let outcome = scene.run(["cp", "--json", "--bwlimit", "10M", "-P", "4", &server.url("file"), "copy"]);
-    outcome.ends_with(0);
-    let objects = outcome.objects();
-    let channels: Vec<u64> =
-        objects[0]["channel_bytes"].as_array().unwrap().iter().flat_map(|one| one.as_u64()).collect();
-    // Blocks that wait behind those of other channels grow old, and are sent again; a busy machine may delay a few.
-    assert!(channels.iter().sum::<u64>() <= MANY + MANY / 32, "{channels:?}");
-    assert!(channels.len() == 4 && channels.iter().all(|bytes| *bytes >= MANY / 16), "{channels:?}");
+    let copied = || {
+        let outcome = scene.run(["cp", "--json", "--bwlimit", "10M", "-P", "4", &server.url("file"), "copy"]);
+        let channels = &outcome.ends_with(0).objects()[0]["channel_bytes"];
+        let channels: Vec<u64> = channels.as_array().unwrap().iter().flat_map(|one| one.as_u64()).collect();
+        assert!(channels.len() == 4 && channels.iter().all(|bytes| *bytes >= MANY / 16), "{channels:?}");
+        channels.iter().sum::<u64>()
+    };
+    // Blocks that wait behind those of other channels grow old, and are sent again; a busy machine delays a few, or some of
+    // one try.
+    assert!((0..3).any(|_| copied() <= MANY + MANY / 32));
 }
 
 #[test]
@@ -96,7 +103,7 @@ fn a_running_copy_changes_its_rate_at_the_time_of_day_that_was_given() {
     scene.write("source", &content);
     let url = server.url("file");
     for words in [["source", &url], [&url, "copy"]] {
-        let (zone, [now, next]) = zone_before_a_minute(4);
+        let (zone, [now, next]) = zone_before_a_minute(8);
         // At the first rate alone it would take 32 seconds, at the second one half of one.
         let limit = format!("{now},128K {next},8M");
         let mut command = scene.command(["cp", "--json", "--bwlimit", &limit].iter().chain(&words));

@@ -1,8 +1,9 @@
 //! The configuration file of the clients: short names of servers, what it says of them, and who one is where no user is typed.
 
 use std::process::Command;
+use std::time::Duration;
 
-use xdfs_test_cli::{Outcome, Running, Scene, pattern};
+use xdfs_test_cli::{Outcome, Running, Scene, least, pattern};
 
 /// Writes the file of `person`.
 fn configure(scene: &Scene, person: &str, text: &str) {
@@ -71,8 +72,9 @@ fn the_limit_of_a_server_holds_for_copies_and_what_is_typed_counts_before_it() {
         copied.ends_with(0).objects()[0]["seconds"].as_f64().unwrap()
     };
     let limited = seconds(&[]);
-    assert!((3.8..8.0).contains(&limited), "{limited} s for 4 MiB at 1 MiB/s");
-    assert!(seconds(&["--bwlimit", "off"]) < limited / 2.0);
+    assert!(limited >= 3.8, "{limited} s for 4 MiB at 1 MiB/s");
+    let half = Duration::from_secs_f64(limited / 2.0);
+    assert!(least(half, |_| Duration::from_secs_f64(seconds(&["--bwlimit", "off"]))) < half);
 }
 
 #[test]

@@ -14,14 +14,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use peer::{PASSWORD, Peer, Who, user_name};
 use xdfs_proto::base::{Extent, Timestamp, TransferId};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::path::{Batch, Call, Reply, Wanted};
 use xdfs_proto::wire::request::{Request, Resume};
-use xdfs_test_cli::{Scene, Server};
+use xdfs_test_cli::{Scene, Server, least, timed};
 
 const MIB: u64 = 1 << 20;
 /// Threads of a server, besides those of its pipelines.
@@ -274,9 +274,7 @@ impl Field {
     }
 
     fn timed(&self, words: &[&str]) -> Duration {
-        let began = Instant::now();
-        self.scene.run(words).ends_with(0);
-        began.elapsed()
+        timed(|| _ = self.scene.run(words).ends_with(0))
     }
 
     /// Does what another user does, some times, and watches what the server needs meanwhile.
@@ -289,7 +287,7 @@ impl Field {
         let mut waited = Waited::default();
         let url = |path: &str| self.server.url(path);
         for _ in 0..5 {
-            waited.look.push(self.timed(&["ls", &url("sum")]));
+            waited.look.push(least(LOOK_MAX, |_| self.timed(&["ls", &url("sum")])));
             waited.upload.push(self.timed(&["cp", "upload", &url("uploaded")]));
             if reread {
                 waited.reread.push(self.timed(&[&REREAD[..], &["upload", &url("reread")]].concat()));
@@ -437,16 +435,18 @@ fn ten_attackers_at_once_slow_another_user_down_by_their_share_alone() {
         let during = field.waits_for(11, true);
         println!("{users} users: {before:?}, then {during:?}, {:?}", cost(&field.server));
         assert!(*during.look.iter().max().unwrap() < LOOK_MAX, "{users} users: {during:?}");
-        let most = 2 * (1 + u32::from(users));
-        for (what, before, during) in [
-            ("upload", &before.upload, &during.upload),
-            ("upload that is read back", &before.reread, &during.reread),
-            ("sum", &before.sum, &during.sum),
-        ] {
-            let (before, during) = (median(before), median(during));
-            assert!(during <= before * most + TURNS, "{what} beside {users} users: {before:?}, then {during:?}");
-        }
         drop(attackers);
+        // Other work of the machine may have begun or ended meanwhile.
+        let behind = field.waits_for(11, true);
+        let most = 2 * (1 + u32::from(users));
+        for (what, before, during, behind) in [
+            ("upload", &before.upload, &during.upload, &behind.upload),
+            ("upload that is read back", &before.reread, &during.reread, &behind.reread),
+            ("sum", &before.sum, &during.sum, &behind.sum),
+        ] {
+            let (alone, during) = (median(before).max(median(behind)), median(during));
+            assert!(during <= alone * most + TURNS, "{what} beside {users} users: {alone:?}, then {during:?}");
+        }
         // The log is long: it is read until all of them were seen.
         let mut missing: BTreeSet<String> = (1..=users).map(|number| format!("\"{}\"", user_name(number))).collect();
         let mut lines = BufReader::new(File::open(field.scene.path("audit.jsonl")).unwrap()).lines();
