@@ -89,8 +89,11 @@ fn replies(server: TcpStream, mut client: TcpStream, cut: Option<Cut>, shared: &
         let (shared, ends) = (Arc::clone(shared), [server.try_clone(), client.try_clone()]);
         std::thread::spawn(move || {
             wait(&shared, |state| state.is_stored);
-            ends.into_iter().flatten().for_each(|end| drop(end.shutdown(Shutdown::Both)));
-            change(&shared, |state| state.is_cut = true);
+            // The client may come back at once, and is not cut again.
+            change(&shared, |state| {
+                state.is_cut = true;
+                ends.into_iter().flatten().for_each(|end| drop(end.shutdown(Shutdown::Both)));
+            });
         });
     }
     for line in BufReader::new(server).split(b'\n') {

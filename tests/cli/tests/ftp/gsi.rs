@@ -92,7 +92,7 @@ fn copies_with_a_certificate_go_on_after_their_server_was_killed() {
         command.env("X509_USER_PROXY", site.path("proxy")).env("X509_CERT_DIR", site.path("certificates"));
         Running::start(command)
     };
-    survives_a_kill(&scene, &server, 128 << 20, &start);
+    survives_a_kill(&scene, &server, 256 << 20, &start);
 }
 
 /// What the server's log has of the protection that was asked for.

@@ -46,7 +46,7 @@ fn a_directory_of_10_000_names_is_listed_whole() {
 
 #[test]
 fn a_download_goes_on_after_its_server_was_killed() {
-    let (scene, slow, content) = (Scene::new(), FtpServer::vsftpd("anon_max_rate=6000000\n"), pattern(12 << 20, 9));
+    let (scene, slow, content) = (Scene::new(), FtpServer::vsftpd("anon_max_rate=3000000\n"), pattern(12 << 20, 9));
     slow.put("f", &content);
     let copy = scene.start(["cp", "--json", &slow.url("f"), "f"]);
     let until = Instant::now() + PATIENCE;

@@ -10,8 +10,8 @@ use super::PATIENCE;
 use super::scripted::{Answer, Say, Scripted};
 
 /// The limit of a wait for a server is a minute; a stop is noticed in tenths of a second, but the
-/// machine may be busy.
-const AT_ONCE: Duration = Duration::from_secs(6);
+/// machine and its disk may be busy.
+const AT_ONCE: Duration = Duration::from_secs(20);
 
 /// Starts a copy, presses Ctrl-C when `is_waiting`, and checks how it ended.
 #[track_caller]

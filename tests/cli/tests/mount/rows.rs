@@ -231,9 +231,12 @@ fn locks_hold_on_this_machine_alone_where_nothing_is_written() {
 const WRITES_AS_USER: &str = "import os, sys, time\n\
     f = os.open('file', os.O_RDWR | os.O_CREAT, 0o666); os.fchmod(f, 0o755)\n\
     os.setgroups([]); os.setgid(65534); os.setuid(65534)\n\
-    began = time.monotonic()\n\
-    for number in range(200): os.pwrite(f, bytes(4096), number * 4096)\n\
-    print(time.monotonic() - began, flush=True)\n\
+    def took(end=[0]):\n\
+    \x20   began = time.monotonic()\n\
+    \x20   for number in range(200): os.pwrite(f, bytes(4096), (end[0] + number) * 4096)\n\
+    \x20   end[0] += 200\n\
+    \x20   return time.monotonic() - began\n\
+    print(min(took() for _ in range(4)), flush=True)\n\
     os.fsync(f); open('../written', 'w')\n\
     sys.stdin.read()\n\
     os.pwrite(f, b'x', 0); os.fsync(f)\n";
@@ -259,6 +262,7 @@ fn writes_of_a_user_take_the_set_user_id_bit_and_no_round_trip_each() {
     let ended = writes.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.messages);
     assert_eq!(mode(), 0o755, "who writes a file must not run it as its owner");
+    // One try of several has to be fast: others have the machine, too.
     let took: f64 = ended.text().trim().parse().unwrap();
     assert!(took < 100.0 * LATENCY.as_secs_f64(), "200 writes took {took} s, and each round trip 0.02 s");
     mount.unmount();

@@ -209,11 +209,9 @@ fn all_end_soon(changes: &[(&str, &str, &'static str)], options: &[&str]) {
         for (_, program, place, _) in &mut programs {
             waits_at(program, place);
         }
-        let began = Instant::now();
-        for (_, program, _, signal) in &programs {
-            program.signal(*signal);
-        }
         for (_, program, place, signal) in programs {
+            let began = Instant::now();
+            program.signal(signal);
             is_ended(program, place, signal, began);
         }
         let _server = server.inspect(|server| server.signal(Signal::CONT)).unwrap_or_else(|| again(&scene, &address));

@@ -48,7 +48,7 @@ pub(super) fn leftovers(top: &Path) -> Vec<String> {
 /// Waits until nothing of xdfs is below `top`: a server removes what a client left behind the end of its session.
 #[track_caller]
 pub(super) fn is_clean(top: &Path) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while !leftovers(top).is_empty() {
         assert!(Instant::now() < until, "{:?}", leftovers(top));
         std::thread::yield_now();

@@ -194,7 +194,7 @@ fn a_client_that_is_killed_when_its_tree_got_its_name_knows_it_again() {
         let mut words = vec![command, "--atomic", "tree", &url];
         words.extend((command == "cp").then_some("-r"));
         let running = scene.start(words.clone());
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(60);
         while !scene.path(&to).exists() {
             assert!(Instant::now() < until, "{to} is never there");
             std::hint::spin_loop();
