@@ -55,7 +55,8 @@ fn a_lock_that_is_waited_for_is_had_when_it_is_released_or_not_in_time() {
 
 #[test]
 fn a_session_that_shuts_others_out_is_not_idle() {
-    let limits = ServerLimits { idle: Duration::from_millis(300), ..ServerLimits::roomy() };
+    // Whoever is about to open or to lock has that long.
+    let limits = ServerLimits { idle: Duration::from_secs(3), ..ServerLimits::roomy() };
     let serving = Serving::with(Setup { limits, ..Setup::default() });
     let open = |name: &str, options: &OpenOptions| {
         serving.directory.write(name, b"content");

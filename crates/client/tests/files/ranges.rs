@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
-use xdfs_client::ErrorKind;
 use xdfs_client::file::{Extent, File, OpenOptions, RangeLock, range_to_the_end};
 use xdfs_client::wire::Wanted;
+use xdfs_client::{ErrorKind, Session};
 
 fn lock(from: u64, to: u64, exclusive: bool) -> RangeLock {
     RangeLock { range: Extent::new(from, to - from).unwrap(), exclusive }
@@ -18,6 +18,17 @@ fn lock(from: u64, to: u64, exclusive: bool) -> RangeLock {
 
 fn try_range(file: &File, owner: u64, lock: RangeLock) -> Result<(), ErrorKind> {
     file.try_lock_range(owner, lock).map_err(|error| error.kind)
+}
+
+/// Some of this process's threads, or other programs, may have the machine for one of the looks.
+#[track_caller]
+fn others_are_served(other: &Session) {
+    let look = || {
+        let asked = Instant::now();
+        other.look("data/f", Wanted::SIZE).unwrap();
+        asked.elapsed()
+    };
+    assert!((0..3).any(|_| look() < Duration::from_secs(1)), "others are served meanwhile");
 }
 
 fn serving_f() -> Serving {
@@ -193,9 +204,7 @@ fn a_user_waits_for_a_bounded_number_of_locks_and_everybody_is_served_meanwhile(
     // Those that are too many are refused; the others wait.
     assert_eq!(refused.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::LimitExceeded));
     let other = serving.connect(1);
-    let asked = Instant::now();
-    other.look("data/f", Wanted::SIZE).unwrap();
-    assert!(asked.elapsed() < Duration::from_secs(1));
+    others_are_served(&other);
     holder.unlock_range(1, Extent::new(0, WAITERS).unwrap()).unwrap();
     within(4 * PATIENCE, "the locks", move || waits.into_iter().for_each(|one| one.join().unwrap()));
     let outcomes: Vec<_> = refused.try_iter().collect();
@@ -221,9 +230,7 @@ fn two_hundred_locks_of_a_session_wait_and_keep_no_operation_and_no_thread() {
         assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 7, "the session's other calls are answered");
     }
     let other = serving.connect(1);
-    let asked = Instant::now();
-    other.look("data/f", Wanted::SIZE).unwrap();
-    assert!(asked.elapsed() < Duration::from_secs(1), "others are served meanwhile");
+    others_are_served(&other);
     other.close().unwrap();
     holder.unlock_range(1, Extent::new(0, 200).unwrap()).unwrap();
     let all = move || waits.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>();

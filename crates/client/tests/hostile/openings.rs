@@ -156,7 +156,7 @@ fn a_sixth_login_that_fails_ends_the_connection() {
 
 #[test]
 fn random_bytes_end_and_leave_nothing() {
-    let limits = ServerLimits { opening: Duration::from_millis(500), ..ServerLimits::roomy() };
+    let limits = ServerLimits { opening: Duration::from_secs(2), ..ServerLimits::roomy() };
     let serving = Serving::with(Setup { limits, ..Setup::default() });
     let mut beside = Beside::start(&serving);
     let good = [&CLIENT[..], &hello()].concat();
@@ -179,7 +179,7 @@ fn random_bytes_end_and_leave_nothing() {
 
 #[test]
 fn a_peer_that_stalls_at_any_byte_of_its_opening_is_cut_at_its_deadline() {
-    let limits = ServerLimits { opening: Duration::from_millis(500), ..ServerLimits::roomy() };
+    let limits = ServerLimits { opening: Duration::from_secs(2), ..ServerLimits::roomy() };
     let serving = Serving::with(Setup { limits, ..Setup::default() });
     let mut beside = Beside::start(&serving);
     let opening = [&CLIENT[..], &hello()].concat();

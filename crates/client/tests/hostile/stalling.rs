@@ -260,7 +260,8 @@ fn b18_a_channel_whose_join_is_not_answered_keeps_no_transfer_and_no_close_waiti
     let serving = Serving::start();
     let middle = Middle::before(&serving.address);
     middle.act(Act::HoldLater);
-    let options = ConnectOptions { address: middle.address.clone(), deadline: PATIENCE, ..serving.options(3) };
+    let deadline = Duration::from_secs(2);
+    let options = ConnectOptions { address: middle.address.clone(), deadline, ..serving.options(3) };
     let session = Session::connect(&options).unwrap();
     let started = Instant::now();
     let error = loop {

@@ -81,7 +81,7 @@ fn requests_and_joins_that_meet_a_retiring_thread_are_served() {
 #[test]
 fn a_session_without_an_operation_is_ended_at_its_time() {
     for pipelines in [1, 2] {
-        let limits = ServerLimits { idle: Duration::from_secs(1), ..ServerLimits::roomy() };
+        let limits = ServerLimits { idle: Duration::from_secs(3), ..ServerLimits::roomy() };
         let serving = Serving::with(Setup { limits, ..Setup::default() });
         let session = Session::connect(&ConnectOptions { pipelines, ..serving.options(2) }).unwrap();
         touch(&session);

@@ -41,20 +41,20 @@ fn the_sessions_of_a_user_share_one_rate_evenly_in_both_directions() {
 
 #[test]
 fn a_slow_rate_is_no_stall_and_a_listing_overtakes_it() {
-    let serving = limited(16 << 10);
+    let serving = limited(8 << 10);
     let here = Scratch::new();
     let bytes = pattern(32 << 10, 4);
     std::fs::write(serving.directory.path().join("down"), &bytes).unwrap();
     // The bytes of a turn leave long before that; the whole block does not.
-    let stall = Some(Duration::from_millis(500));
+    let stall = Some(Duration::from_secs(2));
     let session = Session::connect(&ConnectOptions { stall, ..serving.options(8) }).unwrap();
     let other = serving.connect(1);
     let back = here.file("back");
     let began = Instant::now();
     let get = session.get("data/down", download_to(&back), &GetOptions::default()).unwrap();
     other.look("data", Wanted::SIZE).unwrap();
-    assert!(began.elapsed() < Duration::from_millis(700), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(finish(&get).unwrap().channel_bytes.len(), 1, "more channels would each be slower");
-    assert!(began.elapsed() > Duration::from_millis(1800), "{:?} of 2 s", began.elapsed());
+    assert!(began.elapsed() > Duration::from_millis(3600), "{:?} of 4 s", began.elapsed());
     assert_same(&here.read("back"), &bytes);
 }
