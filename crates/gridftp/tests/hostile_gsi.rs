@@ -19,8 +19,8 @@ use xdfs_gridftp::credentials::Places;
 use xdfs_secure::handshake::tls::byte_stream::{Taken, Tls};
 use xdfs_secure::handshake::tls::gsi::{Credential, Expected, Extent, Gsi, Handshake, TrustStore};
 
-/// How long a client waits, of which some lies are.
-const WAIT: Duration = Duration::from_secs(2);
+/// How long a client waits. None of the lies is silence.
+const WAIT: Duration = Duration::from_secs(30);
 /// A second at which what was valid in the 1990s was.
 const THEN: u64 = 850_000_000;
 /// One at which what will be valid in the 2050s is.

@@ -52,7 +52,7 @@ fn gsi_is_understood_both_ways_and_in_both_directions() {
     }
     for (what, server, client) in ends {
         let mut server = server(&environment(site, None), "-s -S -R -D tcp -D gsi");
-        let line = format!("-c localhost:{} -D tcp -D gsi -S -R -t 1", server.port());
+        let line = format!("-c localhost:{} -D tcp -D gsi -S -R -t 4", server.port());
         let client = client(&environment(site, Some("proxy")), &line).wait();
         let server = server.wait();
         for name in ["Bytes recv:", "Bytes sent:"] {

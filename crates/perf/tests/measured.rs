@@ -63,10 +63,17 @@ fn both_ends_send_and_come_to_their_end_over_any_stack() {
             (&(3 << 20).into(), &(2 << 20).into()),
             "{stack}"
         );
-        // The client has had enough, and what the server's drivers hold then is nobody's loss.
-        let (server, client) = run(&format!("{stack} -S -R"), &format!("{stack} -S -R -t 0.2"));
-        assert!(client.end()["received_bytes"].as_u64() > Some(0), "{stack}: {client:?}");
-        assert_eq!(server.end()["received_bytes"], client.end()["sent_bytes"], "{stack}");
+        // The client has had enough, and what the server's drivers hold then is nobody's loss. One that is busy elsewhere for as
+        // long as the client waits for it loses what it has not received.
+        let comes_to_its_end = || {
+            let mut server = xioperf(&format!("-s --json {stack} -S -R"));
+            let line = format!("-c localhost:{} --json {stack} -S -R -t 0.2", server.json_port());
+            let client = xioperf(&line).succeeds().end();
+            let server = server.wait();
+            let is_whole = server.code == 0 && server.end()["received_bytes"] == client["sent_bytes"];
+            is_whole && client["received_bytes"].as_u64() > Some(0)
+        };
+        assert!((0..3).any(|_| comes_to_its_end()), "{stack}");
     }
 }
 
@@ -116,7 +123,7 @@ fn streams_are_parallel_over_any_stack() {
         let listening: serde_json::Value = serde_json::from_str(&server.line("listening")).unwrap();
         let port = listening["contact"].as_str().unwrap().rsplit_once(':').map(|(_, port)| format!("localhost:{port}"));
         let contact = if place.is_empty() { port.unwrap() } else { place.to_owned() };
-        let client = xioperf(&format!("-c {contact} --json -P 3 {stack} -n 24M -b 100M")).succeeds();
+        let client = xioperf(&format!("-c {contact} --json -P 3 {stack} -n 24M -b 25M")).succeeds();
         for (outcome, name) in [(&server.succeeds(), "received_bytes"), (&client, "sent_bytes")] {
             assert_eq!(outcome.events("connected")[0]["streams"], 3, "{stack}: {outcome:?}");
             let end = outcome.end();
@@ -219,7 +226,7 @@ fn each_interval_of_several_streams_is_a_block_of_lines() {
 #[test]
 fn the_findings_about_datagrams_are_lines_of_the_receiver() {
     let mut server = xioperf("-s -D udp");
-    let client = xioperf(&format!("-c localhost:{} -D udp -n 200K -bs 1K -b 1M", server.port())).succeeds();
+    let client = xioperf(&format!("-c localhost:{} -D udp -n 20000 -bs 100 -b 1M", server.port())).succeeds();
     let server = server.succeeds();
     let jitter = server.field("Jitter:");
     let milliseconds: f64 = jitter.strip_suffix(" ms").unwrap().parse().unwrap();
@@ -243,7 +250,7 @@ fn streams_are_parallel_over_tls() {
     std::fs::write(path("key"), key.serialize_pem()).unwrap();
     let (certificate, key) = (path("certificate"), path("key"));
     let server = format!("-P 3 -D tcp -D tls:certificate={certificate};key={key}");
-    let (server, client) = run(&server, &format!("-P 3 -D tcp -D tls:trust={certificate} -n 24M -b 100M"));
+    let (server, client) = run(&server, &format!("-P 3 -D tcp -D tls:trust={certificate} -n 24M -b 25M"));
     for (end, name) in [(server.end(), "received_bytes"), (client.end(), "sent_bytes")] {
         let streams: Vec<_> =
             end["streams"].as_array().unwrap().iter().map(|one| one[name].as_u64().unwrap()).collect();
@@ -301,12 +308,12 @@ fn what_is_sent_does_not_get_shorter() {
 #[test]
 fn datagrams_are_counted_with_their_loss_and_jitter() {
     let mut server = xioperf("-s -D udp --json");
-    let line = format!("-c localhost:{} -D udp -n 200K -bs 1K -b 1M --json", server.json_port());
+    let line = format!("-c localhost:{} -D udp -n 20000 -bs 100 -b 1M --json", server.json_port());
     let client = xioperf(&line).succeeds();
     let (server, client) = (server.succeeds().end(), client.end());
     let number = |name: &str| server[name].as_u64().unwrap();
-    assert_eq!((number("datagrams"), &client["sent_bytes"]), (200, &(200 << 10).into()));
-    assert_eq!(number("received_bytes") >> 10, 200 - number("datagrams_lost"));
+    assert_eq!((number("datagrams"), &client["sent_bytes"]), (200, &20_000.into()));
+    assert_eq!(number("received_bytes") / 100, 200 - number("datagrams_lost"));
     assert!((0.0..1.0).contains(&server["jitter_seconds"].as_f64().unwrap()), "{server}");
 }
 
@@ -390,7 +397,7 @@ fn failures_name_what_failed_and_end_the_run() {
 #[test]
 fn a_terminal_shows_the_rate_while_the_run_goes_on() {
     let mut server = xioperf("-s");
-    let client = on_terminal(&format!("-c localhost:{} -t 0.9", server.port())).succeeds();
+    let client = on_terminal(&format!("-c localhost:{} -t 4", server.port())).succeeds();
     server.succeeds();
     let before_the_end = client.out.split("Closing").next().unwrap();
     assert!(before_the_end.contains("sent, "), "{client:?}");

@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn silent_clients_hold_up_nobody_and_are_disconnected() {
-        let limits = HttpLimits { connections: 3, time: Duration::from_millis(300), ..HttpLimits::default() };
+        let limits = HttpLimits { connections: 3, time: Duration::from_secs(3), ..HttpLimits::default() };
         with(limits, |connect| {
             let mut silent: Vec<TcpStream> = (0..9).map(|_| connect()).collect();
             silent[8].write_all(b"GET /met").unwrap();
