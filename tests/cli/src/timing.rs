@@ -12,6 +12,13 @@ pub fn timed(act: impl FnOnce()) -> Duration {
     since.elapsed()
 }
 
+/// Whether all of these times but one were less than `most`, and that one less than three times as long: others may have had the
+/// machine for a moment.
+pub fn all_but_one_below(times: &[Duration], most: Duration) -> bool {
+    let late: Vec<_> = times.iter().filter(|time| **time >= most).collect();
+    late.len() < 2 && late.iter().all(|time| **time < 3 * most)
+}
+
 /// What `act` says that it took; where that is `most` or longer, the least of three tries, whose numbers it gets. A busy machine
 /// makes one of them late, and what is too slow is so each time.
 pub fn least(most: Duration, act: impl FnMut(usize) -> Duration) -> Duration {

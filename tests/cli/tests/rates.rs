@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{Relay, Running, Scene, Server, exit, pass, pattern};
+use xdfs_test_cli::{Relay, Running, Scene, Server, all_but_one_below, exit, pass, pattern};
 
 /// Bytes a second of the limits.
 const RATE: u64 = 4 << 20;
@@ -108,7 +108,7 @@ fn no_tenth_of_a_second_gets_more_than_its_share_and_that_of_one_burst() {
     };
     // Heads of blocks and messages come on top, and what a buffer of the kernel held back. What waits for a relay
     // that has no processor goes at once then: that comes by chance, and what a limit lets through comes each time.
-    assert!((0..10).any(|_| most() < 1.25));
+    assert!((0..5).any(|_| most() < 1.25));
 }
 
 #[test]
@@ -202,9 +202,8 @@ fn a_listing_overtakes_what_waits_for_its_share() {
     }
     println!("ten listings: {took:.0?}");
     assert!(copies.iter().all(|copy| !copy.has_ended()));
-    // The copies have minutes to go, and what waits for them does so each time.
-    took.sort_unstable();
-    assert!(took[5] < Duration::from_secs(2), "{took:?}");
+    // The copies have minutes to go.
+    assert!(all_but_one_below(&took, Duration::from_secs(2)), "{took:?}");
     for copy in copies {
         copy.kill();
     }

@@ -21,7 +21,7 @@ use xdfs_proto::base::{Extent, Timestamp, TransferId};
 use xdfs_proto::wire::Event;
 use xdfs_proto::wire::path::{Batch, Call, Reply, Wanted};
 use xdfs_proto::wire::request::{Request, Resume};
-use xdfs_test_cli::{Scene, Server, least, timed};
+use xdfs_test_cli::{Scene, Server, all_but_one_below, timed};
 
 const MIB: u64 = 1 << 20;
 /// Threads of a server, besides those of its pipelines.
@@ -287,7 +287,7 @@ impl Field {
         let mut waited = Waited::default();
         let url = |path: &str| self.server.url(path);
         for _ in 0..5 {
-            waited.look.push(least(LOOK_MAX, |_| self.timed(&["ls", &url("sum")])));
+            waited.look.push(self.timed(&["ls", &url("sum")]));
             waited.upload.push(self.timed(&["cp", "upload", &url("uploaded")]));
             if reread {
                 waited.reread.push(self.timed(&[&REREAD[..], &["upload", &url("reread")]].concat()));
@@ -337,7 +337,7 @@ fn leave_another_user_his_turn(attack: Attack) {
     let attackers: Vec<_> = (0..3).map(|visitor| field.attacker(attack, Who::Visitor(1 + visitor), visitor)).collect();
     let waited = field.waits(4);
     println!("{attack:?}: {waited:?}, {:?}", cost(&field.server));
-    assert!(*waited.look.iter().max().unwrap() < LOOK_MAX, "{waited:?}");
+    assert!(all_but_one_below(&waited.look, LOOK_MAX), "{waited:?}");
     drop(attackers);
     assert_eq!(field.server.stop(), Some(0));
 }
@@ -432,21 +432,17 @@ fn ten_attackers_at_once_slow_another_user_down_by_their_share_alone() {
         let field = Field::new();
         let before = field.waits_for(1, true);
         let attackers = field.attackers(users);
-        let during = field.waits_for(11, true);
-        println!("{users} users: {before:?}, then {during:?}, {:?}", cost(&field.server));
-        assert!(*during.look.iter().max().unwrap() < LOOK_MAX, "{users} users: {during:?}");
-        drop(attackers);
-        // Other work of the machine may have begun or ended meanwhile.
-        let behind = field.waits_for(11, true);
         let most = 2 * (1 + u32::from(users));
-        for (what, before, during, behind) in [
-            ("upload", &before.upload, &during.upload, &behind.upload),
-            ("upload that is read back", &before.reread, &during.reread, &behind.reread),
-            ("sum", &before.sum, &during.sum, &behind.sum),
-        ] {
-            let (alone, during) = (median(before).max(median(behind)), median(during));
-            assert!(during <= alone * most + TURNS, "{what} beside {users} users: {alone:?}, then {during:?}");
-        }
+        let are_slowed_by_their_share = || {
+            let during = field.waits_for(11, true);
+            println!("{users} users: {before:?}, then {during:?}, {:?}", cost(&field.server));
+            assert!(all_but_one_below(&during.look, LOOK_MAX), "{users} users: {during:?}");
+            let pairs = [(&before.upload, during.upload), (&before.reread, during.reread), (&before.sum, during.sum)];
+            pairs.iter().all(|(before, during)| median(during) <= median(before) * most + TURNS)
+        };
+        // Other work of the machine may begin meanwhile; the attackers go on all the time.
+        assert!((0..3).any(|_| are_slowed_by_their_share()), "{users} users slow another one by more than their share");
+        drop(attackers);
         // The log is long: it is read until all of them were seen.
         let mut missing: BTreeSet<String> = (1..=users).map(|number| format!("\"{}\"", user_name(number))).collect();
         let mut lines = BufReader::new(File::open(field.scene.path("audit.jsonl")).unwrap()).lines();

@@ -209,6 +209,7 @@ fn all_end_soon(changes: &[(&str, &str, &'static str)], options: &[&str]) {
         for (_, program, place, _) in &mut programs {
             waits_at(program, place);
         }
+        // A second is promised for each.
         for (_, program, place, signal) in programs {
             let began = Instant::now();
             program.signal(signal);

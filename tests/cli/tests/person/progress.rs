@@ -73,13 +73,18 @@ fn a_transfer_that_stands_still_says_for_how_long() {
     let server = scene.serve();
     scene.write("source", &pattern(8 << 20, 1));
     let relay = Relay::holding(&server, 1, 2 << 20);
+    let began = Instant::now();
     let terminal = scene.terminal_as("somebody", ["cp", "-P", "1", "source", &relay.url("copy")]);
     relay.wait_until_held();
     terminal.expect("no answer for ");
     terminal.expect(" s source");
+    let most = began.elapsed().as_secs();
     relay.release();
     let (code, screen) = terminal.wait();
     assert_eq!(code, Some(0), "{screen}");
+    let first =
+        screen.split("no answer for ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|s| s.parse().ok());
+    assert!(first.is_some_and(|seconds: u64| (5..=most).contains(&seconds)), "{first:?} s of {most} s");
 }
 
 #[test]

@@ -40,7 +40,8 @@ fn a_bit_that_turns_over_on_the_wire_is_sent_again_at_clear() {
         assert_eq!((line["verify"].as_str(), line["hash"].as_str()), (Some("hash"), Some(hash(&content).as_str())));
         let again = line["channel_bytes"].as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).sum::<u64>();
         assert!(again > size as u64, "{line}");
-        // Only what was hit: two pieces of a megabyte. With another channel any block may go twice for want of an acknowledgement.
+        // Only what was hit: two pieces of a megabyte. One channel shows it; with others any block may go twice for want of an
+        // acknowledgement.
         let once = size as u64 + 2 * PIECE;
         assert!(again <= once * if channels == "1" { 1 } else { 2 }, "{line}");
     }
