@@ -65,8 +65,7 @@ fn five_thousand_silent_connections_keep_nobody_out_and_cost_little() {
     let before = resident_bytes().unwrap();
     // This process holds both ends, and the server closes the oldest.
     let silent: Vec<TcpStream> = (0..5000).map(|_| TcpStream::connect(address).unwrap()).collect();
-    // Others may have the machine for a moment.
-    assert!((0..3).any(|_| real_transfer(&serving, 4) < Duration::from_secs(1)));
+    is_let_in_soon(&serving, 4, FIRST_BYTES);
     let grown = resident_bytes().unwrap().saturating_sub(before);
     assert!(grown < 20 * MIB, "{} MiB for 5,000 silent connections", grown / MIB);
     assert!(serving.status()[1] <= ServerLimits::default().silent);
@@ -105,12 +104,29 @@ fn is_cut(stream: &mut TcpStream) -> bool {
     }
 }
 
+/// How long those are there who say nothing; others have longer.
+const FIRST_BYTES: Duration = Duration::from_secs(3);
+
+/// A real login takes less than a second beside slow peers, while they are there for `lasting`; returns which one did. Others may
+/// have the machine for one of them.
+#[track_caller]
+fn is_let_in_soon(serving: &Serving, channels: u16, lasting: Duration) -> usize {
+    let began = Instant::now();
+    let mut tries = 1;
+    while real_transfer(serving, channels) >= Duration::from_secs(1) {
+        assert!(began.elapsed() < lasting, "{tries} real logins took a second and more");
+        tries += 1;
+    }
+    tries
+}
+
 /// The whole first flight of a login from this address, and what the server says to it.
 fn greeted(from: Ipv4Addr, to: SocketAddr) -> (Status, TcpStream) {
     let mut stream = connect_from(from, to);
     let (_, mut tls) = ClientTls::start("localhost", &Certificates::Raw).unwrap();
     stream.write_all(&[ClientPreface::of(LOGIN).encode().to_vec(), tls.output()].concat()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // Less than the slow ones have.
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut answer = [0; PREFACE_BYTES];
     stream.read_exact(&mut answer).expect("an answer");
     let status = ServerPreface::decode(&answer).unwrap().status;
@@ -150,9 +166,7 @@ fn logins_that_say_much_and_not_all_are_bounded_in_memory() {
     let most = ServerLimits::default().guests;
     let from = |number: usize| Ipv4Addr::new(127, 0, 4, 1 + (number % 250) as u8);
     let waiting: Vec<TcpStream> = (0..most).map(|number| unfinished(from(number), address)).collect();
-    let mut tries = 1..=3;
-    let tried = tries.find(|_| real_transfer(&serving, 2) < Duration::from_secs(1));
-    let tried = tried.expect("a real login takes less than a second");
+    let tried = is_let_in_soon(&serving, 2, FIRST_BYTES);
     // Each real one took the place of the oldest.
     serving.wait_for_status("the others wait", |state| state[1] == most - tried);
     let each = resident_bytes().unwrap().saturating_sub(before) / most as u64;
@@ -177,7 +191,7 @@ fn a_thousand_slow_peers_keep_nobody_out_and_all_are_cut_at_their_deadline() {
         let drips = number % 6 >= 2;
         slow.push((Instant::now(), stream, drips));
     }
-    assert!((0..3).any(|_| real_transfer(&serving, 8) < Duration::from_secs(1)), "a real login takes too long");
+    is_let_in_soon(&serving, 8, FIRST_BYTES);
 
     // From an attacker's address: let in at once, or told why not.
     let (status, _let_in) = greeted(Ipv4Addr::new(127, 0, 1, 1), address);
@@ -274,12 +288,12 @@ fn logins_that_stop_half_way_are_bounded_in_number_and_memory() {
             waiting.push(stream);
         }
     }
-    assert!((0..3).any(|_| real_transfer(&serving, 2) < Duration::from_secs(1)), "a real login takes too long");
+    is_let_in_soon(&serving, 2, FIRST_BYTES);
     let grown = resident_bytes().unwrap().saturating_sub(before);
     let each = grown / most as u64;
     println!("{each} bytes for a login that stopped half way");
     assert!(each < LOGIN_BYTES_MAX, "{each} bytes for each of {most} logins");
-    assert!(serving.status()[1] <= most + 1, "{:?}", serving.status());
+    assert!((most / 2..=most + 1).contains(&serving.status()[1]), "{:?}", serving.status());
     drop(waiting);
     serving.wait_for_status("everything is gone", |state| state == [0, 0, 0]);
 }
