@@ -33,7 +33,8 @@ const int TURN_MS = 50;
 
 /*
  * libudt forgets a socket whose connection has ended: a second later if everything was read, otherwise after thirty
- * turns of at least a second each, with what was not read. Who finds it gone sooner than this has missed nothing.
+ * turns of at least a second each, with what was not read. Who finds it gone sooner than this has missed nothing, unless
+ * the peer broke the protocol: then libudt forgets it at its next turn.
  */
 const std::chrono::seconds KEPT_BY_LIBRARY(20);
 
