@@ -121,7 +121,8 @@ impl Flooded {
         let slowest = looks_took.iter().max();
         let (memory, logged) = (self.is_within_bounds(what) / MIB, self.log_is_within_bounds(what, sent) >> 10);
         println!("{what}: {sent:?}, {memory} MiB, others {slowest:?}, disk {disk:?}; {logged} KiB of log so far");
-        let is_soon = all_but_one_below(&looks_took, LOOK_MAX + disk);
+        // The slower the machine, the more looks there are.
+        let is_soon = looks_took.chunks(5).all(|some| all_but_one_below(some, LOOK_MAX + disk));
         assert!(is_soon, "{what}: another user waited {looks_took:?}, and the disk took {disk:?}");
         sent
     }
