@@ -2,15 +2,20 @@
  * udt_ref: UDT, the transport over UDP, by its reference implementation (libudt, Debian's libudt-dev). It is built
  * apart from xdfs and loaded by name:
  *
- *     c++ -shared -fPIC -I crates/xio/include -o libxdfs_xio_udt_ref.so drivers/udt-ref/udt_ref.cpp -ludt
+ *     c++ -shared -fPIC -I crates/xio/include -o libxdfs_xio_udt_ref.so drivers/udt-ref/udt_ref.cpp \
+ *         -Wl,--wrap=close,--wrap=pthread_join,--exclude-libs,ALL -l:libudt.a
  *
  * Contact: host:port, also in a URL. UDT cannot close one direction alone: who finishes has sent everything when the
  * peer has acknowledged it, and the peer reads the end when the connection is closed.
  */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <udt/udt.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -116,6 +121,65 @@ void end_library()
         UDT::cleanup();
 }
 
+/* Threads of libudt that use a socket of the kernel. */
+const int THREADS_OF_A_SOCKET = 2;
+
+/* A socket that nothing comes to, in place of those that libudt closes. -1 where there is no descriptor for it. */
+int idle_socket()
+{
+    static std::mutex &lock = *new std::mutex;
+    static int made = -1;
+    std::lock_guard<std::mutex> guard(lock);
+
+    if (made < 0) {
+        struct timeval moment = { 0, 1000 };
+
+        made = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (made >= 0)
+            setsockopt(made, SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof(moment));
+    }
+    return made;
+}
+
+/* Whether it is a socket of UDT's that has a port. Threads use no other. */
+bool has_port(int descriptor)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    char port[8];
+
+    return getsockname(descriptor, reinterpret_cast<struct sockaddr *>(&address), &length) == 0
+        && getnameinfo(reinterpret_cast<struct sockaddr *>(&address), length, nullptr, 0, port, sizeof(port),
+               NI_NUMERICSERV) == 0
+        && std::strcmp(port, "0") != 0;
+}
+
+/* The number of a socket that this thread has closed while others may use it, and how many of them it has waited for. */
+thread_local int held = -1;
+thread_local int ended = 0;
+
+/* Closes a descriptor once no thread of libudt uses its number. */
+int close_later(int descriptor, int (*close_now)(int))
+{
+    if (held >= 0)
+        close_now(held);
+    held = -1;
+    if (!has_port(descriptor) || dup3(idle_socket(), descriptor, O_CLOEXEC) < 0)
+        return close_now(descriptor);
+    held = descriptor;
+    ended = 0;
+    return 0;
+}
+
+/* A thread of libudt has ended. */
+void on_thread_end(int (*close_now)(int))
+{
+    if (held < 0 || ++ended < THREADS_OF_A_SOCKET)
+        return;
+    close_now(held);
+    held = -1;
+}
+
 /* Closes what is left when the program ends: the peer is told. */
 void begin_library()
 {
@@ -190,6 +254,8 @@ int first_address(const char *contact, const char *attributes, bool passive, UDT
     int error = EINVAL;
 
     begin_library();
+    if (idle_socket() < 0)
+        return EMFILE;
     if (!split(contact, host, port))
         return EINVAL;
     std::memset(&hints, 0, sizeof(hints));
@@ -429,7 +495,28 @@ const struct xdfs_xio_listening listening = {
 
 } // namespace
 
+/*
+ * libudt closes a socket of the kernel before it waits for its two threads that use it. By then the number may be another
+ * descriptor's of the process, from which they would read and to which they would send. So the number stays taken until
+ * both have ended: the linker lets these be called in place of what libudt calls.
+ */
 extern "C" {
+int __real_close(int descriptor);
+int __real_pthread_join(pthread_t thread, void **value);
+
+int __wrap_close(int descriptor)
+{
+    return close_later(descriptor, __real_close);
+}
+
+int __wrap_pthread_join(pthread_t thread, void **value)
+{
+    const int error = __real_pthread_join(thread, value);
+
+    on_thread_end(__real_close);
+    return error;
+}
+
 extern const struct xdfs_xio_driver xdfs_xio_driver_v1;
 const struct xdfs_xio_driver xdfs_xio_driver_v1 = {
     XDFS_XIO_DRIVER_ABI, sizeof(struct xdfs_xio_driver), "udt_ref", XDFS_XIO_BLOCKING_TRANSPORT, attributes, &blocking,

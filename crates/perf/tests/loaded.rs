@@ -90,7 +90,8 @@ fn udt() -> Option<TempDir> {
     compiler.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
     compiler.arg(format!("-I{}", root.join("crates/xio/include").display()));
     compiler.arg("-o").arg(folder.path().join("libxdfs_xio_udt_ref.so"));
-    compiler.arg(root.join("drivers/udt-ref/udt_ref.cpp")).arg("-ludt");
+    compiler.arg(root.join("drivers/udt-ref/udt_ref.cpp"));
+    compiler.args(["-Wl,--wrap=close,--wrap=pthread_join,--exclude-libs,ALL", "-l:libudt.a"]);
     assert!(compiler.status().unwrap().success(), "{compiler:?}");
     Some(folder)
 }

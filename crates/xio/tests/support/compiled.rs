@@ -41,7 +41,9 @@ pub fn loaded() -> (Arc<Registry>, bool) {
         let found = header.then_some(()).ok_or_else(|| "UDT's library: install libudt-dev".to_owned());
         let found = xdfs_test_needs::found(found).is_some();
         if found {
-            let libraries = ["-Wl,--no-as-needed", "-ludt", "-lstdc++"];
+            let wrap = "-Wl,--wrap=close,--wrap=pthread_join,--exclude-libs,ALL";
+            let libraries =
+                [wrap, "-Wl,--whole-archive", "-l:libudt.a", "-Wl,--no-whole-archive,--no-as-needed", "-lstdc++"];
             compile("drivers/udt-ref/udt_ref.cpp", "udt_ref", folder, &libraries);
         }
         found
