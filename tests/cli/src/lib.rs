@@ -27,4 +27,4 @@ pub use scene::{LISTEN, STAGING, Scene, Stacks, pattern};
 pub use server::Server;
 pub use sockets::{TcpState, tcp_sockets};
 pub use terminal::Terminal;
-pub use timing::{all_but_one_below, least, timed};
+pub use timing::{all_but_one_below, least, timed, until};

@@ -1,9 +1,26 @@
 //! Times on a machine that has other work.
 
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 /// Times that something is tried which took too long.
 const TRIES: usize = 3;
+/// Longest wait for what always comes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks until what `look` finds is as it should be: a server answers first, and tidies up then.
+#[track_caller]
+pub fn until<T: Debug>(mut look: impl FnMut() -> T, is_so: impl Fn(&T) -> bool) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let found = look();
+        if is_so(&found) {
+            return;
+        }
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {found:?}");
+        std::thread::yield_now();
+    }
+}
 
 /// How long `act` takes.
 pub fn timed(act: impl FnOnce()) -> Duration {

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use xdfs_client::file::{File, OpenOptions, Remote};
@@ -18,7 +18,7 @@ use xdfs_proto::base::Level;
 use xdfs_proto::wire::handshake::Open;
 use xdfs_secure::handshake::tls::{Certificates, FAREWELL_BYTES};
 use xdfs_secure::login::Offered;
-use xdfs_test_cli::{Scene, Server};
+use xdfs_test_cli::{Scene, Server, until};
 
 /// Sessions in the short form.
 const SHORT: usize = 500;
@@ -103,6 +103,8 @@ fn idle_sessions_cost_little_memory_and_no_thread() {
     scene.write("server.toml", format!("[limits]\n{limits}").as_bytes());
     let server = scene.serve_with(&["--config", "server.toml"]);
     let mut sessions: Vec<TcpStream> = (0..20).map(|_| open(server.address())).collect();
+    // A server that starts looks for what earlier ones left.
+    until(|| threads_named(&server, "xdfs-recovery"), |count| *count == 0);
     let (memory_before, threads_before) = cost(&server);
     sessions.extend((0..count).map(|_| open(server.address())));
     let (memory, threads) = cost(&server);
@@ -142,22 +144,18 @@ fn remote(server: &Server) -> Arc<Remote> {
     Remote::new(ConnectOptions { host_check, deadline: DEADLINE, ..ConnectOptions::to(address) })
 }
 
-/// Threads of the server that serve a session.
-fn pipelines(server: &Server) -> usize {
+/// Threads of the server whose names begin like this.
+fn threads_named(server: &Server, beginning: &str) -> usize {
     let tasks = format!("/proc/{}/task", server.process().as_raw_nonzero());
     let tasks = std::fs::read_dir(tasks).expect("it runs").filter_map(Result::ok);
     // A thread may end meanwhile.
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
-    names.filter(|name| name.starts_with("xdfs-pipeline")).count()
+    names.filter(|name| name.starts_with(beginning)).count()
 }
 
 /// What the server costs when its threads have ended that did something.
 fn cost_at_rest(server: &Server) -> (u64, u64) {
-    let until = Instant::now() + DEADLINE;
-    while pipelines(server) > 0 {
-        assert!(Instant::now() < until, "threads stay");
-        std::thread::yield_now();
-    }
+    until(|| threads_named(server, "xdfs-pipeline"), |count| *count == 0);
     cost(server)
 }
 

@@ -93,6 +93,9 @@ fn the_end_of_a_session_tells_how_much_failed_and_why_the_first() {
     let line = lines.iter().find(|line| line.contains("ended after")).unwrap();
     assert!(line.contains("3 call(s) of which 3 failed; the first failure was mkdir 'data/a': "), "{line}");
     assert!(line.ends_with("; closed by the client"), "{line}");
+    // A thread of its own looks for what earlier servers left, and the server is killed.
+    let is_recovered = |line: &serde_json::Value| line["event"] == "recovered";
+    xdfs_test_cli::until(|| scene.json_lines("audit.jsonl"), |lines| lines.iter().any(is_recovered));
     drop(server);
     let audit = scene.json_lines("audit.jsonl");
     let ended = audit.iter().find(|line| line["event"] == "session_ended").unwrap();

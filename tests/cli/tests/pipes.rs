@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, Server, exit, pattern};
+use xdfs_test_cli::{Running, Scene, Server, exit, pattern, until};
 
 /// Bytes that pass between two commands, and those of a part, each of which is another one.
 const BYTES: u64 = 50_000_000;
@@ -44,18 +44,16 @@ fn serve(scene: &Scene) -> Server {
     server
 }
 
+/// Whether the server has `path` open.
+fn is_open(server: &Server, path: &Path) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", server.process().as_raw_nonzero())).expect("it runs");
+    files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|open| open == path))
+}
+
 /// Waits until the server has `path` open; a client of it has then opened its end.
 #[track_caller]
 fn wait_until_open(server: &Server, path: &Path) {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let files = std::fs::read_dir(format!("/proc/{}/fd", server.process().as_raw_nonzero())).expect("it runs");
-        if files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|open| open == path)) {
-            return;
-        }
-        assert!(Instant::now() < until, "{} is not opened", path.display());
-        std::thread::yield_now();
-    }
+    until(|| is_open(server, path), |open| *open);
 }
 
 #[test]
@@ -94,9 +92,12 @@ fn programs_of_the_servers_machine_have_either_end() {
 fn an_end_that_is_killed_or_stopped_is_an_error_at_the_other_one() {
     let scene = Scene::new();
     let server = serve(&scene);
+    let path = scene.path("server/p");
     let pair = || -> (Running, Running) {
+        // The server closes the ends of the pair before behind its answers.
+        until(|| is_open(&server, &path), |open| !*open);
         let consumer = scene.start(["cat", &server.url("p")]);
-        wait_until_open(&server, &scene.path("server/p"));
+        wait_until_open(&server, &path);
         let mut producer = scene.start(["cp", "-", &server.url("p")]);
         // More than the pipe holds: the end is open when this has gone.
         assert!(producer.feed(&pattern(6_000_000, 1)), "the client reads");

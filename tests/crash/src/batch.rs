@@ -1,7 +1,7 @@
 //! The group of [`crate::small`] in a batch for the real server, which is under strace meanwhile: killed at a call, or told that it
 //! failed.
 
-use crate::scenario::Tracer;
+use crate::scenario::{Tracer, has_ended};
 use crate::small::{OWN_CALLS, Point, Points, Room, Way, group};
 use crate::trace::{CALLS, Strike};
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use xdfs_client::wire::Call;
 use xdfs_client::{Address, Batch, ConnectOptions, Error, ErrorKind, Level, Offer, Pinned, Session};
-use xdfs_test_cli::{Server, is_running};
+use xdfs_test_cli::Server;
 
 /// Calls by which a batch is put; the first few of each.
 const STRUCK: &[&str] = &[
@@ -72,9 +72,10 @@ fn run(point: &Point) -> Option<bool> {
     command.args(["-f", "-e", &format!("trace={}", point.call), "-e", &what, "-o"]).arg(&log);
     let tracer = Tracer::attach(command, server.process());
     let told = put(&session);
-    tracer.detach(point.injection == "signal=SIGKILL");
+    let kills = point.injection == "signal=SIGKILL";
+    tracer.detach(kills);
     let log = std::fs::read_to_string(log).unwrap_or_default();
-    let killed = !is_running(server.process());
+    let killed = has_ended(server.process(), kills && told.is_err());
     if !killed && !log.contains("(INJECTED)") {
         return None;
     }

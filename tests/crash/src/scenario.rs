@@ -62,6 +62,8 @@ pub struct Ending {
 const OLD: &[u8] = b"old";
 /// Longest wait for what an attempt leaves when its connection is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest time between the end of a killed program's connections and its own.
+const DYING: Duration = Duration::from_secs(2);
 
 /// Every scenario: with and without a journal (from 1 MiB), both promises, both directions.
 pub fn scenarios() -> Vec<Scenario> {
@@ -209,9 +211,11 @@ impl Room {
             Side::Server => {
                 let tracer = Tracer::attach(command, server.process());
                 let outcome = self.copy(&server, self.scene.command(["cp"]));
-                tracer.detach(what.contains("SIGKILL"));
+                let kills = what.contains("SIGKILL");
+                tracer.detach(kills);
                 let log = std::fs::read_to_string(log).unwrap_or_default();
-                (outcome, log.contains("(INJECTED)") || !is_running(server.process()))
+                let has_ended = has_ended(server.process(), kills && outcome.code != Some(0));
+                (outcome, log.contains("(INJECTED)") || has_ended)
             }
         }
     }
@@ -229,6 +233,16 @@ impl Room {
             assert!(ours, "{point:?}: {name} is left");
         }
     }
+}
+
+/// Whether the process has ended. A killed one closes its connections before it has: where its client failed for them its end is
+/// waited for.
+pub(crate) fn has_ended(process: Pid, is_failed: bool) -> bool {
+    let since = Instant::now();
+    while is_failed && is_running(process) && since.elapsed() < DYING {
+        std::thread::yield_now();
+    }
+    !is_running(process)
 }
 
 /// strace on a program that runs.

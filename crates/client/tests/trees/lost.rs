@@ -95,6 +95,8 @@ fn no_name_is_forgotten_when_a_session_is_lost_at_any_byte() {
         let missing: Vec<_> =
             (0..SMALL).map(name).filter(|name| !serving.directory.file(&format!("copy/{name}")).exists()).collect();
         assert!(missing.is_empty(), "up, cut at {at}: {} such as {}", missing.len(), missing[0]);
+        // The session that was lost may still write there.
+        serving.wait_for_status("no session is left", |[sessions, ..]| sessions == 0);
         std::fs::remove_dir_all(serving.directory.file("copy")).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, Server, pass, pattern};
+use xdfs_test_cli::{Running, Scene, Server, all_but_one_below, pass, pattern};
 
 use crate::Mount;
 use crate::losses::{again, stop};
@@ -46,13 +46,11 @@ fn start(scene: &Scene, directory: &Path, before: &str, statement: &str) -> Runn
 }
 
 /// Lets `program` go on until it sleeps where `place` begins, as Linux shows it (the number of a system call and its arguments,
-/// or -1), and sends it `signal`.
+/// or -1), and sends it `signal`; says how long it is there then.
 #[track_caller]
-fn ends_soon(mut program: Running, place: &str, signal: Signal) {
+fn ended(mut program: Running, place: &str, signal: Signal) -> Duration {
     waits_at(&mut program, place);
-    let began = Instant::now();
-    program.signal(signal);
-    is_ended(program, place, signal, began);
+    ended_by(program, place, signal)
 }
 
 /// Lets `program` go on until it sleeps at that place.
@@ -75,15 +73,19 @@ fn waits_at(program: &mut Running, place: &str) {
     }
 }
 
-/// It ends soon after `began` by the signal.
+/// Ends a program that sleeps by the signal; says how long it is there then.
 #[track_caller]
-fn is_ended(program: Running, place: &str, signal: Signal, began: Instant) {
+fn ended_by(program: Running, place: &str, signal: Signal) -> Duration {
+    let began = Instant::now();
+    program.signal(signal);
     while !program.has_ended() {
-        assert!(began.elapsed() < SOON, "{place}, {signal:?}: it is there");
+        assert!(began.elapsed() < 3 * SOON, "{place}, {signal:?}: it is there");
         std::thread::yield_now();
     }
+    let took = began.elapsed();
     let ended = program.wait();
     assert_eq!(ended.code, None, "{place}, {signal:?}: {}", ended.messages);
+    took
 }
 
 #[test]
@@ -95,6 +97,7 @@ fn a_program_that_waits_for_a_lock_is_ended_by_a_signal() {
     let flock = "fcntl.flock(f, fcntl.LOCK_EX)";
     let lockf = "fcntl.lockf(f, fcntl.LOCK_EX)";
     let wait_for_open_file = "fcntl.fcntl(f, 38, bytes([fcntl.F_WRLCK]) + bytes(31))"; // F_OFD_SETLKW
+    let mut took = Vec::new();
     for (held, waits, place) in
         [(flock, flock, "73 0x3 "), (lockf, lockf, "72 0x3 "), (lockf, wait_for_open_file, "72 0x3 ")]
     {
@@ -102,13 +105,14 @@ fn a_program_that_waits_for_a_lock_is_ended_by_a_signal() {
         for directory in [scene.path("server"), mount.path("")] {
             let holds = start(&scene, &directory, held, "");
             for signal in SIGNALS {
-                ends_soon(start(&scene, &mount.path(""), "", waits), place, signal);
+                took.push(ended(start(&scene, &mount.path(""), "", waits), place, signal));
             }
             assert_eq!(holds.wait().code, Some(0));
             // Nobody has it any more, those that waited neither.
             assert_eq!(start(&scene, &scene.path("server"), "", held).wait().code, Some(0));
         }
     }
+    assert!(all_but_one_below(&took, SOON), "{took:?}");
     mount.unmount();
 }
 
@@ -117,6 +121,7 @@ fn a_program_that_reads_from_a_lost_server_is_ended_by_a_signal() {
     let scene = Scene::new();
     let content = pattern(BYTES, 3);
     scene.write("server/file", &content);
+    let mut took = Vec::new();
     for is_dead in [false, true] {
         let server = scene.serve();
         let address = server.address().to_owned();
@@ -134,7 +139,7 @@ fn a_program_that_reads_from_a_lost_server_is_ended_by_a_signal() {
             Some(server)
         };
         for (program, ((_, place), signal)) in programs.into_iter().zip(all) {
-            ends_soon(program, place, signal);
+            took.push(ended(program, place, signal));
         }
         let _server = match server {
             None => again(&scene, &address),
@@ -147,6 +152,7 @@ fn a_program_that_reads_from_a_lost_server_is_ended_by_a_signal() {
         assert!(fs::read(mount.path("file")).unwrap() == content);
         mount.unmount();
     }
+    assert!(all_but_one_below(&took, SOON), "{took:?}");
 }
 
 /// What a program does that changes something, or that needs an answer as it ends: what it does while the server is there, what it
@@ -191,6 +197,7 @@ fn changing(
 
 /// They end soon when the server is stopped, and when it is dead; then the mount goes on.
 fn all_end_soon(changes: &[(&str, &str, &'static str)], options: &[&str]) {
+    let mut took = Vec::new();
     for is_dead in [false, true] {
         let scene = Scene::new();
         scene.write("server/file", b"content");
@@ -210,11 +217,7 @@ fn all_end_soon(changes: &[(&str, &str, &'static str)], options: &[&str]) {
             waits_at(program, place);
         }
         // A second is promised for each.
-        for (_, program, place, signal) in programs {
-            let began = Instant::now();
-            program.signal(signal);
-            is_ended(program, place, signal, began);
-        }
+        took.extend(programs.into_iter().map(|(_, program, place, signal)| ended_by(program, place, signal)));
         let _server = server.inspect(|server| server.signal(Signal::CONT)).unwrap_or_else(|| again(&scene, &address));
         assert_eq!(fs::read(mount.path("file")).unwrap(), b"content");
         mount.unmount();
@@ -224,6 +227,7 @@ fn all_end_soon(changes: &[(&str, &str, &'static str)], options: &[&str]) {
             assert_eq!(scene.read(format!("server/{number}/own"))[0], 1, "{number}");
         }
     }
+    assert!(all_but_one_below(&took, SOON), "{took:?}");
 }
 
 #[test]

@@ -51,6 +51,21 @@ pub fn leftovers(copy: &Path) -> String {
     found.iter().map(|path| format!("{}\n", path.display())).collect()
 }
 
+/// Whether nothing is under way beside `copy` or in it.
+pub fn is_tidy(copy: &Path) -> bool {
+    let mut open = vec![copy.to_owned()];
+    while let Some(directory) = open.pop() {
+        for path in entries(&directory) {
+            if path.ends_with(STAGING) {
+                return false;
+            }
+            open.extend(path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()).then_some(path));
+        }
+    }
+    leftovers(copy).is_empty()
+}
+
+/// What is in a directory. One of a server's own may go while it is looked at.
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path())
+    std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }

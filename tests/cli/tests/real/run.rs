@@ -10,13 +10,15 @@ use xdfs_test_cli::{Delay, LISTEN, Mounted, Outcome, Running, Scene, Server, pas
 
 use super::array;
 use super::change::{Changer, tell_apart};
-use super::judge::{Kept, differences, leftovers};
+use super::judge::{Kept, differences, is_tidy, leftovers};
 use super::source::{Bounds, Tree};
 
 /// For the relay, in each direction.
 const LATENCY: Duration = Duration::from_millis(20);
 /// Far above what the largest tree needs, so only a hang meets it.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
+/// For what a server removes behind the end of a session.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Lines of a judgement that are shown.
 const SHOWN: usize = 30;
 
@@ -141,6 +143,11 @@ impl<'a> Bench<'a> {
             Some(0) => first,
             _ => self.copy(plan, &run, &way).wait_within(DEADLINE),
         };
+        // What the server has not removed by then is judged.
+        let since = Instant::now();
+        while !is_tidy(&run.copy) && since.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
         drop(server);
         run.judge(plan, &outcome)
     }

@@ -304,7 +304,7 @@ fn revoking_ends_what_runs_and_nothing_else() {
     bert.wait().ends_with(0);
     let began = Instant::now();
     while scene.names("server") != ["bert"] {
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", scene.names("server"));
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", scene.names("server"));
         std::thread::yield_now();
     }
 }
