@@ -1,7 +1,7 @@
 //! The long forms of suites whose short form is part of every run: one command each. It must not decide what they check: that is
 //! said by the tests, which read how long from the environment.
 
-use crate::{Outcome, compat, dist, metadata, process, python, repeated, seeded_bugs, setup, tally::Tally};
+use crate::{Outcome, compat, delays, dist, metadata, process, python, repeated, seeded_bugs, setup, tally::Tally};
 use std::process::Command;
 
 /// One long form.
@@ -144,7 +144,7 @@ const FORMS: &[Form] = &[
 ];
 
 /// Long forms that are no tests of one package.
-const OTHERS: &[&str] = &["bugs", "ci", "compat", "dist", "install", "mount", "python"];
+const OTHERS: &[&str] = &["bugs", "ci", "compat", "delays", "dist", "install", "mount", "python"];
 
 /// Programs in Rust that try a mount, which Debian does not have.
 const MOUNT_TOOLS: &[&str] = &["fsx@0.3.1", "pjdfstest@0.2.2"];
@@ -159,6 +159,9 @@ pub(crate) fn run(name: &str, amount: Option<&str>) -> Outcome {
     }
     if name == "ci" {
         return repeated::run(amount);
+    }
+    if name == "delays" {
+        return delays::run(amount);
     }
     if name == "python" {
         return python::check(&mut Tally::default(), true);

@@ -5,6 +5,7 @@
 
 mod ci;
 mod compat;
+mod delays;
 mod deny;
 mod dist;
 mod generated;
@@ -90,7 +91,8 @@ usage: cargo run -p xtask -- COMMAND
                      and use what 'make dist' makes, and all tests of the command with its static program),
                      install (what 'cargo install' makes), mount (fsx, pjdfstest, fio, stress-ng, dbench, git
                      and cargo, 60 s each), ci (all of CI ten times in a row, every second time beside four
-                     busy processes; an interrupted row of the same sources goes on)
+                     busy processes; an interrupted row of the same sources goes on), delays (all tests while
+                     random threads are slow, which a number chooses)
   setup              install the Debian packages which the tests need
 ";
 

@@ -99,7 +99,7 @@ fn sources() -> Result<String, Failure> {
 /// One run of CI and the last line of it.
 fn one(folder: &Path, number: u32, is_busy: bool) -> Result<String, Failure> {
     let (log, tally) = (folder.join(format!("{number}.log")), folder.join(format!("{number}.tally")));
-    let busy = if is_busy { Busy::start()? } else { Busy(Vec::new()) };
+    let busy = if is_busy { Busy::start(BUSY)? } else { Busy(Vec::new()) };
     let status = ci(&log, &tally)?.status().map_err(|error| format!("cannot start CI: {error}"))?;
     drop(busy);
     let said = std::fs::read_to_string(&tally).unwrap_or_default().trim().to_owned();
@@ -123,12 +123,12 @@ fn ci(log: &PathBuf, tally: &Path) -> Result<Command, Failure> {
 }
 
 /// Processes that compute and never wait. They end with this value.
-struct Busy(Vec<Child>);
+pub(crate) struct Busy(Vec<Child>);
 
 impl Busy {
-    fn start() -> Result<Self, Failure> {
+    pub(crate) fn start(amount: usize) -> Result<Self, Failure> {
         let mut busy = Self(Vec::new());
-        for _ in 0..BUSY {
+        for _ in 0..amount {
             let mut command = Command::new("sh");
             command.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
             busy.0.push(command.spawn().map_err(|error| format!("cannot start a shell: {error}"))?);
