@@ -74,6 +74,8 @@ fn goes_through(options: &str, projects: [&str; 2], beside_target: bool) {
         assert_eq!(is_beside, at_top.is_empty(), "{directory}: {at_top:?} {beside:?}");
         let part = at_top.iter().chain(&beside).next().expect("there is one");
         assert_eq!(project(part), number, "it counts for the project from its first byte on");
+        // What has passed may not be written yet; behind a journal it is.
+        until(|| part.with_extension("journal").exists(), |is_noted| *is_noted);
         attempt.signal(Signal::INT);
         drop(relay);
         attempt.wait().ends_with(exit::CANCELLED);
