@@ -224,7 +224,7 @@ int set_turns(UDTSOCKET socket)
 
     return UDT::setsockopt(socket, 0, UDT_SNDTIMEO, &turn, sizeof(turn)) == UDT::ERROR
                 || UDT::setsockopt(socket, 0, UDT_RCVTIMEO, &turn, sizeof(turn)) == UDT::ERROR
-        ? EIO
+        ? last_error()
         : 0;
 }
 
@@ -282,11 +282,12 @@ int first_address(const char *contact, const char *attributes, bool passive, UDT
 
 int wrapped(UDTSOCKET socket, void **connection)
 {
-    Connection *made = set_turns(socket) == 0 ? new (std::nothrow) Connection(socket) : nullptr;
+    int error = set_turns(socket);
+    Connection *made = error == 0 ? new (std::nothrow) Connection(socket) : nullptr;
 
     if (made == nullptr) {
         UDT::close(socket);
-        return ENOMEM;
+        return error != 0 ? error : ENOMEM;
     }
     *connection = made;
     return 0;
@@ -436,7 +437,11 @@ int accept_connection(void *element, void **connection)
     const UDTSOCKET accepted =
         UDT::accept(static_cast<Connection *>(element)->socket, reinterpret_cast<struct sockaddr *>(&address), &size);
 
-    return accepted == UDT::INVALID_SOCK ? last_error() : wrapped(accepted, connection);
+    if (accepted == UDT::INVALID_SOCK)
+        return last_error();
+    const int error = wrapped(accepted, connection);
+    /* libudt has forgotten a connection whose client has gone. */
+    return error == ENOTCONN ? ECONNABORTED : error;
 }
 
 int own_contact(void *element, char *text, size_t size)
