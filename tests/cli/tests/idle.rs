@@ -102,8 +102,9 @@ fn idle_sessions_cost_little_memory_and_no_thread() {
     let limits = "sessions = 20000\nsessions-per-user = 20000\nchannels-per-user = 20000\nidle-seconds = 3600\n";
     scene.write("server.toml", format!("[limits]\n{limits}").as_bytes());
     let server = scene.serve_with(&["--config", "server.toml"]);
+    // A thread of its own looks for what earlier ones left.
+    assert_eq!(server.next_line()["event"], "recovered");
     let mut sessions: Vec<TcpStream> = (0..20).map(|_| open(server.address())).collect();
-    // A server that starts looks for what earlier ones left.
     until(|| threads_named(&server, "xdfs-recovery"), |count| *count == 0);
     let (memory_before, threads_before) = cost(&server);
     sessions.extend((0..count).map(|_| open(server.address())));

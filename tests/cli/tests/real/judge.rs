@@ -1,5 +1,6 @@
 //! Whether a copy is like its original, and whether anything else is left.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -67,5 +68,13 @@ pub fn is_tidy(copy: &Path) -> bool {
 
 /// What is in a directory. One of a server's own may go while it is looked at.
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+    there(std::fs::read_dir(directory)).into_iter().flatten().filter_map(there).map(|entry| entry.path())
+}
+
+/// What is there still.
+fn there<T>(found: io::Result<T>) -> Option<T> {
+    match found {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        found => Some(found.expect("a directory can be read")),
+    }
 }
