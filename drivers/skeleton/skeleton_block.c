@@ -1,6 +1,7 @@
 /*
  * skeleton_block: a transport whose calls wait, to begin one's own with. It is TCP, as a library that
- * brings its own protocol would be called. Contact: host:port, also in a URL.
+ * brings its own protocol would be called. Contact: host:port, also in a URL; who listens may leave out the
+ * host.
  *
  *     cc -shared -fPIC -Wall -Wl,-z,defs -I crates/xio/include \
  *         -o libxdfs_xio_skeleton_block.so drivers/skeleton/skeleton_block.c
@@ -32,7 +33,7 @@ static int host_and_port(const char *contact, char *host, size_t host_size, char
 
     while (colon > start && *colon != ':')
         colon--;
-    if (colon == start || (size_t) (end - colon) > port_size)
+    if (*colon != ':' || (size_t) (end - colon) > port_size)
         return EINVAL;
     snprintf(port, port_size, "%.*s", (int) (end - colon - 1), colon + 1);
     if (*start == '[' && colon[-1] == ']') {
@@ -47,7 +48,7 @@ static int host_and_port(const char *contact, char *host, size_t host_size, char
 
 /* The first address of a contact with which `use` succeeds, as a socket in *opened. */
 static int first_address(
-    void **opened, const char *contact, int (*use)(int, const struct sockaddr *, socklen_t))
+    void **opened, const char *contact, int passive, int (*use)(int, const struct sockaddr *, socklen_t))
 {
     struct addrinfo hints = { 0 }, *found, *address;
     char host[256], port[8];
@@ -57,8 +58,11 @@ static int first_address(
     if (error != 0)
         return error;
     error = EINVAL;
+    if (*host == 0 && !passive)
+        return error;
     hints.ai_socktype = SOCK_STREAM;
-    if (getaddrinfo(host, port, &hints, &found) != 0)
+    hints.ai_flags = passive ? AI_PASSIVE : 0;
+    if (getaddrinfo(*host != 0 ? host : NULL, port, &hints, &found) != 0)
         return ENOENT;
     for (address = found; address != NULL; address = address->ai_next) {
         int tried = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -79,7 +83,7 @@ static int first_address(
 static int open_connection(void **connection, const char *contact, const char *attributes)
 {
     (void) attributes;
-    return first_address(connection, contact, connect);
+    return first_address(connection, contact, 0, connect);
 }
 
 static int read_bytes(void *connection, const struct iovec *iovec, int count, size_t *nbytes)
@@ -131,7 +135,7 @@ static int bind_and_listen(int tried, const struct sockaddr *address, socklen_t 
 static int start_listening(void **listener, const char *contact, const char *attributes)
 {
     (void) attributes;
-    return first_address(listener, contact, bind_and_listen);
+    return first_address(listener, contact, 1, bind_and_listen);
 }
 
 static int accept_connection(void *listener, void **connection)

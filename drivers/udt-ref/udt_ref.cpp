@@ -5,8 +5,9 @@
  *     c++ -shared -fPIC -I crates/xio/include -o libxdfs_xio_udt_ref.so drivers/udt-ref/udt_ref.cpp \
  *         -Wl,--wrap=close,--wrap=pthread_join,--exclude-libs,ALL -l:libudt.a
  *
- * Contact: host:port, also in a URL. UDT cannot close one direction alone: who finishes has sent everything when the
- * peer has acknowledged it, and the peer reads the end when the connection is closed.
+ * Contact: host:port, also in a URL; who listens may leave out the host. UDT cannot close one direction alone: who
+ * finishes has sent everything when the peer has acknowledged it, and the peer reads the end when the connection is
+ * closed.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -228,7 +229,7 @@ int set_turns(UDTSOCKET socket)
         : 0;
 }
 
-/* The host and the port of host:port, [host]:port, or a URL of them. */
+/* The host and the port of host:port, [host]:port, or a URL of them. The host may be missing. */
 bool split(const std::string &contact, std::string &host, std::string &port)
 {
     const size_t scheme = contact.find("://");
@@ -236,7 +237,7 @@ bool split(const std::string &contact, std::string &host, std::string &port)
     const std::string authority = contact.substr(start, contact.find('/', start) - start);
     const size_t colon = authority.rfind(':');
 
-    if (colon == std::string::npos || colon == 0)
+    if (colon == std::string::npos)
         return false;
     host = authority.substr(0, colon);
     port = authority.substr(colon + 1);
@@ -256,12 +257,12 @@ int first_address(const char *contact, const char *attributes, bool passive, UDT
     begin_library();
     if (idle_socket() < 0)
         return EMFILE;
-    if (!split(contact, host, port))
+    if (!split(contact, host, port) || (host.empty() && !passive))
         return EINVAL;
     std::memset(&hints, 0, sizeof(hints));
     hints.ai_socktype = SOCK_DGRAM;
     hints.ai_flags = passive ? AI_PASSIVE : 0;
-    if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0)
+    if (getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found) != 0)
         return ENOENT;
     for (struct addrinfo *address = found; address != nullptr; address = address->ai_next) {
         socket = UDT::socket(address->ai_family, SOCK_STREAM, 0);

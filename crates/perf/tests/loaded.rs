@@ -111,7 +111,7 @@ fn udt_is_a_driver_that_is_loaded_and_is_understood_by_globus_both_ways() {
     let ours = |line: &str| xioperf_with_drivers(folder.path(), line);
 
     // Its own end, where the server writes, too.
-    let mut server = ours("-s -D udt_ref -B 127.0.0.1");
+    let mut server = ours("-s -D udt_ref");
     let client = ours(&format!("-c 127.0.0.1:{} -D udt_ref:mss=9000 -n 4M", server.port())).succeeds();
     moved(&client, &server.succeeds());
     let mut server = ours("-s -D udt_ref -B 127.0.0.1 -S -n 4M");

@@ -11,7 +11,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use compiled::{compile, compile_rust, registry, skeletons};
+use compiled::{compile, compile_rust, loaded, registry, skeletons};
 use tempfile::TempDir;
 use xdfs_xio::{Error, ErrorKind, Handle, Options, Server, Stack, Timeouts};
 
@@ -427,4 +427,25 @@ fn a_transform_that_keeps_bytes_in_both_directions_delivers_them_and_finds_a_cha
     assert!(changed.to_string().contains("Bad message"), "{changed}");
     let refused = Handle::open(&stack("salt=201"), &contact, &patient()).unwrap_err();
     assert_eq!((refused.kind(), refused.driver()), (ErrorKind::Usage, Some("records")), "{refused}");
+}
+
+#[test]
+fn who_listens_may_leave_out_the_host_and_who_opens_may_not() {
+    let (registry, has_udt) = loaded();
+    for name in ["skeleton_block"].into_iter().chain(has_udt.then_some("udt_ref")) {
+        let stack = Stack::of(registry.clone()).push(name, "").unwrap();
+        let server = Server::listen(&stack, ":0").unwrap();
+        let contact = server.contact().unwrap();
+        let (_, port) = contact.rsplit_once(':').unwrap();
+        let error = Handle::open(&stack, &format!(":{port}"), &patient()).unwrap_err();
+        assert!(error.to_string().contains("Invalid argument"), "{error}");
+        thread::scope(|scope| {
+            let accepting = scope.spawn(|| server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap());
+            let client = Handle::open(&stack, &format!("127.0.0.1:{port}"), &patient()).unwrap();
+            client.write(b"hello").unwrap();
+            let mut bytes = [0; 5];
+            accepting.join().unwrap().read(&mut bytes, 5).unwrap();
+            assert_eq!(&bytes, b"hello", "{name}");
+        });
+    }
 }
