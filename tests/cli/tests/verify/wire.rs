@@ -1,14 +1,11 @@
 //! Bits that turn over on the wire, where no driver below finds them.
 
-use std::time::{Duration, Instant};
-use xdfs_test_cli::{Outcome, Relay, Scene, exit};
+use xdfs_test_cli::{Outcome, Relay, Scene, exit, until};
 
 use super::arrives::{MARK, arrived, hash, marked};
 
 /// Sent from buffers, and sent by the kernel with a thread that hashes beside it.
 const SIZES: [usize; 2] = [3_000_001, 24_000_001];
-/// Longest wait for what a server removes behind its answer.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// What comes again where something differs.
 const PIECE: u64 = 1 << 20;
 
@@ -77,12 +74,11 @@ fn a_wire_that_alters_every_time_leaves_the_old_file_and_says_where() {
         ]);
         assert_eq!(outcome.objects()[0]["code"], "corrupted");
         assert_eq!(arrived(&scene, upload), b"old");
-        // A server answers first and removes then.
-        let folder = if upload { "server" } else { "." };
-        let end = Instant::now() + PATIENCE;
-        while scene.names(folder).iter().any(|name| name.ends_with(".part")) {
-            assert!(upload && Instant::now() < end, "{:?}", scene.names(folder));
-            std::thread::yield_now();
+        let without_parts = |names: &Vec<String>| !names.iter().any(|name| name.ends_with(".part"));
+        match upload {
+            // A server answers first and removes then.
+            true => until(|| scene.names("server"), without_parts),
+            false => assert!(without_parts(&scene.names(".")), "{:?}", scene.names(".")),
         }
     }
 }
