@@ -148,6 +148,18 @@ static int accept_connection(void *listener, void **connection)
     return 0;
 }
 
+/* Who listens at every address is reached at the one of the machine itself. */
+static void make_reachable(struct sockaddr_storage *address)
+{
+    struct sockaddr_in *four = (struct sockaddr_in *) address;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *) address;
+
+    if (address->ss_family == AF_INET && four->sin_addr.s_addr == htonl(INADDR_ANY))
+        four->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (address->ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr))
+        six->sin6_addr = in6addr_loopback;
+}
+
 static int own_contact(void *listener, char *text, size_t size)
 {
     struct sockaddr_storage address;
@@ -156,6 +168,7 @@ static int own_contact(void *listener, char *text, size_t size)
 
     if (getsockname(number(listener), (struct sockaddr *) &address, &length) != 0)
         return errno;
+    make_reachable(&address);
     if (getnameinfo((struct sockaddr *) &address, length, host, sizeof(host), port, sizeof(port),
             NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return EINVAL;

@@ -433,16 +433,26 @@ int accept_connection(void *element, void **connection)
     const Call call;
     if (!call)
         return ECANCELED;
-    struct sockaddr_storage address;
-    int size = sizeof(address);
-    const UDTSOCKET accepted =
-        UDT::accept(static_cast<Connection *>(element)->socket, reinterpret_cast<struct sockaddr *>(&address), &size);
+    /* Asked for the address, libudt crashes where it has forgotten the connection meanwhile. */
+    const UDTSOCKET accepted = UDT::accept(static_cast<Connection *>(element)->socket, nullptr, nullptr);
 
     if (accepted == UDT::INVALID_SOCK)
         return last_error();
     const int error = wrapped(accepted, connection);
     /* libudt has forgotten a connection whose client has gone. */
     return error == ENOTCONN ? ECONNABORTED : error;
+}
+
+/* Who listens at every address is reached at the one of the machine itself. */
+void make_reachable(struct sockaddr_storage &address)
+{
+    struct sockaddr_in &four = reinterpret_cast<struct sockaddr_in &>(address);
+    struct sockaddr_in6 &six = reinterpret_cast<struct sockaddr_in6 &>(address);
+
+    if (address.ss_family == AF_INET && four.sin_addr.s_addr == htonl(INADDR_ANY))
+        four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (address.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six.sin6_addr))
+        six.sin6_addr = in6addr_loopback;
 }
 
 int own_contact(void *element, char *text, size_t size)
@@ -457,6 +467,7 @@ int own_contact(void *element, char *text, size_t size)
     if (UDT::getsockname(static_cast<Connection *>(element)->socket, reinterpret_cast<struct sockaddr *>(&address), &length)
         == UDT::ERROR)
         return last_error();
+    make_reachable(address);
     if (getnameinfo(reinterpret_cast<struct sockaddr *>(&address), static_cast<socklen_t>(length), host, sizeof(host),
             port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV)
         != 0)

@@ -441,7 +441,7 @@ fn who_listens_may_leave_out_the_host_and_who_opens_may_not() {
         assert!(error.to_string().contains("Invalid argument"), "{error}");
         thread::scope(|scope| {
             let accepting = scope.spawn(|| server.accept(Some(PATIENCE)).unwrap().open(&patient()).unwrap());
-            let client = Handle::open(&stack, &format!("127.0.0.1:{port}"), &patient()).unwrap();
+            let client = Handle::open(&stack, &contact, &patient()).unwrap();
             client.write(b"hello").unwrap();
             let mut bytes = [0; 5];
             accepting.join().unwrap().read(&mut bytes, 5).unwrap();
