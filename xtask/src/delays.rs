@@ -14,8 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Busy processes: one for each of two processors, so that who is slow waits.
-const BUSY: usize = 2;
 /// How often threads are chosen.
 const TURN: Duration = Duration::from_millis(20);
 /// One in so many threads is chosen at each turn: each about once a second.
@@ -33,12 +31,18 @@ pub(crate) fn run(seed: Option<&str>) -> Outcome {
         None => SystemTime::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_secs()),
         Some(text) => text.parse().map_err(|_| format!("'{text}' is not a number that chooses threads"))?,
     };
-    may_raise()?;
+    for name in ["CI", "XDFS_TESTS_MAY_LEAVE_OUT"] {
+        if std::env::var_os(name).is_some() {
+            return Err(format!("unset {name}: nothing may be left out here, nor be late").into());
+        }
+    }
+    let usual = priority()?;
     println!("threads are chosen by {seed}");
-    let _busy = Busy::start(BUSY)?;
+    // One for each processor, so that who is slow waits.
+    let _busy = Busy::start(thread::available_parallelism().map_or(1, usize::from))?;
     let folder = metadata::target_directory()?;
     let folder = fs::canonicalize(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let delays = Delays::start(folder, seed);
+    let delays = Delays::start(folder, Chosen::new(seed, usual));
     let outcome = ci::test(&mut Tally::default(), "");
     match delays.stop() {
         0 => Err("no thread was slow".into()),
@@ -46,10 +50,12 @@ pub(crate) fn run(seed: Option<&str>) -> Outcome {
     }
 }
 
-/// A thread that was made slow must become as fast as before.
-fn may_raise() -> Result<(), Failure> {
+/// The priority of this thread, which can be raised again, as a thread that was slow must become as fast as before.
+fn priority() -> Result<i32, Failure> {
     let own = Some(rustix::thread::gettid());
-    let raised = setpriority_process(own, 1).and_then(|()| setpriority_process(own, 0));
+    let raised = getpriority_process(own).and_then(|usual| {
+        setpriority_process(own, LEAST).and_then(|()| setpriority_process(own, usual)).map(|()| usual)
+    });
     raised.map_err(|error| format!("a thread's priority cannot be raised again ({error}): run this as root").into())
 }
 
@@ -60,11 +66,10 @@ struct Delays {
 }
 
 impl Delays {
-    fn start(folder: PathBuf, seed: u64) -> Self {
+    fn start(folder: PathBuf, mut chosen: Chosen) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let told = is_over.clone();
         let thread = thread::spawn(move || {
-            let mut chosen = Chosen::new(seed);
             for turn in 1.. {
                 if told.load(Ordering::Relaxed) {
                     break;
@@ -98,14 +103,16 @@ struct Slow {
 /// Threads that are slow now.
 struct Chosen {
     random: u64,
+    /// The priority of threads that have none of their own.
+    usual: i32,
     slow: HashMap<Pid, Slow>,
     count: u64,
 }
 
 impl Chosen {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, usual: i32) -> Self {
         // Zero would stay zero.
-        Self { random: seed.wrapping_mul(2) | 1, slow: HashMap::new(), count: 0 }
+        Self { random: seed.wrapping_mul(2) | 1, usual, slow: HashMap::new(), count: 0 }
     }
 
     fn turn(&mut self, folder: &Path) {
@@ -135,7 +142,7 @@ impl Chosen {
     fn put_back(&self) {
         for thread in descendants().iter().flat_map(|process| threads(process)) {
             if !self.slow.contains_key(&thread) && getpriority_process(Some(thread)) == Ok(LEAST) {
-                set(thread, 0);
+                set(thread, self.usual);
             }
         }
     }
@@ -208,6 +215,9 @@ mod tests {
 
     #[test]
     fn who_was_slow_and_what_it_started_is_as_fast_as_before() {
+        if !xdfs_test_needs::root("priorities are raised again") {
+            return;
+        }
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let number = Pid::from_child(&child);
         let process = Path::new("/proc").join(child.id().to_string());
@@ -219,10 +229,10 @@ mod tests {
         let priority = || getpriority_process(Some(number)).unwrap();
         // As if a slow thread had started it.
         set(number, LEAST);
-        Chosen::new(1).put_back();
+        Chosen::new(1, 3).put_back();
         let inherited = priority();
         set(number, 5);
-        let mut chosen = Chosen::new(1);
+        let mut chosen = Chosen::new(1, 3);
         chosen.slow.insert(number, Slow { until: Instant::now(), before: priority() });
         set(number, LEAST);
         chosen.put_back();
@@ -231,13 +241,13 @@ mod tests {
         let own = priority();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!([inherited, slow, own], [0, LEAST, 5]);
+        assert_eq!([inherited, slow, own], [3, LEAST, 5]);
     }
 
     #[test]
     fn the_seed_chooses() {
         let order = |seed| {
-            let mut chosen = Chosen::new(seed);
+            let mut chosen = Chosen::new(seed, 0);
             (0..100).map(|_| chosen.next() % ONE_IN).collect::<Vec<_>>()
         };
         assert_eq!(order(7), order(7));
