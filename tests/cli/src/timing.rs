@@ -8,16 +8,26 @@ const TRIES: usize = 3;
 /// Longest wait for what always comes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks until what `look` finds is as it should be: a server answers first, and tidies up then.
+/// Looks until what `look` finds is as it should be, and returns that: a server answers first, and tidies up then.
 #[track_caller]
-pub fn until<T: Debug>(mut look: impl FnMut() -> T, is_so: impl Fn(&T) -> bool) {
+pub fn until<T: Debug>(mut look: impl FnMut() -> T, is_so: impl Fn(&T) -> bool) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         let found = look();
         if is_so(&found) {
-            return;
+            return found;
         }
         assert!(Instant::now() < end, "not within {PATIENCE:?}: {found:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until it is so.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
         std::thread::yield_now();
     }
 }

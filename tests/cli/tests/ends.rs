@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Relay, Running, Scene, exit, pattern, xdfs_binary};
+use xdfs_test_cli::{Relay, Running, Scene, exit, has_open, pattern, wait_until, xdfs_binary};
 
 /// More than all buffers between a pipe and a server's disk hold, so once it is fed, data arrived.
 const ENOUGH: usize = 40_000_000;
@@ -56,15 +56,7 @@ fn ctrl_c_on_a_pipeline_does_not_take_half_the_data_for_all_of_it() {
 /// Waits until a process has `path` open.
 #[track_caller]
 fn wait_until_open(running: &Running, path: &Path) {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let files = std::fs::read_dir(format!("/proc/{}/fd", running.process().as_raw_nonzero())).expect("it runs");
-        if files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|open| open == path)) {
-            return;
-        }
-        assert!(running.is_running() && Instant::now() < until, "{} is not opened", path.display());
-        std::thread::yield_now();
-    }
+    wait_until("it is opened", || has_open(running.process(), path));
 }
 
 #[test]

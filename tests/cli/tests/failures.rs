@@ -5,10 +5,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType};
-use xdfs_test_cli::{Running, Scene, Server, exit, pattern, with_small_disk, xdfs_binary};
+use xdfs_test_cli::{Running, Scene, Server, exit, pattern, until, with_small_disk, xdfs_binary};
 
 /// An address where nobody listens, as long as the socket has it.
 fn dead_address() -> (OwnedFd, String) {
@@ -230,10 +229,9 @@ fn a_full_disk_of_the_server_is_told_and_leaves_nothing() {
     piped.feed(&pattern(20_000_000, 3));
     piped.wait().ends_with(exit::NO_SPACE).says(&["piped", "no space"]);
     // What failed gives its room back, behind the answer.
-    let began = Instant::now();
-    while scene.run(["cp", "small", &server.url("small")]).code != Some(0) {
-        assert!(began.elapsed() < Duration::from_secs(60), "the room is gone");
-    }
+    let copied =
+        until(|| scene.run(["cp", "small", &server.url("small")]), |copied| copied.code != Some(exit::NO_SPACE));
+    copied.ends_with(0);
     scene.run(["stat", &server.url("large")]).ends_with(exit::NOT_FOUND);
     scene.run(["stat", &server.url("piped")]).ends_with(exit::NOT_FOUND);
 }

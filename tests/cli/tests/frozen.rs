@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use xdfs_client::file::{File, OpenOptions, Remote};
 use xdfs_client::watch::{Watch, Watched};
@@ -15,7 +15,7 @@ use xdfs_client::wire::Wanted;
 use xdfs_client::{Address, ConnectOptions, Offer, Payload, Pinned, PutOptions, Session};
 use xdfs_secure::identity::KeyPair;
 use xdfs_secure::identity::openssh::write_public;
-use xdfs_test_cli::{Mounted, Relay, Scene, Server, all_but_one_below, pattern, timed, with_file_systems};
+use xdfs_test_cli::{Mounted, Relay, Scene, Server, all_but_one_below, pattern, timed, wait_until, with_file_systems};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const DISK_BYTES: u64 = 64 << 20;
@@ -42,15 +42,6 @@ fn fsfreeze(what: &str, mounted_at: &Path) {
     assert!(done.success(), "fsfreeze {what} fails");
 }
 
-#[track_caller]
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
-        std::thread::yield_now();
-    }
-}
-
 /// Threads of the server that wait for the disk.
 fn waiting_threads(server: &Server) -> usize {
     let tasks = format!("/proc/{}/task", server.process().as_raw_nonzero());
@@ -65,7 +56,7 @@ fn connect(relay: &Relay, server: &Server) -> Session {
     let host_check = Arc::new(Pinned(server.host_key().parse().expect("a fingerprint")));
     let to = ConnectOptions::to(Address::Tcp(address));
     let session = Session::connect(&ConnectOptions { channels: 2, pipelines: 2, host_check, ..to }).expect("a session");
-    until("both channels have joined", || session.joined() == 2);
+    wait_until("both channels have joined", || session.joined() == 2);
     session
 }
 
@@ -131,7 +122,7 @@ fn open_files_on_a_frozen_disk_delay_nobody_who_uses_another_export() {
         let frozen = Frozen::new(&mounted.ext4);
         let write = |file: File| std::thread::spawn(move || file.write_at(b"late", 0).and_then(|()| file.close()));
         let writers: Vec<_> = files.into_iter().map(write).collect();
-        until("the files wait for the disk", || waiting_threads(&server) >= 3);
+        wait_until("the files wait for the disk", || waiting_threads(&server) >= 3);
         let stat = Session::connect(&options(&server)).expect("a session, though the disk is frozen");
         let looked = times(|| drop(stat.look("other/f", Wanted::SIZE).expect("attributes")));
         let wrote = times(|| other.write_at(b"C", 0).expect("it is on another disk"));
@@ -195,7 +186,7 @@ fn new_uploads_to_a_frozen_disk_delay_nobody_who_uses_another_export() {
             (0..UPLOADS).map(begin).collect()
         };
         let uploads: Vec<_> = sessions.iter().enumerate().map(put).collect();
-        until("the uploads have all threads that they may have", || waiting_threads(&server) >= THREADS_OF_EXPORT);
+        wait_until("the uploads have all threads that they may have", || waiting_threads(&server) >= THREADS_OF_EXPORT);
         let other = |name: &str| server.url_in("other", name);
         let mut took = Vec::new();
         for round in 0..3 {
@@ -240,7 +231,7 @@ fn a_session_that_waits_for_a_frozen_disk_counts_until_its_threads_have_ended() 
         let server = serve(&scene, mounted, SESSIONS);
         let other = server.url_in("other", "");
         scene.run(["ls", &other]).ends_with(0);
-        until("the look is over", || ended_sessions(&scene) == 1);
+        wait_until("the look is over", || ended_sessions(&scene) == 1);
         let frozen = Frozen::new(&mounted.ext4);
         let before = ended_sessions(&scene);
         for number in 1..=SESSIONS {
@@ -248,14 +239,14 @@ fn a_session_that_waits_for_a_frozen_disk_counts_until_its_threads_have_ended() 
             let session = connect(&relay, &server);
             let payload = Payload::bytes(vec![7; 4 << 20]).expect("bytes");
             let _put = session.put(payload, "frozen/file", &PutOptions::default()).expect("it is begun");
-            until("the upload waits for the disk", || waiting_threads(&server) >= number);
+            wait_until("the upload waits for the disk", || waiting_threads(&server) >= number);
             // Its second pipeline has nothing to wait for, and ends with its connection.
             drop(relay);
-            until("the session is over", || ended_sessions(&scene) == before + number);
+            wait_until("the session is over", || ended_sessions(&scene) == before + number);
         }
         scene.run(["ls", &other]).says(&["as many sessions as one user may have"]);
         drop(frozen);
-        until("there is room again", || scene.run(["ls", &other]).code == Some(0));
+        wait_until("there is room again", || scene.run(["ls", &other]).code == Some(0));
         assert_eq!(server.stop(), Some(0));
     });
 }

@@ -1,11 +1,10 @@
 //! A disk that fills up while data flow: the old file stays, what came is kept, it is said how much is missing, and the same command
 //! goes on when there is room.
 
-use rustix::process::{Pid, Signal};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use rustix::process::Signal;
 use xdfs_test_cli::{
-    Outcome, Relay, Running, Scene, Server, exit, pattern, until, with_file_systems, with_small_disk, xdfs_binary,
+    Outcome, Relay, Running, Scene, Server, exit, pattern, seen_by, until, with_file_systems, with_small_disk,
+    xdfs_binary,
 };
 
 const SIZE: usize = 16 << 20;
@@ -15,12 +14,6 @@ const PASSED: u64 = 4 << 20;
 const TAKEN: usize = 13 << 20;
 /// The same for small files, of which 64 fit.
 const TAKEN_NEARLY_ALL: usize = (DISK_MEBIBYTES as usize * 1024 - 512) << 10;
-
-/// A file as a process sees it that has its own mounts.
-fn seen_by(process: Pid, path: &Path) -> PathBuf {
-    let inside = path.strip_prefix("/").expect("it is absolute");
-    Path::new("/proc").join(process.as_raw_nonzero().to_string()).join("root").join(inside)
-}
 
 /// A server of the directory `server`, which is a disk of so many mebibytes, as the shell's words make it ready.
 fn serve(scene: &Scene, mebibytes: u32, script: &str) -> Server {
@@ -211,11 +204,7 @@ fn room_that_a_visitor_reserved_is_another_user_s_as_soon_as_they_leave() {
             visitor.signal(signal);
             drop(relay);
             visitor.wait();
-            let since = Instant::now();
-            while free() < NEEDED {
-                assert!(since.elapsed() < Duration::from_secs(60), "{} bytes are free", free());
-                std::thread::yield_now();
-            }
+            until(free, |free| *free >= NEEDED);
             scene.run_as("anna", ["cp", "needed", &theirs]).ends_with(0);
             scene.run_as("anna", ["rm", &theirs]).ends_with(0);
         }

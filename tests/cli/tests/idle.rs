@@ -18,7 +18,7 @@ use xdfs_proto::base::Level;
 use xdfs_proto::wire::handshake::Open;
 use xdfs_secure::handshake::tls::{Certificates, FAREWELL_BYTES};
 use xdfs_secure::login::Offered;
-use xdfs_test_cli::{Scene, Server, until};
+use xdfs_test_cli::{Scene, Server, threads_named, until};
 
 /// Sessions in the short form.
 const SHORT: usize = 500;
@@ -105,7 +105,7 @@ fn idle_sessions_cost_little_memory_and_no_thread() {
     // A thread of its own looks for what earlier ones left.
     assert_eq!(server.next_line()["event"], "recovered");
     let mut sessions: Vec<TcpStream> = (0..20).map(|_| open(server.address())).collect();
-    until(|| threads_named(&server, "xdfs-recovery"), |count| *count == 0);
+    until(|| threads_named(server.process(), "xdfs-recovery"), |count| *count == 0);
     let (memory_before, threads_before) = cost(&server);
     sessions.extend((0..count).map(|_| open(server.address())));
     let (memory, threads) = cost(&server);
@@ -145,18 +145,9 @@ fn remote(server: &Server) -> Arc<Remote> {
     Remote::new(ConnectOptions { host_check, deadline: DEADLINE, ..ConnectOptions::to(address) })
 }
 
-/// Threads of the server whose names begin like this.
-fn threads_named(server: &Server, beginning: &str) -> usize {
-    let tasks = format!("/proc/{}/task", server.process().as_raw_nonzero());
-    let tasks = std::fs::read_dir(tasks).expect("it runs").filter_map(Result::ok);
-    // A thread may end meanwhile.
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
-    names.filter(|name| name.starts_with(beginning)).count()
-}
-
 /// What the server costs when its threads have ended that did something.
 fn cost_at_rest(server: &Server) -> (u64, u64) {
-    until(|| threads_named(server, "xdfs-pipeline"), |count| *count == 0);
+    until(|| threads_named(server.process(), "xdfs-pipeline"), |count| *count == 0);
     cost(server)
 }
 

@@ -7,12 +7,9 @@ use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use xdfs_test_cli::{Scene, Server, exit, pattern};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use xdfs_test_cli::{Scene, Server, exit, pattern, until};
 
 /// Starts a server that logs to the file `log`; `variables` may depend on that file.
 fn serve(scene: &Scene, variables: impl Fn(&File) -> Vec<(&'static str, String)>) -> Server {
@@ -32,16 +29,8 @@ fn lines(scene: &Scene) -> Vec<String> {
 
 /// The lines, once there is one with these words.
 #[track_caller]
-fn until(scene: &Scene, words: &str) -> Vec<String> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let lines = lines(scene);
-        if lines.iter().any(|line| line.contains(words)) {
-            return lines;
-        }
-        assert!(Instant::now() < until, "no '{words}' in {lines:#?}");
-        std::thread::yield_now();
-    }
+fn lines_with(scene: &Scene, words: &str) -> Vec<String> {
+    until(|| lines(scene), |lines| lines.iter().any(|line| line.contains(words)))
 }
 
 #[test]
@@ -53,9 +42,9 @@ fn a_session_and_a_transfer_have_a_line_each_and_a_tree_is_summed_up() {
     }
     scene.write("file", &pattern(200_000, 1));
     scene.run(["cp", "-r", "tree", &server.url("")]).ends_with(0);
-    let tree = until(&scene, "ended after");
+    let tree = lines_with(&scene, "ended after");
     scene.run(["cp", "file", &server.url("file")]).ends_with(0);
-    let all = until(&scene, "200000 bytes received");
+    let all = lines_with(&scene, "200000 bytes received");
     for line in &all {
         let (time, rest) = line.split_at(24);
         let form: String = time.chars().map(|one| if one.is_ascii_digit() { '0' } else { one }).collect();
@@ -89,21 +78,22 @@ fn the_end_of_a_session_tells_how_much_failed_and_why_the_first() {
     scene.trust(server.address(), &server);
     let names = ["a", "b", "c"].map(|name| server.url(name));
     scene.run(["mkdir"].into_iter().chain(names.iter().map(String::as_str))).ends_with(exit::PERMISSION_DENIED);
-    let lines = until(&scene, "ended after");
+    let lines = lines_with(&scene, "ended after");
     let line = lines.iter().find(|line| line.contains("ended after")).unwrap();
     assert!(line.contains("3 call(s) of which 3 failed; the first failure was mkdir 'data/a': "), "{line}");
     assert!(line.ends_with("; closed by the client"), "{line}");
     // A thread of its own looks for what earlier servers left, and the server is killed.
-    let is_recovered = |line: &serde_json::Value| line["event"] == "recovered";
-    xdfs_test_cli::until(|| scene.json_lines("audit.jsonl"), |lines| lines.iter().any(is_recovered));
+    let tells_of = |lines: &[serde_json::Value], event| lines.iter().any(|line| line["event"] == event);
+    let audit = until(
+        || scene.json_lines("audit.jsonl"),
+        |lines| tells_of(lines, "recovered") && tells_of(lines, "session_ended"),
+    );
     drop(server);
-    let audit = scene.json_lines("audit.jsonl");
     let ended = audit.iter().find(|line| line["event"] == "session_ended").unwrap();
     assert_eq!((&ended["outcome"], &ended["failed"]), (&"some failed".into(), &3.into()), "{ended}");
     assert_eq!((&ended["first_failure"]["call"], &ended["first_failure"]["path"]), (&"mkdir".into(), &"data/a".into()));
     let calls = audit.iter().find(|line| line["event"] == "calls").unwrap();
     assert_eq!(calls["outcome"], "failed", "{calls}");
-    assert!(audit.iter().any(|line| line["event"] == "recovered"), "{audit:#?}");
 }
 
 #[test]
@@ -123,7 +113,7 @@ fn what_a_token_does_not_open_is_told_whether_it_is_listed_or_looked_at() {
         command.env("XDFS_TOKEN_FILE", scene.path("token"));
         xdfs_test_cli::Running::start(command).wait().ends_with(exit::PERMISSION_DENIED);
     }
-    until(&scene, "the token opens 'data/in' and nothing else; closed by the client");
+    lines_with(&scene, "the token opens 'data/in' and nothing else; closed by the client");
     assert_eq!(server.stop(), Some(0));
     let audit = scene.json_lines("audit.jsonl");
     let calls: Vec<_> = audit.iter().filter(|line| line["event"] == "calls").collect();
@@ -152,10 +142,10 @@ fn a_hand_over_tells_which_process_serves_on() {
     let metrics = "metrics = \"unix:metrics.sock\"\n";
     scene.write("server.toml", format!("{metrics}{one}").as_bytes());
     server.signal(Signal::HUP);
-    until(&scene, "what the configuration says of metrics holds from the next start on");
+    lines_with(&scene, "what the configuration says of metrics holds from the next start on");
     scene.write("server.toml", format!("{metrics}{one}{two}").as_bytes());
     server.signal(Signal::HUP);
-    let told = until(&scene, "info server: process ");
+    let told = lines_with(&scene, "info server: process ");
     let warned = told.iter().filter(|line| line.contains("holds from the next start on")).count();
     assert_eq!(warned, 1, "the process that takes over has started: {told:#?}");
     let process = told.iter().find_map(|line| line.split_once("process ")?.1.strip_suffix(" serves on")?.parse().ok());
@@ -174,7 +164,7 @@ fn journald_gets_priorities_and_no_times() {
     let of = |log: &File| log.metadata().map(|log| format!("{}:{}", log.dev(), log.ino())).unwrap();
     let server = serve(&scene, |log| vec![("JOURNAL_STREAM", of(log))]);
     scene.run(["ls", &server.url("")]).ends_with(0);
-    let lines = until(&scene, "ended after");
+    let lines = lines_with(&scene, "ended after");
     assert!(lines.iter().any(|line| line.starts_with("<6>session: ")), "{lines:#?}");
     assert!(lines.iter().all(|line| line.starts_with("<6>") || line.starts_with("<4>")), "{lines:#?}");
 }
@@ -185,10 +175,10 @@ fn the_filter_chooses_and_a_mistake_in_it_stops_the_start() {
     let server = serve(&scene, |_| vec![("XDFS_LOG", "warn,calls=debug".to_owned())]);
     scene.write("tree/file", b"small");
     scene.run(["cp", "-r", "tree", &server.url("")]).ends_with(0);
-    let lines = until(&scene, "below 'data");
+    let lines = lines_with(&scene, "below 'data");
     assert!(lines.iter().all(|line| line.contains(" debug calls: ")), "{lines:#?}");
     server.signal(Signal::USR1);
-    until(&scene, "info server: status: ");
+    lines_with(&scene, "info server: status: ");
     let mut wrong = scene.command(["serve", "--export", "data=server"]);
     wrong.env("XDFS_LOG", "chatty");
     let outcome = xdfs_test_cli::Running::start(wrong).wait();
@@ -202,7 +192,7 @@ fn a_client_that_leaves_before_it_logs_in_is_no_problem() {
     // A stranger's question remains without an answer: there is no terminal.
     let url = format!("xdfs://{}/data/", server.address());
     scene.run_as("stranger", ["ls", &url]).ends_with(exit::NOT_TRUSTED);
-    until(&scene, "debug login: connection of 127.0.0.1");
+    lines_with(&scene, "debug login: connection of 127.0.0.1");
     drop(TcpStream::connect(server.address()).unwrap());
     drop(server);
     let problems: Vec<String> = lines(&scene).into_iter().filter(|line| !line.contains(" debug ")).collect();
@@ -214,13 +204,13 @@ fn a_client_that_drops_its_session_is_no_warning_and_a_mount_that_fails_closes_i
     let scene = Scene::new();
     let server = serve(&scene, |_| Vec::new());
     scene.run(["mount", &server.url(""), "nowhere"]).ends_with(exit::NOT_FOUND);
-    let told = until(&scene, "ended after");
+    let told = lines_with(&scene, "ended after");
     assert!(told.iter().any(|line| line.contains("closed by the client")), "{told:#?}");
     let mut copy = scene.start(["cp", "-P", "4", "-", &server.url("file")]);
     assert!(copy.feed(&pattern(20_000_000, 1)), "the client reads");
-    until(&scene, "of 4 channels");
+    lines_with(&scene, "of 4 channels");
     let _ = copy.kill();
-    let told = until(&scene, "all channels were lost");
+    let told = lines_with(&scene, "all channels were lost");
     let warned: Vec<_> = told.iter().filter(|line| line.contains(" warn session: ")).collect();
     assert!(warned.is_empty(), "{warned:#?}");
 }
@@ -233,7 +223,7 @@ fn names_make_no_lines_of_their_own() {
     scene.write(name, &pattern(200_000, 1));
     let source = scene.path(name);
     scene.run([OsStr::new("cp"), source.as_os_str(), OsStr::new(&server.url(""))]).ends_with(0);
-    let lines = until(&scene, "upload of");
+    let lines = lines_with(&scene, "upload of");
     let line = lines.iter().find(|line| line.contains("upload of")).unwrap();
     assert!(line.contains("'data/a\\n2026-01-01T00:00:00.000Z warn server: \\u{1b}[2J\u{fc}', 200000 bytes"), "{line}");
 }

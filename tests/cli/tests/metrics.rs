@@ -6,12 +6,9 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use xdfs_test_cli::{Scene, Server, TcpState, exit, pattern, tcp_sockets};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use xdfs_test_cli::{Scene, Server, TcpState, exit, pattern, tcp_sockets, until};
 
 fn export(name: &str) -> String {
     format!("[exports.{name}]\ndirectory = \"{name}\"\nanonymous = \"rw\"\nbandwidth = \"1G\"\n")
@@ -40,23 +37,18 @@ fn answer(mut stream: impl Read + Write, host: &str) -> String {
 
 /// The metrics at this socket, once they have this line.
 #[track_caller]
-fn until(socket: &Path, line: &str) -> String {
+fn metrics_with(socket: &Path, line: &str) -> String {
     until_told(|| answer(UnixStream::connect(socket).unwrap(), "localhost"), line)
 }
 
 /// What `read` gets, once it has this line: figures are gathered a few times a second.
 #[track_caller]
 fn until_told(read: impl Fn() -> String, line: &str) -> String {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let text = read();
+    let has_line = |text: &String| {
         assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
-        if text.lines().any(|one| one == line) {
-            return text;
-        }
-        assert!(Instant::now() < until, "no '{line}' in {text}");
-        std::thread::yield_now();
-    }
+        text.lines().any(|one| one == line)
+    };
+    until(read, has_line)
 }
 
 /// The process that takes over from the server; it is nobody's child then, and ends with the test.
@@ -88,7 +80,7 @@ fn figures_are_on_a_socket_of_the_server_s_group_and_outlive_a_hand_over() {
     assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o660);
     scene.write("file", &pattern(300_000, 1));
     scene.run(["cp", "file", &server.url_in("one", "file")]).ends_with(0);
-    let text = until(&socket, "xdfs_operations_total{export=\"one\",kind=\"upload\",outcome=\"ok\"} 1");
+    let text = metrics_with(&socket, "xdfs_operations_total{export=\"one\",kind=\"upload\",outcome=\"ok\"} 1");
     for line in [
         "xdfs_payload_bytes_total{export=\"one\",direction=\"received\"} 300000",
         "xdfs_bandwidth_limit_bytes{export=\"one\"} 1073741824",
@@ -100,7 +92,7 @@ fn figures_are_on_a_socket_of_the_server_s_group_and_outlive_a_hand_over() {
     // The new export is out of the reach of this process, so another one takes over.
     scene.write("server.toml", (metrics + &export("one") + &export("two")).as_bytes());
     server.signal(Signal::HUP);
-    let text = until(&socket, "xdfs_bandwidth_limit_bytes{export=\"two\"} 1073741824");
+    let text = metrics_with(&socket, "xdfs_bandwidth_limit_bytes{export=\"two\"} 1073741824");
     assert!(text.lines().any(|one| one == "xdfs_sessions_total 0"), "it counts anew: {text}");
 }
 
@@ -142,7 +134,7 @@ fn an_upload_to_a_read_only_export_counts_as_failed() {
     let server = serve(&scene, &("metrics = \"unix:metrics.sock\"\n".to_owned() + &fixed));
     scene.write("file", &pattern(300_000, 1));
     scene.run(["cp", "file", &server.url_in("one", "file")]).ends_with(exit::PERMISSION_DENIED);
-    let text = until(
+    let text = metrics_with(
         &scene.path("metrics.sock"),
         "xdfs_operations_total{export=\"one\",kind=\"upload\",outcome=\"failed\"} 1",
     );
@@ -160,7 +152,7 @@ fn a_socket_that_was_left_is_replaced_and_one_in_use_is_not() {
     // It stays when the listener is gone.
     drop(std::os::unix::net::UnixListener::bind(scene.path("socket")).unwrap());
     let server = scene.serve_with(&["--metrics", "unix:socket"]);
-    let text = until(&scene.path("socket"), "xdfs_sessions 0");
+    let text = metrics_with(&scene.path("socket"), "xdfs_sessions 0");
     assert!(text.contains("xdfs_build_info{version=\""), "{text}");
     // Some C libraries say "already in use".
     let other = scene.run_as("other", words);

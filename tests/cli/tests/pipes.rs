@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{Running, Scene, Server, exit, pattern, until};
+use xdfs_test_cli::{Running, Scene, Server, exit, has_open, pattern, until};
 
 /// Bytes that pass between two commands, and those of a part, each of which is another one.
 const BYTES: u64 = 50_000_000;
@@ -44,16 +44,10 @@ fn serve(scene: &Scene) -> Server {
     server
 }
 
-/// Whether the server has `path` open.
-fn is_open(server: &Server, path: &Path) -> bool {
-    let files = std::fs::read_dir(format!("/proc/{}/fd", server.process().as_raw_nonzero())).expect("it runs");
-    files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|open| open == path))
-}
-
 /// Waits until the server has `path` open; a client of it has then opened its end.
 #[track_caller]
 fn wait_until_open(server: &Server, path: &Path) {
-    until(|| is_open(server, path), |open| *open);
+    until(|| has_open(server.process(), path), |open| *open);
 }
 
 #[test]
@@ -95,7 +89,7 @@ fn an_end_that_is_killed_or_stopped_is_an_error_at_the_other_one() {
     let path = scene.path("server/p");
     let pair = || -> (Running, Running) {
         // The server closes the ends of the pair before behind its answers.
-        until(|| is_open(&server, &path), |open| !*open);
+        until(|| has_open(server.process(), &path), |open| !*open);
         let consumer = scene.start(["cat", &server.url("p")]);
         wait_until_open(&server, &path);
         let mut producer = scene.start(["cp", "-", &server.url("p")]);

@@ -1,7 +1,7 @@
 //! Transfers that end early and go on: what an attempt left is not sent again, and the file is the file.
 
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -12,17 +12,11 @@ const SIZE: usize = 48 << 20;
 /// less than all.
 const PASSED: u64 = 32 << 20;
 const KEPT_AT_LEAST: u64 = 4 << 20;
-/// Longest wait for something that always comes: a marker takes five seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until the part file in `folder` has a journal: from then on something is kept whatever happens.
 #[track_caller]
 fn wait_for_journal(scene: &Scene, folder: &str) {
-    let since = Instant::now();
-    while !scene.names(folder).iter().any(|name| name.ends_with(".journal")) {
-        assert!(since.elapsed() < PATIENCE, "no journal came: {:?}", scene.names(folder));
-        std::thread::yield_now();
-    }
+    until(|| scene.names(folder), |names| names.iter().any(|name| name.ends_with(".journal")));
 }
 
 /// The scene's server again, where the last one was.
@@ -36,12 +30,8 @@ fn serve_at(scene: &Scene, address: &str) -> Server {
 /// Waits until a part file in `folder` holds something, or the file is there.
 #[track_caller]
 fn wait_for_part(scene: &Scene, folder: &str) {
-    let since = Instant::now();
     let holds = |name: &String| name.ends_with(".part") || name == "up" || name == "back";
-    while !scene.names(folder).iter().any(holds) {
-        assert!(since.elapsed() < PATIENCE, "nothing came: {:?}", scene.names(folder));
-        std::thread::yield_now();
-    }
+    until(|| scene.names(folder), |names| names.iter().any(holds));
 }
 
 fn number(value: &Value) -> u64 {
@@ -167,10 +157,7 @@ fn without_resume_nothing_is_left_and_nothing_is_gone_on_with() {
     running.signal(Signal::KILL);
     running.wait();
     drop(relay);
-    let since = Instant::now();
-    while !scene.names("server").is_empty() {
-        assert!(since.elapsed() < PATIENCE, "left: {:?}", scene.names("server"));
-    }
+    until(|| scene.names("server"), Vec::is_empty);
     let (running, relay) = held_upload(&scene, &server, &[]);
     running.signal(Signal::KILL);
     running.wait();
@@ -192,11 +179,7 @@ fn what_a_killed_server_had_of_an_upload_without_resume_is_gone_with_the_next_on
     drop(relay);
     running.wait().ends_with(exit::CONNECTION_LOST);
     let server = scene.serve();
-    let since = Instant::now();
-    while scene.names("server") != ["file"] {
-        assert!(since.elapsed() < PATIENCE, "left: {:?}", scene.names("server"));
-        std::thread::yield_now();
-    }
+    until(|| scene.names("server"), |names| *names == ["file"]);
     assert_eq!(scene.read("server/file"), b"old");
     let again = scene.run(["cp", "--json", "--no-resume", "source", &server.url("file")]);
     assert_eq!(again.ends_with(0).objects()[0]["resumed_bytes"], 0);

@@ -4,11 +4,11 @@
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, pattern};
+use xdfs_test_cli::{Outcome, Relay, Running, Scene, Server, pattern, until};
 
 const SIZE: usize = 24 << 20;
 /// So much has passed when an attempt is ended; the first megabytes of it are kept.
@@ -18,8 +18,6 @@ const KEPT_AT_LEAST: u64 = 2 << 20;
 const SPOILT_AT: u64 = 1_500_000;
 /// What is told apart is a megabyte or a block; the end of what is kept may have to go again besides.
 const PIECE: u64 = 1 << 20;
-/// Longest wait for a marker, which takes five seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The only name in `folder` with this end.
 fn left(scene: &Scene, folder: &str, end: &str) -> Option<PathBuf> {
@@ -30,11 +28,7 @@ fn left(scene: &Scene, folder: &str, end: &str) -> Option<PathBuf> {
 /// Waits for a marker, however the attempt ended or will end.
 #[track_caller]
 fn wait_for_journal(scene: &Scene, folder: &str) {
-    let since = Instant::now();
-    while left(scene, folder, ".journal").is_none() {
-        assert!(since.elapsed() < PATIENCE, "no journal came: {:?}", scene.names(folder));
-        std::thread::yield_now();
-    }
+    until(|| left(scene, folder, ".journal"), Option::is_some);
 }
 
 /// Turns a bit over in the part file, as a disk may that lost power.

@@ -62,8 +62,6 @@ pub struct Ending {
 const OLD: &[u8] = b"old";
 /// Longest wait for what an attempt leaves when its connection is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest time between the end of a killed program's connections and its own.
-const DYING: Duration = Duration::from_secs(2);
 
 /// Every scenario: with and without a journal (from 1 MiB), both promises, both directions.
 pub fn scenarios() -> Vec<Scenario> {
@@ -239,7 +237,7 @@ impl Room {
 /// waited for.
 pub(crate) fn has_ended(process: Pid, is_failed: bool) -> bool {
     let since = Instant::now();
-    while is_failed && is_running(process) && since.elapsed() < DYING {
+    while is_failed && is_running(process) && since.elapsed() < PATIENCE {
         std::thread::yield_now();
     }
     !is_running(process)

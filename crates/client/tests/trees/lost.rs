@@ -118,9 +118,10 @@ fn what_others_make_while_a_session_is_lost_is_kept_if_that_is_asked_for() {
         let options = TreeOptions { keep_existing: true, ..TreeOptions::default() };
         let (mut upload, mut heard) = (upload(&source, options), Heard::default());
         let Ok(session) = Session::connect(&through) else { continue };
-        if let Ended::Lost(_) = upload.run(&session, &mut heard) {
+        let ended = upload.run(&session, &mut heard);
+        drop(session);
+        if let Ended::Lost(_) = ended {
             lost += 1;
-            drop(session);
             let theirs: Vec<String> = (0..SMALL).map(|number| format!("copy/{}", name(number))).collect();
             let is_missing = |path: &&String| serving.directory.file(path).symlink_metadata().is_err();
             let theirs: Vec<&String> = theirs.iter().filter(is_missing).collect();
@@ -133,7 +134,8 @@ fn what_others_make_while_a_session_is_lost_is_kept_if_that_is_asked_for() {
                 assert!(kept, "{path}, round {round}");
             }
         }
-        let _ = std::fs::remove_dir_all(serving.directory.file("copy"));
+        serving.wait_for_status("no session is left", |[sessions, ..]| sessions == 0);
+        std::fs::remove_dir_all(serving.directory.file("copy")).unwrap();
     }
     assert!(lost > 4, "{lost} sessions were lost on the way");
 }

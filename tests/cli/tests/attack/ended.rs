@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use xdfs_proto::wire::control::Control;
 use xdfs_proto::wire::{Event, Flags};
-use xdfs_test_cli::Server;
+use xdfs_test_cli::{Server, threads_named, until};
 
 use crate::peer::{Peer, Who};
 use crate::{Field, alone};
@@ -16,14 +16,6 @@ fn processor_time(server: &Server) -> Duration {
     let fields = text.rsplit_once(')').unwrap().1.split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
     Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
-}
-
-/// Whether a thread of the server works on a session.
-fn has_pipelines(server: &Server) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", server.process().as_raw_nonzero())).unwrap();
-    // A thread may end while it is looked at.
-    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok());
-    names.into_iter().any(|name| name.starts_with("xdfs-pipeline"))
 }
 
 /// Sessions, and what all of them may take of a processor once they have ended: a fortieth of a second each.
@@ -50,11 +42,7 @@ fn sessions_that_have_ended_take_no_processor_while_their_peers_stay() {
     for peer in &mut peers {
         peer.send(Event::EndOfTransfer, 0, Flags::NONE, &fault);
     }
-    let until = Instant::now() + Duration::from_secs(60);
-    while has_pipelines(&field.server) {
-        assert!(Instant::now() < until, "they do not end");
-        std::thread::yield_now();
-    }
+    until(|| threads_named(field.server.process(), "xdfs-pipeline"), |threads| *threads == 0);
     let took = processor_time(&field.server) - before;
     assert!(took < ENDED_MAX, "{took:?}");
     drop(peers);

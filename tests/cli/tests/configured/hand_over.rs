@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
-use xdfs_test_cli::{Scene, Server, pattern, xdfs_binary};
+use xdfs_test_cli::{Scene, Server, pattern, wait_until, xdfs_binary};
 
 use super::{AUDIT, PATIENCE, event, events, export, held_copy, reload, reloads, scene, serve};
 
@@ -115,15 +115,6 @@ fn ends_whole(scene: &Scene, mut copy: Child, name: &str) {
     copy.stdin.take().expect("a pipe").write_all(b"ended").expect("it reads");
     assert!(copy.wait().expect("it ends").success(), "it began before");
     assert_eq!(scene.read(format!("a/{name}")), b"begun, ended");
-}
-
-#[track_caller]
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 /// Has the process that serves read the file again; so many processes say that they have.

@@ -9,12 +9,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
+use xdfs_test_cli::until;
 
-use super::PATIENCE;
 use super::site::Site;
 use super::unpacked::{self, PURE_FTPD_LOGIN, Program};
 
@@ -183,15 +182,7 @@ impl FtpServer {
 /// The log of a server, once this is so: it is written when a session ends.
 #[track_caller]
 pub fn log_with(path: &Path, is_so: impl Fn(&str) -> bool) -> String {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let log = String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
-        if is_so(&log) {
-            return log;
-        }
-        assert!(Instant::now() < until, "{log}");
-        std::thread::yield_now();
-    }
+    until(|| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned(), |log| is_so(log))
 }
 
 /// A program that is started for each connection. It ends with the test's process.

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{LISTEN, Running, Scene, Server, pass};
+use xdfs_test_cli::{LISTEN, Running, Scene, Server, pass, until};
 
 use crate::Mount;
 use crate::torture::seconds;
@@ -62,16 +62,10 @@ fn a_mount_that_is_killed_leaves_no_lock_and_no_hidden_file() {
     // Before the kill: the server may know of it first.
     let began = Instant::now();
     let _ = mount.running.take().unwrap().kill();
-    while locked.try_lock().is_err() {
-        assert!(began.elapsed() < PATIENCE);
-        std::thread::yield_now();
-    }
+    until(|| locked.try_lock(), Result::is_ok).expect("it is free");
     let ranges = "import fcntl\nfcntl.lockf(open('locked', 'r+'), fcntl.LOCK_EX, 3, 0)";
     crate::python(&scene.path("server"), ranges);
-    while !hidden(&scene).is_empty() {
-        assert!(began.elapsed() < PATIENCE, "{:?}", hidden(&scene));
-        std::thread::yield_now();
-    }
+    until(|| hidden(&scene), Vec::is_empty);
     assert!(began.elapsed() >= LEASE, "its client might have come back");
     assert_eq!(scene.names("server"), ["locked", "replaced"], "no staging directory, and nothing else");
     assert_eq!(scene.read("server/replaced"), b"new");
@@ -99,11 +93,7 @@ fn a_removed_file_that_nobody_uses_outlives_a_restart_of_the_server() {
     program.close_input();
     let ended = program.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.messages);
-    let began = Instant::now();
-    while !hidden(&scene).is_empty() {
-        assert!(began.elapsed() < PATIENCE, "{:?}", hidden(&scene));
-        std::thread::yield_now();
-    }
+    until(|| hidden(&scene), Vec::is_empty);
     mount.unmount();
     assert_eq!(server.stop(), Some(0));
 }

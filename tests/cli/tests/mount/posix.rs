@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, sy
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom};
 use rustix::io::Errno;
-use xdfs_test_cli::{Running, Scene, pattern};
+use xdfs_test_cli::{Running, Scene, pattern, until};
 
 use crate::{Mount, python, run, shell};
 
@@ -36,9 +36,7 @@ fn files_are_made_written_read_cut_and_removed() {
     assert_eq!(File::open(&path).unwrap_err().kind(), ErrorKind::NotFound);
     drop(file);
     // The kernel tells of the close when it was made.
-    while !scene.names("server").is_empty() {
-        std::thread::yield_now();
-    }
+    until(|| scene.names("server"), Vec::is_empty);
     mount.unmount();
 }
 
@@ -112,10 +110,7 @@ fn a_file_that_is_removed_or_replaced_lives_on_for_those_who_have_it_open() {
     assert_eq!(&bytes, b"onetwo");
     drop((removed, replaced));
     // The kernel tells of the close when it was made.
-    while scene.names("server").len() > 1 {
-        std::thread::yield_now();
-    }
-    assert_eq!(scene.names("server"), ["file"]);
+    until(|| scene.names("server"), |names| *names == ["file"]);
     mount.unmount();
 }
 
@@ -141,9 +136,7 @@ fn a_directory_whose_files_were_removed_while_they_are_open_is_removed() {
     assert_eq!(&bytes, b"still there");
     drop(file);
     // The kernel tells of the close when it was made.
-    while !scene.names("server").is_empty() {
-        std::thread::yield_now();
-    }
+    until(|| scene.names("server"), Vec::is_empty);
     mount.unmount();
 }
 

@@ -4,8 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The directory for files under way, which may stay; what is in it may not.
-const STAGING: &str = ".xdfs-staging";
+use xdfs_test_cli::STAGING;
 
 /// What a copy has to have of its original.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

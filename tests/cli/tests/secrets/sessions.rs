@@ -10,7 +10,7 @@ use xdfs_client::{Address, ConnectOptions, GetOptions, Level, Payload, Pinned, P
 use xdfs_io::store::LocalStore;
 use xdfs_secure::reveal;
 use xdfs_server::{Config, DiskMode, Export, HostIdentity, KeyLimits, KeyPair, Policy, ServerLimits, VisitorsOnly};
-use xdfs_test_cli::{Running, Scene, Server};
+use xdfs_test_cli::{Running, Scene, Server, until};
 
 use super::search::Search;
 use super::talkative;
@@ -87,12 +87,8 @@ fn sessions_with(server: &Server) -> usize {
 
 /// Waits until the audit log tells of the ends of so many sessions.
 fn wait_for_ends(scene: &Scene, count: usize) {
-    let until = Instant::now() + Duration::from_secs(60);
-    let ends = || String::from_utf8_lossy(&scene.read("log/audit.jsonl")).matches("\"session_ended\"").count();
-    while ends() < count {
-        assert!(Instant::now() < until, "{}", String::from_utf8_lossy(&scene.read("log/audit.jsonl")));
-        std::thread::yield_now();
-    }
+    let log = || String::from_utf8_lossy(&scene.read("log/audit.jsonl")).into_owned();
+    until(log, |log| log.matches("\"session_ended\"").count() >= count);
 }
 
 #[test]

@@ -14,18 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use sshd::Sshd;
-use xdfs_test_cli::{Outcome, Running, Scene, exit, is_running, pattern};
-
-/// Everything that these tests wait for happens sooner, unless it never does.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < until, "{what} did not happen");
-        std::thread::yield_now();
-    }
-}
+use xdfs_test_cli::{Outcome, Running, Scene, exit, is_running, pattern, wait_until};
 
 fn url(scene: &Scene, host: &str, name: &str) -> String {
     format!("ssh://{host}{}", scene.path(name).display())

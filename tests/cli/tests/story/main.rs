@@ -5,10 +5,9 @@ mod logins;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use xdfs_test_cli::{LISTEN, Running, Scene, Server, exit, pattern};
+use xdfs_test_cli::{LISTEN, Running, Scene, Server, exit, pattern, until};
 
 /// A server of the account `admin`, whom nobody knows yet. Its log is a file of the scene.
 fn serve(scene: &Scene, options: &[&str]) -> Server {
@@ -302,11 +301,7 @@ fn revoking_ends_what_runs_and_nothing_else() {
     anna.wait_with_open_input().ends_with(exit::PERMISSION_DENIED).says(&["was revoked"]);
     wait_for_log(&scene, "what this session logged in with was revoked", 1);
     bert.wait().ends_with(0);
-    let began = Instant::now();
-    while scene.names("server") != ["bert"] {
-        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", scene.names("server"));
-        std::thread::yield_now();
-    }
+    until(|| scene.names("server"), |names| *names == ["bert"]);
 }
 
 #[test]

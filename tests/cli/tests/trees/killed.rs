@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use xdfs_test_cli::{LISTEN, Scene, Server};
+use xdfs_test_cli::{LISTEN, Scene, Server, wait_until};
 
 use super::judge::{differences, plant, same};
 
@@ -58,7 +58,7 @@ impl Course<'_> {
         let running = self.scene.start(words);
         // A client that never had a server does not wait for one, so there is a session first: it makes the top of the copy.
         let top = self.scene.path(to);
-        until("the copy has begun, or ended", || top.exists() || !running.is_running());
+        wait_until("the copy has begun, or ended", || top.exists() || !running.is_running());
         pass(after);
         if ended != Ended::Client {
             self.server.take().expect("it runs").kill();
@@ -85,15 +85,6 @@ impl Course<'_> {
         };
         same(self.scene, "tree", to, false);
         *self.ended.entry(ended).or_default() += u32::from(!was_whole);
-    }
-}
-
-#[track_caller]
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < end, "not within a minute: {what}");
-        std::thread::yield_now();
     }
 }
 

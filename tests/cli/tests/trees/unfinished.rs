@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use xdfs_test_cli::{LISTEN, Relay, Running, Scene, Server, pattern};
+use xdfs_test_cli::{LISTEN, Relay, Running, Scene, Server, pattern, until};
 
 use super::judge::{differences, same};
 
@@ -48,11 +48,7 @@ pub(super) fn leftovers(top: &Path) -> Vec<String> {
 /// Waits until nothing of xdfs is below `top`: a server removes what a client left behind the end of its session.
 #[track_caller]
 pub(super) fn is_clean(top: &Path) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !leftovers(top).is_empty() {
-        assert!(Instant::now() < until, "{:?}", leftovers(top));
-        std::thread::yield_now();
-    }
+    until(|| leftovers(top), Vec::is_empty);
 }
 
 pub(super) fn signal_after(time: Duration, running: Running, signal: Signal, server: Option<&Server>) {

@@ -75,10 +75,8 @@ fn a_wire_that_alters_every_time_leaves_the_old_file_and_says_where() {
         assert_eq!(outcome.objects()[0]["code"], "corrupted");
         assert_eq!(arrived(&scene, upload), b"old");
         let without_parts = |names: &Vec<String>| !names.iter().any(|name| name.ends_with(".part"));
-        match upload {
-            // A server answers first and removes then.
-            true => until(|| scene.names("server"), without_parts),
-            false => assert!(without_parts(&scene.names(".")), "{:?}", scene.names(".")),
-        }
+        // A server answers first and removes then.
+        let names = if upload { until(|| scene.names("server"), without_parts) } else { scene.names(".") };
+        assert!(without_parts(&names), "{names:?}");
     }
 }
